@@ -1,0 +1,53 @@
+# Everything runs from .venv; dependencies are locked with hashes.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo setup setup-dev test lint types contracts check bench lock clean
+
+demo: setup  ## release real microdata, from plan to published file
+	$(BIN)/anonflow demo
+
+setup: $(VENV)/.runtime  ## what a custodian needs
+
+setup-dev: $(VENV)/.dev  ## and what a maintainer needs
+
+$(VENV)/.runtime: requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --no-deps --require-hashes -r requirements.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	$(PIP) check
+	touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	$(PIP) install --quiet --no-deps --require-hashes -r requirements-dev.lock
+	$(PIP) check
+	touch $@
+
+test: setup-dev  ## every test
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup-dev
+	$(BIN)/mypy
+
+contracts: setup-dev
+	$(BIN)/lint-imports
+
+check: lint types contracts
+
+bench: setup-dev  ## speed beside named alternatives, growth over three sizes
+	$(BIN)/python -m pytest tests/benchmarks -o addopts="" -q --benchmark-sort=name
+
+lock:  ## resolve again; needs uv
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-annotate --no-header \
+	  --no-emit-index-url pyproject.toml -o requirements.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-annotate --no-header \
+	  --no-emit-index-url --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+
+clean:
+	rm -rf $(VENV) build *.egg-info
