@@ -1,0 +1,41 @@
+"""What comes out of a method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from anoncore.claims import Claim, ClaimCheck
+from anoncore.microdata import Microdata
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Masked microdata with what is promised about them.
+
+    Parameters
+    ----------
+    data : Microdata, N records
+        In the order of the input when ``keeps_records``; to be shuffled before publication.
+    claims : tuple of Claim
+        Each is checked again on ``data``.
+    keeps_records : bool
+        Whether record i of the release stems from record i of the input, so that linkage of
+        records is defined.
+    notes : tuple of str
+        What a reader of the method statement must know; no data values.
+    scores : (N, m) float64, optional
+        The masked encoded matrix before discrete values were decoded, for the paper's continuous
+        form of the risk measures. Confidential: never published, logged or tracked.
+    """
+
+    data: Microdata
+    claims: tuple[Claim, ...]
+    keeps_records: bool
+    notes: tuple[str, ...] = ()
+    scores: np.ndarray | None = field(default=None, repr=False)
+
+    def check(self) -> tuple[ClaimCheck, ...]:
+        """Check every claim on the released data."""
+        return tuple(claim.check(self.data) for claim in self.claims)
