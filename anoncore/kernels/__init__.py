@@ -1,1 +1,1 @@
-"""."""
+"""Numerical kernels: arrays in, arrays out, validation already done."""

@@ -1,0 +1,334 @@
+"""Exact nearest neighbours: a tree for few columns, screened matrix products for many."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
+from threadpoolctl import threadpool_limits
+
+from anoncore.errors import AnonymizationError
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Indices = NDArray[np.intp]
+Pair = tuple[Floats, Indices]
+
+_TREE_COLUMNS = 10  # at 11 and more columns brute force won at every size measured
+_BLOCK = 512  # queries per block; with _CHUNK points a block stays in the L2 cache
+_CHUNK = 2048
+_SEED = 1024  # points whose k-th distance is each query's first bound
+_CROWD = 1024  # candidates per query from which the direct route is cheaper
+_HELD = 1 << 20  # candidates held by a block before its bounds are tightened
+_ENTRIES = 1 << 20  # distances computed at a time on the direct route
+_SEPARATE = 1.0 + 1e-12  # a ratio of distances that rounding in double precision cannot reverse
+_TINY = 1e-30  # covers underflow of single precision, in units of the largest coordinate
+_BLAS = threading.Lock()  # thread limits are global: two overlapping calls could restore them wrongly
+
+
+def nearest(
+    queries: Floats, points: Floats, k: int, *, skip_self: bool | Indices = False
+) -> tuple[Floats, Indices]:
+    """Find the k nearest points of every query, exactly.
+
+    Ties in the computed distance go to the lowest index, and rows that are duplicates of one another
+    count as separate neighbours. Every distance is the directly computed √Σ(x−y)², never the expanded
+    ‖x‖²+‖y‖²−2x·y, which loses its digits near zero.
+
+    Up to 10 columns a k-d tree is searched. Beyond that, blocks of the expanded form in *single* precision
+    only screen: with u = 2⁻²⁴, the computed ‖y‖²−2x·y is off by at most (n+4)u(2‖x‖‖y‖+‖y‖²) to first
+    order, so every point whose value is within twice that bound of the k-th is kept and measured directly
+    in double precision. No true neighbour can be lost by rounding; where single precision cannot
+    separate the candidates, the row is measured directly against all points.
+
+    Parameters
+    ----------
+    queries : (M, n), finite
+    points : (N, n), finite, same columns and units
+    k : 1 … N, or N − 1 with ``skip_self``
+    skip_self : ``True`` when ``queries`` is ``points`` and no row may be its own neighbour; or an (M,)
+        array of the index that each query has among ``points``. The row is left out by index, so its
+        duplicates still count.
+
+    Returns
+    -------
+    (M, k) Euclidean distances, ascending, and the (M, k) indices of the points.
+
+    Raises
+    ------
+    AnonymizationError
+        When fewer than k neighbours exist.
+
+    Notes
+    -----
+    Source: the error bound is Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., eq. 3.5,
+    with rounding of the inputs added. Memory: O((M + N)·n + M·k) and one block per thread. While it runs,
+    BLAS is limited to one thread in this process, the query blocks being shared among threads instead.
+
+    Examples
+    --------
+    >>> line = np.array([[0.0], [1.0], [3.0]])
+    >>> nearest(line, line, 1, skip_self=True)[0].ravel()
+    array([1., 1., 2.])
+    """
+    queries = np.ascontiguousarray(queries, dtype=np.float64)
+    points = np.ascontiguousarray(points, dtype=np.float64)
+    skipping = skip_self is not False
+    wanted = k + skipping
+    if not 1 <= k <= len(points) - skipping:
+        raise AnonymizationError(f"k must be between 1 and {len(points) - skipping}, got {k}")
+    distinct = _distinct(points)
+    if distinct is None:
+        distances, indices = _search(queries, points, wanted)
+    else:
+        found = _search(queries, points[distinct.first], min(wanted, len(distinct.first)))
+        distances, indices = _expand(found, distinct, wanted)
+    if skipping:
+        own = np.arange(len(queries)) if skip_self is True else np.asarray(skip_self)
+        return _drop_own(distances, indices, own)
+    return distances, indices
+
+
+def _drop_own(distances: Floats, indices: Indices, own: Indices) -> Pair:
+    drop = indices == own[:, None]
+    # With more than k duplicates of lower index the row itself is not among its k + 1 nearest.
+    drop[~drop.any(axis=1), -1] = True
+    shape = (len(indices), indices.shape[1] - 1)
+    return distances[~drop].reshape(shape), indices[~drop].reshape(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Distinct:
+    """Distinct rows: index of the first of each, and all members grouped, ascending within a group."""
+
+    first: Indices
+    members: Indices
+    start: Indices
+    count: Indices
+
+
+def _distinct(points: Floats) -> _Distinct | None:
+    """Group identical rows; None when there are none (or, harmlessly, when two hashes collide)."""
+    keys = np.zeros(len(points), dtype=np.uint64)
+    weights = np.cumprod(np.full(points.shape[1], 0x9E3779B97F4A7C15, dtype=np.uint64))
+    for column, weight in zip(points.T, weights, strict=True):
+        bits = (column + 0.0).view(np.uint64)  # −0 becomes +0
+        keys += (bits ^ (bits >> np.uint64(32))) * weight
+    _, first, inverse, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    if len(first) == len(points):
+        return None
+    if any(not np.array_equal(column, column[first][inverse]) for column in points.T):
+        return None
+    # Groups in order of their first member: ties between groups then go to the lowest index.
+    rank = np.argsort(first)
+    place = np.empty_like(rank)
+    place[rank] = np.arange(len(rank))
+    count = count[rank]
+    members = np.argsort(place[inverse], kind="stable")
+    return _Distinct(first[rank], members, np.cumsum(count) - count, count)
+
+
+def _expand(found: Pair, distinct: _Distinct, k: int) -> Pair:
+    """Replace distinct rows by their members and keep the k nearest, lowest index first."""
+    distances = np.empty((len(found[0]), k))
+    indices = np.empty((len(found[0]), k), dtype=np.intp)
+    copies = np.arange(min(k, int(distinct.count.max())))
+    step = max(1, _ENTRIES // (found[1].shape[1] * len(copies)))
+    for begin in range(0, len(distances), step):
+        rows = slice(begin, begin + step)
+        groups = found[1][rows, :, None]
+        exists = copies < distinct.count[groups]
+        member = distinct.members[np.where(exists, distinct.start[groups] + copies, 0)]
+        spread = np.where(exists, found[0][rows, :, None], np.inf)
+        member, spread = (part.reshape(len(part), -1) for part in (member, spread))
+        order = np.lexsort((member, spread))[:, :k]
+        distances[rows] = np.take_along_axis(spread, order, axis=1)
+        indices[rows] = np.take_along_axis(member, order, axis=1)
+    return distances, indices
+
+
+def _search(queries: Floats, points: Floats, k: int) -> Pair:
+    if queries.shape[1] <= _TREE_COLUMNS:
+        return _tree(queries, points, k)
+    return _brute(queries, points, k)
+
+
+def _threads() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every platform
+        return os.cpu_count() or 1
+
+
+def _in_blocks(find: Callable[[slice], Pair], rows: int, k: int) -> Pair:
+    distances = np.empty((rows, k))
+    indices = np.empty((rows, k), dtype=np.intp)
+
+    def fill(start: int) -> None:
+        block = slice(start, start + _BLOCK)
+        distances[block], indices[block] = find(block)
+
+    starts = range(0, rows, _BLOCK)
+    if len(starts) < 2:
+        for start in starts:
+            fill(start)
+        return distances, indices
+    with _BLAS, threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(_threads()) as pool:
+        for _ in pool.map(fill, starts):
+            pass
+    return distances, indices
+
+
+def _tree(queries: Floats, points: Floats, k: int) -> Pair:
+    tree = cKDTree(points)
+
+    def find(block: slice) -> Pair:
+        rows = queries[block]
+        distances = np.empty((len(rows), k))
+        indices = np.empty((len(rows), k), dtype=np.intp)
+        pending, wide = np.arange(len(rows)), k + 3
+        while len(pending) and wide < len(points) and wide <= _CROWD:
+            far, near = tree.query(rows[pending], wide)
+            # Only then does everything left out lie beyond every tie with the k-th.
+            settled = far[:, -1] > far[:, k - 1] * _SEPARATE
+            done = pending[settled]
+            pairs = np.repeat(np.arange(len(done)), wide), near[settled].ravel()
+            distances[done], indices[done] = _measure(rows[done], points, *pairs, k)
+            pending, wide = pending[~settled], 4 * wide
+        distances[pending], indices[pending] = _direct(rows[pending], points, k)
+        return distances, indices
+
+    return _in_blocks(find, len(queries), k)
+
+
+def _direct(queries: Floats, points: Floats, k: int) -> Pair:
+    """Measure every pair, some rows at a time."""
+    distances = np.empty((len(queries), k))
+    indices = np.empty((len(queries), k), dtype=np.intp)
+    step = max(1, _ENTRIES // len(points))
+    for begin in range(0, len(queries), step):
+        block = slice(begin, begin + step)
+        squares = cdist(queries[block], points, "sqeuclidean")
+        kth = np.partition(squares, k - 1, axis=1)[:, k - 1 : k]
+        rows, columns = np.nonzero(squares <= kth * _SEPARATE)
+        distances[block], indices[block] = _measure(queries[block], points, rows, columns, k)
+    return distances, indices
+
+
+def _measure(queries: Floats, points: Floats, rows: Indices, columns: Indices, k: int) -> Pair:
+    """Measure candidate pairs directly; return the k nearest of each row, lowest index first."""
+    squares = np.empty(len(rows))
+    step = max(1, _ENTRIES // (8 * queries.shape[1]))
+    for begin in range(0, len(rows), step):
+        part = slice(begin, begin + step)
+        gap = queries[rows[part]] - points[columns[part]]
+        squares[part] = np.einsum("ij,ij->i", gap, gap)
+    order = np.lexsort((columns, squares, rows))
+    best = order[np.searchsorted(rows[order], np.arange(len(queries)))[:, None] + np.arange(k)]
+    return np.sqrt(squares[best]), columns[best]
+
+
+@dataclass(frozen=True, eq=False)
+class _Screen:
+    """Points centred, scaled to at most 1 and rounded to single precision: rows (y, ‖y‖²)."""
+
+    centre: Floats
+    scale: float
+    right: Singles
+    norms: Floats
+    order: Indices
+
+    def slack(self, x: Floats, y: Floats) -> Floats:
+        """Twice the largest error of the screened value ‖y‖²−2x·y, from the norms ‖x‖ and ‖y‖."""
+        unit = 2.0 * (self.right.shape[1] + 5) * 2.0**-24
+        return unit * y * (2.0 * x + y) + _TINY
+
+    def limit(self, bound: Floats, x: Floats) -> Singles:
+        """Largest screened value a neighbour can have, when the k-th has ‖x−y‖²−‖x‖² ≤ ``bound``."""
+        farthest = x + np.sqrt(np.maximum(bound + x * x, 0.0))
+        return (bound + self.slack(x, farthest)).astype(np.float32)
+
+
+def _screen(queries: Floats, points: Floats) -> _Screen:
+    stride = -(-len(points) // _SEED)
+    # Strided order: every chunk spans the file, so that sorted files give good first bounds too.
+    order = np.concatenate([np.arange(start, len(points), stride) for start in range(stride)])
+    # The median, because a far record would draw the mean away and with it the precision.
+    centre = np.median(points[::stride], axis=0)
+    ends = np.stack([part for rows in (queries, points) for part in (rows.min(axis=0), rows.max(axis=0))])
+    scale = float(np.abs(ends - centre).max()) or 1.0
+    centred = (points[order] - centre) / scale
+    squares = np.einsum("ij,ij->i", centred, centred)
+    right = np.empty((len(points), points.shape[1] + 1), dtype=np.float32)
+    right[:, :-1], right[:, -1] = centred, squares
+    return _Screen(centre, scale, right, np.sqrt(squares), order)
+
+
+def _brute(queries: Floats, points: Floats, k: int) -> Pair:
+    if not len(queries):
+        return np.empty((0, k)), np.empty((0, k), dtype=np.intp)
+    screen = _screen(queries, points)
+
+    def find(block: slice) -> Pair:
+        rows, columns, crowded = _candidates(screen, queries[block], k)
+        distances, indices = _measure(queries[block], points, rows, screen.order[columns], k)
+        if crowded.any():
+            distances[crowded], indices[crowded] = _direct(queries[block][crowded], points, k)
+        return distances, indices
+
+    return _in_blocks(find, len(queries), k)
+
+
+def _candidates(screen: _Screen, queries: Floats, k: int) -> tuple[Indices, Indices, NDArray[np.bool_]]:
+    """Screen one block: (rows, screen positions) of all that can be neighbours, and the rows given up."""
+    x = (queries - screen.centre) / screen.scale
+    left = np.ones((len(x), x.shape[1] + 1), dtype=np.float32)
+    left[:, :-1] = -2.0 * x
+    norms = np.sqrt(np.einsum("ij,ij->i", x, x))
+    seed = min(max(_SEED, 4 * k), len(screen.right))
+    upper = left @ screen.right[:seed].T
+    upper += screen.slack(norms[:, None], screen.norms[:seed]).astype(np.float32)
+    limit = screen.limit(np.partition(upper, k - 1, axis=1)[:, k - 1].astype(np.float64), norms)
+    width = max(_CHUNK, seed)
+    values = np.empty(len(x) * width, dtype=np.float32)
+    inside = np.empty(len(x) * width, dtype=np.bool_)
+    held: list[tuple[Indices, Indices, Singles]] = []
+    due = 0
+    for start in range(0, len(screen.right), width):
+        chunk = screen.right[start : start + width]
+        value = np.matmul(left, chunk.T, out=values[: len(x) * len(chunk)].reshape(len(x), -1))
+        hit = np.less_equal(value, limit[:, None], out=inside[: value.size].reshape(value.shape))
+        hits = np.flatnonzero(hit)
+        row, column = np.divmod(hits, len(chunk))
+        held.append((row, column + start, value.ravel()[hits]))
+        stop = start + len(chunk)
+        if stop >= due or sum(len(part[0]) for part in held) > _HELD or stop == len(screen.right):
+            held, limit = _tighten(screen, norms, held, limit, k)
+            due = 2 * stop
+    return held[0][0], held[0][1], np.isneginf(limit)
+
+
+def _tighten(
+    screen: _Screen, norms: Floats, held: list[tuple[Indices, Indices, Singles]], limit: Singles, k: int
+) -> tuple[list[tuple[Indices, Indices, Singles]], Singles]:
+    """Lower each row's limit to its k-th candidate so far and let go of what lies beyond."""
+    rows, columns, values = (np.concatenate(part) for part in zip(*held, strict=True))
+    upper = values + screen.slack(norms[rows], screen.norms[columns])
+    order = np.lexsort((upper, rows))
+    rows, columns, values, upper = rows[order], columns[order], values[order], upper[order]
+    first = np.searchsorted(rows, np.arange(len(norms)))
+    limit = np.minimum(limit, screen.limit(upper[first + k - 1], norms))
+    keep = values <= limit[rows]
+    crowded = np.bincount(rows[keep], minlength=len(norms)) > _CROWD + k
+    limit[crowded] = -np.inf
+    # A row given up keeps k entries, so that it still has a shape to be overwritten.
+    leading = np.arange(len(rows)) - first[rows] < k
+    keep = np.where(limit[rows] == -np.inf, leading, keep)
+    return [(rows[keep], columns[keep], values[keep])], limit

@@ -1,0 +1,98 @@
+"""Records far from all others, dealt with before masking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from anoncore.claims import NoFormalGuarantee
+from anoncore.edits import EditSet
+from anoncore.encoding import Encoder
+from anoncore.errors import AnonymizationError
+from anoncore.kernels.neighbors import nearest
+from anoncore.microdata import Microdata, round_to
+from anoncore.release import Release
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtremeRecords:
+    """What to do with extreme values, which masking in a spectral basis tends to recreate.
+
+    Parameters
+    ----------
+    action : {"set-aside", "top-code", "winsorise"}
+        Set aside the records whose nearest neighbour is further away than ``times`` the 99th
+        percentile of such distances; or, in every continuous variable, replace the share
+        ``tail`` at either end by its own mean (top and bottom coding, the variable's mean is
+        kept) or by the value at the cut (winsorising).
+    times : float, above 1
+    tail : float, in (0, 0.25]
+        Share of the records at either end.
+    """
+
+    method: Literal["extreme-records"] = "extreme-records"
+    action: Literal["set-aside", "top-code", "winsorise"] = "set-aside"
+    times: float = 5.0
+    tail: float = 0.005
+
+    def __post_init__(self) -> None:
+        if not self.times > 1:
+            raise AnonymizationError(f"times must be above 1, got {self.times}")
+        if not 0 < self.tail <= 0.25:
+            raise AnonymizationError(f"tail must lie in (0, 0.25], got {self.tail}")
+
+
+def anonymize(
+    data: Microdata, params: ExtremeRecords, *, edits: EditSet, rng: np.random.Generator
+) -> Release:
+    """Set aside, top-code or winsorise. Deterministic; claims nothing about a single record.
+
+    Source: Hundepool et al. 2012, Statistical Disclosure Control, section 3 (top and bottom
+    coding); the rule for setting aside is that of the assessment.
+
+    Raises
+    ------
+    AnonymizationError
+        When nothing would be left.
+    """
+    if params.action == "set-aside":
+        kept = ~_extreme(data, params.times)
+        masked = data.take(np.flatnonzero(kept))
+        note = f"{int((~kept).sum())} extreme record(s) were set aside and are not released"
+    else:
+        masked = _coded(data, params)
+        done = "top- and bottom-coded" if params.action == "top-code" else "winsorised"
+        note = f"{params.tail:.2%} of the records at either end of each continuous variable were {done}"
+    return Release(
+        data=masked,
+        claims=(NoFormalGuarantee(evidence="no extreme record is matched in the release"),),
+        keeps_records=True,
+        notes=(note,),
+    )
+
+
+def _extreme(data: Microdata, times: float) -> np.ndarray:
+    if len(data) < 3:
+        return np.zeros(len(data), dtype=bool)
+    matrix = Encoder.fit(data).encode(data)
+    own = nearest(matrix, matrix, 1, skip_self=True)[0][:, 0]
+    return np.asarray(own > times * np.quantile(own, 0.99))
+
+
+def _coded(data: Microdata, params: ExtremeRecords) -> Microdata:
+    frame = data.frame.copy()
+    for variable in data.schema:
+        if variable.kind != "continuous":
+            continue
+        values = frame[variable.name].to_numpy(copy=True)
+        told = np.flatnonzero(~np.isnan(values))
+        width = int(np.ceil(params.tail * len(told)))
+        if width < 1 or 2 * width >= len(told):
+            continue
+        order = told[np.argsort(values[told], kind="stable")]
+        for end, cut in ((order[:width], order[width]), (order[-width:], order[-width - 1])):
+            values[end] = values[end].mean() if params.action == "top-code" else values[cut]
+        frame[variable.name] = round_to(values, variable.precision)
+    return Microdata(frame, data.schema)

@@ -1,0 +1,147 @@
+"""Global recoding of levels that too few records hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from anoncore.claims import ClaimCheck
+from anoncore.edits import EditSet
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.release import Release
+
+
+@dataclass(frozen=True, kw_only=True)
+class RareLevels:
+    """What to do with a level held by fewer than k records.
+
+    Parameters
+    ----------
+    k : int, at least 2
+    action : {"merge", "suppress"}
+        Merge the rare levels of a nominal variable into ``label`` and those of an ordinal one
+        into their more frequent neighbour; or empty the cells. Rare levels of a binary variable
+        are always suppressed, as nothing is left to merge them with.
+    label : str or number
+        The level that merged nominal levels become; of the type of the other levels.
+    """
+
+    method: Literal["rare-levels"] = "rare-levels"
+    k: int = 5
+    action: Literal["merge", "suppress"] = "merge"
+    label: str | int = "other"
+
+    def __post_init__(self) -> None:
+        if self.k < 2:
+            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoRareLevels:
+    """Every released level of a categorical variable is held by at least k records."""
+
+    k: int
+
+    @property
+    def statement(self) -> str:
+        """Return the promise in one sentence."""
+        return f"every level of every categorical variable is held by at least {self.k} records"
+
+    def check(self, released: Microdata) -> ClaimCheck:
+        """Count the rarest level that is released at all."""
+        sizes = [
+            released.frame[v.name].value_counts().loc[lambda count: count > 0]
+            for v in released.schema
+            if v.is_categorical and v.is_masked
+        ]
+        smallest = min((int(s.min()) for s in sizes if len(s)), default=len(released))
+        return ClaimCheck(
+            self.statement, smallest >= self.k, f"rarest released level: {smallest} records", len(released)
+        )
+
+
+def anonymize(data: Microdata, params: RareLevels, *, edits: EditSet, rng: np.random.Generator) -> Release:
+    """Merge or suppress rare levels, variable by variable.
+
+    Claims that no released level is rarer than k. Protects against recognising a person by a
+    rare level alone and against nothing else, so it is a step before masking. Deterministic.
+
+    Source: global recoding, Hundepool et al. 2012, Statistical Disclosure Control, section 3.
+    """
+    columns: dict[str, pd.Series] = {}
+    variables: list[Variable] = []
+    touched = []
+    for variable in data.schema:
+        column = data.frame[variable.name]
+        if variable.is_categorical and variable.is_masked:
+            mapping = _mapping(column, variable, params)
+            if mapping:
+                touched.append(f"{variable.name} ({len(mapping)})")
+                column, variable = _recode(column, variable, mapping)
+        columns[variable.name] = column
+        variables.append(variable)
+    done = "merged" if params.action == "merge" else "suppressed"
+    note = f"levels held by fewer than {params.k} records were {done}: {', '.join(touched) or 'none'}"
+    return Release(
+        data=Microdata(pd.DataFrame(columns), Schema(variables)),
+        claims=(NoRareLevels(k=params.k),),
+        keeps_records=True,
+        notes=(note,),
+    )
+
+
+def _mapping(column: pd.Series, variable: Variable, params: RareLevels) -> dict[object, object]:
+    """Return what each rare level becomes; None empties the cell."""
+    counts = {level: int(n) for level, n in column.value_counts(sort=False).items() if n > 0}
+    rare = [level for level, n in counts.items() if n < params.k]
+    if not rare:
+        return {}
+    if params.action == "suppress" or variable.kind == "binary":
+        return dict.fromkeys(rare)
+    if variable.kind == "ordinal":
+        return _merge_neighbours(counts, params.k)
+    levels = variable.levels or ()
+    text = isinstance(levels[0], str)
+    if text != isinstance(params.label, str):
+        raise AnonymizationError(
+            f"variable {variable.name!r}: label of merged levels must be "
+            f"{'text' if text else 'a number'}, like its other levels"
+        )
+    pooled = sum(counts[level] for level in rare) + counts.get(params.label, 0)
+    # A pool that is still rare takes the least frequent level above k with it.
+    rest = sorted((level for level in counts if level not in rare and level != params.label), key=counts.__getitem__)
+    while pooled < params.k and rest:
+        rare.append(rest.pop(0))
+        pooled += counts[rare[-1]]
+    return dict.fromkeys(rare, params.label)
+
+
+def _merge_neighbours(counts: dict[object, int], k: int) -> dict[object, object]:
+    """Merge rare ordinal levels into the larger neighbour until none is rare."""
+    runs = [([level], n) for level, n in counts.items()]
+    while len(runs) > 1 and min(n for _, n in runs) < k:
+        at = min(range(len(runs)), key=lambda i: runs[i][1])
+        sides = [i for i in (at - 1, at + 1) if 0 <= i < len(runs)]
+        other = max(sides, key=lambda i: runs[i][1])
+        first, second = sorted((at, other))
+        runs[first : second + 1] = [(runs[first][0] + runs[second][0], runs[first][1] + runs[second][1])]
+    mapping: dict[object, object] = {}
+    for levels, _ in runs:
+        name = max(levels, key=lambda level: counts[level])
+        mapping |= {level: name for level in levels if level != name}
+    return mapping
+
+
+def _recode(
+    column: pd.Series, variable: Variable, mapping: dict[object, object]
+) -> tuple[pd.Series, Variable]:
+    values = column.astype(object).map(lambda value: mapping.get(value, value))
+    merged = [level for level in mapping.values() if level is not None]
+    kept = [level for level in variable.levels or () if level not in mapping]
+    levels = tuple(kept) + tuple(level for level in dict.fromkeys(merged) if level not in kept)
+    coded = pd.Categorical(values, categories=list(levels), ordered=variable.kind == "ordinal")
+    return pd.Series(coded, index=column.index), replace(variable, levels=levels)

@@ -1,0 +1,88 @@
+"""What may cross the border to a framework, a log or a terminal: a code and a safe message."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from enum import IntEnum
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from anoncore.errors import AnonymizationError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ExitCode(IntEnum):
+    """How a command ends."""
+
+    PUBLISHED = 0
+    FAULT = 1
+    REFUSED = 2
+    REJECTED = 3
+    AWAITING = 4
+
+
+class ReleaseError(Exception):
+    """A run cannot go on. The message names variables, edits and files, never a data value."""
+
+    code = ExitCode.FAULT
+
+
+class Refused(ReleaseError):
+    """The plan or the input cannot be accepted; the message says why and what to mend."""
+
+    code = ExitCode.REFUSED
+
+
+class Fault(ReleaseError):
+    """Something went wrong on our side; the message holds the place, and no text of the cause.
+
+    The text of a foreign exception may quote data, so only its type and where it arose are kept.
+    """
+
+
+def guarded(function: Callable[P, T]) -> Callable[P, T]:
+    """Let nothing but a `ReleaseError` out of ``function``, without cause, context or data.
+
+    Our own errors carry safe messages by rule and are passed on as `Refused`. The new error is
+    raised outside the except block, so that no framework finds the original through its context.
+    """
+
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except ReleaseError as error:
+            safe = type(error)(str(error))
+        except AnonymizationError as error:
+            safe = Refused(str(error))
+        except MemoryError:
+            safe = Fault("memory ran out; use a machine with more, or release fewer records at a time")
+        except OSError as error:
+            safe = Fault(_input_output(error))
+        except Exception as error:
+            safe = Fault(_place(error))
+        raise safe from None
+
+    run.__name__ = function.__name__
+    run.__doc__ = function.__doc__
+    run.__module__ = function.__module__
+    return run
+
+
+def _input_output(error: OSError) -> str:
+    name = f" ({Path(error.filename).name})" if isinstance(error.filename, str) else ""
+    reason = error.strerror or type(error).__name__
+    return f"input or output failed: {reason}{name}"
+
+
+def _place(error: Exception) -> str:
+    ours = Path(__file__).resolve().parents[1]
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [f for f in frames if Path(f.filename).is_relative_to(ours) and ".venv" not in f.filename]
+    last = (inside or list(frames))[-1]
+    return (
+        f"an unexpected {type(error).__name__} in {Path(last.filename).name}, line {last.lineno}; "
+        "this is a fault of anonflow, please report this line"
+    )

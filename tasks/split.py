@@ -1,0 +1,124 @@
+"""Split off the reference sample, before anything is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import model_validator
+
+from anoncore.microdata import Microdata, Variable
+from tasks.faults import Refused
+from tasks.ingest import SourceSection, read, to_microdata
+from tasks.workspace import Run, Section
+
+
+class ReferenceSection(Section):
+    """Against whom risk is measured: people of the same population who take no part.
+
+    ``holdout`` sets a random half of the records apart; they are not released. ``file`` names
+    another table with the same columns. ``leave-one-out`` releases all records and compares each
+    with the rest of the source; membership cannot be tested then.
+    """
+
+    kind: Literal["holdout", "file", "leave-one-out"] = "holdout"
+    source: SourceSection | None = None
+    disjoint_by: Literal["identifier", "custodian"] = "identifier"
+
+    @model_validator(mode="after")
+    def _file_has_source(self) -> ReferenceSection:
+        if (self.kind == "file") != (self.source is not None):
+            raise ValueError("a reference of kind file needs a source, and only that kind has one")
+        return self
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sizes of the two sides, and how it is known that they share no record."""
+
+    kind: str
+    original: int
+    reference: int
+    unused: int
+    disjoint: str
+    coinciding: int
+
+
+def split(run: Run, section: ReferenceSection, variables: tuple[Variable, ...], base: Path) -> Split:
+    """Write ``original`` and, where there is one, ``reference`` to the workspace.
+
+    Non-overlap is a property of records, shown by their identity; records whose values coincide
+    by chance are counted apart.
+    """
+    source = run.load("source")
+    if section.kind == "leave-one-out":
+        run.save("original", source)
+        done = Split(section.kind, len(source), len(source) - 1, 0, "each record is left out in turn", 0)
+    elif section.kind == "holdout":
+        done = _holdout(run, source)
+    else:
+        done = _file(run, source, section, variables, base)
+    run.write_json("split", asdict(done))
+    return done
+
+
+def _holdout(run: Run, source: Microdata) -> Split:
+    half = len(source) // 2
+    if half < 2:
+        raise Refused(f"reference: a holdout needs at least 4 records, the source has {len(source)}")
+    order = run.rng("split").permutation(len(source))
+    original, reference = source.take(np.sort(order[:half])), source.take(np.sort(order[half : 2 * half]))
+    shared = original.frame.index.intersection(reference.frame.index)
+    if len(shared):
+        raise Refused("reference: the two sides share records")
+    run.save("original", original)
+    run.save("reference", reference)
+    return Split(
+        "holdout",
+        half,
+        half,
+        len(source) - 2 * half,
+        "no row number of the source stands on both sides",
+        _coinciding(original, reference),
+    )
+
+
+def _file(
+    run: Run, source: Microdata, section: ReferenceSection, variables: tuple[Variable, ...], base: Path
+) -> Split:
+    assert section.source is not None
+    frame, _ = read(run, section.source, variables, base)
+    reference, _ = to_microdata(frame, variables)
+    disjoint = "vouched for by the custodian; not proven"
+    if section.disjoint_by == "identifier":
+        names = [v.name for v in variables if v.role == "identifier"]
+        if not names:
+            raise Refused(
+                "reference: no identifier is declared, so it cannot be shown that the file shares no record "
+                "with the source; declare one, or state disjoint_by: custodian"
+            )
+        known = pd.read_parquet(run.folder / "identifiers.parquet")
+        shared = int(_keys(frame[names]).isin(_keys(known[names])).sum())
+        if shared:
+            raise Refused(f"reference: {shared} record(s) of the file stand in the source too; remove them")
+        disjoint = f"no {', '.join(names)} of the source occurs in the reference file"
+    smaller = min(len(source), len(reference))
+    rng = run.rng("split")
+    if len(reference) > smaller:
+        reference = reference.take(np.sort(rng.choice(len(reference), smaller, replace=False)))
+    run.save("original", source)
+    run.save("reference", reference)
+    return Split("file", len(source), len(reference), 0, disjoint, _coinciding(source, reference))
+
+
+def _keys(frame: pd.DataFrame) -> pd.Series:
+    return frame.astype("string").fillna("").agg("\x1f".join, axis=1)
+
+
+def _coinciding(original: Microdata, reference: Microdata) -> int:
+    """Count the records of the original whose values all stand in some record of the reference too."""
+    both = [pd.util.hash_pandas_object(d.frame.astype("string"), index=False) for d in (original, reference)]
+    return int(both[0].isin(both[1]).sum())

@@ -1,0 +1,237 @@
+"""Where a run keeps what it works on: private, and wiped at the end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from anoncore.microdata import Microdata, Schema, Variable
+from tasks.faults import Refused
+
+PRIVATE_FOLDER = 0o700
+PRIVATE_FILE = 0o600
+
+
+class Section(BaseModel):
+    """A part of the plan, owned by the task that reads it. Unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=False)
+
+
+class SeedSection(Section):
+    """Where randomness comes from. The seed can undo a release, so it is never written down.
+
+    By default the operating system supplies it. ``secret`` names an environment variable that
+    holds a whole number; ``public`` is for demonstrations on public data only.
+    """
+
+    secret: str | None = None
+    public: int | None = Field(default=None, ge=0)
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder that holds all state: ``ANONFLOW_HOME``, by default ``.anonflow`` here."""
+
+    path: Path
+
+    @classmethod
+    def locate(cls, given: str | Path | None = None) -> Home:
+        """Return the home, created private when it is not there yet."""
+        home = cls(Path(given or os.environ.get("ANONFLOW_HOME") or ".anonflow").absolute())
+        make_private(home.path)
+        return home
+
+    @property
+    def workspaces(self) -> Path:
+        """Raw and half-finished data of runs that are under way."""
+        return self.path / "workspace"
+
+    @property
+    def candidates(self) -> Path:
+        """Releases that wait for a person."""
+        return self.path / "candidates"
+
+    @property
+    def releases(self) -> Path:
+        """Published releases."""
+        return self.path / "releases"
+
+    @property
+    def ledger(self) -> Path:
+        """The signed record of everything that was decided."""
+        return self.path / "ledger.jsonl"
+
+    @property
+    def key(self) -> Path:
+        """The key that signs the ledger and the manifests."""
+        return self.path / "keys" / "ed25519.pem"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a plan: its identity and its private folder. Holds no data and no seed."""
+
+    id: str
+    folder: Path
+    home: Home
+
+    @classmethod
+    def start(cls, home: Home, seed: SeedSection) -> Run:
+        """Open a new workspace and draw the run's entropy into it."""
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        run_id = f"{stamp}-{secrets.token_hex(3)}"
+        folder = make_private(home.workspaces / run_id)
+        run = cls(run_id, folder, home)
+        write_private(folder / "owner", str(os.getpid()).encode())
+        write_private(folder / "entropy", str(_entropy(seed)).encode())
+        return run
+
+    def rng(self, stream: str) -> np.random.Generator:
+        """Return the generator of a named stream; the same stream draws the same again in this run."""
+        key = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8])
+        entropy = int((self.folder / "entropy").read_text())
+        return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(key,)))
+
+    def bind(self, data_digest: str) -> None:
+        """Mix the data's digest into the entropy, so that a fixed secret never masks two tables alike."""
+        mixed = hashlib.sha256(f"{(self.folder / 'entropy').read_text()}|{data_digest}".encode())
+        write_private(self.folder / "entropy", str(int.from_bytes(mixed.digest())).encode())
+
+    def save(self, name: str, data: Microdata) -> str:
+        """Store microdata in the workspace and return the SHA-256 of its file."""
+        path = self.folder / f"{name}.parquet"
+        frame = data.frame.rename_axis("__record__").reset_index()
+        with private_umask():
+            frame.to_parquet(path, index=False)
+        self.write_json(f"{name}.schema", [asdict(v) for v in data.schema])
+        return sha256_of(path)
+
+    def load(self, name: str) -> Microdata:
+        """Return microdata stored in the workspace, each record with its identity."""
+        schema = Schema(Variable(**v) for v in self.read_json(f"{name}.schema"))
+        frame = pd.read_parquet(self.folder / f"{name}.parquet").set_index("__record__")
+        return Microdata(frame.rename_axis(None), schema)
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Store a small result in the workspace."""
+        write_private(self.folder / f"{name}.json", json.dumps(value, default=_jsonable).encode())
+
+    def read_json(self, name: str) -> Any:
+        """Return a small result stored in the workspace."""
+        return json.loads((self.folder / f"{name}.json").read_text())
+
+    def save_arrays(self, name: str, **arrays: np.ndarray) -> None:
+        """Store arrays in the workspace."""
+        with private_umask():
+            np.savez(self.folder / f"{name}.npz", **arrays)  # type: ignore[arg-type]
+
+    def load_arrays(self, name: str) -> dict[str, np.ndarray]:
+        """Return arrays stored in the workspace."""
+        with np.load(self.folder / f"{name}.npz", allow_pickle=False) as stored:
+            return {key: stored[key] for key in stored.files}
+
+    def wipe(self) -> None:
+        """Remove the workspace and everything in it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def wipe_abandoned(home: Home) -> int:
+    """Remove workspaces whose process is gone; return how many there were."""
+    wiped = 0
+    for folder in home.workspaces.glob("*/") if home.workspaces.exists() else []:
+        owner = folder / "owner"
+        pid = int(owner.read_text()) if owner.exists() else 0
+        if not _alive(pid):
+            shutil.rmtree(folder, ignore_errors=True)
+            wiped += 1
+    return wiped
+
+
+def make_private(path: Path) -> Path:
+    """Create a folder, and its missing parents, for the owner alone."""
+    if not path.parent.exists():
+        make_private(path.parent)
+    try:
+        path.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    except FileExistsError:
+        raise Refused(f"{path.name} should be a folder, and a file stands in its place") from None
+    return path
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file for the owner alone, whole or not at all."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
+class private_umask:
+    """Files created inside are for the owner alone, whatever the caller's umask."""
+
+    def __enter__(self) -> None:
+        self._before = os.umask(0o077)
+
+    def __exit__(self, *_: object) -> Literal[False]:
+        os.umask(self._before)
+        return False
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, read in blocks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_of(value: Any) -> str:
+    """Return the SHA-256 of a JSON value in canonical form."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_jsonable)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _entropy(seed: SeedSection) -> int:
+    if seed.public is not None:
+        return seed.public
+    if seed.secret is None:
+        return secrets.randbits(256)
+    text = os.environ.get(seed.secret, "")
+    if not text.isdigit():
+        raise Refused(f"seed: the environment variable {seed.secret} must hold a whole number, and does not")
+    return int(text)
+
+
+def _alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
