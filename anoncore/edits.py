@@ -2,13 +2,14 @@
 
 An edit is declared once and used three ways: counted (here, and by Great Expectations), as the
 matrices ``A v = b`` and ``G v ≤ h`` that constrained methods honour, and by the repair step.
-A rule about a cell that is missing does not apply, unless the rule speaks of missing cells itself.
+A rule about a cell that is missing does not apply, unless the rule speaks of missing cells itself;
+the consequent of a conditional edit does: an empty cell satisfies it only where ``missing`` says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from anoncore.microdata import Schema
 
 Relation = Literal["==", "<=", ">="]
 RELATIVE_TOLERANCE = 1e-9
+FLOAT_NOISE = 1e-12  # of the terms' size: sums of decimals are not exact in binary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,8 @@ class Condition:
         _check_range(f"condition on {self.variable!r}", self.lower, self.upper)
         if self.values is not None:
             object.__setattr__(self, "values", tuple(self.values))
+            if not self.values:
+                raise AnonymizationError(f"condition on {self.variable!r}: values must not be empty")
 
     def holds(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: whether the cell of each record satisfies the condition."""
@@ -81,7 +85,8 @@ class LinearEdit:
     dependent : str, optional
         A variable of an equality that is computed from the others instead of being masked.
     tolerance : float, optional
-        Absolute slack, in the units of the sum; 1e-9 of the terms' size when not given.
+        Absolute slack, in the units of the sum, to which 1e-12 of the terms' size is added for
+        binary rounding; 1e-9 of the terms' size when not given.
     when : conditions that must all hold for the edit to apply
     """
 
@@ -336,6 +341,17 @@ class EditSet:
 
     def problems(self, schema: Schema) -> list[str]:
         """Return everything that is wrong with the edits for ``schema``, one sentence each."""
+        found = self.obstacles(schema)
+        for edit in self.edits:
+            if all(n in schema for n in edit.variables):
+                found += _level_problems(edit, schema)
+        conflict = self.conflict()
+        if conflict:
+            found.append(f"no record can satisfy these edits together: {', '.join(conflict)}")
+        return found
+
+    def obstacles(self, schema: Schema) -> list[str]:
+        """Return what keeps the edits from being evaluated on data of ``schema``, one sentence each."""
         found = []
         for edit in self.edits:
             absent = [n for n in edit.variables if n not in schema]
@@ -346,9 +362,6 @@ class EditSet:
             if dropped:
                 found.append(f"edit {edit.name!r} uses {', '.join(dropped)}, which is not released")
             found += _text_problems(edit, schema)
-        conflict = self.conflict()
-        if conflict:
-            found.append(f"no record can satisfy these edits together: {', '.join(conflict)}")
         return found
 
     def outcomes(self, frame: pd.DataFrame) -> tuple[EditOutcome, ...]:
@@ -421,6 +434,57 @@ class EditSet:
         return tuple(e.name for e in numeric)
 
 
+EDITS: dict[str, type[Any]] = {
+    "linear": LinearEdit,
+    "bound": BoundEdit,
+    "set": SetEdit,
+    "conditional": ConditionalEdit,
+    "ratio": RatioEdit,
+}
+
+
+def to_dict(edit: Edit) -> dict[str, Any]:
+    """Return an edit as plain JSON types, without what it leaves open."""
+    return {key: value for key, value in _plain(asdict(edit)).items() if value not in (None, [])}
+
+
+def from_dict(stated: Mapping[str, Any]) -> Edit:
+    """Return the edit that `to_dict` wrote.
+
+    Raises
+    ------
+    AnonymizationError
+        When the kind is unknown or a field is missing, surplus or out of range.
+    """
+    rest = dict(stated)
+    kind = rest.pop("edit", None)
+    if kind not in EDITS:
+        raise AnonymizationError(f"edit: kind must be one of {', '.join(EDITS)}")
+    known = {f.name for f in fields(EDITS[kind])}
+    surplus = sorted(set(rest) - known)
+    if surplus:
+        raise AnonymizationError(f"{kind} edit has no field called {', '.join(surplus)}")
+    try:
+        if "when" in rest:
+            rest["when"] = tuple(Condition(**c) for c in rest["when"])
+        if "then" in rest:
+            rest["then"] = Condition(**rest["then"])
+        edit: Edit = EDITS[kind](**rest)
+    except TypeError:
+        failed = AnonymizationError(f"{kind} edit {rest.get('name')!r}: a field is missing or not a field")
+    else:
+        return edit
+    raise failed
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def linear_holds(
     values: np.ndarray,
     coefficients: np.ndarray,
@@ -436,15 +500,12 @@ def linear_holds(
     coefficients : (n,)
     relation : "==", "<=" or ">="
     constant : float
-    tolerance : absolute slack; when None, 1e-9 of Σ|cⱼvⱼ| + |constant|
+    tolerance : absolute slack, beside 1e-12 of Σ|cⱼvⱼ| + |constant|; when None, 1e-9 of it
     """
     products = values * coefficients
     excess = products.sum(axis=1) - constant
-    slack = (
-        RELATIVE_TOLERANCE * (np.abs(products).sum(axis=1) + abs(constant))
-        if tolerance is None
-        else tolerance
-    )
+    size = np.abs(products).sum(axis=1) + abs(constant)
+    slack = RELATIVE_TOLERANCE * size if tolerance is None else tolerance + FLOAT_NOISE * size
     if relation == "==":
         return np.asarray(np.abs(excess) <= slack)
     return np.asarray(excess <= slack if relation == "<=" else excess >= -slack)
@@ -452,9 +513,18 @@ def linear_holds(
 
 def numbers(column: pd.Series) -> np.ndarray:
     """Return a column's values as (N,) float64, NaN where missing; levels must be numbers."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(column.cat.categories.dtype if not column.isna().any() else "float64")
-    return column.to_numpy(dtype="float64", na_value=np.nan)
+    try:
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            levels = np.append(column.cat.categories.to_numpy(dtype="float64"), np.nan)
+            return np.asarray(levels[column.cat.codes.to_numpy()])
+        return column.to_numpy(dtype="float64", na_value=np.nan)
+    except (TypeError, ValueError):
+        # pandas quotes the offending value.
+        failed = AnonymizationError(
+            f"an edit computes with variable {str(column.name)!r}, which holds something that is not a "
+            "number; declare a missing code or correct the column"
+        )
+    raise failed from None
 
 
 def _within(values: np.ndarray, lower: float | None, upper: float | None) -> np.ndarray:
@@ -471,18 +541,20 @@ def _all_hold(conditions: tuple[Condition, ...], frame: pd.DataFrame) -> np.ndar
 
 
 def _check_range(what: str, lower: float | None, upper: float | None) -> None:
-    if any(bound is not None and np.isnan(bound) for bound in (lower, upper)):
-        raise AnonymizationError(f"{what}: a bound must be a number")
+    if any(bound is not None and not np.isfinite(bound) for bound in (lower, upper)):
+        raise AnonymizationError(f"{what}: a bound must be a finite number; leave out the side without one")
     if lower is not None and upper is not None and lower > upper:
         raise AnonymizationError(f"{what}: lower must not exceed upper, got {lower} and {upper}")
 
 
-def _text_problems(edit: Edit, schema: Schema) -> list[str]:
-    """Return sentences about numbers asked of text, and values that are no level."""
+def _conditions(edit: Edit) -> list[Condition]:
     conditions = list(getattr(edit, "when", ()))
-    if isinstance(edit, ConditionalEdit):
-        conditions.append(edit.then)
-    ranged = [c.variable for c in conditions if c.lower is not None or c.upper is not None]
+    return [*conditions, edit.then] if isinstance(edit, ConditionalEdit) else conditions
+
+
+def _text_problems(edit: Edit, schema: Schema) -> list[str]:
+    """Return sentences about numbers asked of text."""
+    ranged = [c.variable for c in _conditions(edit) if c.lower is not None or c.upper is not None]
     if isinstance(edit, LinearEdit):
         ranged += list(edit.terms)
     elif isinstance(edit, BoundEdit | RatioEdit):
@@ -492,7 +564,13 @@ def _text_problems(edit: Edit, schema: Schema) -> list[str]:
         levels = schema[name].levels
         if schema[name].kind == "nominal" or (levels and isinstance(levels[0], str)):
             found.append(f"edit {edit.name!r} computes with {name!r}, which holds no numbers")
-    stated = [(c.variable, c.values) for c in conditions if c.values is not None]
+    return found
+
+
+def _level_problems(edit: Edit, schema: Schema) -> list[str]:
+    """Return sentences about stated values that are no level."""
+    found = []
+    stated = [(c.variable, c.values) for c in _conditions(edit) if c.values is not None]
     if isinstance(edit, SetEdit):
         stated.append((edit.variable, edit.values))
     for name, values in stated:

@@ -286,8 +286,7 @@ def _matches(column: pd.Series, codes: tuple[Any, ...]) -> pd.Series:
 
 def _to_numbers(column: pd.Series, name: str) -> np.ndarray:
     """Return (N,) float64; NaN where missing."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(column.cat.categories.dtype)
+    column = _uncategorised(column)
     if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_complex_dtype(column):
         raise AnonymizationError(
             f"variable {name!r} is declared continuous but holds dates or complex numbers; "
@@ -311,10 +310,9 @@ def _to_numbers(column: pd.Series, name: str) -> np.ndarray:
 
 
 def _to_levels(column: pd.Series, variable: Variable) -> tuple[pd.Series, Variable]:
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(column.cat.categories.dtype)
-    elif column.dtype == object:
-        column = column.infer_objects()
+    if _is_canonical(column, variable):
+        return column, variable
+    column = _uncategorised(column).infer_objects()
     if pd.api.types.is_bool_dtype(column):
         column = column.astype("Int64")
     levels = variable.levels
@@ -328,11 +326,9 @@ def _to_levels(column: pd.Series, variable: Variable) -> tuple[pd.Series, Variab
     if levels and isinstance(levels[0], str) and not pd.api.types.is_string_dtype(column):
         column = column.map(lambda v: v if pd.isna(v) else str(_tidy(v)))
     elif levels and not isinstance(levels[0], str) and not pd.api.types.is_numeric_dtype(column):
-        column = (
-            pd.to_numeric(column, errors="coerce")
-            .where(column.notna(), np.nan)
-            .fillna(pd.Series(np.where(column.notna(), np.inf, np.nan), index=column.index))
-        )
+        # What is not a number becomes infinite, which is no level, and so is counted as outside.
+        numbers = pd.to_numeric(column, errors="coerce").astype("float64")
+        column = numbers.mask(numbers.isna() & column.notna(), np.inf)
     coded = pd.Categorical(column, categories=list(levels), ordered=variable.kind == "ordinal")
     outside = int((pd.isna(coded) & column.notna().to_numpy()).sum())
     if outside:
@@ -341,6 +337,24 @@ def _to_levels(column: pd.Series, variable: Variable) -> tuple[pd.Series, Variab
             f"{len(levels)} levels; add it to levels or to missing"
         )
     return pd.Series(coded, index=column.index), replace(variable, levels=levels)
+
+
+def _is_canonical(column: pd.Series, variable: Variable) -> bool:
+    return (
+        isinstance(column.dtype, pd.CategoricalDtype)
+        and variable.levels is not None
+        and column.cat.ordered == (variable.kind == "ordinal")
+        and list(column.cat.categories) == list(variable.levels)
+    )
+
+
+def _uncategorised(column: pd.Series) -> pd.Series:
+    """Return the values themselves; whole numbers with gaps become floats."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return column
+    kind = column.cat.categories.dtype
+    gaps_as_float = pd.api.types.is_numeric_dtype(kind) and column.isna().any()
+    return column.astype("float64" if gaps_as_float else kind)
 
 
 def _sorted_unique(column: pd.Series, name: str) -> list[Any]:

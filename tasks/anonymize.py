@@ -35,7 +35,7 @@ def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> Masked:
     """
     original = run.load("original")
     release = _chain(run, without_dependents(original, edits), steps, edits)
-    whole = complete(release.data, edits, _schema_after(original.schema, release.data.schema))
+    whole = complete(release.data, edits, _schema_after(original.schema, release.data.schema, edits))
     repaired = repair(whole, edits, rng=run.rng("repair"))
     final = Release(
         data=repaired.data,
@@ -67,6 +67,7 @@ def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -
     keeps = True
     release = None
     for number, step in enumerate(steps, start=1):
+        run.save("step-input", data)
         release = anonymize(data, step, rng=run.rng(f"step-{number}"), edits=edits)
         if len(release.data) < 2:
             raise Refused(f"step {number} ({step.method}) leaves fewer than 2 records to release")
@@ -78,8 +79,9 @@ def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -
     return Release(data=data, claims=claims, keeps_records=keeps, notes=notes, scores=release.scores)
 
 
-def _schema_after(original: Schema, masked: Schema) -> Schema:
-    """Return the original's column order with the variables as the steps left them."""
+def _schema_after(original: Schema, masked: Schema, edits: EditSet) -> Schema:
+    """Return the original's column order, with the variables as the steps left them."""
     changed = {v.name: v for v in masked}
-    kept = [changed.pop(v.name, v) for v in original if v.is_masked]
+    computed = {e.dependent for e in edits.dependents}
+    kept = [changed.pop(v.name, v) for v in original if v.name in changed or v.name in computed]
     return Schema([*kept, *changed.values()])

@@ -53,6 +53,8 @@ class SourceSection(Section):
                 raise ValueError("a query needs either url or url_from")
         elif self.url is not None or self.url_from is not None:
             raise ValueError("url belongs to a query; add sql or remove it")
+        if self.url is not None and re.search(r"://[^/@]*:[^/@]*@", self.url):
+            raise ValueError("url holds a password; put the address into an environment variable: url_from")
         return self
 
     def file(self, base: Path) -> Path:
@@ -132,7 +134,7 @@ def read_file(
         if kind == "parquet":
             return pd.read_parquet(path)
         if kind == "stata":
-            return pd.read_stata(path, convert_categoricals=False, convert_dates=False)
+            return pd.read_stata(path, convert_dates=False)
     except Exception:
         unreadable = f"source: {shown} is not a readable {kind} file"
     else:

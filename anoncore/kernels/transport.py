@@ -90,17 +90,16 @@ def _solve(scores: Scores, counts: Scores) -> tuple[Integers, Scores]:
 
     net = scores - prices[:, None]
     levels = net.argmax(axis=0)
-    tied = np.flatnonzero((net == net.max(axis=0)).sum(axis=0) > 1)
-    levels, _ = _balance(scores, levels, prices, counts, tied, free_only=True)
-    length = LF(n_records)
+    movable = np.flatnonzero((net == net.max(axis=0)).sum(axis=0) > 1)
+    ceilings = prices[:, None] - prices + 1
+    length = 16 + int(FAC * np.sqrt(n_records) / n_levels)
     while True:
-        movable = _cheapest_moves(net, levels, length)
-        moved, new_prices = _balance(scores, levels, prices, counts, movable)
-        if _is_optimal(scores, moved, new_prices, counts):
-            return moved, new_prices
-        if length >= n_records:
-            raise NotConvergedError("assignment to levels found no certificate of optimality", state=moved)
-        length *= 8
+        levels, prices = _balance(scores, levels, prices, counts, movable, ceilings)
+        if np.array_equal(np.bincount(levels, minlength=n_levels), counts):
+            break
+        movable, ceilings = _shortlist(scores, levels, length)
+        length *= 2
+    return levels, prices
 
 
 def _apportion(counts: Scores, total: int) -> Scores:
@@ -111,45 +110,39 @@ def _apportion(counts: Scores, total: int) -> Scores:
     return result
 
 
-def _is_optimal(scores: Scores, levels: Integers, prices: Scores, counts: Scores) -> bool:
-    net = scores - prices[:, None]
-    chosen = np.take_along_axis(net, levels[None, :], axis=0)[0]
-    return np.array_equal(np.bincount(levels, minlength=len(counts)), counts) and bool(
-        (chosen == net.max(axis=0)).all()
-    )
-
-
-def _cheapest_moves(net: Scores, levels: Integers, length: int) -> Integers:
+def _shortlist(scores: Scores, levels: Integers, length: int) -> tuple[Integers, Scores]:
     """For every ordered pair of levels, the ``length`` records that lose least by going from one to the other."""
     wanted = np.zeros(levels.size, dtype=bool)
-    for level in range(len(net)):
+    ceilings = np.full((len(scores), len(scores)), _FAR)
+    for level in range(len(scores)):
         members = np.flatnonzero(levels == level)
         if members.size <= length:
             wanted[members] = True
             continue
-        for other in range(len(net)):
+        for other in range(len(scores)):
             if other != level:
-                loss = net[level, members] - net[other, members]
-                wanted[members[np.argpartition(loss, length)[:length]]] = True
-    return np.flatnonzero(wanted)
+                loss = scores[level, members] - scores[other, members]
+                nearest = np.argpartition(loss, length - 1)[:length]
+                wanted[members[nearest]] = True
+                ceilings[level, other] = loss[nearest[-1]]
+    return np.flatnonzero(wanted), ceilings
 
 
 def _balance(
-    scores: Scores,
-    levels: Integers,
-    prices: Scores,
-    counts: Scores,
-    movable: Integers,
-    *,
-    free_only: bool = False,
+    scores: Scores, levels: Integers, prices: Scores, counts: Scores, movable: Integers, ceilings: Scores
 ) -> tuple[Integers, Scores]:
-    """Move the movable records along shortest paths from overfull to underfull levels, as far as paths lead."""
+    """Move movable records along shortest paths from overfull to underfull levels.
+
+    Records that are not movable lose at least ``ceilings``. A path over an edge at its ceiling would need one of
+    them, so that is where to stop; levels and prices fit each other at any time.
+    """
     surplus = np.bincount(levels, minlength=len(counts)) - counts
     rows, at = np.ascontiguousarray(scores[:, movable].T), levels[movable]
     losses = np.stack([_least_losses(rows, at, level) for level in range(len(counts))])
     while surplus.any():
-        path, distances = _shortest_path(losses - prices[:, None] + prices, surplus > 0, surplus < 0)
-        if not path or (free_only and distances[path[-1]] > 0):
+        costs = np.minimum(losses, ceilings) - prices[:, None] + prices
+        path, distances = _shortest_path(costs, surplus > 0, surplus < 0)
+        if any(losses[edge] > ceilings[edge] for edge in pairwise(path)):
             break
         prices = prices - distances
         movers = [_movers(rows, at, a, b, losses[a, b]) for a, b in pairwise(path)]
@@ -177,15 +170,15 @@ def _movers(rows: Scores, at: Integers, level: int, other: int, loss: np.int64) 
     return members[rows[members, level] - rows[members, other] == loss]
 
 
-def _shortest_path(costs: Scores, sources: NDArray[np.bool_], targets: NDArray[np.bool_]) -> tuple[list[int], Scores]:
+def _shortest_path(
+    costs: Scores, sources: NDArray[np.bool_], targets: NDArray[np.bool_]
+) -> tuple[list[int], Scores]:
     """Dijkstra from any source to the nearest target; distances beyond it are cut off there."""
     distances = np.where(sources, np.int64(0), _FAR)
     parents = np.full(len(costs), -1)
     waiting = np.ones(len(costs), dtype=bool)
     while True:
         nearest = int(np.where(waiting, distances, 2 * _FAR).argmin())
-        if distances[nearest] >= _FAR // 2 or not waiting[nearest]:
-            return [], distances
         if targets[nearest]:
             break
         waiting[nearest] = False

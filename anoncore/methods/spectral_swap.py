@@ -108,7 +108,7 @@ def anonymize(data: Microdata, params: SpectralSwap, *, edits: EditSet, rng: np.
         claims=(NoFormalGuarantee(evidence=EVIDENCE),),
         keeps_records=False,
         notes=tuple(notes),
-        scores=swapped,
+        scores=swapped if params.numeric == "log" else None,
     )
 
 

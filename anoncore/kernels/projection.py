@@ -1,0 +1,417 @@
+"""Nearest points of a polytope, for many points at once, and nearest points of a grid inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from anoncore.errors import InfeasibleError, NotConvergedError
+
+BLOCK = 16_384
+RANK = 1e-10  # singular values of row-normalised constraints below this share of the largest are 0
+INSIDE = 1e-12  # a slack above minus this, in sd and relative to the terms, counts as kept
+CONSISTENT = 1e-11  # residual of a constraint that nothing can move any more, relative to its terms
+CANDIDATES = 5  # multiples of a unit that are tried, nearest first
+LEVELS = 12
+
+Grid = float | np.ndarray | None
+
+
+def project(
+    points: np.ndarray,
+    A: np.ndarray,
+    b: np.ndarray,
+    scale: np.ndarray | None = None,
+    lower: np.ndarray | None = None,
+    upper: np.ndarray | None = None,
+    G: np.ndarray | None = None,
+    h: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the nearest points that satisfy A v = b, lower ≤ v ≤ upper and G v ≤ h.
+
+    Parameters
+    ----------
+    points : (N, t), in the variables' own units, no NaN
+    A : (r, t), b : (r,)
+        Equalities; rows may repeat or depend on each other.
+    scale : (t,), the variables' standard deviations, 1 when None
+        Distance is Σ ((v − x) / scale)². A variable with scale 0 is not moved.
+    lower, upper : (t,), ±∞ where there is no bound
+    G : (s, t), h : (s,)
+
+    Returns
+    -------
+    (N, t) float64; equalities hold to 1e-9 of their terms' size, bounds exactly.
+
+    Raises
+    ------
+    InfeasibleError
+        When no point satisfies all constraints.
+
+    Claim: none; the distance to any feasible reference never grows.
+    Source: v = v̄ − W⁻¹Aᵀ(AW⁻¹Aᵀ)⁺(Av̄ − b), W = diag(1/scale²); inequalities by the dual
+    active-set method of Goldfarb and Idnani 1983, all points in step, then solved on the final
+    active set.
+
+    Examples
+    --------
+    >>> parts_and_total = np.array([[1.0, 2.0, 6.0]])
+    >>> project(parts_and_total, np.array([[1.0, 1.0, -1.0]]), np.zeros(1))
+    array([[2., 3., 5.]])
+    """
+    projected, feasible = attempt(points, A, b, scale, lower, upper, G, h)
+    if not feasible.all():
+        raise InfeasibleError(
+            f"{int((~feasible).sum())} of {len(feasible)} points have no counterpart that satisfies all "
+            f"{len(b)} equalities, the bounds and {0 if G is None else len(G)} inequalities; "
+            "remove or loosen a constraint"
+        )
+    return projected
+
+
+def attempt(
+    points: np.ndarray,
+    A: np.ndarray,
+    b: np.ndarray,
+    scale: np.ndarray | None = None,
+    lower: np.ndarray | None = None,
+    upper: np.ndarray | None = None,
+    G: np.ndarray | None = None,
+    h: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Project as `project` does, but report points that cannot be projected instead of raising.
+
+    Parameters
+    ----------
+    points, A, b, scale, lower, upper, G, h : as for `project`
+
+    Returns
+    -------
+    (N, t) float64, the point itself where infeasible, and (N,) bool, whether it is feasible.
+
+    Raises
+    ------
+    NotConvergedError
+        When the active set still changes after 20 (t + s) + 100 steps.
+
+    Examples
+    --------
+    >>> attempt(np.array([[3.0]]), np.ones((2, 1)), np.array([0.0, 1.0]))[1]
+    array([False])
+    """
+    x = np.asarray(points, dtype=float)
+    s = np.ones(x.shape[1]) if scale is None else np.asarray(scale, dtype=float)
+    A = np.asarray(A, dtype=float).reshape(-1, x.shape[1])
+    b = np.asarray(b, dtype=float)
+    inverse, basis = _equality_parts(A * s)
+    v = _onto_equalities(x, A, b, s, inverse)
+    feasible = _consistent(v, A, b)
+    rows, limits = _inequality_rows(x.shape[1], lower, upper, G, h)
+    if len(rows):
+        low = np.full(x.shape[1], -np.inf) if lower is None else lower
+        high = np.full(x.shape[1], np.inf) if upper is None else upper
+        outside = feasible & ~_inside(v, rows, limits)
+        for start in range(0, int(outside.sum()), BLOCK):
+            at = np.flatnonzero(outside)[start : start + BLOCK]
+            moved, feasible[at] = _into_polytope(v[at], rows, limits, s, basis)
+            moved = _onto_equalities(moved, A, b, s, inverse)
+            v[at] = np.clip(moved, low, high)
+        # Rounding errors may leave a point a hair outside a bound.
+        v = np.clip(v, low, high)
+    v[~feasible] = x[~feasible]
+    return v, feasible
+
+
+def attempt_on_grid(
+    points: np.ndarray,
+    A: np.ndarray,
+    b: np.ndarray,
+    scale: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    G: np.ndarray,
+    h: np.ndarray,
+    grids: Sequence[Grid],
+    order: Sequence[int],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Project, then bring one variable after the other onto its grid, projecting the rest again.
+
+    Parameters
+    ----------
+    points, A, b, scale, lower, upper, G, h : as for `project`
+    grids : for each variable a unit (multiples of it), sorted levels (L,), or None for any number
+    order : the variables in the order in which they are placed; the last absorb the remainders.
+        One with a unit that can satisfy the constraints on no multiple nearby keeps more decimals;
+        one with levels makes the point infeasible.
+
+    Returns
+    -------
+    (N, t) float64 and (N,) bool, whether every constraint and every grid of levels is kept.
+
+    Raises
+    ------
+    NotConvergedError
+        As for `attempt`.
+
+    Claim: a heuristic; the result is feasible, not always the nearest grid point.
+
+    Examples
+    --------
+    >>> half = np.array([[0.4, 0.9]])
+    >>> none, wide = np.zeros((0, 2)), np.full(2, np.inf)
+    >>> attempt_on_grid(half, np.ones((1, 2)), np.ones(1), np.ones(2), -wide, wide, none, np.zeros(0),
+    ...                 [1.0, 1.0], [0, 1])[0]
+    array([[0., 1.]])
+    """
+    base, free = np.array(points, dtype=float), np.array(scale, dtype=float)
+    v, feasible = attempt(base, A, b, free, lower, upper, G, h)
+    for j in order:
+        grid = grids[j]
+        if free[j] == 0:
+            continue
+        free[j] = 0.0
+        if grid is None:
+            base[:, j] = v[:, j]
+            continue
+        waiting = feasible.copy()
+        for rank in range(min(len(grid), LEVELS) if isinstance(grid, np.ndarray) else CANDIDATES):
+            at = np.flatnonzero(waiting)
+            if not len(at):
+                break
+            placed = _candidate(v[at, j], grid, rank)
+            # Where the value is on the grid already, nothing else needs to move.
+            near = np.abs(placed - v[at, j]) <= _fuzz(v[at], grid)
+            base[at[near], j] = v[at[near], j] = placed[near]
+            waiting[at[near]] = False
+            at, placed = at[~near], placed[~near]
+            trial = base[at]
+            trial[:, j] = placed
+            moved, good = attempt(trial, A, b, free, lower, upper, G, h)
+            v[at[good]], base[at[good], j] = moved[good], placed[good]
+            waiting[at[good]] = False
+        if isinstance(grid, np.ndarray):
+            feasible &= ~waiting
+        else:
+            v[waiting, j] = base[waiting, j] = _shortest(v[waiting, j], grid, _fuzz(v[waiting], None))
+    v[~feasible] = np.asarray(points, dtype=float)[~feasible]
+    return v, feasible
+
+
+def _equality_parts(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pseudo-inverse (t, r) of A and an orthonormal basis (t, q) of its null space."""
+    norms = np.linalg.norm(A, axis=1)
+    norms[norms == 0] = 1.0
+    if not len(A):
+        return np.zeros((A.shape[1], 0)), np.eye(A.shape[1])
+    u, d, vt = np.linalg.svd(A / norms[:, None], full_matrices=True)
+    rank = int((d > RANK * d.max(initial=0.0)).sum())
+    inverse = (vt[:rank].T / d[:rank]) @ u[:, :rank].T / norms
+    return inverse, vt[rank:].T
+
+
+def _onto_equalities(
+    x: np.ndarray, A: np.ndarray, b: np.ndarray, s: np.ndarray, inverse: np.ndarray
+) -> np.ndarray:
+    v = x.copy()
+    if len(A):
+        # The second round removes the rounding error of the first, which large numbers make visible.
+        for _ in range(2):
+            v += ((b - v @ A.T) @ inverse.T) * s
+    return v
+
+
+def _consistent(v: np.ndarray, A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return (N,) bool: the equalities could be reached."""
+    size = np.abs(v) @ np.abs(A).T + np.abs(b)
+    return np.asarray((np.abs(v @ A.T - b) <= CONSISTENT * size).all(axis=1))
+
+
+def _inequality_rows(
+    t: int,
+    lower: np.ndarray | None,
+    upper: np.ndarray | None,
+    G: np.ndarray | None,
+    h: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return all inequalities and bounds as rows (m, t) and limits (m,), rows @ v ≤ limits."""
+    rows, limits = [np.zeros((0, t))], [np.zeros(0)]
+    if G is not None and h is not None:
+        rows, limits = [np.asarray(G, dtype=float).reshape(-1, t)], [np.asarray(h, dtype=float)]
+    for sign, bound in ((1.0, upper), (-1.0, lower)):
+        if bound is not None:
+            finite = np.isfinite(bound)
+            rows.append(sign * np.eye(t)[finite])
+            limits.append(sign * np.asarray(bound, dtype=float)[finite])
+    return np.vstack(rows), np.concatenate(limits)
+
+
+def _inside(v: np.ndarray, rows: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """Return (N,) bool: every inequality is kept, up to rounding."""
+    good = np.ones(len(v), dtype=bool)
+    for start in range(0, len(v), BLOCK):
+        part = v[start : start + BLOCK]
+        size = np.abs(part) @ np.abs(rows).T + np.abs(limits)
+        good[start : start + BLOCK] = (part @ rows.T - limits <= INSIDE * size).all(axis=1)
+    return good
+
+
+def _into_polytope(
+    v: np.ndarray, rows: np.ndarray, limits: np.ndarray, s: np.ndarray, basis: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Move points that keep the equalities to the nearest that keep the inequalities as well.
+
+    In the coordinates v + s·(basis y) the equalities hold for any y and the distance is ‖y‖.
+    """
+    scaled = rows * s
+    norms = np.linalg.norm(scaled, axis=1)
+    size = np.abs(v) @ np.abs(rows).T + np.abs(limits)
+    slack = limits - v @ rows.T
+    reduced = scaled @ basis
+    movable = np.linalg.norm(reduced, axis=1) > RANK * np.where(norms > 0, norms, 1.0)
+    feasible = (slack[:, ~movable] >= -CONSISTENT * size[:, ~movable]).all(axis=1)
+    if not movable.any():
+        return v, feasible
+    norms = norms[movable]
+    y, solved = _least_distance(
+        reduced[movable] / norms[:, None],
+        slack[:, movable] / norms,
+        INSIDE * (size[:, movable] / norms + 1.0),
+    )
+    return v + (y @ basis.T) * s, feasible & solved
+
+
+def _least_distance(H: np.ndarray, g: np.ndarray, tolerance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Minimise ‖y‖ subject to H y ≤ g, for many g at once.
+
+    Parameters
+    ----------
+    H : (m, q), rows of length at most 1
+    g, tolerance : (N, m)
+
+    Returns
+    -------
+    y (N, q) and (N,) bool, whether the inequalities can be kept.
+    """
+    n, m = g.shape
+    gram = H @ H.T
+    y, dual = np.zeros((n, H.shape[1])), np.zeros((n, m))
+    active, entering = np.zeros((n, m), dtype=bool), np.full(n, -1)
+    feasible, open_ = np.ones(n, dtype=bool), np.arange(n)
+    for _ in range(20 * m + 100):
+        slack = g[open_] - y[open_] @ H.T + tolerance[open_]
+        reached = (entering[open_] >= 0) & (slack[np.arange(len(open_)), entering[open_]] >= 0)
+        active[open_[reached], entering[open_[reached]]] = True
+        entering[open_[reached]] = -1
+        entering[open_] = np.where(entering[open_] < 0, slack.argmin(axis=1), entering[open_])
+        chosen = entering[open_]
+        lacking = tolerance[open_, chosen] - slack[np.arange(len(open_)), chosen]
+        unsettled = lacking > tolerance[open_, chosen]
+        open_, chosen, lacking = open_[unsettled], chosen[unsettled], lacking[unsettled]
+        if not len(open_):
+            return _on_active(H, gram, g, active), feasible
+        step, leaving, complete = _step(H, gram, y, dual, active, open_, chosen, lacking)
+        stuck = np.isinf(step)
+        # A dependent constraint missed by a hair only is rounding, not a contradiction.
+        feasible[open_[stuck]] = lacking[stuck] <= 1e3 * tolerance[open_[stuck], chosen[stuck]]
+        active[open_[complete], chosen[complete]] = True
+        entering[open_[complete]] = -1
+        back = ~complete & ~stuck
+        active[open_[back], leaving[back]] = False
+        dual[open_[back], leaving[back]] = 0.0
+        open_ = open_[~stuck]
+    raise NotConvergedError(
+        f"projection: the active set of {len(open_)} points still changes; rescale the variables", y
+    )
+
+
+def _step(
+    H: np.ndarray,
+    gram: np.ndarray,
+    y: np.ndarray,
+    dual: np.ndarray,
+    active: np.ndarray,
+    rows: np.ndarray,
+    chosen: np.ndarray,
+    lacking: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Take one step of the dual method in place; return its length, what leaves and if it was full."""
+    held = active[rows]
+    weights = _solve_active(gram, held, gram[chosen] * held)
+    direction = H[chosen] - weights @ H
+    gain = (direction**2).sum(axis=1)
+    gain[gain <= RANK] = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        full = np.where(gain > 0, lacking / gain, np.inf)
+        ratios = np.where(held & (weights > RANK), dual[rows] / weights, np.inf)
+    leaving = ratios.argmin(axis=1)
+    partial = ratios[np.arange(len(rows)), leaving]
+    step = np.minimum(full, partial)
+    length = np.where(np.isinf(step), 0.0, step)
+    dual[rows] -= length[:, None] * weights
+    dual[rows, chosen] += length
+    y[rows] -= np.where(gain > 0, length, 0.0)[:, None] * direction
+    return step, leaving, np.isfinite(full) & (full <= partial)
+
+
+def _on_active(H: np.ndarray, gram: np.ndarray, g: np.ndarray, active: np.ndarray) -> np.ndarray:
+    """Return (N, q): the shortest y that meets the active inequalities with equality."""
+    return np.asarray(_solve_active(gram, active, np.where(active, g, 0.0)) @ H)
+
+
+def _solve_active(gram: np.ndarray, active: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solve gram[a, a] w = right[a] for each point's active set a; w (N, m) is 0 elsewhere.
+
+    Points that share an active set share one small inverse.
+    """
+    result = np.zeros(right.shape)
+    width = int(active.sum(axis=1).max(initial=0))
+    if not width:
+        return result
+    packed = np.packbits(active, axis=1)
+    _, first, group = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    sets = active[first]
+    index = np.argsort(~sets, axis=1, kind="stable")[:, :width]
+    used = np.take_along_axis(sets, index, axis=1)
+    systems = gram[index[:, :, None], index[:, None, :]]
+    systems = np.where(used[:, :, None] & used[:, None, :], systems, np.eye(width))
+    inverses, group = np.linalg.inv(systems), group.reshape(-1)
+    at = index[group]
+    wanted = np.where(used[group], np.take_along_axis(right, at, axis=1), 0.0)
+    np.put_along_axis(result, at, np.einsum("nij,nj->ni", inverses[group], wanted), axis=1)
+    return result
+
+
+def _candidate(values: np.ndarray, grid: float | np.ndarray, rank: int) -> np.ndarray:
+    """Return the grid point that is nearest but ``rank`` to each value."""
+    if isinstance(grid, np.ndarray):
+        order = np.argsort(np.abs(grid[None, :] - values[:, None]), axis=1, kind="stable")
+        return np.asarray(grid[order[:, rank]])
+    nearest = _round(values, grid)
+    side = np.where(values >= nearest, 1.0, -1.0) * (1 if rank % 2 else -1)
+    return _round(nearest + side * ((rank + 1) // 2) * grid, grid)
+
+
+def _round(values: np.ndarray, unit: float) -> np.ndarray:
+    decimals = -np.log10(unit)
+    if abs(decimals - round(decimals)) < 1e-12:
+        return np.round(values, round(decimals))
+    return np.asarray(np.round(values / unit) * unit)
+
+
+def _fuzz(v: np.ndarray, grid: Grid) -> np.ndarray:
+    """Return (N,): how far a value may lie from a grid point and still count as on it."""
+    unit = grid if isinstance(grid, float) else 0.0
+    return np.asarray(1e-6 * unit + INSIDE * np.abs(v).max(axis=1, initial=0.0))
+
+
+def _shortest(values: np.ndarray, unit: float, fuzz: np.ndarray) -> np.ndarray:
+    """Return each value with the fewest decimals, beyond those of ``unit``, that leave it in place."""
+    result = values.copy()
+    waiting = np.ones(len(values), dtype=bool)
+    for decimals in range(max(0, int(np.floor(-np.log10(unit)))), 10):
+        rounded = np.round(values, decimals)
+        same = waiting & (np.abs(rounded - values) <= fuzz)
+        result[same] = rounded[same]
+        waiting &= ~same
+    return result

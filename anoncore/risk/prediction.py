@@ -1,0 +1,240 @@
+"""Prediction distance, ambiguity and uncertainty of every record, given a released table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from anoncore.errors import AnonymizationError
+from anoncore.kernels.neighbors import nearest
+from anoncore.risk._checks import Floats, Indices, between, frozen, matrix
+
+_ENTRIES = 1 << 21  # neighbours' values held at a time
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionMeasures:
+    """The three measures of Lasko and Vinterbo for each queried record; small values mean risk.
+
+    They mean nothing alone: :func:`anoncore.risk.compare` sets them beside the reference's.
+
+    Parameters
+    ----------
+    distance : (n_queries,), in the encoding's units (standard deviations), root mean square over columns
+    ambiguity : (n_queries,), 0 … 1
+    uncertainty : (n_queries,), in squared units of the encoding
+    k : neighbours looked at
+    n_queries, n_released, n_original : records queried, records in the released set, records in A
+    """
+
+    distance: Floats = field(repr=False)
+    ambiguity: Floats = field(repr=False)
+    uncertainty: Floats = field(repr=False)
+    k: int
+    n_queries: int
+    n_released: int
+    n_original: int
+
+    def cdf_error(self, delta: float = 0.01) -> float:
+        """Bound the error of each distribution function, exceeded with probability below ``delta``.
+
+        Zero when every record was queried, else √(ln(2/δ)/(2 n_queries)).
+        """
+        if self.n_queries >= self.n_original:
+            return 0.0
+        return math.sqrt(math.log(2.0 / between("delta", delta, 0, 1)) / (2 * self.n_queries))
+
+
+def prediction_measures(
+    original: ArrayLike,
+    released: ArrayLike | None,
+    k: int = 5,
+    *,
+    leave_one_out: bool = False,
+    queries: ArrayLike | None = None,
+) -> PredictionMeasures:
+    """Measure how well a released table predicts the records of the original one.
+
+    With s(x, y) = √(mean_i (x_i − y_i)²) and the released records ordered by s from record j: distance is
+    s₍₁₎; ambiguity s₍₁₎/s₍ₖ₎, and 1 where s₍ₖ₎ = 0; uncertainty the mean over columns of the variance
+    (divisor k) among the k nearest. Equally near records are taken lowest index first.
+
+    Parameters
+    ----------
+    original : (N, n), encoded, in standard deviations
+    released : (M, n), in the same encoding, discrete values decoded and encoded again; ``None`` with
+        ``leave_one_out``
+    k : 2 … M
+    leave_one_out : measure each record against A without it (A − A_j), the reference when no A* exists
+    queries : (q,) row numbers of ``original`` to measure; all by default. Sample the queries with
+        :func:`sample_queries`, never the released set
+
+    Returns
+    -------
+    PredictionMeasures
+
+    Raises
+    ------
+    AnonymizationError
+        When shapes, values or k do not allow the measures.
+
+    Notes
+    -----
+    Exact: the neighbours are the true nearest ones. Source: Lasko and Vinterbo 2010, section II.A and
+    eq. 1. The paper leaves 0/0 in the ambiguity undefined, and the variance's divisor open.
+
+    Examples
+    --------
+    >>> line = np.array([[0.0], [1.0], [3.0]])
+    >>> prediction_measures(line, line, 2).distance
+    array([0., 0., 0.])
+    """
+    rows = matrix("original", original)
+    if leave_one_out:
+        if released is not None and released is not original:
+            raise AnonymizationError("released must be None with leave_one_out, got another table")
+        points = rows
+    elif released is None:
+        raise AnonymizationError("released must be a matrix, got None; set leave_one_out to use the original")
+    else:
+        points = matrix("released", released, rows.shape[1])
+    chosen = chosen_rows(queries, len(rows))
+    return measure(rows, chosen, points, k, chosen if leave_one_out else None)
+
+
+def measure(rows: Floats, chosen: Indices, points: Floats, k: int, own: Indices | None) -> PredictionMeasures:
+    """Measure the chosen rows against checked points, without ``own`` (index among points, or −1)."""
+    available = len(points) - (own is not None)
+    if k < 2:
+        raise AnonymizationError(f"k must be at least 2, got {k}")
+    if k > available:
+        raise AnonymizationError(
+            f"k must be at most {available}, the number of neighbours there are, got {k}"
+        )
+    asked = rows[chosen]
+    far, near = nearest(asked, points, k, skip_self=False if own is None else own)
+    uncertainty = np.empty(len(asked))
+    step = max(1, _ENTRIES // (k * points.shape[1]))
+    for begin in range(0, len(asked), step):
+        block = slice(begin, begin + step)
+        uncertainty[block] = _spread(points[near[block]])
+    last = far[:, -1]
+    ambiguity = np.where(last > 0.0, far[:, 0] / np.where(last > 0.0, last, 1.0), 1.0)
+    return PredictionMeasures(
+        distance=frozen(far[:, 0] / math.sqrt(points.shape[1])),
+        ambiguity=frozen(ambiguity),
+        uncertainty=frozen(uncertainty),
+        k=k,
+        n_queries=len(asked),
+        n_released=available,
+        n_original=len(rows),
+    )
+
+
+def measure_part(
+    rows: Floats,
+    chosen: Indices,
+    points: Floats,
+    k: int,
+    size: int,
+    leave_one_out: bool,
+    rng: np.random.Generator,
+) -> PredictionMeasures:
+    """Measure against ``points``, or a random ``size`` of them when they are more."""
+    if len(points) <= size:
+        return measure(rows, chosen, points, k, chosen if leave_one_out else None)
+    subset = rng.choice(len(points), size, replace=False)
+    own = None
+    if leave_one_out:
+        place = np.full(len(rows), -1)
+        place[subset] = np.arange(size)
+        own = place[chosen]
+    return measure(rows, chosen, points[subset], k, own)
+
+
+def _spread(neighbours: Floats) -> Floats:
+    """Mean over columns of the variance over the neighbours, (q, k, n) → (q,)."""
+    # From the first neighbour, so that identical ones vary by exactly zero.
+    spread = (neighbours - neighbours[:, :1]).var(axis=1).mean(axis=1)
+    return np.asarray(spread, dtype=np.float64)
+
+
+def chosen_rows(queries: ArrayLike | None, n: int) -> Indices:
+    """Return the checked row numbers to query, all of them for ``None``."""
+    if queries is None:
+        return np.arange(n)
+    chosen = np.asarray(queries)
+    if chosen.ndim != 1 or not len(chosen) or chosen.dtype.kind not in "iu":
+        raise AnonymizationError("queries must be row numbers, got something else; use sample_queries")
+    if chosen.min() < 0 or chosen.max() >= n or len(np.unique(chosen)) < len(chosen):
+        raise AnonymizationError(
+            f"queries must be distinct row numbers from 0 to {n - 1}; use sample_queries"
+        )
+    return chosen.astype(np.intp)
+
+
+def sample_size(epsilon: float = 0.01, delta: float = 0.01) -> int:
+    """Return how many queries bound a distribution function's error by epsilon, at confidence 1 − delta.
+
+    Parameters
+    ----------
+    epsilon, delta : between 0 and 1
+
+    Returns
+    -------
+    ⌈ln(2/δ)/(2ε²)⌉ records
+
+    Raises
+    ------
+    AnonymizationError
+        When a parameter is out of range.
+
+    Notes
+    -----
+    Source: Dvoretzky, Kiefer and Wolfowitz 1956, with the constant of Massart 1990, for independent
+    draws; :func:`sample_queries` draws without replacement, which varies less.
+
+    Examples
+    --------
+    >>> sample_size()
+    26492
+    """
+    between("epsilon", epsilon, 0, 1)
+    between("delta", delta, 0, 1)
+    return math.ceil(math.log(2.0 / delta) / (2.0 * epsilon**2))
+
+
+def sample_queries(
+    n: int, *, epsilon: float = 0.01, delta: float = 0.01, rng: np.random.Generator
+) -> Indices:
+    """Draw the row numbers to query: all when the table is no larger than the sample needed.
+
+    Parameters
+    ----------
+    n : records in the original
+    epsilon, delta : see :func:`sample_size`
+    rng : generator
+
+    Returns
+    -------
+    (q,) row numbers, ascending, without repetition
+
+    Raises
+    ------
+    AnonymizationError
+        When a parameter is out of range.
+
+    Examples
+    --------
+    >>> sample_queries(3, rng=np.random.default_rng(1))
+    array([0, 1, 2])
+    """
+    if n < 1:
+        raise AnonymizationError(f"n must be at least 1, got {n}")
+    size = sample_size(epsilon, delta)
+    if n <= size:
+        return np.arange(n)
+    return np.sort(rng.choice(n, size, replace=False)).astype(np.intp)

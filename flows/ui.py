@@ -1,0 +1,258 @@
+"""``anonflow ui``: the histories that embedded runs have left, shown by Prefect's and MLflow's own pages.
+
+Both servers run on the loopback address, in processes that never outlive this one, behind a token drawn at each
+start: other users of the machine see nothing, and the pages can call nobody but their own server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Iterable, Iterator, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from flows import embedded
+
+HEALTH = {"prefect": "/api/health", "mlflow": "/health"}
+NAMES = {"prefect": "Prefect", "mlflow": "MLflow"}
+NEIGHBOURS = 20
+
+# No page may load from, or send to, anything but its own server: Prefect's second interface would call its makers.
+POLICY = b"default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; form-action 'self'; frame-ancestors 'self'"
+# MLflow's assistant starts programs on this machine, its gateway calls language models.
+BLOCKED = ("/ajax-api/3.0/mlflow/assistant", "/gateway", "/ajax-api/2.0/mlflow/gateway-proxy")
+
+# MLflow opens as a tool for language models, with the assistant's panel, unless the browser remembers otherwise.
+_FIRST_PAGE = b"""<!doctype html><meta charset="utf-8"><title>MLflow</title><script>
+const seen = {"mlflow.workflowType_v1": '"machine_learning"', "mlflow.assistant.panelOpen_v1": "false",
+              "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true"};
+for (const key in seen) if (localStorage.getItem(key) === null) localStorage.setItem(key, seen[key]);
+location.replace("/#/experiments?workflowType=machine_learning");
+</script>"""
+
+
+def serve_uis(
+    home: Path, *, prefect_port: int = 4200, mlflow_port: int = 5000, open_browser: bool = True, console: Any = None
+) -> None:
+    """Show the histories kept below ``home`` until interrupted (Ctrl-C or SIGTERM); then stop everything.
+
+    A taken port is replaced by the next free one, and that is said. Where the user has a server of his own
+    (``PREFECT_API_URL``, an ``http`` address in ``MLFLOW_TRACKING_URI``), its address is printed instead.
+
+    Parameters
+    ----------
+    home
+        State directory; a fresh one shows empty histories.
+    prefect_port, mlflow_port
+        Wished-for ports; 0 takes any.
+    open_browser
+        Also open both addresses in the browser.
+    console
+        Rich console to print on; standard output if not given.
+
+    Raises
+    ------
+    embedded.EmbeddedServerError
+        If a server does not start, or ends by itself. The message names its log.
+    """
+    from rich.console import Console
+
+    out = console or Console()
+    with contextlib.ExitStack() as stack:
+        interrupted = stack.enter_context(_interruptible())
+        try:
+            addresses: dict[str, str] = {}
+            children: dict[str, embedded.Child] = {}
+            for role, port in (("prefect", prefect_port), ("mlflow", mlflow_port)):
+                if elsewhere := _elsewhere(role):
+                    addresses[role] = elsewhere
+                    continue
+                child, addresses[role] = _start(role, Path(home), port)
+                stack.callback(child.stop)
+                children[role] = child
+                if port and child.port != port:
+                    out.print(f"Port {port} is taken: {NAMES[role]} is on {child.port}.", highlight=False)
+            for role, child in children.items():
+                child.wait(HEALTH[role])
+            for role, address in addresses.items():
+                out.print(f"{NAMES[role]:8} {address}", soft_wrap=True, highlight=False, markup=False)
+                if open_browser:
+                    webbrowser.open(address)
+            if children:
+                out.print("Ctrl-C stops both.", highlight=False)
+            while children and not interrupted.wait(0.5):
+                for role, child in children.items():
+                    if (code := child.process.poll()) is not None:
+                        raise embedded.EmbeddedServerError(
+                            f"the {NAMES[role]} server ended with code {code}; its log is {child.log}"
+                        )
+        except KeyboardInterrupt:
+            pass
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """Turn SIGTERM into the interruption that Ctrl-C is; elsewhere than in the main thread only wait."""
+    event = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _elsewhere(role: str) -> str | None:
+    """Return the address of the user's own server, if there is one."""
+    name = {"prefect": "PREFECT_API_URL", "mlflow": "MLFLOW_TRACKING_URI"}[role]
+    value = os.environ.get(name, "")
+    return value.removesuffix("/").removesuffix("/api") if value.startswith(("http://", "https://")) else None
+
+
+def _listen(port: int) -> socket.socket:
+    """Listen on the port, or on the next free one."""
+    for candidate in range(port, min(port + NEIGHBOURS, 65536)) if port else ():
+        with contextlib.suppress(OSError):
+            return embedded.listen(candidate)
+    return embedded.listen()
+
+
+def _start(role: str, home: Path, port: int) -> tuple[embedded.Child, str]:
+    token = secrets.token_urlsafe(24)
+    home = embedded.private_directories(home)
+    variables = embedded.environment(home) | {"ANONFLOW_UI_TOKEN": token, "PREFECT_SERVER_UI_API_URL": "/api"}
+    child = embedded.Child("flows.ui", role, _listen(port), variables, home / role / "ui.log")
+    return child, f"http://{embedded.LOOPBACK}:{child.port}/?token={token}"
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The child's side
+
+
+class Gate:
+    """Lets in only who has the token, and lets pages talk to their own server only.
+
+    The token comes once with the address and is then kept by the browser in a cookie that scripts cannot read.
+
+    Parameters
+    ----------
+    app
+        The application behind.
+    token
+        The secret of this start.
+    port
+        Our port: requests for another host, or from another page, are refused (DNS rebinding, forged requests).
+    health
+        The one path that is open.
+    first_page
+        HTML to answer the token with; empty redirects to the page asked for.
+    """
+
+    def __init__(self, app: embedded.App, token: str, port: int, health: str, first_page: bytes = b"") -> None:
+        self.app, self.token, self.health, self.first_page = app, token, health, first_page
+        self.cookie = f"anonflow-{port}"
+        self.hosts = {f"{name}:{port}" for name in (embedded.LOOPBACK, "localhost")}
+
+    async def __call__(self, scope: embedded.Scope, receive: embedded.Receive, send: embedded.Send) -> None:
+        if scope["type"] == "lifespan" or (scope["type"] == "http" and scope["path"] == self.health):
+            return await self.app(scope, receive, send)
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+        given = dict(query).get("token", "")
+        if not self._own(headers):
+            return await _refuse(scope, send, 403, b"This address belongs to another page.")
+        if scope["type"] == "http" and hmac.compare_digest(given.encode(), self.token.encode()):
+            return await self._welcome(scope, send, [pair for pair in query if pair[0] != "token"])
+        if not hmac.compare_digest(_cookie(headers.get(b"cookie", ""), self.cookie).encode(), self.token.encode()):
+            return await _refuse(scope, send, 403, b"Open the address that anonflow ui has printed.")
+        if scope["path"].startswith(BLOCKED):
+            return await _refuse(scope, send, 404, b"Switched off.")
+
+        async def sent(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), (b"content-security-policy", POLICY)]
+            await send(message)
+
+        return await self.app(scope, receive, sent)
+
+    def _own(self, headers: dict[bytes, str]) -> bool:
+        origin = headers.get(b"origin")
+        return headers.get(b"host") in self.hosts and (
+            origin is None or origin.removeprefix("http://") in self.hosts
+        )
+
+    async def _welcome(self, scope: embedded.Scope, send: embedded.Send, query: list[tuple[str, str]]) -> None:
+        cookie = f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Lax".encode()
+        headers = [(b"set-cookie", cookie), (b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer")]
+        if self.first_page:
+            return await _answer(send, 200, [*headers, (b"content-type", b"text/html")], self.first_page)
+        # One slash only: two would name another host.
+        target = "/" + scope["path"].lstrip("/") + (f"?{urlencode(query)}" if query else "")
+        return await _answer(send, 303, [*headers, (b"location", target.encode("ascii", "ignore"))], b"")
+
+
+def _cookie(header: str, name: str) -> str:
+    try:
+        morsel = SimpleCookie(header).get(name)
+    except CookieError:
+        return ""
+    return morsel.value if morsel else ""
+
+
+async def _answer(send: embedded.Send, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _refuse(scope: embedded.Scope, send: embedded.Send, status: int, body: bytes) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})
+    else:
+        await _answer(send, status, [(b"content-type", b"text/plain")], body)
+
+
+def _prefect_app() -> embedded.App:
+    os.environ["PREFECT__SERVER_WEBSERVER_ONLY"] = "1"
+    import prefect
+
+    # The second interface contacts its makers when it loads: it is not served at all.
+    prefect.__ui_v2_static_path__ = Path(os.devnull) / "none"
+    return embedded.prefect_app(ephemeral=False)
+
+
+def _mlflow_app() -> embedded.App:
+    uri = embedded.tracking_ready(Path(os.environ["PREFECT_HOME"]).parent)
+    os.environ["_MLFLOW_SERVER_FILE_STORE"] = uri
+    with embedded.imports():
+        from mlflow.server.fastapi_app import app
+    return app
+
+
+def _main(arguments: Iterable[str]) -> int:
+    role, descriptor = arguments
+    token = os.environ.pop("ANONFLOW_UI_TOKEN")
+    with embedded.inherited(descriptor) as sock:
+        app = _prefect_app() if role == "prefect" else _mlflow_app()
+        first_page = _FIRST_PAGE if role == "mlflow" else b""
+        return embedded.run_app(Gate(app, token, sock.getsockname()[1], HEALTH[role], first_page), sock)
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

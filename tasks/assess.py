@@ -1,0 +1,183 @@
+"""Measure what the release risks and what it keeps, on the data as they would be published."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from anoncore.encoding import Encoder
+from anoncore.kernels.neighbors import nearest
+from anoncore.microdata import Microdata
+from anoncore.risk import (
+    PredictionMeasures,
+    compare,
+    extreme_records,
+    isolated_records,
+    membership,
+    prediction_measures,
+    sample_queries,
+    tail_test,
+)
+from anoncore.utility import utility_figures
+from tasks.decide import Measure
+from tasks.workspace import Run, Section
+
+UTILITY = ("mean", "variance", "correlation", "rank_correlation")
+
+
+class AssessmentSection(Section):
+    """How risk is measured.
+
+    Above ``sample_above`` records the queries are sampled, never the released records, so that
+    every cumulative curve is within ``epsilon`` at 99 % confidence; ``exhaustive`` forbids that.
+    """
+
+    k: int = Field(default=5, ge=2)
+    margin: float = Field(default=0.05, gt=0, lt=1)
+    alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    tau: float = Field(default=0.1, gt=0, lt=1)
+    exhaustive: bool = False
+    sample_above: int = Field(default=100_000, ge=1000)
+    epsilon: float = Field(default=0.01, gt=0, lt=0.5)
+
+
+def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...]) -> dict[str, Any]:
+    """Write ``figures``: every risk and utility figure with its baseline and sample size.
+
+    The encoding is fitted to the original records; released and reference records are encoded
+    with it. Without a reference sample every record is compared with the source without it.
+    """
+    original, released = run.load("original"), run.load("released")
+    reference = run.load("reference") if (run.folder / "reference.parquet").exists() else None
+    encoder = Encoder.fit(original)
+    x, y = encoder.encode(original), encoder.encode(released)
+    r = encoder.encode(reference) if reference is not None else None
+    rng = run.rng("assess")
+    rows = _queries(len(x), section, rng)
+    against = _measures(x, y, r, rows, section.k, rng)
+    own = nearest(x[rows], x, 2)[0][:, 1] / np.sqrt(x.shape[1])
+    figures = {
+        "records": {"original": len(x), "released": len(y), "reference": None if r is None else len(r)},
+        "k": section.k,
+        "columns": x.shape[1],
+        "queries": {
+            "used": len(rows),
+            "of": len(x),
+            "epsilon": None if len(rows) == len(x) else section.epsilon,
+        },
+        "comparison": _comparison(*against, section, by_design),
+        "tail": asdict(tail_test(against[0].distance, own, against[1].distance, tau=section.tau)),
+        "isolated": asdict(isolated_records(against[0].distance, own, against[1].distance, tau=section.tau)),
+        "extreme": asdict(extreme_records(against[0].distance, own, against[1].distance, tau=section.tau)),
+        "membership": None if r is None else asdict(_membership(x, y, r, rows)),
+        "continuous_form": _continuous_form(run, reference, section, by_design),
+        "claims": run.read_json("claims"),
+        **_utility(x, y, r, encoder.column_names()),
+        "rare_levels": _rare_levels(released, section.k),
+    }
+    run.write_json("figures", figures)
+    run.save_arrays("curves", **_curves(*against))
+    return figures
+
+
+def _queries(records: int, section: AssessmentSection, rng: np.random.Generator) -> np.ndarray:
+    if section.exhaustive or records <= section.sample_above:
+        return np.arange(records)
+    return sample_queries(records, epsilon=section.epsilon, delta=0.01, rng=rng)
+
+
+def _measures(
+    x: np.ndarray, y: np.ndarray, r: np.ndarray | None, rows: np.ndarray, k: int, rng: np.random.Generator
+) -> tuple[PredictionMeasures, PredictionMeasures]:
+    """Measure against the release and against the reference, both of the same size."""
+    if r is None:
+        return prediction_measures(x[rows], y, k), prediction_measures(x, x, k, leave_one_out=True, rows=rows)
+    size = min(len(y), len(r))
+    y_same = y if len(y) == size else y[rng.choice(len(y), size, replace=False)]
+    r_same = r if len(r) == size else r[rng.choice(len(r), size, replace=False)]
+    return prediction_measures(x[rows], y_same, k), prediction_measures(x[rows], r_same, k)
+
+
+def _comparison(
+    released: PredictionMeasures,
+    reference: PredictionMeasures,
+    section: AssessmentSection,
+    by_design: tuple[Measure, ...],
+) -> dict[str, Any]:
+    return asdict(compare(released, reference, section.margin, alpha=section.alpha, by_design=by_design))
+
+
+def _membership(x: np.ndarray, y: np.ndarray, r: np.ndarray, rows: np.ndarray) -> Any:
+    scale = np.sqrt(x.shape[1])
+    members = nearest(x[rows], y, 1)[0][:, 0] / scale
+    others = nearest(r[rows[rows < len(r)]], y, 1)[0][:, 0] / scale
+    return membership(members, others)
+
+
+def _continuous_form(
+    run: Run, reference: Microdata | None, section: AssessmentSection, by_design: tuple[Measure, ...]
+) -> dict[str, Any] | None:
+    """Compare in the paper's form, where scores are not yet decoded to levels."""
+    if reference is None or not (run.folder / "scores.npz").exists():
+        return None
+    data = run.load("step-input")
+    encoder = Encoder.fit(data)
+    x, y = encoder.encode(data), run.load_arrays("scores")["scores"]
+    r = encoder.encode(reference.select(data.schema.names))
+    rng = run.rng("assess-continuous")
+    rows = _queries(len(x), section, rng)
+    return _comparison(*_measures(x, y, r, rows, section.k, rng), section, by_design)
+
+
+def _utility(x: np.ndarray, y: np.ndarray, r: np.ndarray | None, names: tuple[str, ...]) -> dict[str, Any]:
+    ours = utility_figures(x, y)
+    theirs = None if r is None else utility_figures(x, r)
+    table: dict[str, Any] = {}
+    for name in UTILITY:
+        mine = {"median": getattr(ours, f"{name}_median"), "largest": getattr(ours, f"{name}_largest")}
+        other = None
+        if theirs is not None:
+            other = {
+                "median": getattr(theirs, f"{name}_median"),
+                "largest": getattr(theirs, f"{name}_largest"),
+            }
+        table[name] = {
+            "released": mine,
+            "reference": other,
+            "sufficient": None if other is None else mine["median"] <= other["median"],
+        }
+    columns = [
+        {
+            "name": name,
+            "mean": float(ours.mean[j]),
+            "variance": float(ours.variance[j]),
+            "reference_mean": None if theirs is None else float(theirs.mean[j]),
+            "reference_variance": None if theirs is None else float(theirs.variance[j]),
+        }
+        for j, name in enumerate(names)
+    ]
+    return {"utility": table, "utility_columns": columns}
+
+
+def _rare_levels(released: Microdata, k: int) -> list[dict[str, Any]]:
+    """Name the variables, and how many of their released levels fewer than k records hold."""
+    found = []
+    for variable in released.schema:
+        if variable.is_categorical and variable.levels:
+            counts = released.frame[variable.name].value_counts()
+            rare = counts[(counts > 0) & (counts < k)]
+            if len(rare):
+                found.append({"variable": variable.name, "levels": [str(level) for level in rare.index]})
+    return found
+
+
+def _curves(released: PredictionMeasures, reference: PredictionMeasures) -> dict[str, np.ndarray]:
+    """Return each measure sorted, so that no value can be traced to its record."""
+    return {
+        f"{side}_{name}": np.sort(getattr(measures, name))
+        for side, measures in (("released", released), ("reference", reference))
+        for name in ("distance", "ambiguity", "uncertainty")
+    }

@@ -1,0 +1,194 @@
+"""Decide by policy: publish, reject, or ask a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tasks.workspace import Section
+
+Measure = Literal["distance", "ambiguity", "uncertainty"]
+GateVerdict = Literal["pass", "fail", "inconclusive", "by design", "not tested"]
+Decision = Literal["publish", "reject", "await"]
+
+
+class UtilityLimits(Section):
+    """The largest medians that are accepted; a limit that is not stated is reported and not gated."""
+
+    mean: float | None = Field(default=None, ge=0)
+    variance: float | None = Field(default=None, ge=0)
+    correlation: float | None = Field(default=None, ge=0)
+    rank_correlation: float | None = Field(default=None, ge=0)
+
+
+class PolicySection(Section):
+    """When a release may be published.
+
+    ``approval: person`` asks a person even when every gate passes. ``by_design`` acknowledges
+    measures that say nothing about a method which publishes groups of identical records.
+    """
+
+    approval: Literal["automatic", "person"] = "automatic"
+    inconclusive: Literal["person", "reject"] = "person"
+    by_design: tuple[Measure, ...] = ()
+    tail_p: float = Field(default=0.01, gt=0, lt=1)
+    membership_auc: float = Field(default=0.55, ge=0.5, le=1)
+    utility: UtilityLimits = UtilityLimits()
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One question the policy asks, its answer, and the figures behind it."""
+
+    name: str
+    verdict: GateVerdict
+    figure: str
+    limit: str
+    baseline: str
+    records: int
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the policy says about a candidate."""
+
+    decision: Decision
+    reason: str
+    gates: tuple[Gate, ...]
+
+
+def decide(figures: dict[str, Any], policy: PolicySection) -> Verdict:
+    """Put every gate to the figures of one assessment.
+
+    A failed gate rejects. An inconclusive one asks a person, or rejects when the plan says so:
+    the sample was then too small to prove the release safe or unsafe.
+    """
+    gates = (
+        *_comparison_gates(figures),
+        *_tail_gates(figures, policy),
+        _membership_gate(figures, policy),
+        *_claim_gates(figures),
+        *_utility_gates(figures, policy),
+    )
+    failed = [g.name for g in gates if g.verdict == "fail"]
+    open_ = [g.name for g in gates if g.verdict == "inconclusive"]
+    if failed:
+        return Verdict("reject", f"failed: {', '.join(failed)}", gates)
+    if open_ and policy.inconclusive == "reject":
+        return Verdict("reject", f"not proven safe at this sample size: {', '.join(open_)}", gates)
+    if open_:
+        return Verdict(
+            "await", f"not proven at this sample size, a person must decide: {', '.join(open_)}", gates
+        )
+    if policy.approval == "person":
+        return Verdict("await", "every gate passed; the plan asks for a person's approval", gates)
+    return Verdict("publish", "every gate passed", gates)
+
+
+MEANINGS = {
+    "distance": "how close the nearest released record comes to a person, against a sample without that person",
+    "ambiguity": "how clearly the nearest released record stands out from the next ones",
+    "uncertainty": "how much the nearest released records disagree with each other",
+}
+
+
+def _comparison_gates(figures: dict[str, Any]) -> list[Gate]:
+    gates = []
+    for measure in figures["comparison"]["measures"]:
+        gates.append(
+            Gate(
+                name=f"prediction {measure['name']}",
+                verdict=measure["verdict"],
+                figure=f"excess {measure['sup_excess']:.3f}, at most {measure['upper']:.3f} at "
+                f"{1 - measure['alpha']:.0%} confidence",
+                limit=f"{measure['margin']:.3f}",
+                baseline="the reference sample (excess 0)",
+                records=measure["n"],
+                meaning=MEANINGS[measure["name"]],
+            )
+        )
+    return gates
+
+
+def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
+    tail, extreme = figures["tail"], figures["extreme"]
+    return [
+        Gate(
+            name="unusually close records",
+            verdict="fail" if tail["p_value"] < policy.tail_p else "pass",
+            figure=f"{tail['released']} record(s), p = {tail['p_value']:.3g}",
+            limit=f"p ≥ {policy.tail_p:g}",
+            baseline=f"{tail['reference']} record(s) in the reference",
+            records=tail["n"],
+            meaning="records that the release meets ten times closer than their nearest neighbour does",
+        ),
+        Gate(
+            name="extreme records",
+            verdict="fail" if extreme["matched"] else "pass",
+            figure=f"{extreme['matched']} of {extreme['extreme']} matched",
+            limit="0 matched",
+            baseline=f"{extreme['reference']} matched by the reference",
+            records=extreme["n"],
+            meaning="people far from everyone else, whom a close released record would give away",
+        ),
+    ]
+
+
+def _membership_gate(figures: dict[str, Any], policy: PolicySection) -> Gate:
+    attack = figures["membership"]
+    meaning = "whether an attacker can tell who took part from who did not"
+    limit = f"lower bound ≤ {policy.membership_auc:.2f}"
+    if attack is None:
+        return Gate(
+            "membership", "not tested", "needs people who took no part", limit, "0.50, guessing", 0, meaning
+        )
+    return Gate(
+        name="membership",
+        verdict="pass" if attack["lower"] <= policy.membership_auc else "fail",
+        figure=f"AUC {attack['auc']:.3f} [{attack['lower']:.3f}, {attack['upper']:.3f}]",
+        limit=limit,
+        baseline="0.50, guessing",
+        records=attack["n_members"] + attack["n_nonmembers"],
+        meaning=meaning,
+    )
+
+
+def _claim_gates(figures: dict[str, Any]) -> list[Gate]:
+    return [
+        Gate(
+            name=f"claim: {claim['claim']}",
+            verdict="pass" if claim["holds"] else "fail",
+            figure=claim["found"],
+            limit="must hold",
+            baseline="recomputed from the release alone",
+            records=claim["records"],
+            meaning="what the method promises",
+        )
+        for claim in figures["claims"]
+        if claim["kind"] != "NoFormalGuarantee"
+    ]
+
+
+def _utility_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
+    gates = []
+    for name, limit in policy.utility:
+        if limit is None:
+            continue
+        figure = figures["utility"][name]
+        gates.append(
+            Gate(
+                name=f"utility: {name.replace('_', ' ')}",
+                verdict="pass" if figure["released"]["median"] <= limit else "fail",
+                figure=f"median difference {figure['released']['median']:.4f}",
+                limit=f"≤ {limit:g}",
+                baseline=f"{figure['reference']['median']:.4f} in the reference"
+                if figure["reference"]
+                else "no reference sample",
+                records=figures["records"]["released"],
+                meaning="how much of the statistics survives",
+            )
+        )
+    return gates

@@ -1,0 +1,69 @@
+"""Gather what is known about a candidate in one document, on which a person can decide."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from tasks import ledger
+from tasks.decide import Verdict
+from tasks.workspace import Run, SeedSection
+
+LIBRARIES = ("anonflow", "numpy", "scipy", "pandas", "prefect", "mlflow", "great-expectations")
+
+
+def gather(
+    run: Run,
+    *,
+    plan: dict[str, Any],
+    steps: Sequence[Any],
+    seed: SeedSection,
+    edit_policy: str,
+    set_aside: int,
+    verdict: Verdict,
+    release: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the dossier of a candidate: counts, figures and names, never data.
+
+    Parameters
+    ----------
+    run : Run
+        Its workspace holds what the steps have found.
+    plan : name, title, description and digest of the plan
+    release : identity of the candidate, from `tasks.publish.prepare_data`
+    """
+    source = run.read_json("ingested")
+    return {
+        "plan": plan,
+        "run": {
+            "id": run.id,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "by": getpass.getuser(),
+            "versions": {name: version(name) for name in LIBRARIES},
+            "seed": _seed(seed),
+        },
+        "source": source,
+        "split": run.read_json("split"),
+        "edits": {
+            "policy": edit_policy,
+            "set_aside": set_aside,
+            "raw": run.read_json("validated-raw"),
+            "masked": run.read_json("validated-masked"),
+            "repaired": run.read_json("repaired"),
+        },
+        "method": {"steps": [asdict(step) for step in steps], "notes": run.read_json("masked")["notes"]},
+        "figures": run.read_json("figures"),
+        "verdict": asdict(verdict),
+        "release": release,
+        "history": {"earlier_runs": len(ledger.find(run.home, data=source["digest"]))},
+    }
+
+
+def _seed(seed: SeedSection) -> str:
+    if seed.public is not None:
+        return "public, stated in the plan (demonstration on public data)"
+    return "from a named secret" if seed.secret else "drawn from the operating system"

@@ -1,0 +1,117 @@
+"""The only room that knows MLflow: one run per release, logged in batches, aggregates only."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from tasks.workspace import Section
+
+STATUS = "release.status"
+
+
+class TrackingSection(Section):
+    """Where auditors read: the experiment's name, by default the plan's."""
+
+    experiment: str | None = None
+
+
+def track(dossier: dict[str, Any], experiment: str, files: dict[str, Path]) -> str:
+    """Log one assessed candidate and return the MLflow run's id.
+
+    Parameters
+    ----------
+    dossier : the run's dossier; figures and names, no data
+    experiment : name of the MLflow experiment
+    files : what to attach, by artifact folder and path
+    """
+    from mlflow.entities import Metric, Param, RunTag
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient()
+    found = client.get_experiment_by_name(experiment)
+    experiment_id = found.experiment_id if found else client.create_experiment(experiment)
+    release = dossier["release"]["id"]
+    run = client.create_run(experiment_id, run_name=release)
+    run_id = str(run.info.run_id)
+    now = int(time.time() * 1000)
+    client.log_batch(
+        run_id,
+        metrics=[Metric(k, float(v), now, 0) for k, v in metrics(dossier).items()],
+        params=[Param(k, str(v)[:500]) for k, v in parameters(dossier).items()],
+        tags=[RunTag(k, str(v)) for k, v in tags(dossier).items()],
+    )
+    for name, path in files.items():
+        folder = str(Path(name).parent)
+        client.log_artifact(run_id, str(path), None if folder == "." else folder)
+    client.set_terminated(run_id, "FINISHED")
+    return run_id
+
+
+def set_status(run_id: str, status: str, **tags_: str) -> None:
+    """Mirror a decision that the ledger holds in the run's tags."""
+    from mlflow.entities import RunTag
+    from mlflow.tracking import MlflowClient
+
+    facts = {STATUS: status} | {f"release.{k}": v for k, v in tags_.items()}
+    MlflowClient().log_batch(run_id, tags=[RunTag(k, v) for k, v in facts.items()])
+
+
+def parameters(dossier: dict[str, Any]) -> dict[str, Any]:
+    """Return what the plan set, in flat names."""
+    flat: dict[str, Any] = {
+        "plan": dossier["plan"]["name"],
+        "reference": dossier["split"]["kind"],
+        "edits.policy": dossier["edits"]["policy"],
+        "assessment.k": dossier["figures"]["k"],
+    }
+    for number, step in enumerate(dossier["method"]["steps"], start=1):
+        flat |= {f"step{number}.{key}": value for key, value in step.items()}
+    return flat
+
+
+def metrics(dossier: dict[str, Any]) -> dict[str, float]:
+    """Return the figures in groups: risk/…, utility/…, edits/…, size/…."""
+    figures, edits = dossier["figures"], dossier["edits"]
+    flat: dict[str, Any] = {
+        "size/source": dossier["source"]["records"],
+        "size/released": figures["records"]["released"],
+        "size/reference": figures["records"]["reference"],
+        "risk/gates_failed": sum(g["verdict"] == "fail" for g in dossier["verdict"]["gates"]),
+        "risk/gates_inconclusive": sum(g["verdict"] == "inconclusive" for g in dossier["verdict"]["gates"]),
+    }
+    for measure in figures["comparison"]["measures"]:
+        for key in ("sup_excess", "upper", "lower", "ks_p"):
+            flat[f"risk/{measure['name']}/{key}"] = measure[key]
+    for rule in ("tail", "isolated", "extreme"):
+        flat |= {f"risk/{rule}/{k}": v for k, v in figures[rule].items() if isinstance(v, int | float)}
+    if figures["membership"] is not None:
+        flat |= {f"risk/membership/{k}": figures["membership"][k] for k in ("auc", "lower", "upper")}
+    for name, figure in figures["utility"].items():
+        for side in ("released", "reference"):
+            if figure[side] is not None:
+                flat |= {f"utility/{name}/{side}_{k}": v for k, v in figure[side].items()}
+    flat["edits/repaired_records"] = edits["repaired"]["records"]
+    flat["edits/repaired_cells"] = edits["repaired"]["cells"]
+    flat["edits/set_aside"] = edits["set_aside"]
+    for side in ("raw", "masked"):
+        flat[f"edits/violated_{side}"] = sum(not r["success"] for r in edits[side]["rules"])
+        flat[f"edits/violations_{side}"] = sum(r["violated"] or 0 for r in edits[side]["rules"])
+    return {k: float(v) for k, v in flat.items() if v is not None}
+
+
+def tags(dossier: dict[str, Any]) -> dict[str, str]:
+    """Return what identifies the run and says in one look how it ended."""
+    return {
+        STATUS: {"publish": "accepted", "reject": "rejected", "await": "awaiting"}[
+            dossier["verdict"]["decision"]
+        ],
+        "release.id": dossier["release"]["id"],
+        "release.reason": dossier["verdict"]["reason"],
+        "plan.sha256": dossier["plan"]["digest"],
+        "data.sha256": dossier["source"]["digest"],
+        "dossier.sha256": dossier["sha256"],
+        "anonflow.run": dossier["run"]["id"],
+        "anonflow.version": dossier["run"]["versions"]["anonflow"],
+    }
