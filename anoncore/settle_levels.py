@@ -7,6 +7,7 @@ NaN for missing), so that every kind of variable goes through the same lines.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -208,7 +209,8 @@ def _stated(condition: Condition) -> bool:
 
 def _good_levels(condition: Condition, column: pd.Series) -> np.ndarray:
     """Return (L,) bool: the condition holds for a cell of that level."""
-    levels = pd.Categorical(column.cat.categories, dtype=column.dtype)
+    dtype: Any = column.dtype
+    levels = pd.Categorical(column.cat.categories, dtype=dtype)
     return condition.holds(pd.DataFrame({condition.variable: levels}))
 
 

@@ -180,7 +180,8 @@ def _settle_group(
 def _system(component: Component, active: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return A, b, G, h, lower and upper of the rules ``active``, (R,) bool."""
     names = component.names
-    lower, upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
+    lower = np.array([g[0] if isinstance(g, np.ndarray) and len(g) else -np.inf for g in component.grids])
+    upper = np.array([g[-1] if isinstance(g, np.ndarray) and len(g) else np.inf for g in component.grids])
     equal: list[tuple[np.ndarray, float]] = []
     below: list[tuple[np.ndarray, float]] = []
     for i in np.flatnonzero(active):

@@ -44,7 +44,7 @@ from typing import Any
 LOOPBACK = "127.0.0.1"
 FRAMEWORKS = ("prefect", "mlflow")
 OVERRIDES = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")
-TEMPLATES = Path(sys.prefix) / "share" / "anonflow"
+TEMPLATES = Path(os.environ.get("ANONFLOW_TEMPLATES") or Path(sys.prefix) / "share" / "anonflow")
 LOG_LIMIT = 1_000_000
 
 # Events, schedules and automations belong to a server that stays; task runs reach the database through the recorder.
@@ -121,6 +121,7 @@ def environment(home: Path) -> dict[str, str]:
         "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
         "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",
         "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+        "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
         "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P3650D",
         "PREFECT_SERVER_EVENTS_STREAM_OUT_ENABLED": "false",
         "PREFECT_SERVER_LOGS_STREAM_OUT_ENABLED": "false",
@@ -167,8 +168,8 @@ def apply(home: Path) -> None:
     if "PREFECT_API_URL" not in settings:
         for name in [name for name in os.environ if name.startswith("PREFECT_")]:
             del os.environ[name]
+    _ours.update(name for name in OVERRIDES if name in settings and not os.environ.get(name))
     os.environ |= settings
-    _ours.update(name for name in OVERRIDES if name in settings and _is_ours(name, settings[name], home))
     for name in ("NO_PROXY", "no_proxy"):  # our server must not be looked for behind the user's proxy
         listed = [host for host in os.environ.get(name, "").split(",") if host]
         os.environ[name] = ",".join([*listed, *(h for h in (LOOPBACK, "localhost") if h not in listed)])
@@ -176,10 +177,6 @@ def apply(home: Path) -> None:
     private_directories(home)
     # Without this the interpreter spends over a second collecting the frameworks' modules before it ends.
     atexit.register(gc.freeze)
-
-
-def _is_ours(name: str, value: str, home: Path) -> bool:
-    return name == "MLFLOW_TRACKING_URI" and value == f"sqlite:///{_mlflow_database(home)}"
 
 
 def private_directories(home: Path) -> Path:
@@ -575,29 +572,35 @@ def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
     -------
     list of Path
         The files, those already fitting included.
+
+    Raises
+    ------
+    EmbeddedServerError
+        If a migration fails; the message ends with its log.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    made = []
+    databases = {"prefect": _prefect_database, "mlflow": _mlflow_database}
+    templates = {package: directory / f"{package}.db" for package in databases}
     with tempfile.TemporaryDirectory() as scratch:
-        home = Path(scratch).resolve()
-        for package, database in (("prefect", _prefect_database(home)), ("mlflow", _mlflow_database(home))):
-            template = directory / f"{package}.db"
-            made.append(template)
-            if migrated(template, package):
-                continue
-            private_directories(home)
-            child = Child("flows.embedded", f"migrate-{package}", listen(), environment(home), home / "log")
-            if child.process.wait() != 0:
-                raise EmbeddedServerError(
-                    f"{package} could not migrate: {(home / 'log').read_text()[-2000:]}"
-                )
-            partial = template.with_suffix(".partial")
+        home = private_directories(Path(scratch))
+        variables = environment(home) | {"ANONFLOW_TEMPLATES": scratch}
+        children = {
+            package: Child("flows.embedded", f"migrate-{package}", listen(), variables, home / f"{package}.log")
+            for package, template in templates.items()
+            if not migrated(template, package)
+        }
+        for package, child in children.items():
+            code = child.process.wait()
+            child.stop()
+            if code:
+                raise EmbeddedServerError(f"{package} could not migrate: {child.log.read_text()[-2000:]}")
+            partial = templates[package].with_suffix(".partial")
             partial.unlink(missing_ok=True)
-            with contextlib.closing(sqlite3.connect(database)) as connection:
+            with contextlib.closing(sqlite3.connect(databases[package](home))) as connection:
                 connection.execute("VACUUM INTO ?", (str(partial),))
             _mark(partial, package)
-            partial.replace(template)
-    return made
+            partial.replace(templates[package])
+    return list(templates.values())
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -699,7 +702,7 @@ class _Recording:
     def _client(self) -> Any:
         import httpx
 
-        user, _, password = os.environ["PREFECT_SERVER_API_AUTH_STRING"].partition(":")
+        user, _, password = os.environ.get("PREFECT_SERVER_API_AUTH_STRING", "").partition(":")
         return httpx.AsyncClient(
             transport=httpx.ASGITransport(self.app), base_url="http://server", auth=(user, password)
         )

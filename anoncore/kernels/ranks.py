@@ -132,8 +132,8 @@ def cut_by_counts(
     -----
     Claim: counts exact; a higher score never gets a lower level.
 
-    Source: the calibrated release of binary and ordinal variables. Departs from Lasko & Vinterbo (2010), section
-    IV-A, where a threshold at 0.5 lets rare levels vanish.
+    Source: the calibrated release of binary and ordinal variables. Departs from Lasko & Vinterbo (2010),
+    section IV-A, where a threshold at 0.5 lets rare levels vanish.
 
     Examples
     --------

@@ -381,7 +381,7 @@ def _swap(x: Floats, rng: np.random.Generator, exact_covariance: bool, jitter: i
 
 
 def _halved(table: Floats, level: list[tuple[int, int]], k: int) -> tuple[Labels, list[tuple[int, int]]]:
-    """Cut every group of 2k or more records; return the rows' new order and the (count, size) of the groups."""
+    """Cut every group of 2k or more; return the new order of rows and the (count, size) of the groups."""
     by_size: dict[int, list[Labels]] = {}
     start = 0
     for n_groups, size in level:

@@ -1,8 +1,8 @@
 """Assignment of records to levels with prescribed counts and the largest total score.
 
-This is a transport problem whose dual has one price per level. An assignment that meets the counts is optimal if
-and only if there are prices under which every record sits at a level of largest score minus price; that
-certificate is what the code below works towards, and checks before it returns.
+This is a transport problem whose dual has one price per level. An assignment that meets the counts is optimal
+if and only if there are prices under which every record sits at a level of largest score minus price. The code
+below keeps that second condition true throughout and works towards the counts.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from anoncore.errors import NotConvergedError
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 Scores = NDArray[np.int64]
 
-# Scores become integers of this many bits, so that ties, prices and the certificate are exact.
+# Scores become integers of this many bits, so that ties, prices and losses are exact.
 _BITS = 50
 _FAR = np.int64(2**61)
+# Up to here a problem is solved from zero prices.
 _SMALL = 1024
 
 
@@ -39,24 +38,20 @@ def assign_levels(scores: Floats, counts: NDArray[np.integer]) -> Integers:
     (N,) int
         Level of each record, 0..q-1.
 
-    Raises
-    ------
-    NotConvergedError
-        If no certificate was found, which would be a fault of this function.
-
     Notes
     -----
-    Claim: counts exact; total score the largest possible, up to rounding scores to 2^-50 of the largest
-    difference between two scores of one record. Deterministic; equal scores are resolved by level and by record
-    order. No N x N array: time and memory grow with N q.
+    Claim: counts exact; total score the largest possible, with scores rounded to 2^-50 of the largest
+    difference between two scores of one record. Deterministic; among equally good assignments the one returned
+    depends on record order. No N x N array: memory grows with N q.
 
-    Prices come from a quarter of the records, itself solved in the same way. Under them all but about sqrt(N)
-    records already sit right; those are moved along shortest paths on the graph of the q levels, where the edge
-    from a to b costs the least loss of a record that goes from a to b (successive shortest paths: Ahuja,
-    Magnanti & Orlin 1993, section 9.7). Only records with small losses are looked at, more if the certificate fails.
+    Prices are first found for a quarter of the records, by the same function. Under them all but some sqrt(N)
+    of the records already sit right. These are moved along shortest paths on the graph of the q levels, where
+    the edge from a to b costs the least loss of a record at a that goes to b (successive shortest paths: Ahuja,
+    Magnanti & Orlin, Network Flows, 1993, section 9.7). Only records of small loss are looked at; when they are
+    used up, new ones are listed. Two levels need only a sort.
 
-    Source: the calibrated release of nominal variables. Departs from Lasko & Vinterbo (2010), section IV-A, where
-    the largest score decides and rare levels vanish.
+    Source: the calibrated release of nominal variables. Departs from Lasko & Vinterbo (2010), section IV-A,
+    where the largest score decides and rare levels vanish.
 
     Examples
     --------
@@ -64,42 +59,47 @@ def assign_levels(scores: Floats, counts: NDArray[np.integer]) -> Integers:
     [0, 1, 0]
     """
     used = np.flatnonzero(counts)
+    if used.size < 2:
+        return np.repeat(used, counts[used])
     if used.size == 2:
         preference = scores[:, used[1]] - scores[:, used[0]]
-        levels = np.full(len(scores), used[1])
-        levels[np.argsort(preference, kind="stable")[: counts[used[0]]]] = used[0]
+        levels = np.empty(len(scores), dtype=np.intp)
+        levels[np.argsort(preference, kind="stable")] = np.repeat(used, counts[used])
         return levels
-    levels, _ = _solve(_as_integers(scores[:, used].T), np.asarray(counts)[used].astype(np.int64))
+    levels, _ = _solve(_as_integers(scores[:, used]), counts[used].astype(np.int64))
     return used[levels]
 
 
 def _as_integers(scores: Floats) -> Scores:
-    losses = scores - scores.max(axis=0)
-    largest = -losses.min(initial=0.0)
-    return np.rint(losses * (2.0**_BITS / largest if largest else 0.0)).astype(np.int64)
+    """Turn (N, q) scores into (q, N) integers, 0 for each record's best level."""
+    losses = np.ascontiguousarray(scores.T)
+    losses = losses - losses.max(axis=0)
+    largest = -losses.min()
+    return np.rint(losses * (2.0**_BITS / largest if largest > 0 else 0.0)).astype(np.int64)
 
 
 def _solve(scores: Scores, counts: Scores) -> tuple[Integers, Scores]:
-    """Optimal levels and prices for (q, N) integer scores."""
+    """Find optimal levels and prices for (q, N) integer scores and positive counts."""
     n_levels, n_records = scores.shape
     prices = np.zeros(n_levels, dtype=np.int64)
     if n_records > _SMALL:
-        # Every fourth record on average, spread evenly whatever the period of the data (Fibonacci hashing).
-        sample = np.arange(n_records, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(62) == 0
-        prices = _solve(scores[:, sample], _apportion(counts, int(sample.sum())))[1]
+        # Every fourth record on average, spread evenly whatever period the data have (Fibonacci hashing).
+        hashed = np.arange(n_records, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        sample = np.flatnonzero(hashed < np.uint64(2**62))
+        _, prices = _solve(scores[:, sample], _apportion(counts, sample.size))
 
     net = scores - prices[:, None]
     levels = net.argmax(axis=0)
+    # Records between two best levels move free of charge, all others at a loss of at least 1.
     movable = np.flatnonzero((net == net.max(axis=0)).sum(axis=0) > 1)
     ceilings = prices[:, None] - prices + 1
-    length = 16 + int(FAC * np.sqrt(n_records) / n_levels)
+    length = 16 + int(np.sqrt(n_records) / n_levels)
     while True:
         levels, prices = _balance(scores, levels, prices, counts, movable, ceilings)
         if np.array_equal(np.bincount(levels, minlength=n_levels), counts):
-            break
+            return levels, prices
         movable, ceilings = _shortlist(scores, levels, length)
         length *= 2
-    return levels, prices
 
 
 def _apportion(counts: Scores, total: int) -> Scores:
@@ -111,20 +111,23 @@ def _apportion(counts: Scores, total: int) -> Scores:
 
 
 def _shortlist(scores: Scores, levels: Integers, length: int) -> tuple[Integers, Scores]:
-    """For every ordered pair of levels, the ``length`` records that lose least by going from one to the other."""
+    """List, for every ordered pair of levels, the ``length`` records that lose least by going from a to b.
+
+    Also returned, (q, q): what the records not listed lose at least.
+    """
     wanted = np.zeros(levels.size, dtype=bool)
     ceilings = np.full((len(scores), len(scores)), _FAR)
-    for level in range(len(scores)):
-        members = np.flatnonzero(levels == level)
+    for a in range(len(scores)):
+        members = np.flatnonzero(levels == a)
         if members.size <= length:
             wanted[members] = True
             continue
-        for other in range(len(scores)):
-            if other != level:
-                loss = scores[level, members] - scores[other, members]
-                nearest = np.argpartition(loss, length - 1)[:length]
-                wanted[members[nearest]] = True
-                ceilings[level, other] = loss[nearest[-1]]
+        for b in range(len(scores)):
+            if b != a:
+                loss = scores[a, members] - scores[b, members]
+                least = np.argpartition(loss, length - 1)[:length]
+                wanted[members[least]] = True
+                ceilings[a, b] = loss[least[-1]]
     return np.flatnonzero(wanted), ceilings
 
 
@@ -133,8 +136,8 @@ def _balance(
 ) -> tuple[Integers, Scores]:
     """Move movable records along shortest paths from overfull to underfull levels.
 
-    Records that are not movable lose at least ``ceilings``. A path over an edge at its ceiling would need one of
-    them, so that is where to stop; levels and prices fit each other at any time.
+    Records that are not movable lose at least ``ceilings``. A shortest path over an edge that is cheaper there
+    than through any movable record ends the work; levels and prices fit each other at any time.
     """
     surplus = np.bincount(levels, minlength=len(counts)) - counts
     rows, at = np.ascontiguousarray(scores[:, movable].T), levels[movable]
@@ -146,9 +149,9 @@ def _balance(
             break
         prices = prices - distances
         movers = [_movers(rows, at, a, b, losses[a, b]) for a, b in pairwise(path)]
-        amount = min(surplus[path[0]], -surplus[path[-1]], *(m.size for m in movers))
-        for level, m in zip(path[1:], movers, strict=True):
-            at[m[:amount]] = level
+        amount = min(surplus[path[0]], -surplus[path[-1]], *(group.size for group in movers))
+        for level, group in zip(path[1:], movers, strict=True):
+            at[group[:amount]] = level
         surplus[path[0]] -= amount
         surplus[path[-1]] += amount
         for level in path:
@@ -159,21 +162,21 @@ def _balance(
 
 
 def _least_losses(rows: Scores, at: Integers, level: int) -> Scores:
-    """Least score that a record of this level gives up by moving, for every destination."""
+    """Return the least score that a record at this level gives up by moving, for every destination."""
     members = rows[np.flatnonzero(at == level)]
     return (members[:, level, None] - members).min(axis=0, initial=_FAR)
 
 
-def _movers(rows: Scores, at: Integers, level: int, other: int, loss: np.int64) -> Integers:
-    """Records of a level that go to another one at exactly this loss."""
-    members = np.flatnonzero(at == level)
-    return members[rows[members, level] - rows[members, other] == loss]
+def _movers(rows: Scores, at: Integers, a: int, b: int, loss: np.int64) -> Integers:
+    """Find the records that go from level a to level b at exactly this loss."""
+    members = np.flatnonzero(at == a)
+    return members[rows[members, a] - rows[members, b] == loss]
 
 
 def _shortest_path(
     costs: Scores, sources: NDArray[np.bool_], targets: NDArray[np.bool_]
 ) -> tuple[list[int], Scores]:
-    """Dijkstra from any source to the nearest target; distances beyond it are cut off there."""
+    """Find the nearest target by Dijkstra's algorithm; distances are cut off at its own."""
     distances = np.where(sources, np.int64(0), _FAR)
     parents = np.full(len(costs), -1)
     waiting = np.ones(len(costs), dtype=bool)

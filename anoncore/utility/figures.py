@@ -125,8 +125,8 @@ def utility_figures(original: ArrayLike, other: ArrayLike) -> UtilityFigures:
     Examples
     --------
     >>> line = np.array([[0.0], [1.0], [2.0]])
-    >>> utility_figures(line, line + 1).mean.median.round(4)
-    np.float64(1.2247)
+    >>> round(utility_figures(line, line + 1).mean.median, 4)
+    1.2247
     """
     ours = _matrix("original", original)
     theirs = _matrix("other", other)

@@ -1,0 +1,109 @@
+"""One contract over the whole registry."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anoncore
+from anoncore import AnonymizationError, Microdata, Schema, Variable
+from anoncore.methods import ExtremeRecords, RareLevels, SpectralRHS, SpectralSwap
+from anoncore.registry import METHODS
+
+CASES = [
+    SpectralSwap(),
+    SpectralSwap(released="mode"),
+    SpectralSwap(released="probabilities"),
+    SpectralSwap(exact_covariance=True),
+    SpectralSwap(marginals="exact"),
+    SpectralSwap(numeric="normal"),
+    SpectralSwap(local=2),
+    SpectralSwap(jitter=5),
+    SpectralRHS(k=4),
+    SpectralRHS(k=4, representative="medoid"),
+    SpectralRHS(k=4, released="mode"),
+    RareLevels(k=30),
+    RareLevels(k=30, action="suppress"),
+    ExtremeRecords(),
+    ExtremeRecords(action="top-code", tail=0.05),
+    ExtremeRecords(action="winsorise", tail=0.05),
+]
+RANDOM = [case for case in CASES if isinstance(case, SpectralSwap)]
+
+
+def test_every_method_is_in_the_cases():
+    assert {type(case) for case in CASES} == set(METHODS)
+
+
+@pytest.mark.parametrize("params", CASES, ids=str)
+def test_contract(params, mixed):
+    before = mixed.frame.copy(deep=True)
+    release = anoncore.anonymize(mixed, params, rng=np.random.default_rng(3))
+    again = anoncore.anonymize(mixed, params, rng=np.random.default_rng(3))
+    pd.testing.assert_frame_equal(mixed.frame, before)
+    pd.testing.assert_frame_equal(release.data.frame, again.data.frame)
+    assert release.claims
+    assert all(check.holds for check in release.check())
+    assert release.notes
+    if release.keeps_records:
+        assert set(release.data.frame.index) <= set(mixed.frame.index)
+
+
+@pytest.mark.parametrize("params", RANDOM, ids=str)
+def test_another_seed_differs(params, mixed):
+    one = anoncore.anonymize(mixed, params, rng=np.random.default_rng(3)).data.frame
+    other = anoncore.anonymize(mixed, params, rng=np.random.default_rng(4)).data.frame
+    assert not one.equals(other)
+
+
+@pytest.mark.parametrize("params", CASES, ids=str)
+def test_identifiers_and_households_are_not_released(params, mixed):
+    frame = mixed.frame.assign(person=range(len(mixed)), house=range(len(mixed)))
+    schema = Schema(
+        [
+            *mixed.schema,
+            Variable("person", "nominal", role="identifier"),
+            Variable("house", "nominal", role="household"),
+        ]
+    )
+    data = Microdata(frame, schema)
+    if type(params) in (SpectralSwap, SpectralRHS):
+        released = anoncore.anonymize(data, params, rng=np.random.default_rng(0)).data
+        assert "person" not in released.frame
+        assert "house" not in released.frame
+
+
+@pytest.mark.parametrize("params", CASES, ids=str)
+def test_one_record_is_refused_or_handled(params):
+    data = Microdata(pd.DataFrame({"x": [1.0]}), Schema([Variable("x", "continuous")]))
+    try:
+        release = anoncore.anonymize(data, params, rng=np.random.default_rng(0))
+    except AnonymizationError as error:
+        assert "record" in str(error)
+    else:
+        assert len(release.data) == 1
+
+
+@pytest.mark.parametrize(
+    ("cls", "wrong", "said"),
+    [
+        (SpectralRHS, {"k": 1}, "k must be at least 2, got 1"),
+        (RareLevels, {"k": 0}, "k must be at least 2, got 0"),
+        (SpectralSwap, {"jitter": 0}, "jitter must be at least 1, got 0"),
+        (SpectralSwap, {"local": 0}, "local must be at least 1, got 0"),
+        (ExtremeRecords, {"tail": 0.5}, "tail must lie in"),
+        (ExtremeRecords, {"times": 1}, "times must be above 1"),
+    ],
+)
+def test_parameters_check_their_ranges(cls, wrong, said):
+    with pytest.raises(AnonymizationError, match=said.replace("(", r"\(")):
+        cls(**wrong)
+
+
+def test_rng_is_required(mixed):
+    with pytest.raises(TypeError):
+        anoncore.anonymize(mixed, SpectralSwap())  # type: ignore[call-arg]
+
+
+def test_unknown_parameters_are_refused(mixed):
+    with pytest.raises(AnonymizationError, match="no method takes"):
+        anoncore.anonymize(mixed, object(), rng=np.random.default_rng(0))

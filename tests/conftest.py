@@ -1,0 +1,76 @@
+"""Real microdata, from the packages that carry them."""
+
+from __future__ import annotations
+
+import os
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from anoncore import Microdata, Schema, Variable
+
+os.environ.setdefault("MPLCONFIGDIR", "/tmp/anonflow-mpl")
+
+
+@pytest.fixture(scope="session")
+def nhefs_frame() -> pd.DataFrame:
+    return pd.read_stata(str(resources.files("causaldata") / "nhefs" / "nhefs.dta"))
+
+
+@pytest.fixture(scope="session")
+def nhefs_plan() -> dict:
+    path = Path(str(resources.files("deploy") / "plans" / "nhefs.yaml"))
+    return yaml.safe_load(path.read_text())
+
+
+@pytest.fixture(scope="session")
+def nhefs(nhefs_frame: pd.DataFrame, nhefs_plan: dict) -> Microdata:
+    variables = [
+        Variable(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+        for given in nhefs_plan["variables"]
+        if given.get("role") != "identifier"
+    ]
+    return Microdata(nhefs_frame[[v.name for v in variables]], Schema(variables))
+
+
+@pytest.fixture(scope="session")
+def nhefs_halves(nhefs: Microdata) -> tuple[Microdata, Microdata]:
+    order = np.random.default_rng(7).permutation(len(nhefs))
+    return nhefs.take(np.sort(order[:814])), nhefs.take(np.sort(order[814:1628]))
+
+
+@pytest.fixture
+def mixed() -> Microdata:
+    """A small table with every kind of variable, with and without gaps."""
+    rng = np.random.default_rng(1)
+    n = 240
+    income = np.exp(rng.normal(8, 1, n)).round()
+    frame = pd.DataFrame(
+        {
+            "income": np.where(rng.random(n) < 0.1, np.nan, income),
+            "change": rng.normal(0, 3, n).round(2),
+            "grade": rng.choice(["low", "mid", "high"], n, p=[0.5, 0.3, 0.2]),
+            "region": rng.choice(["n", "e", "s", "w"], n, p=[0.4, 0.3, 0.2, 0.1]),
+            "sex": rng.choice([0, 1], n),
+            "smokes": pd.array(np.where(rng.random(n) < 0.2, -1, rng.integers(0, 2, n))),
+            "constant": 3.0,
+            "empty": np.nan,
+        }
+    )
+    schema = Schema(
+        [
+            Variable("income", "continuous", role="sensitive"),
+            Variable("change", "continuous"),
+            Variable("grade", "ordinal", levels=("low", "mid", "high")),
+            Variable("region", "nominal", role="quasi-identifier"),
+            Variable("sex", "binary", role="quasi-identifier"),
+            Variable("smokes", "binary", levels=(0, 1), missing=(-1,)),
+            Variable("constant", "continuous"),
+            Variable("empty", "continuous"),
+        ]
+    )
+    return Microdata(frame, schema)
