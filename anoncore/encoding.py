@@ -129,7 +129,8 @@ class Encoder:
                 values = _encode_values(_values(data.frame[name], block.variable), block)
             else:
                 gap, values = _from_probabilities(data, block)
-            matrix[:, block.columns] = np.where(gap[:, None], block.fill, values)
+            told = ~np.isnan(values).any(axis=1) & ~gap
+            matrix[:, block.columns] = np.where(told[:, None], values, block.fill)
             if block.indicator is not None:
                 matrix[:, block.indicator] = np.where(gap, 1.0, -1.0)
         return matrix

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anoncore.edits import Condition, ConditionalEdit, EditSet, SetEdit, numbers
+from anoncore.edits import BoundEdit, Condition, ConditionalEdit, EditSet, SetEdit, numbers
 from anoncore.microdata import Schema, round_to
 
 
@@ -148,7 +148,7 @@ def _beside(condition: Condition, now: np.ndarray, unit: float) -> np.ndarray:
     """Return the nearest multiples of ``unit`` outside a range, or beside stated values."""
     if condition.values is not None:
         return round_to(now + unit, unit)
-    low, high = _admissible(condition, unit)
+    low, high = admissible(condition, unit)
     below, above = now - low, high - now
     return np.where(
         below <= above, round_to(low - unit * np.ones(1), unit), round_to(high + unit * np.ones(1), unit)
@@ -175,7 +175,7 @@ def _number(
     if drawn is None:
         known = numbers(source.file[condition.variable])
         drawn = np.full(len(now), 0.0 if np.isnan(known).all() else np.nanmedian(known))
-    low, high = _admissible(condition, source.schema[condition.variable].precision)
+    low, high = admissible(condition, source.schema[condition.variable].precision)
     return np.clip(np.where(empty(now), drawn, now), low, high)
 
 
@@ -214,10 +214,10 @@ def _good_levels(condition: Condition, column: pd.Series) -> np.ndarray:
     return condition.holds(pd.DataFrame({condition.variable: levels}))
 
 
-def _admissible(condition: Condition, unit: float | None) -> tuple[float, float]:
-    """Return the range of a condition drawn in to multiples of ``unit``, if it holds any."""
-    low = -np.inf if condition.lower is None else condition.lower
-    high = np.inf if condition.upper is None else condition.upper
+def admissible(told: Condition | BoundEdit, unit: float | None) -> tuple[float, float]:
+    """Return the stated range drawn in to multiples of ``unit``, if it holds any."""
+    low = -np.inf if told.lower is None else told.lower
+    high = np.inf if told.upper is None else told.upper
     if unit is None:
         return low, high
     inner = round_to(np.array([np.ceil(low / unit - 1e-9), np.floor(high / unit + 1e-9)]) * unit, unit)

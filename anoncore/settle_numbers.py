@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeGuard
 
 import numpy as np
@@ -12,10 +13,10 @@ import pandas as pd
 from anoncore.edits import BoundEdit, ConditionalEdit, Edit, EditSet, LinearEdit, RatioEdit, SetEdit, numbers
 from anoncore.kernels.projection import Grid, attempt_on_grid
 from anoncore.microdata import Schema
-from anoncore.settle_levels import cells
+from anoncore.settle_levels import admissible, cells
 
 # A band of stated tolerance is drawn in by this share, so that its edge lies inside it.
-BAND = 1e-6
+BAND = 1e-9
 
 NumericEdit = LinearEdit | RatioEdit | BoundEdit | ConditionalEdit
 
@@ -144,41 +145,57 @@ def _settle_group(
     component: Component, values: np.ndarray, present: np.ndarray, applies: np.ndarray, pinned: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Settle records (m, t) to which the same rules apply and of which the same cells are present."""
-    soft = np.array([isinstance(e, ConditionalEdit) for e in component.rules])
+    here = np.flatnonzero(present)
+    place = {int(j): i for i, j in enumerate(here)}
     result, done = values.copy(), np.zeros(len(values), dtype=bool)
-    tried: list[tuple[bytes, bytes]] = []
-    # First whatever respects the consequents of conditional edits, then what breaks them, so that
-    # a later pass may change their antecedents instead; each first with the discrete ones fixed.
-    for consequents in (True, False):
-        for fixed in (component.discrete, np.zeros(len(present), dtype=bool)):
-            active = applies if consequents else applies & ~soft
-            still = fixed | pinned if consequents else fixed
-            if (active.tobytes(), still.tobytes()) in tried or done.all():
-                continue
-            tried.append((active.tobytes(), still.tobytes()))
-            a, b, g, h, lower, upper = _system(component, active)
-            here = np.flatnonzero(present)
-            rank = {int(j): i for i, j in enumerate(here)}
-            found, good = attempt_on_grid(
-                values[np.ix_(~done, here)],
-                a[:, here],
-                b,
-                np.where(still, 0.0, component.scale)[here],
-                lower[here],
-                upper[here],
-                g[:, here],
-                h,
-                [component.grids[j] for j in here],
-                [rank[j] for j in component.order if j in rank],
-            )
-            open_ = np.flatnonzero(~done)
-            result[np.ix_(open_[good], here)] = found[good]
-            done[open_[good]] = True
+    for still, (a, b, g, h, lower, upper) in _ways(component, applies, pinned):
+        open_ = np.flatnonzero(~done)
+        if not len(open_):
+            break
+        found, good = attempt_on_grid(
+            values[np.ix_(open_, here)],
+            a[:, here],
+            b,
+            np.where(still, 0.0, component.scale)[here],
+            lower[here],
+            upper[here],
+            g[:, here],
+            h,
+            [component.grids[j] for j in here],
+            [place[j] for j in component.order if j in place],
+        )
+        result[np.ix_(open_[good], here)] = found[good]
+        done[open_[good]] = True
     return result, done
 
 
-def _system(component: Component, active: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return A, b, G, h, lower and upper of the rules ``active``, (R,) bool."""
+def _ways(
+    component: Component, applies: np.ndarray, pinned: np.ndarray
+) -> Iterator[tuple[np.ndarray, tuple[np.ndarray, ...]]]:
+    """Yield what may be tried in turn: (t,) bool, the variables to leave, and the constraints.
+
+    First within whole units, then not; first with the consequents of conditional edits, then
+    against them, so that a later pass may change their antecedents; first with levels left alone.
+    """
+    soft = np.array([isinstance(e, ConditionalEdit) for e in component.rules])
+    seen = set()
+    for whole, consequents, left in product((True, False), (True, False), (True, False)):
+        active = applies if consequents else applies & ~soft
+        still = component.discrete & left
+        if consequents:
+            still = still | pinned
+        system = _system(component, active, whole=whole)
+        key = (still.tobytes(), *(part.tobytes() for part in system))
+        if key not in seen:
+            seen.add(key)
+            yield still, system
+
+
+def _system(component: Component, active: np.ndarray, *, whole: bool) -> tuple[np.ndarray, ...]:
+    """Return A, b, G, h, lower and upper of the rules ``active``, (R,) bool.
+
+    Bounds are drawn in to ``whole`` units, where a multiple lies between them.
+    """
     names = component.names
     lower = np.array([g[0] if isinstance(g, np.ndarray) and len(g) else -np.inf for g in component.grids])
     upper = np.array([g[-1] if isinstance(g, np.ndarray) and len(g) else np.inf for g in component.grids])
@@ -189,8 +206,9 @@ def _system(component: Component, active: np.ndarray) -> tuple[np.ndarray, ...]:
         if isinstance(edit, BoundEdit | ConditionalEdit):
             told = edit if isinstance(edit, BoundEdit) else edit.then
             at = names.index(told.variable)
-            lower[at] = max(lower[at], -np.inf if told.lower is None else told.lower)
-            upper[at] = min(upper[at], np.inf if told.upper is None else told.upper)
+            grid = component.grids[at]
+            low, high = admissible(told, grid if whole and isinstance(grid, float) else None)
+            lower[at], upper[at] = max(lower[at], low), min(upper[at], high)
             continue
         for linear in (edit,) if isinstance(edit, LinearEdit) else edit.inequalities():
             row = np.zeros(len(names))

@@ -12,11 +12,13 @@ from anoncore.encoding import Encoder
 from anoncore.kernels.neighbors import nearest
 from anoncore.microdata import Microdata
 from anoncore.risk import (
+    MembershipAttack,
     PredictionMeasures,
     compare,
+    compare_matched,
     extreme_records,
-    isolated_records,
-    membership,
+    isolated_test,
+    nearest_distance_attack,
     prediction_measures,
     sample_queries,
     tail_test,
@@ -24,8 +26,6 @@ from anoncore.risk import (
 from anoncore.utility import utility_figures
 from tasks.decide import Measure
 from tasks.workspace import Run, Section
-
-UTILITY = ("mean", "variance", "correlation", "rank_correlation")
 
 
 class AssessmentSection(Section):
@@ -57,29 +57,26 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
     r = encoder.encode(reference) if reference is not None else None
     rng = run.rng("assess")
     rows = _queries(len(x), section, rng)
-    against = _measures(x, y, r, rows, section.k, rng)
-    own = nearest(x[rows], x, 2)[0][:, 1] / np.sqrt(x.shape[1])
+    near, other = _measures(x, y, r, rows, section.k, rng)
+    own = nearest(x[rows], x, 1, skip_self=rows)[0][:, 0] / np.sqrt(x.shape[1])
+    distances = (near.distance, other.distance, own)
     figures = {
         "records": {"original": len(x), "released": len(y), "reference": None if r is None else len(r)},
         "k": section.k,
         "columns": x.shape[1],
-        "queries": {
-            "used": len(rows),
-            "of": len(x),
-            "epsilon": None if len(rows) == len(x) else section.epsilon,
-        },
-        "comparison": _comparison(*against, section, by_design),
-        "tail": asdict(tail_test(against[0].distance, own, against[1].distance, tau=section.tau)),
-        "isolated": asdict(isolated_records(against[0].distance, own, against[1].distance, tau=section.tau)),
-        "extreme": asdict(extreme_records(against[0].distance, own, against[1].distance, tau=section.tau)),
-        "membership": None if r is None else asdict(_membership(x, y, r, rows)),
+        "queries": {"used": len(rows), "of": len(x), "epsilon": near.cdf_error() or None},
+        "comparison": _comparison(x, y, r, rows, section, by_design, rng),
+        "tail": asdict(tail_test(*distances, tau=section.tau)),
+        "isolated": asdict(isolated_test(*distances, tau=section.tau)),
+        "extreme": asdict(extreme_records(*distances, tau=section.tau)),
+        "membership": None if r is None else asdict(_membership(x[rows], y, r, len(rows) == len(x), rng)),
         "continuous_form": _continuous_form(run, reference, section, by_design),
         "claims": run.read_json("claims"),
         **_utility(x, y, r, encoder.column_names()),
         "rare_levels": _rare_levels(released, section.k),
     }
     run.write_json("figures", figures)
-    run.save_arrays("curves", **_curves(*against))
+    run.save_arrays("curves", **_curves(near, other))
     return figures
 
 
@@ -92,29 +89,57 @@ def _queries(records: int, section: AssessmentSection, rng: np.random.Generator)
 def _measures(
     x: np.ndarray, y: np.ndarray, r: np.ndarray | None, rows: np.ndarray, k: int, rng: np.random.Generator
 ) -> tuple[PredictionMeasures, PredictionMeasures]:
-    """Measure against the release and against the reference, both of the same size."""
+    """Measure against the release and against the reference, both of about the same size."""
     if r is None:
-        return prediction_measures(x[rows], y, k), prediction_measures(x, x, k, leave_one_out=True, rows=rows)
+        return (
+            prediction_measures(x, y, k, queries=rows),
+            prediction_measures(x, None, k, leave_one_out=True, queries=rows),
+        )
     size = min(len(y), len(r))
-    y_same = y if len(y) == size else y[rng.choice(len(y), size, replace=False)]
-    r_same = r if len(r) == size else r[rng.choice(len(r), size, replace=False)]
-    return prediction_measures(x[rows], y_same, k), prediction_measures(x[rows], r_same, k)
+    y_same, r_same = (s if len(s) == size else s[rng.choice(len(s), size, replace=False)] for s in (y, r))
+    return prediction_measures(x, y_same, k, queries=rows), prediction_measures(x, r_same, k, queries=rows)
 
 
 def _comparison(
-    released: PredictionMeasures,
-    reference: PredictionMeasures,
+    x: np.ndarray,
+    y: np.ndarray,
+    r: np.ndarray | None,
+    rows: np.ndarray,
     section: AssessmentSection,
     by_design: tuple[Measure, ...],
+    rng: np.random.Generator,
 ) -> dict[str, Any]:
-    return asdict(compare(released, reference, section.margin, alpha=section.alpha, by_design=by_design))
+    if len(y) == (len(x) if r is None else len(r)):
+        released, reference = _measures(x, y, r, rows, section.k, rng)
+        found = compare(released, reference, section.margin, alpha=section.alpha, by_design=by_design)
+    else:
+        found = compare_matched(
+            x,
+            y,
+            r,
+            section.k,
+            section.margin,
+            alpha=section.alpha,
+            by_design=by_design,
+            queries=rows,
+            rng=rng,
+        )
+    return {
+        "verdict": found.verdict,
+        "n_released": found.n_released,
+        "n_reference": found.n_reference,
+        "draws": found.draws,
+        "measures": [asdict(measure) for measure in found.measures],
+    }
 
 
-def _membership(x: np.ndarray, y: np.ndarray, r: np.ndarray, rows: np.ndarray) -> Any:
-    scale = np.sqrt(x.shape[1])
-    members = nearest(x[rows], y, 1)[0][:, 0] / scale
-    others = nearest(r[rows[rows < len(r)]], y, 1)[0][:, 0] / scale
-    return membership(members, others)
+def _membership(
+    x: np.ndarray, y: np.ndarray, r: np.ndarray, whole: bool, rng: np.random.Generator
+) -> MembershipAttack:
+    """Attack with the nearest distance; where members are sampled, as many non-members are."""
+    if not whole and len(r) > len(x):
+        r = r[rng.choice(len(r), len(x), replace=False)]
+    return nearest_distance_attack(x, r, y)
 
 
 def _continuous_form(
@@ -126,36 +151,31 @@ def _continuous_form(
     data = run.load("step-input")
     encoder = Encoder.fit(data)
     x, y = encoder.encode(data), run.load_arrays("scores")["scores"]
+    # Levels that an earlier step recoded are unknown to this encoder, and count as such.
     r = encoder.encode(reference.select(data.schema.names))
     rng = run.rng("assess-continuous")
-    rows = _queries(len(x), section, rng)
-    return _comparison(*_measures(x, y, r, rows, section.k, rng), section, by_design)
+    return _comparison(x, y, r, _queries(len(x), section, rng), section, by_design, rng)
 
 
 def _utility(x: np.ndarray, y: np.ndarray, r: np.ndarray | None, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the four figures, and each column's, beside those of the reference sample where there is one."""
     ours = utility_figures(x, y)
     theirs = None if r is None else utility_figures(x, r)
     table: dict[str, Any] = {}
-    for name in UTILITY:
-        mine = {"median": getattr(ours, f"{name}_median"), "largest": getattr(ours, f"{name}_largest")}
-        other = None
-        if theirs is not None:
-            other = {
-                "median": getattr(theirs, f"{name}_median"),
-                "largest": getattr(theirs, f"{name}_largest"),
-            }
-        table[name] = {
-            "released": mine,
-            "reference": other,
-            "sufficient": None if other is None else mine["median"] <= other["median"],
+    for figure in ours.figures:
+        base = None if theirs is None else getattr(theirs, figure.name)
+        table[figure.name] = {
+            "released": {"median": figure.median, "largest": figure.largest},
+            "reference": base and {"median": base.median, "largest": base.largest},
+            "sufficient": base and bool(figure.median <= base.median),
         }
     columns = [
         {
             "name": name,
-            "mean": float(ours.mean[j]),
-            "variance": float(ours.variance[j]),
-            "reference_mean": None if theirs is None else float(theirs.mean[j]),
-            "reference_variance": None if theirs is None else float(theirs.variance[j]),
+            "mean": float(ours.mean.values[j]),
+            "variance": float(ours.variance.values[j]),
+            "reference_mean": None if theirs is None else float(theirs.mean.values[j]),
+            "reference_variance": None if theirs is None else float(theirs.variance.values[j]),
         }
         for j, name in enumerate(names)
     ]

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from tasks.workspace import Section
 
-Measure = Literal["distance", "ambiguity", "uncertainty"]
+Measure = Literal["ambiguity", "uncertainty"]
 GateVerdict = Literal["pass", "fail", "inconclusive", "by design", "not tested"]
 Decision = Literal["publish", "reject", "await"]
 
@@ -118,23 +118,29 @@ def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
     return [
         Gate(
             name="unusually close records",
-            verdict="fail" if tail["p_value"] < policy.tail_p else "pass",
-            figure=f"{tail['released']} record(s), p = {tail['p_value']:.3g}",
+            verdict=_tail_verdict(tail, policy),
+            figure=f"{tail['n_released']} record(s), p = {tail['p']:.3g}",
             limit=f"p ≥ {policy.tail_p:g}",
-            baseline=f"{tail['reference']} record(s) in the reference",
+            baseline=f"{tail['n_reference']} record(s) in the reference",
             records=tail["n"],
             meaning="records that the release meets ten times closer than their nearest neighbour does",
         ),
         Gate(
             name="extreme records",
-            verdict="fail" if extreme["matched"] else "pass",
-            figure=f"{extreme['matched']} of {extreme['extreme']} matched",
+            verdict=extreme["verdict"],
+            figure=f"{extreme['n_matched']} of {extreme['n_extreme']} matched",
             limit="0 matched",
-            baseline=f"{extreme['reference']} matched by the reference",
+            baseline=f"{extreme['baseline']} matched by the reference",
             records=extreme["n"],
             meaning="people far from everyone else, whom a close released record would give away",
         ),
     ]
+
+
+def _tail_verdict(tail: dict[str, Any], policy: PolicySection) -> GateVerdict:
+    if tail["verdict"] == "inconclusive":
+        return "inconclusive"
+    return "fail" if tail["p"] < policy.tail_p else "pass"
 
 
 def _membership_gate(figures: dict[str, Any], policy: PolicySection) -> Gate:

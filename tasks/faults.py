@@ -43,6 +43,10 @@ class Fault(ReleaseError):
     """
 
 
+class InputOutputFault(Fault):
+    """Reading or writing failed; trying again may help."""
+
+
 def guarded(function: Callable[P, T]) -> Callable[P, T]:
     """Let nothing but a `ReleaseError` out of ``function``, without cause, context or data.
 
@@ -60,7 +64,7 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
         except MemoryError:
             safe = Fault("memory ran out; use a machine with more, or release fewer records at a time")
         except OSError as error:
-            safe = Fault(_input_output(error))
+            safe = InputOutputFault(_input_output(error))
         except Exception as error:
             safe = Fault(_place(error))
         raise safe from None

@@ -328,8 +328,9 @@ def _marginal_panel(axes: Axes, marginal: Marginal) -> None:
         axes.stairs(after, edges, color=AFTER, lw=1.3)
         axes.set_xlim(edges[0], edges[-1])
         axes.set_xticks([edges[0], edges[-1]], [_number(edges[0]), _number(edges[-1])])
-        for label, side in zip(axes.get_xticklabels(), ("left", "right"), strict=True):
-            label.set_horizontalalignment(side)
+        low, high = axes.get_xticklabels()
+        low.set_horizontalalignment("left")
+        high.set_horizontalalignment("right")
     else:
         before, after = marginal.before, marginal.after
         at = np.arange(len(before))
@@ -368,7 +369,7 @@ def correlations(original: np.ndarray, released: np.ndarray, names: Sequence[str
     colours = LinearSegmentedColormap.from_list(
         "diverging", ("#86380c", "#e0842f", "#f7f7f5", "#3f86d0", "#0d3566"), N=steps
     )
-    limits = {"vmin": -1 - CORRELATION_STEP / 2, "vmax": 1 + CORRELATION_STEP / 2}
+    end = 1 + CORRELATION_STEP / 2
     left, side = (0.135, 0.251) if labelled else (0.012, 0.293)
     height = 9.6 * side + 0.72
     with _style():
@@ -378,7 +379,7 @@ def correlations(original: np.ndarray, released: np.ndarray, names: Sequence[str
             bottom, tall = 0.16 / height, 9.6 * side / height
             axes = figure.add_axes((left + j * (side + 0.014), bottom, side, tall))
             image = axes.imshow(
-                np.clip(matrix, -1, 1), cmap=colours, interpolation="none", aspect="auto", **limits
+                np.clip(matrix, -1, 1), colours, aspect="auto", interpolation="none", vmin=-end, vmax=end
             )
             axes.set_xticks([])
             axes.set_yticks([])
@@ -470,7 +471,7 @@ def _svg(figure: Figure, description: str) -> bytes:
         for part in ("fill", "stroke")
     )
     style = (
-        "<style>text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif !important}"
+        "<style>text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif !important}"
         f"@media (prefers-color-scheme:dark){{{dark}}}</style>"
     )
     start = text.index("<svg ")

@@ -175,13 +175,13 @@ def attempt_on_grid(
             base[:, j] = v[:, j]
             continue
         waiting = feasible.copy()
-        for rank in range(min(len(grid), LEVELS) if isinstance(grid, np.ndarray) else CANDIDATES):
+        for finer, rank in _tries(grid):
             at = np.flatnonzero(waiting)
             if not len(at):
                 break
-            placed = _candidate(v[at, j], grid, rank)
+            placed = _candidate(v[at, j], finer, rank)
             # Where the value is on the grid already, nothing else needs to move.
-            near = np.abs(placed - v[at, j]) <= _fuzz(v[at], grid)
+            near = np.abs(placed - v[at, j]) <= _fuzz(v[at], finer)
             base[at[near], j] = v[at[near], j] = placed[near]
             waiting[at[near]] = False
             at, placed = at[~near], placed[~near]
@@ -192,8 +192,7 @@ def attempt_on_grid(
             waiting[at[good]] = False
         if isinstance(grid, np.ndarray):
             feasible &= ~waiting
-        else:
-            v[waiting, j] = base[waiting, j] = _shortest(v[waiting, j], grid, _fuzz(v[waiting], None))
+        base[waiting, j] = v[waiting, j]
     v[~feasible] = np.asarray(points, dtype=float)[~feasible]
     return v, feasible
 
@@ -321,7 +320,7 @@ def _least_distance(H: np.ndarray, g: np.ndarray, tolerance: np.ndarray) -> tupl
         dual[open_[back], leaving[back]] = 0.0
         open_ = open_[~stuck]
     raise NotConvergedError(
-        f"projection: the active set of {len(open_)} points still changes; rescale the variables", y
+        f"projection: the active set of {len(open_)} points still changes; rescale the variables"
     )
 
 
@@ -405,13 +404,9 @@ def _fuzz(v: np.ndarray, grid: Grid) -> np.ndarray:
     return np.asarray(1e-6 * unit + INSIDE * np.abs(v).max(axis=1, initial=0.0))
 
 
-def _shortest(values: np.ndarray, unit: float, fuzz: np.ndarray) -> np.ndarray:
-    """Return each value with the fewest decimals, beyond those of ``unit``, that leave it in place."""
-    result = values.copy()
-    waiting = np.ones(len(values), dtype=bool)
-    for decimals in range(max(0, int(np.floor(-np.log10(unit)))), 10):
-        rounded = np.round(values, decimals)
-        same = waiting & (np.abs(rounded - values) <= fuzz)
-        result[same] = rounded[same]
-        waiting &= ~same
-    return result
+def _tries(grid: float | np.ndarray) -> list[tuple[float | np.ndarray, int]]:
+    """Return what is tried in turn: grids, ever finer ones after a unit, and ranks by nearness."""
+    if isinstance(grid, np.ndarray):
+        return [(grid, rank) for rank in range(min(len(grid), LEVELS))]
+    finer = [10.0**-d for d in range(-9, 10) if 10.0**-d < grid * (1 - RANK)]
+    return [(unit, rank) for unit in (grid, *finer) for rank in range(CANDIDATES)]

@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
 
 _BLOCK_ROWS = 16_384
+# Groups of this many records are halved one at a time, in the processor's cache.
+_CACHED_ROWS = 4_096
 # Axes shorter than this, relative to the longest, are rounding noise of constant or dependent columns.
 _NULL_AXIS = 1e-10
 # Below this eigenvalue of the swapped scores' correlation matrix, whitening would only amplify noise.
@@ -227,14 +229,15 @@ def rhs_groups(scores: Floats, k: int) -> Labels:
     >>> (labels == labels[1]).tolist()
     [False, True, True, False, False]
     """
-    table, records, level = scores, np.arange(len(scores)), [(1, len(scores))]
-    while level[-1][1] >= 2 * k:
-        order, level = _halved(table, level, k)
-        table, records = table[order], records[order]
-
+    records, sizes = _halve_until(scores, max(2 * k, _CACHED_ROWS))
+    parts = [
+        (members[order], part_sizes)
+        for members in np.split(records, np.cumsum(sizes)[:-1])
+        for order, part_sizes in [_halve_until(scores[members], 2 * k)]
+    ]
+    sizes = np.concatenate([part_sizes for _, part_sizes in parts])
     labels = np.empty(len(scores), dtype=np.intp)
-    sizes = np.concatenate([np.full(n_groups, size) for n_groups, size in level])
-    labels[records] = np.repeat(np.arange(len(sizes)), sizes)
+    labels[np.concatenate([members for members, _ in parts])] = np.repeat(np.arange(sizes.size), sizes)
     return labels
 
 
@@ -380,20 +383,24 @@ def _swap(x: Floats, rng: np.random.Generator, exact_covariance: bool, jitter: i
     return masked
 
 
-def _halved(table: Floats, level: list[tuple[int, int]], k: int) -> tuple[Labels, list[tuple[int, int]]]:
-    """Cut every group of 2k or more; return the new order of rows and the (count, size) of the groups."""
-    by_size: dict[int, list[Labels]] = {}
-    start = 0
-    for n_groups, size in level:
-        stop = start + n_groups * size
-        places = np.arange(start, stop).reshape(n_groups, size)
-        block = table[start:stop].reshape(n_groups, size, -1)
-        for part in _halves(block, places) if size >= 2 * k else (places,):
-            by_size.setdefault(part.shape[1], []).append(part)
-        start = stop
-    merged = [np.concatenate(by_size[size]) for size in sorted(by_size)]
-    order = np.concatenate([part.ravel() for part in merged])
-    return order, [(part.shape[0], part.shape[1]) for part in merged]
+def _halve_until(table: Floats, limit: int) -> tuple[Labels, Labels]:
+    """Halve groups until each has fewer records than ``limit``; return rows group by group, and group sizes."""
+    records, level = np.arange(len(table)), [(1, len(table))]
+    while level[-1][1] >= limit:
+        by_size: dict[int, list[Labels]] = {}
+        start = 0
+        for n_groups, size in level:
+            stop = start + n_groups * size
+            places = np.arange(start, stop).reshape(n_groups, size)
+            block = table[start:stop].reshape(n_groups, size, -1)
+            for part in _halves(block, places) if size >= limit else (places,):
+                by_size.setdefault(part.shape[1], []).append(part)
+            start = stop
+        merged = [np.concatenate(by_size[size]) for size in sorted(by_size)]
+        level = [(part.shape[0], part.shape[1]) for part in merged]
+        order = np.concatenate([part.ravel() for part in merged])
+        table, records = table[order], records[order]
+    return records, np.concatenate([np.full(n_groups, size) for n_groups, size in level])
 
 
 def _halves(block: Floats, places: Labels) -> tuple[Labels, Labels]:

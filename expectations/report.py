@@ -1,0 +1,186 @@
+"""Running a suite, and what may be told about the outcome: counts, never values."""
+
+from __future__ import annotations
+
+import builtins
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pandas as pd
+
+from anoncore import errors
+from anoncore.edits import EditSet
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Schema
+from expectations.suite import Rule, build_suite, compile_rules, suite_digest, suite_json
+
+RESULT_FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}
+WHITELIST = ("element_count", "missing_count", "unexpected_count")
+
+
+@dataclass(frozen=True)
+class RuleOutcome:
+    """How one rule fared.
+
+    Parameters
+    ----------
+    name, description, kind : of the rule
+    success : bool, False also when the rule could not be evaluated
+    checked : records to which the rule applied; 1 for the table's columns
+    violated : records that break it; 1 when the columns are wrong
+    missing : records to which it did not apply
+    error : class of what was raised while the rule was evaluated; the counts are then 0 and mean nothing
+    """
+
+    name: str
+    description: str
+    kind: str
+    success: bool
+    checked: int
+    violated: int
+    missing: int
+    error: str | None
+
+
+@dataclass(frozen=True)
+class ValidationReport:
+    """The outcome of every rule, and the suite that was run.
+
+    Parameters
+    ----------
+    rules : in the order of `compile_rules`
+    suite_digest : SHA-256 of ``suite_json``
+    suite_json : the suite as it goes into the release
+    """
+
+    rules: tuple[RuleOutcome, ...]
+    suite_digest: str
+    suite_json: str
+
+    @property
+    def success(self) -> bool:
+        """Whether every rule was evaluated and holds for every record."""
+        return all(rule.success for rule in self.rules)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcomes and the digest as plain JSON types, without the suite itself."""
+        return {
+            "success": self.success,
+            "suite_digest": self.suite_digest,
+            "rules": [asdict(rule) for rule in self.rules],
+        }
+
+
+def validate(frame: pd.DataFrame, schema: Schema, edits: EditSet) -> ValidationReport:
+    """Check a table against everything its schema and edits state.
+
+    Parameters
+    ----------
+    frame : DataFrame, (N, n), as `Microdata.frame` or `Microdata.plain` give it; missing codes are
+        empty cells already. Not modified.
+    schema : Schema, completed
+    edits : EditSet
+
+    Returns
+    -------
+    ValidationReport
+
+    Raises
+    ------
+    AnonymizationError
+        When rules share a name, are lost on the way, or come back without an outcome.
+
+    Claim: nothing in the report, in a log or in an exception stems from a cell, beyond counts.
+
+    Examples
+    --------
+    >>> validate(data.frame, data.schema, edits).success  # doctest: +SKIP
+    True
+    """
+    rules = compile_rules(schema, edits)
+    with _quiet():
+        suite = build_suite(schema, edits)
+        text = suite_json(suite)
+        results = _run(frame, suite)
+    by_name = {result.expectation_config.meta["rule"]: result for result in results}
+    if len(results) != len(rules) or set(by_name) != {rule.name for rule in rules}:
+        raise AnonymizationError(
+            f"validation returned {len(results)} outcomes for {len(rules)} rules; check the version of "
+            "great_expectations against the lock"
+        )
+    outcomes = tuple(_outcome(rule, by_name[rule.name]) for rule in rules)
+    return ValidationReport(outcomes, suite_digest(text), text)
+
+
+def _run(frame: pd.DataFrame, suite: Any) -> list[Any]:
+    """Run the suite in a context that keeps nothing."""
+    import great_expectations as gx
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    table = context.data_sources.add_pandas("memory").add_dataframe_asset("table")
+    batch = table.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
+    return list(batch.validate(suite, result_format=RESULT_FORMAT).results)
+
+
+def _outcome(rule: Rule, result: Any) -> RuleOutcome:
+    error = _error_class(result.exception_info)
+    success = bool(result.success) and error is None
+    if rule.kind == "columns":
+        counts = (1, int(not success), 0) if error is None else (0, 0, 0)
+    else:
+        told = {key: int((result.result or {}).get(key) or 0) for key in WHITELIST}
+        counts = (
+            told["element_count"] - told["missing_count"],
+            told["unexpected_count"],
+            told["missing_count"],
+        )
+    return RuleOutcome(rule.name, rule.description, rule.kind, success, *counts, error)
+
+
+def _error_class(info: Any) -> str | None:
+    """Return the class of the first exception in ``info``, whose texts may quote the data.
+
+    Great Expectations gives one flat mapping, or one for each metric that failed.
+    """
+    if not info:
+        return None
+    parts = [info] if "raised_exception" in info else list(info.values())
+    raised = [p for p in parts if p.get("raised_exception")]
+    if not raised:
+        return None
+    for line in str(raised[0].get("exception_traceback")).splitlines():
+        match = re.match(r"(?:[\w.]+\.)?(\w+)(?::|$)", line)
+        if match and match[1] in _known_exceptions():
+            return match[1]
+    return "Exception"
+
+
+def _known_exceptions() -> set[str]:
+    """Return names of exception classes; a name found in a text counts only when it is one of them."""
+    import great_expectations.exceptions
+
+    modules = (builtins, errors, pd.errors, great_expectations.exceptions)
+    return {
+        name
+        for module in modules
+        for name, thing in vars(module).items()
+        if isinstance(thing, type) and issubclass(thing, Exception)
+    }
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Great Expectations from logging, because it quotes exceptions."""
+    logger = logging.getLogger("great_expectations")
+    level, disabled = logger.level, logger.disabled
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.disabled = disabled

@@ -1,0 +1,226 @@
+"""Suites built from what was declared: the schema and its edits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anoncore.edits import ConditionalEdit, Edit, EditSet, LinearEdit, RatioEdit, SetEdit, to_dict
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Schema, Variable
+
+if TYPE_CHECKING:
+    from great_expectations import ExpectationSuite
+
+SUITE = "anonflow"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One declared rule, and the expectation that checks it.
+
+    Parameters
+    ----------
+    name : str
+        An edit's own name; "schema: …" for what the schema implies.
+    kind : "columns", "levels", "numbers", or the kind of edit
+    description : in plain words, without a value
+    expectation : the class that checks it, of `great_expectations.expectations` or `expectations.edits`
+    arguments : what the class is built with, plain JSON
+    """
+
+    name: str
+    kind: str
+    description: str
+    expectation: str
+    arguments: dict[str, Any]
+
+
+def compile_rules(schema: Schema, edits: EditSet) -> tuple[Rule, ...]:
+    """Return every rule that a schema and its edits state, in a fixed order.
+
+    Columns in order; for each variable that is released, numbers or levels, in column order; the
+    edits in the order in which they were declared. Identifiers and households contribute their
+    names alone, because what they hold is never released. The levels of other variables are
+    metadata where they were stated; where they were observed, the schema handed in decides: a
+    suite that is published with a release must be built from the release's own schema, so that
+    it lists no level that the masking removed.
+
+    Parameters
+    ----------
+    schema : Schema, completed
+    edits : EditSet
+
+    Returns
+    -------
+    tuple of Rule
+
+    Raises
+    ------
+    AnonymizationError
+        When two rules would share a name.
+
+    Examples
+    --------
+    >>> [r.name for r in compile_rules(Schema([Variable("age", "continuous")]), EditSet())]
+    ['schema: columns', 'schema: age']
+    """
+    columns = Rule(
+        "schema: columns",
+        "columns",
+        f"the table has exactly the {len(schema)} declared columns, in their order",
+        "ExpectTableColumnsToMatchOrderedList",
+        {"column_list": list(schema.names)},
+    )
+    found = [columns, *(_variable_rule(v) for v in schema if v.is_masked)]
+    found += [_edit_rule(e) for e in edits.edits]
+    names = [rule.name for rule in found]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise AnonymizationError(f"rules share a name: {', '.join(twice)}; rename the edit")
+    return tuple(found)
+
+
+def build_suite(schema: Schema, edits: EditSet) -> ExpectationSuite:
+    """Return the suite that checks every rule of `compile_rules`, each marked with its rule's name.
+
+    Parameters
+    ----------
+    schema : Schema, completed
+    edits : EditSet
+
+    Returns
+    -------
+    ExpectationSuite, not attached to a context, so that its JSON is the same every time.
+
+    Raises
+    ------
+    AnonymizationError
+        When a rule is lost, in building the suite or in writing and reading it: Great Expectations
+        drops expectations it does not know with no more than a line in its log.
+
+    Examples
+    --------
+    >>> len(build_suite(schema, edits).expectations)  # doctest: +SKIP
+    42
+    """
+    # Both imports take seconds; the second registers the custom expectations.
+    import great_expectations.expectations as core
+    from great_expectations import ExpectationSuite
+
+    from expectations import edits as custom
+
+    rules = compile_rules(schema, edits)
+    built = []
+    for rule in rules:
+        maker = getattr(custom, rule.expectation, None) or getattr(core, rule.expectation)
+        built.append(maker(**rule.arguments, meta={"rule": rule.name}))
+    suite = ExpectationSuite(name=SUITE, expectations=built)
+    loaded = ExpectationSuite(**json.loads(_json(suite)))
+    for what, kept in (("building", suite), ("reading", loaded)):
+        names = [e.meta["rule"] for e in kept.expectations]
+        if names != [rule.name for rule in rules]:
+            raise AnonymizationError(
+                f"{what} the suite kept {len(names)} of {len(rules)} rules; check the version of "
+                "great_expectations against the lock"
+            )
+    return suite
+
+
+def suite_json(suite: ExpectationSuite) -> str:
+    """Return the suite as JSON with sorted keys, the same text for the same rules.
+
+    Examples
+    --------
+    >>> suite_json(build_suite(schema, edits))[:16]  # doctest: +SKIP
+    '{"expectations":'
+    """
+    return _json(suite)
+
+
+def suite_digest(text: str) -> str:
+    """Return the SHA-256, in hexadecimal, of what `suite_json` returned.
+
+    Examples
+    --------
+    >>> suite_digest("{}")[:8]
+    '44136fa3'
+    """
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _json(suite: Any) -> str:
+    return json.dumps(suite.to_json_dict(), sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def _variable_rule(variable: Variable) -> Rule:
+    name = f"schema: {variable.name}"
+    if variable.levels is None:
+        return Rule(
+            name,
+            "numbers",
+            f"{variable.name} holds finite numbers where it is not empty",
+            "ExpectColumnValuesToBeFiniteNumbers",
+            {"column": variable.name},
+        )
+    return Rule(
+        name,
+        "levels",
+        f"{variable.name} is one of its {len(variable.levels)} levels where it is not empty",
+        "ExpectColumnValuesToBeInSet",
+        {"column": variable.name, "value_set": list(variable.levels)},
+    )
+
+
+def _edit_rule(edit: Edit) -> Rule:
+    if isinstance(edit, SetEdit):
+        arguments: dict[str, Any] = {"column": edit.variable, "value_set": to_dict(edit)["values"]}
+        return Rule(edit.name, edit.edit, describe(edit), "ExpectColumnValuesToBeInSet", arguments)
+    arguments = {"column_list": list(dict.fromkeys(edit.variables)), "edit": to_dict(edit)}
+    return Rule(edit.name, edit.edit, describe(edit), f"Expect{edit.edit.capitalize()}Edit", arguments)
+
+
+def describe(edit: Edit) -> str:
+    """Return what an edit asks, in plain words: its variables and coefficients, but no value.
+
+    Examples
+    --------
+    >>> describe(LinearEdit(name="total", terms={"income": 1, "wages": -1, "benefits": -1}))
+    'income − wages − benefits equals 0'
+    """
+    if isinstance(edit, LinearEdit):
+        relation = {"==": "equals", "<=": "is at most", ">=": "is at least"}[edit.relation]
+        constant = "0" if edit.constant == 0 else "its stated constant"
+        text = f"{_sum(edit)} {relation} {constant}" + (" within its tolerance" if edit.tolerance else "")
+        return text + (f", where {_names(edit)} are as stated" if edit.when else "")
+    if isinstance(edit, RatioEdit):
+        return f"{edit.numerator} / {edit.denominator} lies within its stated limits"
+    if isinstance(edit, SetEdit):
+        return f"{edit.variable} is one of {len(edit.values)} stated values"
+    if isinstance(edit, ConditionalEdit):
+        return f"where {_names(edit)} are as stated, {_consequent(edit)}"
+    return f"{edit.variable} lies within its stated bounds"
+
+
+def _sum(edit: LinearEdit) -> str:
+    text = ""
+    for name, coefficient in edit.terms.items():
+        size = "" if abs(coefficient) == 1 else f"{abs(coefficient):g}·"
+        text += (" − " if coefficient < 0 else " + ") + size + name
+    return text.removeprefix(" + ").replace(" − ", "−", 1) if text.startswith(" − ") else text[3:]
+
+
+def _names(edit: LinearEdit | ConditionalEdit) -> str:
+    return ", ".join(dict.fromkeys(c.variable for c in edit.when))
+
+
+def _consequent(edit: ConditionalEdit) -> str:
+    then = edit.then
+    also = " or empty" if then.missing else ""
+    if then.values is not None:
+        return f"{then.variable} is one of {len(then.values)} stated value(s){also}"
+    if then.lower is not None or then.upper is not None:
+        return f"{then.variable} lies within its stated limits{also}"
+    return f"{then.variable} is {'empty' if then.missing else 'not empty'}"
