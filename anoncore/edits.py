@@ -125,8 +125,7 @@ class LinearEdit:
 
     def applies(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: no term is missing and every condition holds."""
-        present = ~frame[list(self.terms)].isna().to_numpy().any(axis=1)
-        return present & _all_hold(self.when, frame)
+        return _present(frame, self.terms) & _all_hold(self.when, frame)
 
     def holds(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool; True also where the edit does not apply."""
@@ -253,7 +252,7 @@ class RatioEdit:
 
     def applies(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: both cells are present and the denominator is above 0."""
-        present = ~frame[[self.numerator, self.denominator]].isna().to_numpy().any(axis=1)
+        present = _present(frame, (self.numerator, self.denominator))
         return present & (numbers(frame[self.denominator]) > 0)
 
     def inequalities(self) -> tuple[LinearEdit, ...]:
@@ -502,9 +501,8 @@ def linear_holds(
     constant : float
     tolerance : absolute slack, beside 1e-12 of Σ|cⱼvⱼ| + |constant|; when None, 1e-9 of it
     """
-    products = values * coefficients
-    excess = products.sum(axis=1) - constant
-    size = np.abs(products).sum(axis=1) + abs(constant)
+    excess = values @ coefficients - constant
+    size = np.abs(values) @ np.abs(coefficients) + abs(constant)
     slack = RELATIVE_TOLERANCE * size if tolerance is None else tolerance + FLOAT_NOISE * size
     if relation == "==":
         return np.asarray(np.abs(excess) <= slack)
@@ -531,6 +529,14 @@ def _within(values: np.ndarray, lower: float | None, upper: float | None) -> np.
     low = -np.inf if lower is None else lower - RELATIVE_TOLERANCE * abs(lower)
     high = np.inf if upper is None else upper + RELATIVE_TOLERANCE * abs(upper)
     return (values >= low) & (values <= high)
+
+
+def _present(frame: pd.DataFrame, names: Iterable[str]) -> np.ndarray:
+    """Return (N,) bool: no cell of ``names`` is missing."""
+    good = np.ones(len(frame), dtype=bool)
+    for name in names:
+        good &= ~frame[name].isna().to_numpy()
+    return good
 
 
 def _all_hold(conditions: tuple[Condition, ...], frame: pd.DataFrame) -> np.ndarray:

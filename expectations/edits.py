@@ -1,13 +1,18 @@
 """Edits as custom expectations. Import this module late: it imports Great Expectations.
 
 The rule itself is evaluated by `anoncore.edits`, here and everywhere else; an expectation carries
-the edit as plain JSON and rebuilds it. Results hold counts and nothing else, whatever result
-format is asked for, and an error inside a rule names its class and never quotes the data.
+the edit as plain JSON and rebuilds it. Each rule costs one metric, which returns two counts: what
+violates it is never collected, whatever result format is asked for, and an error inside a rule
+names its class and does not quote the data.
+
+The metrics are of the table, and not of several columns, because Great Expectations refuses those
+over fewer than two columns, and a bound reads one.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
@@ -15,133 +20,108 @@ os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 import numpy as np
 import pandas as pd
 from great_expectations.compatibility import pydantic
+from great_expectations.core.metric_domain_types import MetricDomainTypes
 from great_expectations.execution_engine import PandasExecutionEngine
-from great_expectations.expectations.expectation import (
-    BatchExpectation,
-    ColumnMapExpectation,
-    MulticolumnMapExpectation,
-)
-from great_expectations.expectations.metrics.map_metric_provider import (
-    ColumnMapMetricProvider,
-    MulticolumnMapMetricProvider,
-    column_condition_partial,
-    multicolumn_condition_partial,
-)
-from great_expectations.validator.metric_configuration import MetricConfiguration
+from great_expectations.expectations.expectation import BatchExpectation
+from great_expectations.expectations.metrics.metric_provider import metric_value
+from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
 from anoncore.edits import from_dict
 
-HOLDS = "multicolumn_values.satisfy_edit"
-APPLIES = "multicolumn_values.fall_under_edit"
-COUNT = ".unexpected_count"
-DOMAIN = ("batch_id", "table", "column_list", "row_condition", "condition_parser", "ignore_row_if")
+EDIT = "table.edit_counts"
+NUMBERS = "table.finite_number_counts"
+ROWS = "table.row_count"
+
+Counts = tuple[int, int]
 
 
-class EditHolds(MulticolumnMapMetricProvider):  # type: ignore[misc]
-    """True where the record satisfies the edit, also where the edit does not apply."""
+class EditCounts(TableMetricProvider):  # type: ignore[misc]
+    """Records to which an edit applies, and records that violate it."""
 
-    condition_metric_name = HOLDS
-    condition_domain_keys = DOMAIN
-    condition_value_keys = ("edit",)
+    metric_name = EDIT
+    value_keys = ("edit",)
 
-    @multicolumn_condition_partial(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
-    def _pandas(cls, column_list: pd.DataFrame, edit: dict[str, Any], **_: Any) -> pd.Series:
-        return _evaluate("holds", edit, column_list)
+    @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
+    def _pandas(
+        cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any
+    ) -> Counts:
+        def count() -> Counts:
+            edit = from_dict(metric_value_kwargs["edit"])
+            frame = _table(execution_engine, metric_domain_kwargs)[list(dict.fromkeys(edit.variables))]
+            return int(edit.applies(frame).sum()), int((~edit.holds(frame)).sum())
 
-
-class EditApplies(MulticolumnMapMetricProvider):  # type: ignore[misc]
-    """True where the edit applies to the record."""
-
-    condition_metric_name = APPLIES
-    condition_domain_keys = DOMAIN
-    condition_value_keys = ("edit",)
-
-    @multicolumn_condition_partial(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
-    def _pandas(cls, column_list: pd.DataFrame, edit: dict[str, Any], **_: Any) -> pd.Series:
-        return _evaluate("applies", edit, column_list)
+        return _guarded(count)
 
 
-class FiniteNumber(ColumnMapMetricProvider):  # type: ignore[misc]
-    """True where the cell is a finite number."""
+class FiniteNumberCounts(TableMetricProvider):  # type: ignore[misc]
+    """Cells of a column that are not missing, and those of them that are no finite number."""
 
-    condition_metric_name = "column_values.finite_number"
+    metric_name = NUMBERS
+    value_keys = ("column",)
 
-    @column_condition_partial(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
-    def _pandas(cls, column: pd.Series, **_: Any) -> pd.Series:
-        values = pd.to_numeric(column, errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
-        return pd.Series(np.isfinite(values), index=column.index)
+    @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
+    def _pandas(
+        cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any
+    ) -> Counts:
+        def count() -> Counts:
+            column = _table(execution_engine, metric_domain_kwargs)[metric_value_kwargs["column"]]
+            there = column.notna().to_numpy()
+            values = pd.to_numeric(column, errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
+            return int(there.sum()), int((there & ~np.isfinite(values)).sum())
+
+        return _guarded(count)
 
 
-class ExpectColumnValuesToBeFiniteNumbers(ColumnMapExpectation):  # type: ignore[misc]
-    """Expect every cell that is not missing to hold a finite number."""
+class _CountedExpectation(BatchExpectation):  # type: ignore[misc]
+    """A rule that two counts decide; ``missing_count`` counts the records to which it does not apply."""
 
-    map_metric: ClassVar[str] = "column_values.finite_number"
-
-
-class _EditExpectation(MulticolumnMapExpectation):  # type: ignore[misc]
-    """An edit of one kind over the columns it reads.
-
-    ``missing_count`` is the number of records to which the edit does not apply.
-    """
-
-    edit: dict[str, Any]
-    ignore_row_if: str = "never"
-    map_metric: ClassVar[str] = HOLDS
-    kind: ClassVar[str] = ""
-    success_keys: ClassVar[tuple[str, ...]] = ("edit", "mostly")
-    args_keys: ClassVar[tuple[str, ...]] = ("column_list", "edit")
+    counts: ClassVar[str] = ""
 
     @classmethod
     def is_abstract(cls) -> bool:
-        """Keep the common base out of the registry."""
-        return not cls.kind
-
-    @pydantic.validator("column_list")  # type: ignore[untyped-decorator]
-    def _validate_column_list(cls, names: list[str]) -> list[str]:
-        # The parent asks for two columns; a bound reads one.
-        if not names:
-            raise ValueError("column_list must name at least one column")
-        return names
-
-    @pydantic.validator("edit")  # type: ignore[untyped-decorator]
-    def _validate_edit(cls, edit: dict[str, Any]) -> dict[str, Any]:
-        if edit.get("edit") != cls.kind:
-            raise ValueError(f"edit must be of kind {cls.kind}")
-        from_dict(edit)
-        return edit
-
-    def get_validation_dependencies(
-        self, execution_engine: Any = None, runtime_configuration: dict[str, Any] | None = None
-    ) -> Any:
-        """Ask for three counts, and not, as the parent does, for the values that violate."""
-        found = BatchExpectation.get_validation_dependencies(self, execution_engine, runtime_configuration)
-        domain = {"column_list": self.column_list, "ignore_row_if": "never", "batch_id": self.batch_id}
-        for name in (HOLDS + COUNT, APPLIES + COUNT):
-            found.set_metric_configuration(
-                name,
-                MetricConfiguration(
-                    name, metric_domain_kwargs=domain, metric_value_kwargs={"edit": self.edit}
-                ),
-            )
-        rows = MetricConfiguration("table.row_count", metric_domain_kwargs={"batch_id": self.batch_id})
-        found.set_metric_configuration("table.row_count", rows)
-        return found
+        """Keep the common bases out of the registry."""
+        return not cls.counts or cls.__name__.startswith("_")
 
     def _validate(
         self, metrics: dict[str, Any], runtime_configuration: Any = None, execution_engine: Any = None
     ) -> dict[str, Any]:
-        records, violated = int(metrics["table.row_count"]), int(metrics[HOLDS + COUNT])
-        missing = int(metrics[APPLIES + COUNT])
-        applied = records - missing
+        records, (applied, violated) = int(metrics[ROWS]), metrics[self.counts]
         return {
-            "success": violated <= (1 - float(self.mostly)) * applied,
+            "success": violated == 0,
             "result": {
                 "element_count": records,
-                "missing_count": missing,
+                "missing_count": records - applied,
                 "unexpected_count": violated,
                 "unexpected_percent": 100.0 * violated / applied if applied else None,
             },
         }
+
+
+class ExpectColumnValuesToBeFiniteNumbers(_CountedExpectation):
+    """Expect every cell that is not missing to hold a finite number."""
+
+    column: str
+    counts: ClassVar[str] = NUMBERS
+    metric_dependencies: ClassVar[tuple[str, ...]] = (NUMBERS, ROWS)
+    success_keys: ClassVar[tuple[str, ...]] = ("column",)
+    args_keys: ClassVar[tuple[str, ...]] = ("column",)
+
+
+class _EditExpectation(_CountedExpectation):
+    """An edit of one kind, as `anoncore.edits.to_dict` writes it."""
+
+    edit: dict[str, Any]
+    kind: ClassVar[str] = ""
+    counts: ClassVar[str] = EDIT
+    metric_dependencies: ClassVar[tuple[str, ...]] = (EDIT, ROWS)
+    success_keys: ClassVar[tuple[str, ...]] = ("edit",)
+    args_keys: ClassVar[tuple[str, ...]] = ("edit",)
+
+    @pydantic.validator("edit")  # type: ignore[untyped-decorator]
+    def _validate_edit(cls, edit: dict[str, Any]) -> dict[str, Any]:
+        if from_dict(edit).edit != cls.kind:
+            raise ValueError(f"edit must be of kind {cls.kind}")
+        return edit
 
 
 class ExpectLinearEdit(_EditExpectation):
@@ -157,7 +137,7 @@ class ExpectBoundEdit(_EditExpectation):
 
 
 class ExpectRatioEdit(_EditExpectation):
-    """Expect the ratio of two numbers to lie within its bounds, where the denominator is above 0."""
+    """Expect the ratio of two numbers to lie within its limits, where the denominator is above 0."""
 
     kind: ClassVar[str] = "ratio"
 
@@ -168,11 +148,15 @@ class ExpectConditionalEdit(_EditExpectation):
     kind: ClassVar[str] = "conditional"
 
 
-def _evaluate(what: str, edit: dict[str, Any], frame: pd.DataFrame) -> pd.Series:
+def _table(engine: Any, domain: Any) -> pd.DataFrame:
+    frame: pd.DataFrame = engine.get_compute_domain(domain, domain_type=MetricDomainTypes.TABLE)[0]
+    return frame
+
+
+def _guarded(count: Callable[[], Counts]) -> Counts:
+    """Return the counts; on an error raise one that names its class alone."""
     try:
-        good = getattr(from_dict(edit), what)(frame)
+        return count()
     except Exception as error:
         failed = type(error).__name__
-    else:
-        return pd.Series(good, index=frame.index)
-    raise RuntimeError(f"{failed} inside the edit")
+    raise RuntimeError(f"{failed} inside the rule")

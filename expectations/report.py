@@ -122,9 +122,14 @@ def _run(frame: pd.DataFrame, suite: Any) -> list[Any]:
 
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False, "metric_calculations": False}
-    table = context.data_sources.add_pandas("memory").add_dataframe_asset("table")
-    batch = table.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
-    return list(batch.validate(suite, result_format=RESULT_FORMAT).results)
+    source = context.data_sources.add_pandas("memory")
+    try:
+        table = source.add_dataframe_asset("table").add_batch_definition_whole_dataframe("all")
+        batch = table.get_batch({"dataframe": frame})
+        return list(batch.validate(suite, result_format=RESULT_FORMAT).results)
+    finally:
+        # Great Expectations keeps its latest context, and with it the table, until the next one.
+        context.data_sources.delete("memory")
 
 
 def _outcome(rule: Rule, result: Any) -> RuleOutcome:
@@ -154,9 +159,9 @@ def _error_class(info: Any) -> str | None:
     if not raised:
         return None
     for line in str(raised[0].get("exception_traceback")).splitlines():
-        match = re.match(r"(?:[\w.]+\.)?(\w+)(?::|$)", line)
-        if match and match[1] in _known_exceptions():
-            return match[1]
+        match = re.match(r"(?:[\w.]+\.)?(?:RuntimeError: (\w+) inside the rule$|(\w+)(?::|$))", line)
+        if match and (match[1] or match[2]) in _known_exceptions():
+            return match[1] or match[2]
     return "Exception"
 
 

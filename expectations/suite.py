@@ -178,7 +178,7 @@ def _edit_rule(edit: Edit) -> Rule:
     if isinstance(edit, SetEdit):
         arguments: dict[str, Any] = {"column": edit.variable, "value_set": to_dict(edit)["values"]}
         return Rule(edit.name, edit.edit, describe(edit), "ExpectColumnValuesToBeInSet", arguments)
-    arguments = {"column_list": list(dict.fromkeys(edit.variables)), "edit": to_dict(edit)}
+    arguments = {"edit": to_dict(edit)}
     return Rule(edit.name, edit.edit, describe(edit), f"Expect{edit.edit.capitalize()}Edit", arguments)
 
 

@@ -9,7 +9,7 @@ Call in this order; the reasons and the seconds are in ``docs/startup.md``::
         with server.session():                # waits until the server answers
             release(...)                      # leaving it sends what is still queued
 
-Nothing above the standard library is imported here at module level: this file is also the server's own program.
+Only the standard library is imported at module level: this file is also the server's own program.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OVERRIDES = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")
 TEMPLATES = Path(os.environ.get("ANONFLOW_TEMPLATES") or Path(sys.prefix) / "share" / "anonflow")
 LOG_LIMIT = 1_000_000
 
-# Events, schedules and automations belong to a server that stays; task runs reach the database through the recorder.
+# Schedules, events and automations belong to a server that stays. The task run recorder is not among these.
 _UNUSED_SERVICES = (
     "SCHEDULER",
     "LATE_RUNS",
@@ -71,7 +71,7 @@ class EmbeddedServerError(RuntimeError):
     """The embedded server did not start or did not answer; the message names its log file."""
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------
 # Settings
 
 
@@ -94,8 +94,8 @@ def environment(home: Path) -> dict[str, str]:
     home = Path(home).expanduser().resolve()
     if bad := sorted({c for c in str(home) if c in "?#$" or not c.isprintable()}):
         raise ValueError(
-            f"ANONFLOW_HOME must not contain {' '.join(map(repr, bad))}, which database addresses cannot carry: "
-            f"{str(home)!r}; choose another directory"
+            f"ANONFLOW_HOME must not contain {' '.join(map(repr, bad))}, got {str(home)!r}: "
+            "a database address cannot carry it, choose another directory"
         )
     prefect, mlflow = home / "prefect", home / "mlflow"
     settings = {
@@ -150,8 +150,9 @@ _ours: set[str] = set()
 def apply(home: Path) -> None:
     """Make the settings this process's own, create the state directories, and set the umask to 077.
 
-    Unless the user names a server of his own (``PREFECT_API_URL``), every other ``PREFECT_`` variable is removed,
-    so that a run does not depend on what happens to be set. Calling it again for the same home does nothing.
+    Unless the user names a server of his own (``PREFECT_API_URL``), every other ``PREFECT_`` variable is
+    removed, so that a run does not depend on what happens to be set. Calling it again for the same home does
+    nothing.
 
     Raises
     ------
@@ -180,6 +181,7 @@ def apply(home: Path) -> None:
 
 
 def private_directories(home: Path) -> Path:
+    """Create the state directories, or take everybody else's access to them; return ``home`` resolved."""
     home = Path(home).expanduser().resolve()
     for directory in (home, home / "prefect", home / "mlflow", home / "mlflow" / "artifacts"):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -212,7 +214,7 @@ def imports() -> Iterator[None]:
             gc.enable()
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------
 # A server process of ours
 
 
@@ -264,12 +266,13 @@ class Child:
         inherited = {
             k: v for k, v in os.environ.items() if k not in ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING")
         }
-        # The child runs the same files as we do, wherever they were imported from.
+        # The child runs the files that we run, wherever they were imported from.
         root = str(Path(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, (root, inherited.get("PYTHONPATH"))))
-        fresh = not log.exists() or log.stat().st_size > LOG_LIMIT
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if fresh else os.O_APPEND), 0o600)
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
+            if os.fstat(descriptor).st_size > LOG_LIMIT:
+                os.ftruncate(descriptor, 0)
             self.process = subprocess.Popen(  # noqa: S603
                 [sys.executable, "-P", "-m", module, role, str(sock.fileno())],
                 stdin=subprocess.PIPE,
@@ -278,7 +281,7 @@ class Child:
                 env=inherited | variables | {"PYTHONPATH": path},
                 cwd=log.parent,
                 pass_fds=(sock.fileno(),),
-                start_new_session=True,  # Ctrl-C is for us: the server must still take what the run has to report
+                start_new_session=True,  # Ctrl-C is for us: the run still has to report to the server
                 umask=0o077,
             )
         finally:
@@ -340,6 +343,7 @@ class Server:
 
     def __init__(self, home: Path, url: str, auth: str | None, child: Child | None) -> None:
         self.home, self.url, self.auth, self._child = home, url, auth, child
+        self._owner = os.getpid()
 
     @property
     def external(self) -> bool:
@@ -364,9 +368,10 @@ class Server:
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
-        """Run flows inside, from synchronous code: they report to this server, and all of it has left us at the end.
+        """Run flows inside, from synchronous code.
 
-        It waits for the server first. Nothing of a run is printed; everything from INFO upwards is recorded.
+        It waits for the server first. Claim: flows report to this server, and at the end nothing of it is
+        still queued. Runs print nothing; what they log from INFO upwards is recorded.
 
         Raises
         ------
@@ -384,8 +389,8 @@ class Server:
                 "PREFECT_API_AUTH_STRING": self.auth,
                 "PREFECT_HOME": self.home / "prefect",
                 "PREFECT_RESULTS_LOCAL_STORAGE_PATH": self.home / "prefect" / "storage",
-                # The server sees our end itself, and joining the heartbeat's thread costs a second per flow. No
-                # environment variable can say None.
+                # The server sees our end by itself, and joining the heartbeat's thread costs a second per
+                # flow. No environment variable can say None.
                 "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": None,
             }
             EventsWorker.set_client_override(None)
@@ -405,10 +410,13 @@ class Server:
 
     def stop(self) -> None:
         """Send what is queued and end our server once it is in the database; harmless when repeated."""
-        atexit.unregister(self.stop)
-        if self._child is None or self._child.process.poll() is not None:
+        if self._owner != os.getpid():  # a forked worker must not end its parent's server
             return
-        flush()
+        atexit.unregister(self.stop)
+        if self._child is None:
+            return
+        if self._child.process.poll() is None:
+            flush()
         if "prefect" in sys.modules:
             # An event emitted from here on would wait for a server that is gone.
             from prefect.events.clients import NullEventsClient
@@ -424,11 +432,11 @@ class Server:
 def start(home: Path) -> Server:
     """Start a Prefect API server for this process alone and return at once.
 
-    Each process has its own server on the common database, so that none depends on another's life. If the user
-    has set ``PREFECT_API_URL``, that server is used and nothing is started.
+    Each process has its own server on the common database, so that none depends on another's life. If the
+    user has set ``PREFECT_API_URL``, that server is used and nothing is started.
 
-    Claim: the server listens on the loopback address only, asks for a secret that only this process knows, and
-    ends when this process ends, however it ends; runs that it then leaves unfinished are marked as crashed.
+    Claim: the server listens on the loopback address only, asks for a secret that only this process knows,
+    and ends when this process ends, however it ends; runs then left unfinished are marked as crashed.
 
     Raises
     ------
@@ -473,7 +481,7 @@ def flush(timeout: float = 30.0) -> None:
         worker.drain_all(timeout=timeout)
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------
 # Databases: migrated once
 
 
@@ -489,7 +497,7 @@ def _stamp(database: Path, package: str) -> tuple[int, int]:
 
 
 def migrated(database: Path, package: str) -> bool:
-    """Whether the database was migrated by this very version of ``package``, and not touched by another since."""
+    """Whether this very version of ``package`` migrated the database, and no other has since."""
     if not database.is_file():
         return False
     try:
@@ -513,7 +521,7 @@ def _locked(database: Path) -> Iterator[None]:
 
 
 def _prepared(database: Path, package: str) -> bool:
-    """Take the template if there is none yet, keep a copy of one from another version. Call under the lock."""
+    """Take the template if there is no database; put aside a copy of one to be migrated. Call it locked."""
     if migrated(database, package):
         return True
     template = TEMPLATES / f"{package}.db"
@@ -537,8 +545,8 @@ def _prepared(database: Path, package: str) -> bool:
 def tracking_ready(home: Path) -> str:
     """Make sure that the MLflow store exists and fits this MLflow, without starting a server.
 
-    With a marked database or a template this takes milliseconds and imports nothing. A store that the user named
-    (``MLFLOW_TRACKING_URI``) is left alone.
+    With a marked database or a template this takes milliseconds and imports nothing. A store that the user
+    named (``MLFLOW_TRACKING_URI``) is left alone.
 
     Returns
     -------
@@ -556,7 +564,8 @@ def tracking_ready(home: Path) -> str:
             from mlflow.store.db import utils
 
             engine = sqlalchemy.create_engine(uri)
-            (utils._upgrade_db if database.exists() else utils._initialize_tables)(engine)
+            # It creates what is missing, then upgrades from whatever version is there.
+            utils._initialize_tables(engine)  # type: ignore[no-untyped-call]
             engine.dispose()
             database.chmod(0o600)
             _mark(database, "mlflow")
@@ -564,7 +573,7 @@ def tracking_ready(home: Path) -> str:
 
 
 def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
-    """Make the empty, migrated databases that fresh homes are copied from; about ten seconds, once per installation.
+    """Make the empty, migrated databases that fresh homes are copied from; ten seconds, once.
 
     They hold no data and lie in the virtual environment. A home made without them migrates for itself.
 
@@ -584,12 +593,12 @@ def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
     with tempfile.TemporaryDirectory() as scratch:
         home = private_directories(Path(scratch))
         variables = environment(home) | {"ANONFLOW_TEMPLATES": scratch}
-        children = {
-            package: Child("flows.embedded", f"migrate-{package}", listen(), variables, home / f"{package}.log")
-            for package, template in templates.items()
-            if not migrated(template, package)
-        }
-        for package, child in children.items():
+        missing = [package for package, template in templates.items() if not migrated(template, package)]
+        children = [
+            Child("flows.embedded", f"migrate-{package}", listen(), variables, home / f"{package}.log")
+            for package in missing
+        ]
+        for package, child in zip(missing, children, strict=True):
             code = child.process.wait()
             child.stop()
             if code:
@@ -603,7 +612,7 @@ def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
     return list(templates.values())
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------
 # The child's side
 
 
@@ -648,7 +657,7 @@ def _parent_ended() -> bool:
     """Return when the parent says good-bye (True) or is gone (False)."""
     parent = os.getppid()
     while True:
-        # A process forked by the parent may hold the pipe open after the parent's death: ask for the parent, too.
+        # A process forked by the parent may hold the pipe open after the parent's death: watch both.
         if select.select([0], [], [], 1.0)[0]:
             return os.read(0, 1) == b"q"
         if os.getppid() != parent:
@@ -679,13 +688,14 @@ class _Recording:
                     self.warming = asyncio.create_task(self._warm())
                 await send(message)
 
-            return await self.app(scope, received, sent)
+            await self.app(scope, received, sent)
+            return
         if scope["type"] == "http" and (found := self._STATE.search(scope["path"])):
             self.runs.add(found[1])
-        return await self.app(scope, receive, send)
+        await self.app(scope, receive, send)
 
     async def _drained(self, timeout: float = 10.0) -> None:
-        # Stopping the services drops what they have not yet taken from their queues: task runs would be missing.
+        # A service that stops drops what it has not yet taken from its queue: task runs would be missing.
         from prefect.server.utilities.messaging.memory import METRICS, Topic
 
         end = time.monotonic() + timeout
@@ -708,13 +718,13 @@ class _Recording:
         )
 
     async def _warm(self) -> None:
-        # The first requests compile statements and validators; better now, while the parent is still importing.
+        # First requests compile statements and validators: half a second while the parent is still importing.
         async with self._client() as client:
             for what in ("flows", "flow_runs", "task_runs", "logs", "artifacts"):
                 await client.post(f"/api/{what}/filter", json={"limit": 1})
 
     async def abandoned(self) -> None:
-        """Mark as crashed what the vanished parent left unfinished, so that the history does not say "running"."""
+        """Mark as crashed what the vanished parent left unfinished: the history must not say "running"."""
         async with self._client() as client:
             for run in sorted(self.runs):
                 state = (await client.get(f"/api/flow_runs/{run}")).json()["state"]["type"]
@@ -730,9 +740,9 @@ class _Recording:
 
 
 def prefect_app(*, ephemeral: bool) -> _Recording:
-    """Return the Prefect application on the database that the environment names, migrating it only if it must be.
+    """Return the Prefect application on the home's database, which is migrated only if it must be.
 
-    Two servers starting on a fresh home take turns.
+    Two servers that start on a fresh home take turns.
     """
     database = Path(os.environ["PREFECT_HOME"]) / "prefect.db"
     turn = contextlib.ExitStack()

@@ -1,7 +1,7 @@
 """``anonflow ui``: the histories that embedded runs have left, shown by Prefect's and MLflow's own pages.
 
-Both servers run on the loopback address, in processes that never outlive this one, behind a token drawn at each
-start: other users of the machine see nothing, and the pages can call nobody but their own server.
+Both servers run on the loopback address, in processes that never outlive this one, behind a token drawn at
+each start: other users of the machine see nothing, and the pages can call nobody but their own server.
 """
 
 from __future__ import annotations
@@ -13,27 +13,30 @@ import secrets
 import signal
 import socket
 import sys
-import threading
+import time
 import webbrowser
 from collections.abc import Iterable, Iterator, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from types import FrameType
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
+
+from rich.console import Console
 
 from flows import embedded
+from flows.embedded import App, Receive, Scope, Send
 
 HEALTH = {"prefect": "/api/health", "mlflow": "/health"}
 NAMES = {"prefect": "Prefect", "mlflow": "MLflow"}
 NEIGHBOURS = 20
 
-# No page may load from, or send to, anything but its own server: Prefect's second interface would call its makers.
-POLICY = b"default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; form-action 'self'; frame-ancestors 'self'"
+# No page may load from, or send to, anything but its own server.
+POLICY = b"default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; form-action 'self'"
 # MLflow's assistant starts programs on this machine, its gateway calls language models.
 BLOCKED = ("/ajax-api/3.0/mlflow/assistant", "/gateway", "/ajax-api/2.0/mlflow/gateway-proxy")
 
-# MLflow opens as a tool for language models, with the assistant's panel, unless the browser remembers otherwise.
+# MLflow opens as a tool for language models, with its assistant, unless the browser remembers otherwise.
 _FIRST_PAGE = b"""<!doctype html><meta charset="utf-8"><title>MLflow</title><script>
 const seen = {"mlflow.workflowType_v1": '"machine_learning"', "mlflow.assistant.panelOpen_v1": "false",
               "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true"};
@@ -43,7 +46,12 @@ location.replace("/#/experiments?workflowType=machine_learning");
 
 
 def serve_uis(
-    home: Path, *, prefect_port: int = 4200, mlflow_port: int = 5000, open_browser: bool = True, console: Any = None
+    home: Path,
+    *,
+    prefect_port: int = 4200,
+    mlflow_port: int = 5000,
+    open_browser: bool = True,
+    console: Console | None = None,
 ) -> None:
     """Show the histories kept below ``home`` until interrupted (Ctrl-C or SIGTERM); then stop everything.
 
@@ -57,66 +65,83 @@ def serve_uis(
     prefect_port, mlflow_port
         Wished-for ports; 0 takes any.
     open_browser
-        Also open both addresses in the browser.
+        Also open both addresses, if there is a desktop.
     console
-        Rich console to print on; standard output if not given.
+        Where to print; standard output if not given.
 
     Raises
     ------
     embedded.EmbeddedServerError
         If a server does not start, or ends by itself. The message names its log.
+    ValueError
+        If called elsewhere than in the main thread, or ``home`` cannot stand in a database address.
     """
-    from rich.console import Console
-
     out = console or Console()
-    with contextlib.ExitStack() as stack:
-        interrupted = stack.enter_context(_interruptible())
-        try:
-            addresses: dict[str, str] = {}
-            children: dict[str, embedded.Child] = {}
-            for role, port in (("prefect", prefect_port), ("mlflow", mlflow_port)):
-                if elsewhere := _elsewhere(role):
-                    addresses[role] = elsewhere
-                    continue
-                child, addresses[role] = _start(role, Path(home), port)
-                stack.callback(child.stop)
-                children[role] = child
-                if port and child.port != port:
-                    out.print(f"Port {port} is taken: {NAMES[role]} is on {child.port}.", highlight=False)
-            for role, child in children.items():
-                child.wait(HEALTH[role])
-            for role, address in addresses.items():
-                out.print(f"{NAMES[role]:8} {address}", soft_wrap=True, highlight=False, markup=False)
-                if open_browser:
-                    webbrowser.open(address)
-            if children:
-                out.print("Ctrl-C stops both.", highlight=False)
-            while children and not interrupted.wait(0.5):
-                for role, child in children.items():
-                    if (code := child.process.poll()) is not None:
-                        raise embedded.EmbeddedServerError(
-                            f"the {NAMES[role]} server ended with code {code}; its log is {child.log}"
-                        )
-        except KeyboardInterrupt:
-            pass
+    home = embedded.private_directories(home)
+    with contextlib.suppress(KeyboardInterrupt), _interruptible(), contextlib.ExitStack() as stack:
+        addresses: dict[str, str] = {}
+        children: dict[str, embedded.Child] = {}
+        for role, port in (("prefect", prefect_port), ("mlflow", mlflow_port)):
+            if elsewhere := _elsewhere(role):
+                addresses[role] = elsewhere
+                continue
+            children[role], addresses[role] = _start(role, home, port)
+            stack.callback(children[role].stop)
+            if children[role].port != port != 0:
+                out.print(
+                    f"Port {port} is taken: {NAMES[role]} is on {children[role].port}.", highlight=False
+                )
+        for role, child in children.items():
+            child.wait(HEALTH[role])
+        for role, address in addresses.items():
+            out.print(f"{NAMES[role]:8} {address}", soft_wrap=True, highlight=False, markup=False)
+            if open_browser and _desktop():
+                webbrowser.open(stack.enter_context(_page(home, role, address)))
+        _watch(children, out)
+
+
+def _watch(children: dict[str, embedded.Child], out: Console) -> None:
+    if children:
+        out.print("Ctrl-C ends it.", highlight=False)
+    while children:
+        time.sleep(0.5)
+        for role, child in children.items():
+            if (code := child.process.poll()) is not None:
+                raise embedded.EmbeddedServerError(
+                    f"the {NAMES[role]} server ended with code {code}; its log is {child.log}"
+                )
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """Turn SIGTERM into the interruption that Ctrl-C is; elsewhere than in the main thread only wait."""
-    event = threading.Event()
+def _interruptible() -> Iterator[None]:
+    """Turn SIGTERM into the interruption that Ctrl-C is."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
-        yield event
+        yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _desktop() -> bool:
+    """Whether there is a browser in a window, as opposed to one that would take over the terminal."""
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+@contextlib.contextmanager
+def _page(home: Path, role: str, address: str) -> Iterator[str]:
+    """Return a private page that leads on to the address, whose token must not show in a command line."""
+    page = home / role / "open.html"
+    page.unlink(missing_ok=True)
+    with os.fdopen(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">')
+    try:
+        yield page.as_uri()
+    finally:
+        page.unlink(missing_ok=True)
 
 
 def _elsewhere(role: str) -> str | None:
@@ -136,20 +161,19 @@ def _listen(port: int) -> socket.socket:
 
 def _start(role: str, home: Path, port: int) -> tuple[embedded.Child, str]:
     token = secrets.token_urlsafe(24)
-    home = embedded.private_directories(home)
     variables = embedded.environment(home) | {"ANONFLOW_UI_TOKEN": token, "PREFECT_SERVER_UI_API_URL": "/api"}
     child = embedded.Child("flows.ui", role, _listen(port), variables, home / role / "ui.log")
     return child, f"http://{embedded.LOOPBACK}:{child.port}/?token={token}"
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------
 # The child's side
 
 
 class Gate:
     """Lets in only who has the token, and lets pages talk to their own server only.
 
-    The token comes once with the address and is then kept by the browser in a cookie that scripts cannot read.
+    The token comes once, with the address; then the browser keeps it in a cookie that scripts cannot read.
 
     Parameters
     ----------
@@ -158,29 +182,29 @@ class Gate:
     token
         The secret of this start.
     port
-        Our port: requests for another host, or from another page, are refused (DNS rebinding, forged requests).
+        Our port, part of the cookie's name. Requests that name another machine or come from another page are
+        refused (DNS rebinding, forged requests); the port they name may differ, as through a tunnel.
     health
         The one path that is open.
     first_page
         HTML to answer the token with; empty redirects to the page asked for.
     """
 
-    def __init__(self, app: embedded.App, token: str, port: int, health: str, first_page: bytes = b"") -> None:
-        self.app, self.token, self.health, self.first_page = app, token, health, first_page
+    def __init__(self, app: App, token: str, port: int, health: str, first_page: bytes = b"") -> None:
+        self.app, self.token, self.health, self.first_page = app, token.encode(), health, first_page
         self.cookie = f"anonflow-{port}"
-        self.hosts = {f"{name}:{port}" for name in (embedded.LOOPBACK, "localhost")}
 
-    async def __call__(self, scope: embedded.Scope, receive: embedded.Receive, send: embedded.Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the application's lifespan."""
         if scope["type"] == "lifespan" or (scope["type"] == "http" and scope["path"] == self.health):
             return await self.app(scope, receive, send)
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
-        given = dict(query).get("token", "")
-        if not self._own(headers):
+        if not _own(headers):
             return await _refuse(scope, send, 403, b"This address belongs to another page.")
-        if scope["type"] == "http" and hmac.compare_digest(given.encode(), self.token.encode()):
+        if scope["type"] == "http" and self._is_token(dict(query).get("token", "")):
             return await self._welcome(scope, send, [pair for pair in query if pair[0] != "token"])
-        if not hmac.compare_digest(_cookie(headers.get(b"cookie", ""), self.cookie).encode(), self.token.encode()):
+        if not self._is_token(_cookie(headers.get(b"cookie", ""), self.cookie)):
             return await _refuse(scope, send, 403, b"Open the address that anonflow ui has printed.")
         if scope["path"].startswith(BLOCKED):
             return await _refuse(scope, send, 404, b"Switched off.")
@@ -192,20 +216,26 @@ class Gate:
 
         return await self.app(scope, receive, sent)
 
-    def _own(self, headers: dict[bytes, str]) -> bool:
-        origin = headers.get(b"origin")
-        return headers.get(b"host") in self.hosts and (
-            origin is None or origin.removeprefix("http://") in self.hosts
-        )
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self.token)
 
-    async def _welcome(self, scope: embedded.Scope, send: embedded.Send, query: list[tuple[str, str]]) -> None:
-        cookie = f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Lax".encode()
-        headers = [(b"set-cookie", cookie), (b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer")]
+    async def _welcome(self, scope: Scope, send: Send, query: list[tuple[str, str]]) -> None:
+        cookie = f"{self.cookie}={self.token.decode()}; Path=/; HttpOnly; SameSite=Lax"
+        headers = [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
         if self.first_page:
             return await _answer(send, 200, [*headers, (b"content-type", b"text/html")], self.first_page)
         # One slash only: two would name another host.
-        target = "/" + scope["path"].lstrip("/") + (f"?{urlencode(query)}" if query else "")
-        return await _answer(send, 303, [*headers, (b"location", target.encode("ascii", "ignore"))], b"")
+        target = "/" + quote(scope["path"].lstrip("/")) + (f"?{urlencode(query)}" if query else "")
+        return await _answer(send, 303, [*headers, (b"location", target.encode())], b"")
+
+
+def _own(headers: dict[bytes, str]) -> bool:
+    host = headers.get(b"host", "")
+    name, _, _ = host.partition(":")
+    return (
+        name in (embedded.LOOPBACK, "localhost")
+        and headers.get(b"origin", f"http://{host}") == f"http://{host}"
+    )
 
 
 def _cookie(header: str, name: str) -> str:
@@ -216,19 +246,19 @@ def _cookie(header: str, name: str) -> str:
     return morsel.value if morsel else ""
 
 
-async def _answer(send: embedded.Send, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+async def _answer(send: Send, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
     await send({"type": "http.response.start", "status": status, "headers": list(headers)})
     await send({"type": "http.response.body", "body": body})
 
 
-async def _refuse(scope: embedded.Scope, send: embedded.Send, status: int, body: bytes) -> None:
+async def _refuse(scope: Scope, send: Send, status: int, body: bytes) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})
     else:
         await _answer(send, status, [(b"content-type", b"text/plain")], body)
 
 
-def _prefect_app() -> embedded.App:
+def _prefect_app() -> App:
     os.environ["PREFECT__SERVER_WEBSERVER_ONLY"] = "1"
     import prefect
 
@@ -237,12 +267,13 @@ def _prefect_app() -> embedded.App:
     return embedded.prefect_app(ephemeral=False)
 
 
-def _mlflow_app() -> embedded.App:
+def _mlflow_app() -> App:
     uri = embedded.tracking_ready(Path(os.environ["PREFECT_HOME"]).parent)
     os.environ["_MLFLOW_SERVER_FILE_STORE"] = uri
     with embedded.imports():
         from mlflow.server.fastapi_app import app
-    return app
+    served: App = app
+    return served
 
 
 def _main(arguments: Iterable[str]) -> int:

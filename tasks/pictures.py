@@ -122,9 +122,9 @@ def cumulative_curves(curves: dict[str, np.ndarray]) -> bytes:
     """
     shown = [m for m in MEASURES if f"released_{m[0]}" in curves and f"reference_{m[0]}" in curves]
     with _style():
-        figure = _figure(9.6, 3.25)
+        figure = _figure(9.6, 2.85)
         for j, (key, title, label) in enumerate(shown):
-            axes = figure.add_axes((0.058 + 0.325 * j, 0.235, 0.272, 0.615))
+            axes = figure.add_axes((0.058 + 0.325 * j, 0.165, 0.272, 0.665))
             _curve_panel(axes, curves[f"released_{key}"], curves[f"reference_{key}"], first=j == 0)
             axes.set_title(title, fontweight="bold")
             axes.set_xlabel(label, fontsize=7.6)
@@ -315,11 +315,11 @@ def _group_label(group: list[str], *, ordered: bool) -> str:
 def _marginal_panel(axes: Axes, marginal: Marginal) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    title = _shorten(marginal.name, 27 if marginal.missing is None else 15)
+    title = _shorten(marginal.name, 27 if marginal.missing is None else 16)
     axes.set_title(title, fontweight="bold", fontsize=8.6, pad=4)
     if marginal.missing is not None:
-        first, second = marginal.missing
-        axes.set_title(f"missing {first:.0%} → {second:.0%}", loc="right", fontsize=7.2, color=MUTED, pad=4)
+        gaps = "gaps {:.0%} → {:.0%}".format(*marginal.missing)
+        axes.set_title(gaps, loc="right", fontsize=7.2, color=MUTED, pad=4)
     if marginal.edges is not None:
         edges = marginal.edges
         width = np.diff(edges)
@@ -371,12 +371,12 @@ def correlations(original: np.ndarray, released: np.ndarray, names: Sequence[str
     )
     end = 1 + CORRELATION_STEP / 2
     left, side = (0.135, 0.251) if labelled else (0.012, 0.293)
-    height = 9.6 * side + 0.72
+    height = 9.6 * side + 0.48
     with _style():
         figure = _figure(9.6, height)
         panels = (("before masking", before), ("after masking", after), ("difference", after - before))
         for j, (title, matrix) in enumerate(panels):
-            bottom, tall = 0.16 / height, 9.6 * side / height
+            bottom, tall = 0.14 / height, 9.6 * side / height
             axes = figure.add_axes((left + j * (side + 0.014), bottom, side, tall))
             image = axes.imshow(
                 np.clip(matrix, -1, 1), colours, aspect="auto", interpolation="none", vmin=-end, vmax=end
@@ -388,7 +388,7 @@ def correlations(original: np.ndarray, released: np.ndarray, names: Sequence[str
             if labelled and j == 0:
                 size = 7.4 if len(names) <= 22 else 6.2
                 axes.set_yticks(range(len(names)), [_shorten(n, 19) for n in names], fontsize=size)
-        bar = figure.add_axes((left + 3 * (side + 0.014) + 0.004, 0.16 / height, 0.012, tall))
+        bar = figure.add_axes((left + 3 * (side + 0.014) + 0.004, 0.14 / height, 0.012, tall))
         figure.colorbar(image, cax=bar, ticks=[-1, -0.5, 0, 0.5, 1])
         bar.set_yticklabels(["−1", "−0.5", "0", "0.5", "1"])
         bar.spines[:].set_visible(False)

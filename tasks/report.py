@@ -7,6 +7,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
+from functools import cache
 from html import unescape
 from typing import Any
 
@@ -164,9 +165,10 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 def markdown_cell(value: Any) -> str:
     """Return text that stays text inside a Markdown table: no markup, no link, no line break."""
     text = "".join(" " if unicodedata.category(c)[0] == "C" else c for c in str(value))
-    return re.sub(r"([\\`*_{}\[\]()<>#!|~&$@])", r"\\\1", text).replace("://", r":\//")
+    return re.sub(r"([\\`*_\[\]<>#|~&$@])", r"\\\1", text).replace("://", r":\//")
 
 
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("tasks"),
@@ -207,7 +209,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def percent(value: float | None, digits: int = 1) -> str:
     """Return a share as percentage."""
-    return NOTHING if value is None else f"{number(100 * value, digits)} %"
+    return NOTHING if value is None else f"{number(100 * value, digits)}\u00a0%"
 
 
 def pvalue(value: float | None) -> str:

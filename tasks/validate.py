@@ -40,7 +40,7 @@ def validate_raw(run: Run, section: EditsSection) -> dict[str, Any]:
     """
     data = run.load("source")
     edits = section.edit_set()
-    report = run_suite(data, edits)
+    report = run_suite(data.frame, data.schema, edits)
     run.write_json("validated-raw", report.to_dict())
     broken = [rule for rule in report.rules if not rule.success]
     failed = [rule for rule in broken if rule.error]
@@ -72,7 +72,7 @@ def validate_masked(run: Run, section: EditsSection) -> dict[str, Any]:
     """
     data = run.load("released")
     edits = section.edit_set()
-    report = run_suite(data, edits)
+    report = run_suite(data.frame, data.schema, edits)
     run.write_json("validated-masked", report.to_dict())
     run.write_json("suite", {"json": report.suite_json, "sha256": report.suite_digest})
     broken = [rule.name for rule in report.rules if not rule.success]

@@ -47,7 +47,7 @@ def ranks(x: Floats, *, rng: np.random.Generator | None = None) -> Integers:
 
 
 def normal_scores(x: Floats) -> Floats:
-    """Standard normal quantiles of the ranks: the normal value that each record's place deserves.
+    """Replace every value by the standard normal quantile of its rank.
 
     Parameters
     ----------

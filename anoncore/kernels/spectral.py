@@ -20,8 +20,6 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
 
 _BLOCK_ROWS = 16_384
-# Groups of this many records are halved one at a time, in the processor's cache.
-_CACHED_ROWS = 4_096
 # Axes shorter than this, relative to the longest, are rounding noise of constant or dependent columns.
 _NULL_AXIS = 1e-10
 # Below this eigenvalue of the swapped scores' correlation matrix, whitening would only amplify noise.
@@ -229,15 +227,13 @@ def rhs_groups(scores: Floats, k: int) -> Labels:
     >>> (labels == labels[1]).tolist()
     [False, True, True, False, False]
     """
-    records, sizes = _halve_until(scores, max(2 * k, _CACHED_ROWS))
-    parts = [
-        (members[order], part_sizes)
-        for members in np.split(records, np.cumsum(sizes)[:-1])
-        for order, part_sizes in [_halve_until(scores[members], 2 * k)]
-    ]
-    sizes = np.concatenate([part_sizes for _, part_sizes in parts])
+    table, records, groups = scores, np.arange(len(scores)), [(1, len(scores))]
+    while groups[-1][1] >= 2 * k:
+        order, groups = _halve_all(table, groups, k)
+        table, records = table[order], records[order]
+    sizes = np.concatenate([np.full(count, size) for count, size in groups])
     labels = np.empty(len(scores), dtype=np.intp)
-    labels[np.concatenate([members for members, _ in parts])] = np.repeat(np.arange(sizes.size), sizes)
+    labels[records] = np.repeat(np.arange(sizes.size), sizes)
     return labels
 
 
@@ -383,24 +379,24 @@ def _swap(x: Floats, rng: np.random.Generator, exact_covariance: bool, jitter: i
     return masked
 
 
-def _halve_until(table: Floats, limit: int) -> tuple[Labels, Labels]:
-    """Halve groups until each has fewer records than ``limit``; return rows group by group, and group sizes."""
-    records, level = np.arange(len(table)), [(1, len(table))]
-    while level[-1][1] >= limit:
-        by_size: dict[int, list[Labels]] = {}
-        start = 0
-        for n_groups, size in level:
-            stop = start + n_groups * size
-            places = np.arange(start, stop).reshape(n_groups, size)
-            block = table[start:stop].reshape(n_groups, size, -1)
-            for part in _halves(block, places) if size >= limit else (places,):
-                by_size.setdefault(part.shape[1], []).append(part)
-            start = stop
-        merged = [np.concatenate(by_size[size]) for size in sorted(by_size)]
-        level = [(part.shape[0], part.shape[1]) for part in merged]
-        order = np.concatenate([part.ravel() for part in merged])
-        table, records = table[order], records[order]
-    return records, np.concatenate([np.full(n_groups, size) for n_groups, size in level])
+def _halve_all(table: Floats, groups: list[tuple[int, int]], k: int) -> tuple[Labels, list[tuple[int, int]]]:
+    """Halve every group of 2k or more records.
+
+    ``groups`` holds (count, size) of the groups as they follow each other in the table, smaller size first. The
+    same is returned for the halves, with the order that arranges the rows of the table so.
+    """
+    by_size: dict[int, list[Labels]] = {}
+    start = 0
+    for count, size in groups:
+        stop = start + count * size
+        places = np.arange(start, stop).reshape(count, size)
+        block = table[start:stop].reshape(count, size, -1)
+        for part in _halves(block, places) if size >= 2 * k else (places,):
+            by_size.setdefault(part.shape[1], []).append(part)
+        start = stop
+    merged = [np.concatenate(by_size[size]) for size in sorted(by_size)]
+    order = np.concatenate([part.ravel() for part in merged])
+    return order, [(part.shape[0], part.shape[1]) for part in merged]
 
 
 def _halves(block: Floats, places: Labels) -> tuple[Labels, Labels]:

@@ -17,6 +17,7 @@ from tasks import pictures, report
 from tasks.decide import PolicySection, decide
 
 HOSTILE = "<script>alert('x')</script>\"><img src=http://evil.example/x.png onerror=alert(1)>"
+MEDIANS = {"distance": (0.713, 0.702), "ambiguity": (0.913, 0.905), "uncertainty": (0.161, 0.148)}
 SECTIONS = (
     "verdict",
     "why",
@@ -35,7 +36,7 @@ COLUMNS = ["age", "sex=f", "sex=m", "wt71", "wt82", "wt82 missing", "smokeintens
 def measure(name: str, excess: float, upper: float, verdict: str) -> dict:
     return asdict(
         MeasureComparison(
-            name, excess, upper, excess - 0.02, 0.0004, 0.05, 0.05, 814, 0.7131, 0.7019, verdict
+            name, excess, upper, excess - 0.02, 0.0004, 0.05, 0.05, 814, *MEDIANS[name], verdict
         )
     )
 
@@ -315,7 +316,7 @@ def test_the_verdict_comes_before_everything_else_and_not_by_colour_alone():
         ({}, "no easier to find than a person outside"),
         ({"prediction distance": "fail"}, "measurably higher risk"),
         ({"utility: mean": "fail"}, "protect people well enough"),
-        ({"utility: mean": "fail", "membership": "fail"}, "They also no longer tell"),
+        ({"utility: mean": "fail", "membership": "fail"}, "The data also no longer tell"),
         ({"claim: 10-anonymity on all released variables": "fail"}, "A promise of the method does not hold"),
         ({"membership": "inconclusive"}, "The plan rejects in that case"),
     ],
@@ -460,7 +461,7 @@ def test_markdown_tables_have_one_shape():
         (report.number(-0.25, 2), "−0.25"),
         (report.number(float("nan")), "not defined"),
         (report.number(None), "–"),
-        (report.percent(0.0312), "3.1 %"),
+        (report.percent(0.0312), "3.1\u00a0%"),
         (report.pvalue(1e-9), "< 0.001"),
         (report.size(141_312), "141.3 kB"),
         (report.size(12), "12 bytes"),
