@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +34,7 @@ STRONG, WEAK = 20.0, 7.0  # exceptions expected by chance, for an active rule an
 MIN_ROWS = 30  # complete records behind a sum
 MAX_TERMS = 7
 SCREEN_ROWS = 64
-ROUNDED = 2e-3  # of a term's standard deviation: a sum that holds up to rounding
+ROUNDED = 5e-3  # of a term's standard deviation: a sum that holds up to rounding
 MAX_SUGGESTED = 20  # of each kind
 
 Sort = Literal["empty", "number", "text", "truth", "date", "other"]
@@ -100,7 +102,9 @@ def profile(frame: pd.DataFrame, *, rng: np.random.Generator) -> Profile:
     """
     facts = [_facts(frame[name]) for name in frame.columns]
     numeric = {
-        f.name: f.spread(frame[f.name]) for f in facts if f.sort == "number" and len(f.counts) >= 3 and not f.bad
+        f.name: f.spread(frame[f.name])
+        for f in facts
+        if f.sort == "number" and len(f.counts) >= 3 and not f.bad
     }
     sums = find_sums(pd.DataFrame(numeric, index=frame.index), rng=rng) if len(numeric) > 1 else ()
     adds_up = {n for s in sums if s.active and len(s.edit.variables) > 2 for n in s.edit.variables}
@@ -112,10 +116,27 @@ def profile(frame: pd.DataFrame, *, rng: np.random.Generator) -> Profile:
 # --------------------------------------------------------------------------- one column
 
 GAPS = frozenset(
-    "na n/a n.a. #n/a nan null none nil . .. - -- ? missing unknown refused dk "
-    "not available not applicable don't know no answer".split(" ")
-) | {"not available", "not applicable", "don't know", "no answer"}
-CODES = frozenset(sign * v for v in (7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999) for sign in (1, -1))
+    (
+        "na",
+        "n/a",
+        "n.a.",
+        "#n/a",
+        "nan",
+        "null",
+        "none",
+        "nil",
+        ".",
+        "..",
+        "-",
+        "--",
+        "?",
+        "missing",
+        "unknown",
+    )
+) | {"refused", "dk", "don't know", "no answer", "not available", "not applicable"}
+CODES = frozenset(
+    sign * v for v in (7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999) for sign in (1, -1)
+)
 CODES |= {sign * v for v in (7777, 8888, 9997, 9998, 9999, 99998, 99999, 999999) for sign in (1, -1)}
 CODES |= {-1, -2, -3, -4, -5, -6}
 
@@ -133,17 +154,17 @@ class _Facts:
     native: bool = True
     bad: str = ""
 
-    @property
+    @cached_property
     def known(self) -> int:
         """Records with a value."""
         return sum(self.counts.values())
 
-    @property
+    @cached_property
     def values(self) -> np.ndarray:
         """The distinct numbers, sorted."""
         return np.sort(np.array([float(v) for v in self.counts]))
 
-    @property
+    @cached_property
     def whole(self) -> bool:
         """Whether every value is a whole number."""
         return self.sort == "number" and bool(np.all(self.values == np.round(self.values)))
@@ -153,12 +174,12 @@ class _Facts:
         """Distinct values per known record, in [0, 1]."""
         return len(self.counts) / max(1, self.known)
 
-    @property
+    @cached_property
     def words(self) -> set[str]:
         """The words of the column's name, and all of them in one."""
-        parts = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", self.name)
-        found = [w for w in re.split(r"[\W_\d]+", parts.casefold()) if w]
-        return {*found, "".join(found)}
+        parts = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", self.name).casefold()
+        found = [w for w in re.split(r"[\W_\d]+", parts) if w]
+        return {*found, "".join(found), *re.split(r"[\W_]+", parts)}
 
     @property
     def levels(self) -> tuple[Any, ...] | None:
@@ -246,48 +267,53 @@ def _words(text: str) -> frozenset[str]:
 
 
 IDENTIFIER = _words(
-    "id ids uid uuid guid pid oid idno idnr idnumber caseid recordid personid patientid respondentid subjectid "
-    "studyid seqn ssn sin nin nino nric bsn cpf curp dni nif ahv pesel mrn iban passport licence license plate vin "
-    "name names firstname forename lastname surname fullname username login email mail phone telephone tel mobile "
-    "cellphone fax address addr street url website ip latitude longitude lat lon lng gps coordinates comment "
-    "comments remark remarks note notes freetext verbatim signature"
+    "id ids uid uuid guid pid oid idno idnr idnumber caseid recordid personid patientid respondentid "
+    "subjectid studyid seqn ssn sin nin nino nric bsn cpf curp dni nif ahv pesel mrn iban passport "
+    "licence license plate vin name names firstname forename lastname surname fullname username login "
+    "email mail phone telephone tel mobile cellphone fax address addr street url website ip latitude "
+    "longitude lat lon lng gps coordinates comment comments remark remarks note notes freetext verbatim "
+    "signature"
 )
 HOUSEHOLD = _words(
     "household householdid householdnumber hhid hhno hhnr hhnum hid family familyid famid dwelling dwellingid"
 )
 AREA = _words(
-    "area areacode state county province district municipality commune canton ward parish tract nuts lsoa msoa puma "
-    "fips metro bundesland department village town city geo geocode territory"
+    "area areacode state county province district municipality commune canton ward parish tract nuts "
+    "lsoa msoa puma fips metro bundesland department village town city geo geocode territory"
 )
 WEIGHT = _words(
-    "pweight fweight aweight iweight wgt wgtp pwgtp fnlwgt finalwt perwt hhwt asecwt pspwght anweight dweight "
-    "designweight sampleweight samplingweight surveyweight finalweight personweight householdweight popweight "
-    "calibrationweight grossingfactor expansionfactor statweight"
+    "pweight fweight aweight iweight wgt wgtp pwgtp fnlwgt finalwt perwt hhwt asecwt pspwght anweight "
+    "dweight designweight sampleweight samplingweight surveyweight finalweight personweight "
+    "householdweight popweight calibrationweight grossingfactor expansionfactor statweight"
 )
 QUASI = _words(
-    "age agegroup sex gender race ethnic ethnicity birth birthday birthdate birthyear birthmonth birthplace dob yob "
-    "born marital maritalstatus marstat married education educ school schooling degree qualification occupation occ "
-    "job profession industry sector nationality citizenship citizen country region zip zipcode postcode postal plz "
-    "language migrant migration children kids height ht weight wt date year month day died death deathyear"
+    "age agegroup sex gender race ethnic ethnicity birth birthday birthdate birthyear birthmonth "
+    "birthplace dob yob born marital maritalstatus marstat married education educ school schooling "
+    "degree qualification occupation occ job profession industry sector nationality citizenship citizen "
+    "country region zip zipcode postcode postal plz language migrant migration children kids height ht "
+    "weight wt date year month day died death deathyear"
 )
 SENSITIVE = _words(
-    "income salary wage wages earnings wealth debt benefit benefits disease diagnosis icd hiv aids cancer diabetes "
-    "drug drugs alcohol smoke smoking smoker religion faith politics political party vote union sexual orientation "
-    "crime criminal conviction disability disabled health pregnancy pregnancies pregnant abortion depression mental "
-    "medication treatment cholesterol bmi sbp dbp"
+    "income salary wage wages earnings wealth debt benefit benefits disease diagnosis icd hiv aids "
+    "cancer diabetes drug drugs alcohol smoke smoking smoker religion faith politics political party "
+    "vote union sexual orientation crime criminal conviction disability disabled health pregnancy "
+    "pregnancies pregnant abortion depression mental medication treatment cholesterol bmi sbp dbp"
 )
 AMOUNT = _words(
-    "income salary wage wages earnings amount price cost costs revenue turnover sales tax taxes expenditure spending "
-    "assets debt wealth value total sum profit loss balance payment rent budget weight population count"
+    "income salary wage wages earnings amount price cost costs revenue turnover sales tax taxes "
+    "expenditure spending assets debt wealth value total sum profit loss balance payment rent budget "
+    "weight population count"
 )
 UNORDERED = _words(
-    "sex gender race ethnic ethnicity marital maritalstatus marstat country region state county district area nuts "
-    "nationality citizenship occupation occ job profession industry sector religion language type kind category "
-    "code birthplace party reason cause group arm site center centre hospital zip zipcode postcode postal plz city "
-    "town municipality province method source status"
+    "sex gender race ethnic ethnicity marital maritalstatus marstat country region state county "
+    "district area nuts nationality citizenship occupation occ job profession industry sector religion "
+    "language type kind category code birthplace party reason cause group arm site center centre "
+    "hospital zip zipcode postcode postal plz city town municipality province method source status"
 )
 TOTALS = _words("total tot sum gross all overall combined")
-DIFFERENCES = _words("diff difference change delta net gain loss balance margin profit growth surplus deficit")
+DIFFERENCES = _words(
+    "diff difference change delta net gain loss balance margin profit growth surplus deficit"
+)
 
 SCALES = tuple(
     scale.split("|")
@@ -348,7 +374,9 @@ def _unreleasable(facts: _Facts, adds_up: bool) -> str:
     if facts.sort == "truth":
         return ""
     few = len(facts.counts) <= 2 and facts.known >= MIN_RECORDS
-    if facts.words & IDENTIFIER and not few and not facts.words & (HOUSEHOLD | AREA):
+    # A region's id, or a hospital's name, is a code of something that many share.
+    shared = facts.words & (HOUSEHOLD | AREA | UNORDERED) and facts.distinct < 0.5
+    if facts.words & IDENTIFIER and not few and not shared:
         return "the name suggests an identifier or free text"
     return _text_reason(facts, few) if facts.sort == "text" else _number_reason(facts, adds_up)
 
@@ -402,9 +430,7 @@ def _released(facts: _Facts, adds_up: bool) -> Guess:
     if len(facts.counts) == 1:
         reason += "; the same in every record that has one"
     precision = observed_precision(facts.values) if kind == "continuous" else None
-    variable = Variable(
-        facts.name, kind, role=role, levels=levels, missing=missing, precision=precision
-    )
+    variable = Variable(facts.name, kind, role=role, levels=levels, missing=missing, precision=precision)
     parts = [p for p in (reason, why) if p]
     return Guess(variable, "; ".join(parts), confirm or unsure, _codes(facts))
 
@@ -414,7 +440,8 @@ def _levels(facts: _Facts, kind: Kind) -> tuple[Any, ...] | None:
         spelled = tuple(sorted(facts.counts, key=str))
         return spelled if isinstance(spelled[0], str) else (0, 1)
     if facts.sort == "text" and kind == "ordinal" and not facts.ordered:
-        return tuple(sorted(facts.counts, key=_scale(facts).index_of))
+        scale = _scale(facts)
+        return tuple(sorted(facts.counts, key=lambda v: scale[v.strip().casefold()]))
     return facts.levels
 
 
@@ -424,7 +451,8 @@ def _kind(facts: _Facts, adds_up: bool) -> tuple[Kind, str, bool]:
     if adds_up:
         return "continuous", "adds up with other columns", False
     if facts.sort == "truth":
-        return ("binary", "true or false", False) if count <= 2 else ("nominal", "true or false, spelled in several ways", True)
+        spelled = "true or false" + (", spelled in several ways" if count > 2 else "")
+        return "binary" if count <= 2 else "nominal", spelled, count > 2
     if count <= 2:
         return "binary", "", False
     if facts.sort == "text":
@@ -437,5 +465,782 @@ def _kind(facts: _Facts, adds_up: bool) -> tuple[Kind, str, bool]:
         return "nominal", f"{count} codes without an order, by the name", True
     compact = count <= MAX_CODES and np.ptp(facts.values) <= 30 and facts.known >= 10 * count
     if compact:
-        return "ordinal", f"{count} whole numbers: codes in an order? nominal without one, continuous for a count", True
+        codes = f"{count} whole numbers: codes in an order? nominal without one, continuous for a count"
+        if count == 3 and facts.values[0] == 0:
+            codes += ", binary where one of them means missing"
+        return "ordinal", codes, True
     return "continuous", "", False
+
+
+def _scale(facts: _Facts) -> dict[str, int]:
+    """Return the rank of every level on a known scale, or nothing."""
+    told = {v.strip().casefold() for v in facts.counts}
+    if len(told) < len(facts.counts):
+        return {}
+    for scale in SCALES:
+        if told <= set(scale):
+            return {word: rank for rank, word in enumerate(scale)}
+    return {}
+
+
+def _role(facts: _Facts) -> tuple[Role, str, bool]:
+    """Return the role that the name suggests, the reason, and whether to confirm."""
+    words = facts.words
+    numbers = facts.sort == "number" and len(facts.counts) > 2
+    if numbers and facts.values[0] >= 0 and words & WEIGHT:
+        return "weight", "the name suggests a survey weight", True
+    if words & AREA:
+        return "area", "the name suggests an area", True
+    if words & SENSITIVE:
+        return "sensitive", "", False
+    if words & QUASI:
+        weighs = numbers and "weight" in words
+        return "quasi-identifier", "role weight if it is a survey weight" if weighs else "", weighs
+    return "other", "", False
+
+
+def _codes(facts: _Facts) -> tuple[tuple[Any, int], ...]:
+    """Return values that may mean "missing": words, and outlying or piled-up codes."""
+    if facts.sort == "text":
+        return tuple((v, n) for v, n in sorted(facts.counts.items()) if v.strip().casefold() in GAPS)
+    if facts.sort != "number" or len(facts.counts) < 3 or not facts.whole:
+        return ()
+    counts = {float(v): n for v, n in facts.counts.items()}
+    found = _outlying(facts.values, counts, 1.0) + _outlying(-facts.values[::-1], counts, -1.0)
+    usual = float(np.median(list(counts.values())))
+    for value, n in counts.items():
+        if abs(value) >= 99 and value in CODES and n >= 10 * usual:
+            found.append(value)
+    return tuple((_tidy(v), counts[v]) for v in sorted(set(found)) if counts[v] >= MIN_COUNT)
+
+
+def _outlying(values: np.ndarray, counts: dict[float, int], sign: float) -> list[float]:
+    """Return the codes at the upper end of ``values`` that stand apart from all other values."""
+    end = len(values)
+    while end > 2 and sign * values[end - 1] in CODES:
+        end -= 1
+    if end == len(values) or (sign < 0 and values[end - 1] > 0):
+        return []
+    rest = values[:end]
+    alone_negative = sign < 0 and values[end] > 0 >= rest[-1]
+    apart = values[end] - rest[-1] > max(1.0, 0.2 * (rest[-1] - rest[0]))
+    return [sign * v for v in values[end:]] if apart or alone_negative else []
+
+
+# --------------------------------------------------------------------------- sums
+
+
+def find_sums(frame: pd.DataFrame, *, rng: np.random.Generator) -> tuple[Finding, ...]:
+    """Find columns that are sums or differences of others, in every record that has all of them.
+
+    Parameters
+    ----------
+    frame : DataFrame, (N, n) float64, NaN where missing
+    rng : numpy Generator
+        Chooses the records on which candidates are screened.
+
+    Returns
+    -------
+    tuple of Finding
+        Linear edits with coefficients ±1, at most `MAX_TERMS` terms, none implied by the others.
+        Active ones hold exactly and name a dependent; sums that hold up to rounding, found for
+        three terms, are suggestions with a tolerance.
+
+    Screening is by brute force over pairs for three terms; longer sums come from the null space
+    of complete records (QR with column pivoting), so they are found only among columns that are
+    mostly missing together or not at all.
+    """
+    values = frame.to_numpy(dtype="float64")
+    names = [str(c) for c in frame.columns]
+    copies, kept = _copies(values)
+    part = values[:, kept]
+    triples = [_renumbered(r, kept) for r in _triples(part, rng)]
+    exact = [r for r in triples if _deviation(values, r) == 0.0]
+    close = [r for r in triples if r not in set(exact)]
+    chosen = _independent([*copies, *exact], [], len(names))
+    longer = _null_space(values, kept, chosen, rng)
+    chosen = _independent([r for r in longer if _deviation(values, r) == 0.0], chosen, len(names))
+    findings = _with_dependents(chosen, values, names)
+    for relation in _independent(close, chosen, len(names))[len(chosen) :][:MAX_SUGGESTED]:
+        finding = _rounded(relation, values, names)
+        findings += [finding] if finding else []
+    return tuple(findings)
+
+
+def _copies(values: np.ndarray) -> tuple[list[Relation], list[int]]:
+    """Return relations between equal columns, and the columns that repeat no earlier one."""
+    seen: dict[bytes, int] = {}
+    found: list[Relation] = []
+    for j in range(values.shape[1]):
+        key = (values[:, j] + 0.0).tobytes()
+        first = seen.setdefault(key, j)
+        if first != j:
+            found.append(((first, j), (1.0, -1.0)))
+    return found, sorted(seen.values())
+
+
+def _renumbered(relation: Relation, columns: Sequence[int]) -> Relation:
+    return tuple(columns[j] for j in relation[0]), relation[1]
+
+
+def _triples(values: np.ndarray, rng: np.random.Generator) -> list[Relation]:
+    """Return every x_k = ± x_i ± x_j that a sample of records does not refute."""
+    present = ~np.isnan(values)
+    patterns, group = np.unique(present, axis=1, return_inverse=True)
+    width = np.nan_to_num(np.nanstd(values, axis=0))
+    found: dict[Relation, None] = {}
+    for i in range(values.shape[1]):
+        # Where x_i is 0 it would say nothing.
+        informative = present[:, i] & (values[:, i] != 0)
+        for g in range(patterns.shape[1]):
+            others = np.flatnonzero((group == g) & (np.arange(len(group)) > i))
+            rows = np.flatnonzero(informative & patterns[:, g]) if len(others) else others
+            if len(rows) < MIN_ROWS:
+                continue
+            if len(rows) > SCREEN_ROWS:
+                rows = rng.choice(rows, SCREEN_ROWS, replace=False)
+            for relation in _pairs(values[rows], i, others, width):
+                found[relation] = None
+    return list(found)
+
+
+def _pairs(block: np.ndarray, i: int, others: np.ndarray, width: np.ndarray) -> Iterator[Relation]:
+    """Yield the relations of column i with each of ``others`` that hold in ``block`` (m, n)."""
+    slack = ROUNDED * np.minimum(np.minimum(width[i], width[others])[:, None], width[None, :])
+    for sign in (1.0, -1.0):
+        pair = block[:, [i]] + sign * block[:, others]
+        for target in (1.0, -1.0):
+            gap = np.abs(pair[:6, :, None] - target * block[:6, None, :])
+            alive = ~(gap > slack).any(axis=0)
+            alive[:, i] = alive[np.arange(len(others)), others] = False
+            for a, k in np.argwhere(alive):
+                rest = np.abs(pair[:, a] - target * block[:, k])
+                if np.isnan(rest).sum() * 2 <= len(rest) and not (rest > slack[a, k]).any():
+                    yield _canonical((i, int(others[a]), int(k)), (1.0, sign, -target))
+
+
+def _canonical(columns: Iterable[int], coefficients: Iterable[float]) -> Relation:
+    pairs = sorted(zip(columns, coefficients, strict=True))
+    lead = pairs[0][1]
+    return tuple(c for c, _ in pairs), tuple(f / lead for _, f in pairs)
+
+
+def _deviation(values: np.ndarray, relation: Relation) -> float:
+    """Return the largest |Σ c x| over complete records; 0 where exact, infinite without evidence."""
+    part = values[:, list(relation[0])]
+    part = part[~np.isnan(part).any(axis=1)]
+    if not _supported(part):
+        return math.inf
+    coefficients = np.array(relation[1])
+    if linear_holds(part, coefficients, "==", 0.0).all():
+        return 0.0
+    return float(np.abs(part @ coefficients).max())
+
+
+def _supported(part: np.ndarray) -> bool:
+    """Whether complete records (m, t) differ enough for a sum that fits to be no accident."""
+    if len(part) < MIN_ROWS:
+        return False
+    telling = (part != 0).sum(axis=0)
+    distinct = [len(np.unique(part[:, j])) for j in range(part.shape[1])]
+    if telling.min() < 10 or min(distinct) < 3:
+        return False
+    different = np.unique(part[(part != 0).any(axis=1)][:5000], axis=0)
+    return len(different) >= 20
+
+
+def _independent(candidates: list[Relation], chosen: list[Relation], n: int) -> list[Relation]:
+    """Return ``chosen`` and those candidates, short ones first, that do not follow from others."""
+    result = list(chosen)
+    rows = [_vector(r, n) for r in result]
+    for relation in sorted(candidates, key=lambda r: (len(r[0]), max(r[0]))):
+        row = _vector(relation, n)
+        if np.linalg.matrix_rank(np.array([*rows, row])) == len(rows) + 1:
+            rows.append(row)
+            result.append(relation)
+    return result
+
+
+def _vector(relation: Relation, n: int) -> np.ndarray:
+    row = np.zeros(n)
+    row[list(relation[0])] = relation[1]
+    return row
+
+
+def _null_space(
+    values: np.ndarray, kept: list[int], chosen: list[Relation], rng: np.random.Generator
+) -> list[Relation]:
+    """Return relations of 3 … `MAX_TERMS` columns, from complete records of columns missing together."""
+    n = values.shape[1]
+    present = ~np.isnan(values)
+    found: list[Relation] = []
+    tried = set()
+    for pattern in np.unique(present[:, kept], axis=1).T:
+        rows = np.flatnonzero(pattern)
+        if len(rows) < MIN_ROWS:
+            continue
+        columns = tuple(j for j in kept if present[rows, j].mean() >= 0.95)
+        if len(columns) < 3 or columns in tried:
+            continue
+        tried.add(columns)
+        rows = rows[present[rows][:, list(columns)].all(axis=1)]
+        size = 8 * len(columns) + 50
+        if len(rows) > size:
+            rows = rng.choice(rows, size, replace=False)
+        if len(rows) >= 2 * len(columns):
+            found += _dependencies(values[rows][:, list(columns)], columns, chosen, n)
+    return found
+
+
+def _dependencies(
+    block: np.ndarray, columns: tuple[int, ...], chosen: list[Relation], n: int
+) -> list[Relation]:
+    """Return which of ``columns`` are sums of others in ``block`` (m, t), as sparse as can be."""
+    scale = np.sqrt((block**2).mean(axis=0))
+    usable = np.flatnonzero(scale > 0)
+    if len(usable) < 3:
+        return []
+    r, order = qr(block[:, usable] / scale[usable], mode="r", pivoting=True, check_finite=False)
+    size = np.abs(np.diag(r))
+    rank = int((size > 1e-10 * size[0]).sum())
+    if rank == len(usable):
+        return []
+    at = np.asarray(columns)[usable[order]]
+    scales = scale[usable[order]]
+    combined = solve_triangular(r[:rank, :rank], r[:rank, rank:], check_finite=False)
+    basis = [_vector(c, n) for c in chosen]
+    found = []
+    for k in range(combined.shape[1]):
+        coefficients = combined[:, k] * scales[rank + k] / scales[:rank]
+        whole = np.round(coefficients)
+        if np.abs(coefficients - whole).max() > 1e-4:
+            continue
+        row = np.zeros(n)
+        row[at[:rank]], row[at[rank + k]] = whole, -1.0
+        row = _sparser(row, basis)
+        terms = np.flatnonzero(row)
+        if 3 <= len(terms) <= MAX_TERMS and np.abs(row).max() == 1:
+            found.append(_canonical(terms.tolist(), row[terms].tolist()))
+    return found
+
+
+def _sparser(row: np.ndarray, basis: list[np.ndarray]) -> np.ndarray:
+    """Add known relations to ``row`` while that makes it shorter."""
+    while basis:
+        tried = [row + m * other for other in basis for m in (-2.0, -1.0, 1.0, 2.0)]
+        best = min(tried, key=lambda v: np.abs(v).sum())
+        if not 0 < np.abs(best).sum() < np.abs(row).sum():
+            break
+        row = best
+    return row
+
+
+def _with_dependents(relations: list[Relation], values: np.ndarray, names: list[str]) -> list[Finding]:
+    """Turn relations into edits, each with a dependent that no other computes and no circle needs."""
+    findings: list[Finding] = []
+    above: dict[int, set[int]] = {}
+    for relation in relations:
+        ranked = sorted(relation[0], key=lambda j: _dependence(j, relation, values, names), reverse=True)
+        target = next((j for j in ranked if j not in above and not _circular(j, relation[0], above)), None)
+        if target is not None:
+            above[target] = set(relation[0]) - {target}
+        edit = _linear(relation, names, target)
+        why = "holds in every record that has all of them"
+        if target is None:
+            why += "; none of them is free to be computed, so it is left to you"
+        findings.append(Finding(edit, why, active=target is not None))
+    return findings
+
+
+def _circular(target: int, columns: Iterable[int], above: dict[int, set[int]]) -> bool:
+    waiting, seen = set(columns) - {target}, set()
+    while waiting:
+        j = waiting.pop()
+        if j == target:
+            return True
+        seen.add(j)
+        waiting |= above.get(j, set()) - seen
+    return False
+
+
+def _dependence(j: int, relation: Relation, values: np.ndarray, names: list[str]) -> tuple[float, int]:
+    """Score how much column j looks like the one that was computed; the later column wins a tie."""
+    columns, coefficients = relation
+    own = coefficients[columns.index(j)]
+    lone = sum(c == own for c in coefficients) == 1
+    words = _Facts(names[j], "number", 0, {}, {}).words
+    others = [k for k in columns if k != j]
+    score = 4.0 * bool(words & TOTALS and lone) + 4.0 * bool(words & DIFFERENCES)
+    # wt82_71 carries the endings of wt82 and wt71.
+    endings = [m.group() for k in others if (m := re.search(r"\d+$", names[k]))]
+    if len(set(endings)) > 1 and all(e in names[j] for e in endings):
+        score += 4.0
+    negative = {k: bool(np.nanmin(values[:, k]) < 0) for k in columns}
+    score += 2.0 * (negative[j] and not any(negative[k] for k in others))
+    score += 1.0 * (lone and not any(negative.values()))
+    return score, j
+
+
+def _linear(
+    relation: Relation, names: list[str], target: int | None, tolerance: float | None = None
+) -> LinearEdit:
+    columns, coefficients = relation
+    sign = -1.0 if target is None else -math.copysign(1.0, coefficients[columns.index(target)])
+    terms = {names[j]: sign * c + 0.0 for j, c in zip(columns, coefficients, strict=True)}
+    last = names[columns[-1] if target is None else target]
+    return LinearEdit(
+        name=f"{last} adds up" if len(columns) > 2 else f"{last} repeats",
+        terms={k: c for k, c in terms.items() if k != last} | {last: terms[last]},
+        dependent=None if target is None else last,
+        tolerance=tolerance,
+    )
+
+
+def _rounded(relation: Relation, values: np.ndarray, names: list[str]) -> Finding | None:
+    deviation = _deviation(values, relation)
+    part = values[:, list(relation[0])]
+    if not 0 < deviation <= ROUNDED * float(np.nanstd(part, axis=0).min()):
+        return None
+    ranked = sorted(relation[0], key=lambda j: _dependence(j, relation, values, names))
+    edit = _linear(relation, names, ranked[-1], outward(deviation, upward=True))
+    return Finding(edit, "holds up to rounding; the tolerance is rounded up", active=False)
+
+
+def outward(value: float, *, upward: bool) -> float:
+    """Return the next 1, 2 or 5 × 10ᵉ beyond ``value``, never ``value`` itself; 0 stays 0.
+
+    Examples
+    --------
+    >>> outward(74, upward=True), outward(25, upward=False), outward(100, upward=True)
+    (100.0, 20.0, 200.0)
+    """
+    if value == 0:
+        return 0.0
+    size = abs(value)
+    exponent = math.floor(math.log10(size))
+    ladder = [float(f"{s}e{e}") for e in range(exponent - 1, exponent + 2) for s in (1, 2, 5)]
+    if (value > 0) == upward:
+        return math.copysign(min(v for v in ladder if v > size * (1 + 1e-9)), value)
+    return math.copysign(max(v for v in ladder if v < size * (1 - 1e-9)), value)
+
+
+# --------------------------------------------------------------------------- rules
+
+
+def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, ...]:
+    """Find rules that no record of ``data`` breaks.
+
+    Parameters
+    ----------
+    data : Microdata, N records
+    sums : what `profile` found; those among continuous variables are kept
+
+    Returns
+    -------
+    tuple of Finding
+        Sums; limits; levels that follow from a number's range (older where age is above 50);
+        cells that are empty, or levels that are fixed, where another variable takes a level; and,
+        as suggestions only, orders between numbers and cells that are empty together. Every
+        active rule was evaluated on all records. Names are unique.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"age": [*range(30, 70)] * 5})
+    >>> frame["older"] = (frame.age > 50).astype(int)
+    >>> schema = Schema([Variable("age", "continuous"), Variable("older", "binary")])
+    >>> [f.edit.name for f in find_rules(Microdata(frame, schema)) if f.active]
+    ['age is not negative', 'older follows from age', 'older follows from age (2)']
+    """
+    table = _Table(data)
+    kept = [f for f in sums if all(n in table.numeric for n in f.edit.variables)]
+    computed = {f.edit.dependent for f in kept if f.active and isinstance(f.edit, LinearEdit)}
+    findings = [*kept, *_bounds(table, kept)]
+    findings += [*_cuts(table), *_implications(table, {str(n) for n in computed}), *_orders(table, kept)]
+    return tuple(_named_apart([_sure(f, data.frame) for f in findings]))
+
+
+def _sure(finding: Finding, frame: pd.DataFrame) -> Finding:
+    """Keep a rule active only when every record satisfies it as it will be checked."""
+    if finding.active and not finding.edit.holds(frame).all():
+        return replace(finding, active=False, reason=f"{finding.reason}; not in every record")
+    return finding
+
+
+def _named_apart(findings: list[Finding]) -> Iterator[Finding]:
+    used: dict[str, int] = {}
+    for finding in findings:
+        name = finding.edit.name
+        used[name] = used.get(name, 0) + 1
+        while used[name] > 1 and f"{name} ({used[name]})" in used:
+            used[name] += 1
+        if used[name] > 1:
+            name = f"{name} ({used[name]})"
+            used[name] = 1
+        yield replace(finding, edit=replace(finding.edit, name=name))
+
+
+class _Table:
+    """The numbers of a table, and its levels as codes."""
+
+    def __init__(self, data: Microdata) -> None:
+        self.records = len(data)
+        released = [v for v in data.schema if v.is_masked]
+        self.numeric = {
+            v.name: data.frame[v.name].to_numpy(dtype="float64") for v in released if v.kind == "continuous"
+        }
+        self.precision = {v.name: v.precision for v in released if v.kind == "continuous"}
+        self.levels: dict[str, tuple[Any, ...]] = {}
+        self.codes: dict[str, np.ndarray] = {}
+        for v in released:
+            if v.is_categorical and v.levels and len(v.levels) <= MAX_LISTED:
+                self.levels[v.name] = v.levels
+                self.codes[v.name] = data.frame[v.name].cat.codes.to_numpy()
+        self.gaps = {v.name: data.frame[v.name].isna().to_numpy() for v in released}
+
+    def counts(self, name: str) -> np.ndarray:
+        """Return (q,) the records at each level."""
+        known = self.codes[name][self.codes[name] >= 0]
+        return np.bincount(known, minlength=len(self.levels[name]))
+
+
+def _bounds(table: _Table, sums: Sequence[Finding]) -> Iterator[Finding]:
+    """Propose limits: 0 where nothing is below it; others rounded outward, for a person to mend."""
+    implied = {f.edit.dependent for f in sums if isinstance(f.edit, LinearEdit) and _sum_of_parts(f, table)}
+    for name, column in table.numeric.items():
+        known = column[~np.isnan(column)]
+        if len(known) < MIN_ROWS or name in implied:
+            continue
+        low, high = float(known.min()), float(known.max())
+        lower, upper = outward(low, upward=False), outward(high, upward=True)
+        if low >= 0 and (table.precision[name] or 0) >= 1:
+            lower = math.floor(lower)
+        if low >= 0 and high <= 1 and (known != np.round(known)).any():
+            lower, upper = 0.0, 1.0
+        if low >= 0:
+            edit = BoundEdit(name=f"{name} is not negative", variable=name, lower=0.0)
+            hint = f"the data suggest {lower:.12g} to {upper:.12g}, rounded outward"
+            yield Finding(edit, hint, active=True)
+        elif upper > lower:
+            edit = BoundEdit(name=f"limits of {name}", variable=name, lower=lower, upper=upper)
+            yield Finding(edit, "rounded outward", active=False)
+
+
+def _sum_of_parts(finding: Finding, table: _Table) -> bool:
+    """Whether the dependent is a plain sum of parts that are never negative."""
+    edit = finding.edit
+    assert isinstance(edit, LinearEdit)
+    parts = {n: c for n, c in edit.terms.items() if n != edit.dependent}
+    whole = edit.dependent is not None and edit.terms[edit.dependent] < 0
+    return whole and all(c > 0 and np.nanmin(table.numeric[n]) >= 0 for n, c in parts.items())
+
+
+# ------------------------------------------------------------- levels that follow from a number
+
+
+def _cuts(table: _Table) -> list[Finding]:
+    """Find variables whose levels occupy separate ranges of a number."""
+    names = [n for n, column in table.numeric.items() if len(np.unique(column[~np.isnan(column)])) >= 5]
+    found: list[Finding] = []
+    if not names:
+        return found
+    numbers = np.column_stack([table.numeric[n] for n in names])
+    step = max(1, table.records // 1000)
+    for name, codes in table.codes.items():
+        counts = table.counts(name)
+        if not 2 <= (counts > 0).sum() <= MAX_CODES or np.sort(counts)[-2] < MIN_RECORDS:
+            continue
+        near = _separate(codes[::step], numbers[::step], len(counts))
+        for number, j in enumerate(j for j in near if len(_separate(codes, numbers[:, [j]], len(counts)))):
+            found += _cut(table, name, names[j], active=number == 0)
+    return found
+
+
+def _ranges(codes: np.ndarray, numbers: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return lowest and highest (q, n) number at each level; NaN where a level has none."""
+    order = np.argsort(codes, kind="stable")
+    sorted_codes, rows = codes[order], numbers[order]
+    low, high = np.full((q, numbers.shape[1]), np.nan), np.full((q, numbers.shape[1]), np.nan)
+    for level in range(q):
+        start, stop = np.searchsorted(sorted_codes, [level, level + 1])
+        if stop > start:
+            low[level] = np.fmin.reduce(rows[start:stop], axis=0)
+            high[level] = np.fmax.reduce(rows[start:stop], axis=0)
+    return low, high
+
+
+def _separate(codes: np.ndarray, numbers: np.ndarray, q: int) -> np.ndarray:
+    """Return the columns of ``numbers`` (N, n) in which at least 2 of q levels have separate ranges."""
+    low, high = _ranges(codes, numbers, q)
+    order = np.argsort(low, axis=0)
+    low, high = np.take_along_axis(low, order, axis=0), np.take_along_axis(high, order, axis=0)
+    apart = (high[:-1] < low[1:]) | np.isnan(low[1:])
+    return np.flatnonzero(apart.all(axis=0) & ~np.isnan(low[1]))
+
+
+def _cut(table: _Table, name: str, number: str, *, active: bool) -> list[Finding]:
+    """Return one rule for each level that a range of ``number`` fixes."""
+    low, high = (
+        side[:, 0]
+        for side in _ranges(table.codes[name], table.numeric[number][:, None], len(table.levels[name]))
+    )
+    order = [int(v) for v in np.argsort(low) if not np.isnan(low[v])]
+    edges = [_edge(high[a], low[b], table.precision[number]) for a, b in pairwise(order)]
+    counts = table.counts(name)
+    found = []
+    for place, level in enumerate(order):
+        if counts[level] < MIN_RECORDS:
+            continue
+        lower = edges[place - 1][1] if place else None
+        upper = edges[place][0] if place < len(edges) else None
+        gaps = table.codes[name][~np.isnan(table.numeric[number])] < 0
+        edit = ConditionalEdit(
+            name=f"{name} follows from {number}",
+            when=(Condition(variable=number, lower=lower, upper=upper),),
+            then=Condition(
+                variable=name, values=(table.levels[name][level],), missing=True if gaps.any() else None
+            ),
+        )
+        why = "each level has a range of its own, cut at a round number between them"
+        found.append(Finding(edit, why, active=active))
+    return found
+
+
+def _edge(low: float, high: float, unit: float | None) -> tuple[float, float]:
+    """Return where a range ends and the next begins: round numbers in [low, high), and a unit on."""
+    if unit is None:
+        middle = _roundest(low, high)
+        return middle, middle
+    end = max(low, _roundest(low, high))
+    end = float(np.floor(round(end / unit, 6)) * unit)
+    return round(max(end, low), 9), round(max(end, low) + unit, 9)
+
+
+def _roundest(low: float, high: float) -> float:
+    """Return the number in (low, high) with the fewest digits, or ``low`` when there is no room."""
+    for decimals in range(-9, 16):
+        step = 10.0**-decimals
+        candidate = round((math.floor(low / step) + 1) * step, max(0, decimals))
+        if low < candidate < high:
+            return candidate
+    return low
+
+
+# ------------------------------------------------------------- what follows from a level
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """One statement about a cell: the variable takes a level, or (level None) is missing."""
+
+    name: str
+    level: int | None
+
+
+@dataclass(frozen=True)
+class _Implied:
+    """What follows from one mark: the pairs of marks it forbids, and how surprising that is.
+
+    ``value`` is the level of the mark, ``consequent`` the one mark that must hold, if it is one.
+    """
+
+    mark: _Mark
+    value: Any
+    then: Condition
+    expected: float
+    active: bool
+    forbids: frozenset[frozenset[Any]]
+    consequent: _Mark | None = None
+
+
+def _implications(table: _Table, computed: set[str]) -> list[Finding]:
+    """Find cells that are always empty, and levels that never occur, beside another level."""
+    joint = _Joint(table)
+    found: list[_Implied] = []
+    for mark in joint.marks:
+        if joint.of(mark, mark) < MIN_RECORDS or mark.name in computed:
+            continue
+        for name in table.gaps:
+            if name != mark.name and name not in computed:
+                found += _implied(table, joint, mark, name)
+    return _pruned(found, list(table.gaps))
+
+
+class _Joint:
+    """In how many records two marks hold together."""
+
+    def __init__(self, table: _Table) -> None:
+        self.records = table.records
+        self.marks = [_Mark(n, q) for n, levels in table.levels.items() for q in range(len(levels))]
+        self.marks += [_Mark(n, None) for n, gap in table.gaps.items() if gap.any()]
+        self._place = {mark: i for i, mark in enumerate(self.marks)}
+        self._counts = np.zeros((len(self.marks), len(self.marks)))
+        for start in range(0, table.records if self.marks else 0, 20_000):
+            rows = slice(start, start + 20_000)
+            held = [
+                table.gaps[m.name][rows] if m.level is None else table.codes[m.name][rows] == m.level
+                for m in self.marks
+            ]
+            block = np.column_stack(held).astype("float32")
+            self._counts += block.T @ block
+
+    def of(self, one: _Mark, other: _Mark) -> float:
+        """Return the records at which both hold; 0 for a variable that is never missing."""
+        i, j = self._place.get(one), self._place.get(other)
+        return 0.0 if i is None or j is None else float(self._counts[i, j])
+
+
+def _implied(table: _Table, joint: _Joint, mark: _Mark, name: str) -> list[_Implied]:
+    """Return what ``mark`` says about the variable ``name``: empty, not empty, or of some levels."""
+    size, gap = joint.of(mark, mark), _Mark(name, None)
+    beside, gaps = joint.of(mark, gap), joint.of(gap, gap)
+    if mark.level is None:
+        # Cells that are empty together are only proposed, from the earlier column to the later.
+        columns = list(table.gaps)
+        expected = size * (1 - gaps / joint.records)
+        if beside < size or expected < STRONG or columns.index(mark.name) > columns.index(name):
+            return []
+        forbids = frozenset({frozenset({mark, (name, "known")})})
+        return [_Implied(mark, None, Condition(variable=name, missing=True), expected, False, forbids, gap)]
+    value = table.levels[mark.name][mark.level]
+    if beside == size:
+        expected = size * (1 - gaps / joint.records)
+        forbids = frozenset({frozenset({mark, (name, "known")})})
+        then = Condition(variable=name, missing=True)
+        found = [_Implied(mark, value, then, expected, expected >= STRONG, forbids, gap)]
+        return found if expected >= WEAK else []
+    expected = size * gaps / joint.records
+    found = []
+    if beside == 0 and expected >= STRONG and _decides(table, joint, mark.name, gap):
+        forbids = frozenset({frozenset({mark, gap})})
+        found.append(_Implied(mark, value, Condition(variable=name, missing=False), expected, True, forbids))
+    return found + (_implied_levels(table, joint, mark, name) if name in table.levels else [])
+
+
+def _decides(table: _Table, joint: _Joint, name: str, gap: _Mark) -> bool:
+    """Whether each level of ``name`` has the cell always or never missing, and both happen."""
+    marks = [_Mark(name, q) for q in range(len(table.levels[name]))]
+    shares = [joint.of(m, gap) / joint.of(m, m) for m in marks if joint.of(m, m)]
+    return set(shares) == {0.0, 1.0}
+
+
+def _implied_levels(table: _Table, joint: _Joint, mark: _Mark, name: str) -> list[_Implied]:
+    """Return the levels left beside ``mark``: those seen, and those too rare to be missed."""
+    assert mark.level is not None
+    counts = table.counts(name)
+    beside = np.array([joint.of(mark, _Mark(name, q)) for q in range(len(counts))])
+    missed = beside.sum() * counts / max(1, counts.sum())
+    lost = np.flatnonzero((beside == 0) & (missed >= WEAK))
+    kept = np.flatnonzero((counts > 0) & ~np.isin(np.arange(len(counts)), lost))
+    expected = float(missed[lost].sum())
+    if not len(kept) or expected < STRONG or counts[kept].min() < MIN_COUNT:
+        return []
+    single, gap = len(kept) == 1, joint.of(mark, _Mark(name, None)) > 0
+    values = tuple(table.levels[name][q] for q in kept)
+    then = Condition(variable=name, values=values, missing=True if gap else None)
+    forbids = frozenset(frozenset({mark, _Mark(name, int(q))}) for q in lost)
+    consequent = _Mark(name, int(kept[0])) if single and not gap else None
+    value = table.levels[mark.name][mark.level]
+    return [_Implied(mark, value, then, expected, single, forbids, consequent)]
+
+
+def _pruned(found: list[_Implied], order: list[str]) -> list[Finding]:
+    """Drop what follows from other rules, join like rules, and keep the most surprising suggestions."""
+    follows: dict[_Mark, set[_Mark]] = {}
+    for rule in found:
+        if rule.consequent is not None:
+            follows.setdefault(rule.mark, set()).add(rule.consequent)
+    kept: list[_Implied] = []
+    covered: set[frozenset[Any]] = set()
+    for rule in sorted(found, key=lambda r: (not r.active, -r.expected, order.index(r.mark.name))):
+        if not all(pair in covered or _emptied(pair, covered) for pair in rule.forbids):
+            if not _by_way(rule, follows, order):
+                kept.append(rule)
+            covered |= rule.forbids
+    joined = _joined(kept)
+    active = [f for f in joined if f.active]
+    return active + [f for f in joined if not f.active][:MAX_SUGGESTED]
+
+
+def _emptied(pair: frozenset[Any], covered: set[frozenset[Any]]) -> bool:
+    """Whether two levels cannot meet because the one empties the variable of the other."""
+    marks = [m for m in pair if isinstance(m, _Mark) and m.level is not None]
+    return any(frozenset({a, (b.name, "known")}) in covered for a in marks for b in marks if a != b)
+
+
+def _joined(rules: list[_Implied]) -> list[Finding]:
+    """Return one edit for all levels of a variable that have the same consequent."""
+    groups: dict[Any, list[_Implied]] = {}
+    for rule in rules:
+        key = (rule.mark.name, rule.mark.level is None, rule.then, rule.active)
+        groups.setdefault(key, []).append(rule)
+    found = []
+    for (name, gap, then, active), group in groups.items():
+        values = None if gap else tuple(sorted(r.value for r in group))
+        when = Condition(variable=name, values=values, missing=True if gap else None)
+        what = "follows from" if then.values else "missing by" if then.missing else "known by"
+        edit = ConditionalEdit(name=f"{then.variable} {what} {name}", when=(when,), then=then)
+        expected = sum(r.expected for r in group)
+        why = "" if active else f"by chance {expected:.0f} record(s) would break it"
+        found.append(Finding(edit, why, active))
+    return found
+
+
+def _by_way(rule: _Implied, follows: dict[_Mark, set[_Mark]], order: list[str]) -> bool:
+    """Whether ``rule`` follows from two others, by way of a third mark."""
+    if rule.consequent is None:
+        return False
+    for middle in follows.get(rule.mark, set()) - {rule.consequent}:
+        if rule.consequent not in follows.get(middle, set()):
+            continue
+        same = rule.mark in follows.get(middle, set())
+        if not same or order.index(middle.name) < order.index(rule.mark.name):
+            return True
+    return False
+
+
+# ------------------------------------------------------------- order
+
+
+def _orders(table: _Table, sums: Sequence[Finding]) -> list[Finding]:
+    """Find numbers that never exceed another; suggestions, the most surprising ones first."""
+    names = [n for n, c in table.numeric.items() if np.sum(~np.isnan(c)) >= 5 * MIN_RECORDS]
+    together = [set(f.edit.variables) for f in sums]
+    found: dict[tuple[str, str], float] = {}
+    step = max(1, table.records // 1000)
+    sample = {n: table.numeric[n][::step] for n in names}
+    for low in names:
+        for high in names:
+            if low == high or any({low, high} <= s for s in together) or (sample[low] > sample[high]).any():
+                continue
+            share = _share_above(sample[low], sample[high])
+            gap = table.numeric[high] - table.numeric[low]
+            both = ~np.isnan(gap)
+            if (
+                share >= 0.05
+                and both.sum() >= 5 * MIN_RECORDS
+                and gap[both].min() >= 0
+                and gap[both].max() > 0
+            ):
+                found[low, high] = share
+    direct = {
+        (low, high): share
+        for (low, high), share in found.items()
+        if not any((low, m) in found and (m, high) in found for m in names)
+    }
+    ranked = sorted(direct.items(), key=lambda item: -item[1])[:MAX_SUGGESTED]
+    return [
+        Finding(
+            LinearEdit(name=f"{low} is at most {high}", terms={high: 1.0, low: -1.0}, relation=">="),
+            f"by chance {share:.0%} of the records would break it",
+            active=False,
+        )
+        for (low, high), share in ranked
+    ]
+
+
+def _share_above(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the share of all pairs, as if independent, in which ``one`` exceeds ``other``."""
+    one, other = one[~np.isnan(one)], np.sort(other[~np.isnan(other)])
+    if not len(one) or not len(other):
+        return 0.0
+    return float(np.searchsorted(other, one, side="left").mean() / len(other))

@@ -147,7 +147,7 @@ def repair(data: Microdata, edits: EditSet, *, rng: np.random.Generator) -> Repa
     Only records that violate an edit are changed. Numbers move to the nearest point that satisfies
     linear edits, ratios, bounds and range consequents together, in units of standard deviations
     and over the cells present, and are then placed on their units one variable after the other,
-    coarse ones first, dependents and finest units last, which absorb the remainders. Variables
+    coarse units first, fine ones and then dependents last, which absorb the remainders. Variables
     with levels stay while the numbers can make up for it, else they take a near level. Set edits
     take the nearest allowed level of an ordered variable, or draw one. Conditional edits are
     settled on their consequent; when that has failed `SEARCH_FROM` times, on whichever cell leaves

@@ -247,7 +247,8 @@ def _component(
     sets = {e.variable: e for e in edits.edits if isinstance(e, SetEdit) and e.variable in names}
     grids: list[Grid] = []
     for name in names:
-        grid: Grid = schema[name].precision
+        unit = schema[name].precision
+        grid: Grid = None if unit is None else float(unit)
         if schema[name].is_categorical:
             grid = np.sort(file[name].cat.categories.to_numpy(dtype="float64"))
         if name in sets:
@@ -260,10 +261,10 @@ def _component(
     dependents = {e.dependent for e in linear}
     odd = {n for e in linear for n, c in e.terms.items() if abs(c) != 1}
 
-    def rank(j: int) -> tuple[bool, bool, bool, float, bool]:
+    def rank(j: int) -> tuple[bool, bool, float, bool, bool]:
         grid = grids[j]
         unit = grid if isinstance(grid, float) else 0.0
-        return not discrete[j], grid is None, names[j] in dependents, -unit, names[j] not in odd
+        return not discrete[j], grid is None, -unit, names[j] in dependents, names[j] not in odd
 
     return Component(
         names,
@@ -279,10 +280,9 @@ def _component(
 def _scales(columns: np.ndarray, grids: list[Grid]) -> np.ndarray:
     """Return (t,) standard deviations; for a variable without spread its unit."""
     units = np.array([g if isinstance(g, float) else 1.0 for g in grids])
-    known = (~np.isnan(columns)).sum(axis=0)
-    filled = np.where(known > 0, columns, 0.0)
-    spread = np.nanstd(filled, axis=0)
-    return np.where(np.isfinite(spread) & (spread > 0), spread, units)
+    for j in np.flatnonzero((~np.isnan(columns)).any(axis=0)):
+        units[j] = np.nanstd(columns[:, j]) or units[j]
+    return units
 
 
 def _changes(

@@ -162,12 +162,11 @@ def show(release: ReleaseArgument, home: HomeOption = None, json_: JsonOption = 
     published = where.releases / entries[-1]["name"] / release
     out.print(f"[bold]{release}[/bold]: {entries[-1]['event']}; {dossier['verdict']['reason']}")
     out.print(_gates(dossier["verdict"]["gates"]))
-    places = Table(box=None, show_header=False, pad_edge=False)
     if published.exists():
-        places.add_row("Files", str(published))
-    places.add_row("Report", str(where.path / "assessments" / release / "report.html"))
-    places.add_row("History", "; ".join(f"{e['time']} {e['event']}" for e in entries))
-    out.print(places)
+        _place("Files", published)
+    _place("Report", where.path / "assessments" / release / "report.html")
+    for entry in entries:
+        _place("History", f"{entry['time']} {entry['event']} by {entry.get('approver') or entry['by']}")
 
 
 @app.command()
@@ -264,20 +263,22 @@ def _summary(outcome: Any, home: Path, seconds: float) -> None:
     if outcome.gates:
         out.print(_gates(outcome.gates))
         out.print()
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_row(words[outcome.status], f"{outcome.release}: {outcome.reason}")
+    out.print(f"{words[outcome.status]} {outcome.release}: {outcome.reason}")
+    hint = _home_hint(home)
     if outcome.folder:
-        table.add_row("Release", str(outcome.folder))
+        _place("Release", outcome.folder)
     if outcome.report:
-        table.add_row("Report", str(outcome.report))
-    table.add_row("Prefect and MLflow", f"anonflow ui{_home_hint(home)}  (http://127.0.0.1:4200 and :5000)")
+        _place("Report", outcome.report)
     if outcome.status == "awaiting":
-        table.add_row(
-            "Decide", f"anonflow approve {outcome.release} --by NAME --reason TEXT{_home_hint(home)}"
-        )
-        table.add_row("", f"anonflow reject {outcome.release} --by NAME --reason TEXT{_home_hint(home)}")
-    table.add_row("Took", f"{seconds:.1f} s, of which {sum(outcome.seconds.values()):.1f} s in the steps")
-    out.print(table)
+        _place("Decide", f"anonflow approve {outcome.release} --by NAME --reason TEXT{hint}")
+        _place("", f"anonflow reject {outcome.release} --by NAME --reason TEXT{hint}")
+    _place("UIs", f"anonflow ui{hint}  (Prefect on http://127.0.0.1:4200, MLflow on http://127.0.0.1:5000)")
+    _place("Took", f"{seconds:.1f} s, of which {sum(outcome.seconds.values()):.1f} s in the steps")
+
+
+def _place(what: str, where: object) -> None:
+    """Print one line that a terminal does not break, so that a path can be copied whole."""
+    out.print(f"  {what:8}{where}", soft_wrap=True, markup=False)
 
 
 def _home_hint(home: Path) -> str:

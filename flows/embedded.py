@@ -139,8 +139,10 @@ def environment(home: Path) -> dict[str, str]:
         "DO_NOT_TRACK": "true",
     }
     settings |= {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _UNUSED_SERVICES}
-    settings |= {name: os.environ[name] for name in OVERRIDES if os.environ.get(name) and name not in _ours}
-    return settings
+    chosen = {name: os.environ[name] for name in OVERRIDES if os.environ.get(name) and name not in _ours}
+    if chosen.get("MLFLOW_TRACKING_URI", settings["MLFLOW_TRACKING_URI"]) != settings["MLFLOW_TRACKING_URI"]:
+        del settings["_MLFLOW_SERVER_ARTIFACT_ROOT"]
+    return settings | chosen
 
 
 # Overrides that we set ourselves in this process, as opposed to the user.
@@ -151,8 +153,7 @@ def apply(home: Path) -> None:
     """Make the settings this process's own, create the state directories, and set the umask to 077.
 
     Unless the user names a server of his own (``PREFECT_API_URL``), every other ``PREFECT_`` variable is
-    removed, so that a run does not depend on what happens to be set. Calling it again for the same home does
-    nothing.
+    removed, so that a run does not depend on what happens to be set. It may be repeated.
 
     Raises
     ------
@@ -162,29 +163,33 @@ def apply(home: Path) -> None:
         If ``home`` cannot stand in a database address.
     """
     settings = environment(home)
-    if all(os.environ.get(name) == value for name, value in settings.items()):
-        return
-    if loaded := [name for name in FRAMEWORKS if name in sys.modules]:
-        raise RuntimeError(f"embedded.apply must come before the import of {' and '.join(loaded)}")
-    if "PREFECT_API_URL" not in settings:
-        for name in [name for name in os.environ if name.startswith("PREFECT_")]:
-            del os.environ[name]
-    _ours.update(name for name in OVERRIDES if name in settings and not os.environ.get(name))
-    os.environ |= settings
+    if any(os.environ.get(name) != value for name, value in settings.items()):
+        if loaded := [name for name in FRAMEWORKS if name in sys.modules]:
+            raise RuntimeError(f"embedded.apply must come before the import of {' and '.join(loaded)}")
+        if "PREFECT_API_URL" not in settings:
+            for name in [name for name in os.environ if name.startswith("PREFECT_")]:
+                del os.environ[name]
+        _ours.update(name for name in OVERRIDES if name in settings and not os.environ.get(name))
+        os.environ |= settings
     for name in ("NO_PROXY", "no_proxy"):  # our server must not be looked for behind the user's proxy
         listed = [host for host in os.environ.get(name, "").split(",") if host]
         os.environ[name] = ",".join([*listed, *(h for h in (LOOPBACK, "localhost") if h not in listed)])
     os.umask(0o077)
     private_directories(home)
     # Without this the interpreter spends over a second collecting the frameworks' modules before it ends.
+    atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
 
 
 def private_directories(home: Path) -> Path:
-    """Create the state directories, or take everybody else's access to them; return ``home`` resolved."""
+    """Create the state directories, which nobody else may enter; return ``home`` resolved.
+
+    A ``home`` that exists already keeps its mode: it may be a directory of other things, too.
+    """
     home = Path(home).expanduser().resolve()
-    for directory in (home, home / "prefect", home / "mlflow", home / "mlflow" / "artifacts"):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for directory in (home / "prefect", home / "mlflow", home / "mlflow" / "artifacts"):
+        directory.mkdir(mode=0o700, exist_ok=True)
         if stat.S_IMODE(directory.stat().st_mode) & 0o077:
             directory.chmod(0o700)
     return home
@@ -313,8 +318,8 @@ class Child:
         what = "did not answer" if ended is None else f"ended with code {ended}"
         raise EmbeddedServerError(f"the embedded server {what}; its log is {self.log}")
 
-    def stop(self, timeout: float = 15.0) -> None:
-        """End the process: ask it to finish, wait, and kill it only if it does not."""
+    def stop(self, timeout: float = 60.0) -> None:
+        """End the process: ask it to finish, wait (normally 0.3 s), and kill it only if it does not."""
         pipe = self.process.stdin
         if pipe is not None and not pipe.closed:
             with contextlib.suppress(OSError):
@@ -616,8 +621,37 @@ def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
 # The child's side
 
 
-def run_app(app: App, sock: socket.socket, *, abandoned: Callable[[], Awaitable[None]] | None = None) -> int:
-    """Serve ``app`` until the parent says so or is gone; ``abandoned`` is awaited first if it is gone.
+class Parent:
+    """Watches the process that started us: it says good-bye through the pipe, or is gone."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._orderly: bool | None = None
+        # Before anything is served there is nothing to finish.
+        self._then: Callable[[bool], object] = lambda orderly: os._exit(0)
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def at_end(self, then: Callable[[bool], object]) -> None:
+        """Call ``then`` when the parent ends, with True if it said so; at once if it has ended."""
+        with self._lock:
+            self._then = then
+            if self._orderly is not None:
+                then(self._orderly)
+
+    def _watch(self) -> None:
+        parent = os.getppid()
+        # A process forked by the parent may hold the pipe open after the parent's death: watch both.
+        while not (said := select.select([0], [], [], 1.0)[0]) and os.getppid() == parent:
+            pass
+        with self._lock:
+            self._orderly = bool(said) and os.read(0, 1) == b"q"
+            self._then(self._orderly)
+
+
+def run_app(
+    app: App, sock: socket.socket, parent: Parent, abandoned: Callable[[], Awaitable[None]] | None = None
+) -> int:
+    """Serve ``app`` until the parent says so or is gone; in the latter case ``abandoned`` is awaited first.
 
     Returns
     -------
@@ -627,7 +661,7 @@ def run_app(app: App, sock: socket.socket, *, abandoned: Callable[[], Awaitable[
     import uvicorn
 
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=10, ws_max_size=2**24
+        app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=10
     )
     running = uvicorn.Server(config)
 
@@ -637,13 +671,9 @@ def run_app(app: App, sock: socket.socket, *, abandoned: Callable[[], Awaitable[
                 await asyncio.wait_for(abandoned(), 10)
         running.should_exit = True
 
-    def watch(loop: asyncio.AbstractEventLoop) -> None:
-        orderly = _parent_ended()
-        with contextlib.suppress(RuntimeError):
-            asyncio.run_coroutine_threadsafe(finish(orderly), loop)
-
     async def serve() -> None:
-        threading.Thread(target=watch, args=(asyncio.get_running_loop(),), daemon=True).start()
+        loop = asyncio.get_running_loop()
+        parent.at_end(lambda orderly: asyncio.run_coroutine_threadsafe(finish(orderly), loop))
         await running.serve(sockets=[sock])
 
     try:
@@ -651,17 +681,6 @@ def run_app(app: App, sock: socket.socket, *, abandoned: Callable[[], Awaitable[
     except SystemExit as end:
         return int(end.code or 0)
     return 0
-
-
-def _parent_ended() -> bool:
-    """Return when the parent says good-bye (True) or is gone (False)."""
-    parent = os.getppid()
-    while True:
-        # A process forked by the parent may hold the pipe open after the parent's death: watch both.
-        if select.select([0], [], [], 1.0)[0]:
-            return os.read(0, 1) == b"q"
-        if os.getppid() != parent:
-            return False
 
 
 class _Recording:
@@ -739,7 +758,7 @@ class _Recording:
                     )
 
 
-def prefect_app(*, ephemeral: bool) -> _Recording:
+def prefect_app(parent: Parent, *, ephemeral: bool) -> _Recording:
     """Return the Prefect application on the home's database, which is migrated only if it must be.
 
     Two servers that start on a fresh home take turns.
@@ -752,6 +771,8 @@ def prefect_app(*, ephemeral: bool) -> _Recording:
         fits = _prepared(database, "prefect")
         if fits:
             turn.close()
+        else:  # a migration must not be cut short
+            parent.at_end(lambda orderly: None)
     os.environ["PREFECT_SERVER_DATABASE_MIGRATE_ON_START"] = str(not fits).lower()
     with imports():
         from prefect.server.api.server import create_app
@@ -766,22 +787,23 @@ def prefect_app(*, ephemeral: bool) -> _Recording:
     return _Recording(app, ready)
 
 
-def inherited(descriptor: str) -> socket.socket:
-    """Take over the listening socket and prepare this process to serve: signals, exit."""
+@contextlib.contextmanager
+def inherited(descriptor: str) -> Iterator[tuple[socket.socket, Parent]]:
+    """Take over the listening socket, watch the parent, and prepare for a quick exit."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     atexit.register(gc.freeze)
-    return socket.socket(fileno=int(descriptor))
+    with socket.socket(fileno=int(descriptor)) as sock:
+        yield sock, Parent()
 
 
 def _main(arguments: Iterable[str]) -> int:
     role, descriptor = arguments
-    with inherited(descriptor) as sock:
+    with inherited(descriptor) as (sock, parent):
         if role == "prefect":
-            app = prefect_app(ephemeral=True)
-            return run_app(app, sock, abandoned=app.abandoned)
-        home = Path(os.environ["PREFECT_HOME"]).parent
+            app = prefect_app(parent, ephemeral=True)
+            return run_app(app, sock, parent, app.abandoned)
         if role == "migrate-mlflow":
-            tracking_ready(home)
+            tracking_ready(Path(os.environ["PREFECT_HOME"]).parent)
         else:
             from prefect.server.database import provide_database_interface
 

@@ -31,16 +31,15 @@ class ThroughPrefect(Direct):
         from prefect.cache_policies import NO_CACHE
 
         step = task(
-            lambda: function(*args),
             name=label,
             task_run_name=label,
             retries=2 if retry else 0,
-            retry_delay_seconds=[1, 5] if retry else None,
+            retry_delay_seconds=[1, 5],
             retry_condition_fn=_failed_on_input_or_output,
             cache_policy=NO_CACHE,
             persist_result=False,
             log_prints=False,
-        )
+        )(lambda: function(*args))
         return step()
 
     def show(self, key: str, markdown: str, description: str) -> None:
@@ -65,7 +64,8 @@ def carry_out_in_prefect(plan: Path, home: Home, *, told: Told, rebuild: bool = 
 
             file = load_plan(plan)
             from prefect import flow
-            from prefect.states import Completed, State
+            from prefect.client.schemas.objects import State
+            from prefect.states import Completed
 
         runner = ThroughPrefect(file.plan.name, told)
         ended: list[Outcome] = []

@@ -70,7 +70,7 @@ class Plan(Section):
         last = self.steps[-1]
         if isinstance(last, SpectralRHS) and "uncertainty" not in self.policy.by_design:
             found.append(
-                "policy: spectral-rhs publishes groups of identical records, whose uncertainty is 0 by design; "
+                "policy: spectral-rhs publishes groups of identical records, so uncertainty is 0 by design; "
                 "acknowledge it with by_design: [uncertainty]"
             )
         return found
@@ -153,7 +153,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()
+            event = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.MarkedYAMLError(
                 problem="aliases (*name) are not allowed in a plan", problem_mark=event.start_mark
             )

@@ -6,7 +6,7 @@ import getpass
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -31,12 +31,19 @@ from tasks.workspace import Home, Run, make_private, wipe_abandoned, write_priva
 T = TypeVar("T")
 Status = Literal["published", "unchanged", "rejected", "awaiting"]
 
+STATUS: dict[str, Status] = {"publish": "published", "reject": "rejected", "await": "awaiting"}
+
 EXIT_CODES: dict[Status, ExitCode] = {
     "published": ExitCode.PUBLISHED,
     "unchanged": ExitCode.PUBLISHED,
     "rejected": ExitCode.REJECTED,
     "awaiting": ExitCode.AWAITING,
 }
+
+
+UNCHANGED = (
+    "the data and the plan are unchanged; repeated releases of one table can be averaged, so none is made"
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,8 @@ class Outcome:
 
 class Runner(Protocol):
     """Who carries out a step: directly, or as a Prefect task."""
+
+    seconds: dict[str, float]
 
     def step(self, label: str, function: Callable[..., T], *args: Any, retry: bool = False) -> T:
         """Carry out one step under a name that a person understands."""
@@ -107,7 +116,7 @@ def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = Fal
     wipe_abandoned(home)
     run = Run.start(home, file.plan.seed)
     try:
-        return _carry_out(run, file, runner, rebuild)
+        return replace(_carry_out(run, file, runner, rebuild), seconds=runner.seconds)
     finally:
         run.wipe()
 
@@ -157,9 +166,7 @@ def _standing(home: Home, plan_digest: str, data_digest: str) -> Outcome | None:
     return Outcome(
         status="awaiting" if waits else "unchanged",
         release=last["release"],
-        reason="this candidate awaits a decision already"
-        if waits
-        else "the data and the plan are unchanged; repeated releases of one table can be averaged, so none is made",
+        reason="this candidate awaits a decision already" if waits else UNCHANGED,
         folder=None if waits else home.releases / last["name"] / last["release"],
         report=_assessment(home, last["release"]) / "report.html",
         mlflow_run=last.get("mlflow_run"),
@@ -217,7 +224,7 @@ def _conclude(run: Run, dossier: dict[str, Any], mlflow_run: str) -> Outcome:
 
     decision = dossier["verdict"]["decision"]
     folder: Path | None = None
-    status: Status = {"publish": "published", "reject": "rejected", "await": "awaiting"}[decision]
+    status = STATUS[decision]
     if decision == "publish":
         folder = publish(run.home, run.folder / "candidate", dossier)
     elif decision == "await":
@@ -309,7 +316,7 @@ def _outcome(
         release=dossier["release"]["id"],
         reason=reason,
         folder=folder,
-        report=_assessment(home, dossier["release"]["id"]) / "report.html",
+        report=(folder or _assessment(home, dossier["release"]["id"])) / "report.html",
         mlflow_run=mlflow_run,
         records=dossier["release"]["records"],
         gates=tuple(dossier["verdict"]["gates"]),

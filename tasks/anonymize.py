@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from anoncore.claims import Claim
 from anoncore.edits import EditSet
 from anoncore.microdata import Microdata, Schema
 from anoncore.registry import Parameters, anonymize
@@ -62,7 +63,7 @@ def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> Masked:
 
 
 def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -> Release:
-    claims: tuple = ()
+    claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
     keeps = True
     release = None

@@ -28,6 +28,10 @@ from tasks.decide import Measure
 from tasks.workspace import Run, Section
 
 
+# Differences of this size are rounding, not loss.
+ROUNDING = 1e-12
+
+
 class AssessmentSection(Section):
     """How risk is measured.
 
@@ -167,7 +171,7 @@ def _utility(x: np.ndarray, y: np.ndarray, r: np.ndarray | None, names: tuple[st
         table[figure.name] = {
             "released": {"median": figure.median, "largest": figure.largest},
             "reference": base and {"median": base.median, "largest": base.largest},
-            "sufficient": base and bool(figure.median <= base.median),
+            "sufficient": base and bool(figure.median <= base.median + ROUNDING),
         }
     columns = [
         {

@@ -89,7 +89,7 @@ def decide(figures: dict[str, Any], policy: PolicySection) -> Verdict:
 
 
 MEANINGS = {
-    "distance": "how close the nearest released record comes to a person, against a sample without that person",
+    "distance": "how close the nearest released record comes to a person, beside a sample without them",
     "ambiguity": "how clearly the nearest released record stands out from the next ones",
     "uncertainty": "how much the nearest released records disagree with each other",
 }
@@ -102,10 +102,9 @@ def _comparison_gates(figures: dict[str, Any]) -> list[Gate]:
             Gate(
                 name=f"prediction {measure['name']}",
                 verdict=measure["verdict"],
-                figure=f"excess {measure['sup_excess']:.3f}, at most {measure['upper']:.3f} at "
-                f"{1 - measure['alpha']:.0%} confidence",
-                limit=f"{measure['margin']:.3f}",
-                baseline="the reference sample (excess 0)",
+                figure=f"excess ≤ {measure['upper']:.3f} ({1 - measure['alpha']:.0%} sure)",
+                limit=f"≤ {measure['margin']:.3f}",
+                baseline="0, the reference",
                 records=measure["n"],
                 meaning=MEANINGS[measure["name"]],
             )
@@ -119,9 +118,9 @@ def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
         Gate(
             name="unusually close records",
             verdict=_tail_verdict(tail, policy),
-            figure=f"{tail['n_released']} record(s), p = {tail['p']:.3g}",
+            figure=f"{tail['n_released']}, p = {tail['p']:.3g}",
             limit=f"p ≥ {policy.tail_p:g}",
-            baseline=f"{tail['n_reference']} record(s) in the reference",
+            baseline=f"{tail['n_reference']}, the reference",
             records=tail["n"],
             meaning="records that the release meets ten times closer than their nearest neighbour does",
         ),
@@ -129,8 +128,8 @@ def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
             name="extreme records",
             verdict=extreme["verdict"],
             figure=f"{extreme['n_matched']} of {extreme['n_extreme']} matched",
-            limit="0 matched",
-            baseline=f"{extreme['baseline']} matched by the reference",
+            limit="0",
+            baseline=f"{extreme['baseline']}, the reference",
             records=extreme["n"],
             meaning="people far from everyone else, whom a close released record would give away",
         ),
@@ -146,7 +145,7 @@ def _tail_verdict(tail: dict[str, Any], policy: PolicySection) -> GateVerdict:
 def _membership_gate(figures: dict[str, Any], policy: PolicySection) -> Gate:
     attack = figures["membership"]
     meaning = "whether an attacker can tell who took part from who did not"
-    limit = f"lower bound ≤ {policy.membership_auc:.2f}"
+    limit = f"from ≤ {policy.membership_auc:.2f}"
     if attack is None:
         return Gate(
             "membership", "not tested", "needs people who took no part", limit, "0.50, guessing", 0, meaning
@@ -165,11 +164,11 @@ def _membership_gate(figures: dict[str, Any], policy: PolicySection) -> Gate:
 def _claim_gates(figures: dict[str, Any]) -> list[Gate]:
     return [
         Gate(
-            name=f"claim: {claim['claim']}",
+            name=claim["claim"],
             verdict="pass" if claim["holds"] else "fail",
             figure=claim["found"],
-            limit="must hold",
-            baseline="recomputed from the release alone",
+            limit="holds",
+            baseline="the release alone",
             records=claim["records"],
             meaning="what the method promises",
         )

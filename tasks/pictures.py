@@ -235,10 +235,11 @@ def _numbers(kind: Variable, before: pd.Series, after: pd.Series, k: int) -> dic
     if not low < high:
         return None
     step = _round_step((high - low) / BINS, kind.precision)
-    first, last = math.floor(low / step), math.floor(high / step)
+    # The small shift keeps 0.3, which is 2.999… steps of 0.1, in its own bin.
+    first, last = math.floor(low / step + 1e-9), math.floor(high / step + 1e-9)
     bins = last - first + 1
     counts, others = (
-        np.bincount(np.clip(np.floor(v / step) - first, 0, bins - 1).astype(int), minlength=bins)
+        np.bincount(np.clip(np.floor(v / step + 1e-9) - first, 0, bins - 1).astype(int), minlength=bins)
         for v in (x, y)
     )
     starts = _merge_small(counts, k)

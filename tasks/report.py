@@ -26,6 +26,8 @@ DECISIONS = {
     "await": ("Waits for a person’s decision", "inconclusive"),
 }
 PICTURES = ("curves", "marginals", "correlations")
+# Kinds of rules that follow from the declared variables and not from an edit.
+FORM = ("columns", "levels", "numbers")
 COUNTED = {
     "tail": "anybody",
     "isolated": "the most isolated 1 %",
@@ -54,7 +56,7 @@ def render(dossier: dict[str, Any], pictures: dict[str, bytes]) -> str:
     str
         HTML without script and without anything to load from elsewhere.
     """
-    gates = dossier["verdict"]["gates"]
+    gates, groups = dossier["verdict"]["gates"], _gate_groups(dossier)
     html = (
         _environment()
         .get_template("report.html.j2")
@@ -63,8 +65,8 @@ def render(dossier: dict[str, Any], pictures: dict[str, bytes]) -> str:
             pictures={name: _picture(pictures[name]) for name in PICTURES if name in pictures},
             answer=DECISIONS[dossier["verdict"]["decision"]],
             tally=_tally(gates),
-            gate_groups=_gate_groups(gates),
-            failed=_failed_groups(gates),
+            gate_groups=groups,
+            failed=[name for name, members in groups if any(g["verdict"] == "fail" for g in members)],
             unsettled=any(g["verdict"] == "inconclusive" for g in gates),
             counted=_counted(dossier["figures"]),
             by_design=[g["name"] for g in gates if g["verdict"] == "by design"],
@@ -255,19 +257,14 @@ def _picture(content: bytes) -> dict[str, Any]:
     }
 
 
-def _group_of(gate: dict[str, Any]) -> str:
-    return {"claim": PROMISE, "utility": USE}.get(gate["name"].partition(":")[0], RISK)
-
-
-def _gate_groups(gates: Iterable[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _gate_groups(dossier: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the gates by what they guard; groups without a gate are left out."""
+    claims = {claim["claim"] for claim in dossier["figures"]["claims"]}
     groups: dict[str, list[dict[str, Any]]] = {RISK: [], PROMISE: [], USE: []}
-    for gate in gates:
-        groups[_group_of(gate)].append(gate)
+    for gate in dossier["verdict"]["gates"]:
+        name = gate["name"]
+        groups[PROMISE if name in claims else USE if name.startswith("utility:") else RISK].append(gate)
     return [(name, members) for name, members in groups.items() if members]
-
-
-def _failed_groups(gates: Iterable[dict[str, Any]]) -> list[str]:
-    return [name for name, _ in _gate_groups(g for g in gates if g["verdict"] == "fail")]
 
 
 def _tally(gates: Iterable[dict[str, Any]]) -> list[tuple[str, int]]:
@@ -290,23 +287,25 @@ def _counted(figures: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _rules(edits: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return each rule once, with its outcome on the raw and on the masked data."""
-    sides = {
-        side: {rule["name"]: rule for rule in (edits[side] or {"rules": []})["rules"]}
-        for side in ("raw", "masked")
-    }
-    names = list(dict.fromkeys([*sides["raw"], *sides["masked"]]))
-    return [
-        {
-            "name": name,
-            "rule": sides["masked"].get(name) or sides["raw"][name],
-            "raw": sides["raw"].get(name),
-            "masked": sides["masked"].get(name),
-            "repaired": edits["repaired"]["edits"].get(name, 0),
-        }
-        for name in names
-    ]
+def _rules(edits: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return each rule once, with its outcome on the raw and on the masked data; the plan's edits first."""
+    raw, masked = (
+        {rule["name"]: rule for rule in (edits[side] or {"rules": []})["rules"]} for side in ("raw", "masked")
+    )
+    groups: dict[str, list[dict[str, Any]]] = {"Edits of the plan": [], "Form of the table": []}
+    stated, form = groups.values()
+    for name in dict.fromkeys([*raw, *masked]):
+        rule = masked.get(name) or raw[name]
+        (form if rule["kind"] in FORM else stated).append(
+            {
+                "name": name,
+                "rule": rule,
+                "raw": raw.get(name),
+                "masked": masked.get(name),
+                "repaired": edits["repaired"]["edits"].get(name, 0),
+            }
+        )
+    return [(title, rows) for title, rows in groups.items() if rows]
 
 
 def _promises(claims: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -400,7 +400,7 @@ def _round(values: np.ndarray, unit: float) -> np.ndarray:
 
 def _fuzz(v: np.ndarray, grid: Grid) -> np.ndarray:
     """Return (N,): how far a value may lie from a grid point and still count as on it."""
-    unit = grid if isinstance(grid, float) else 0.0
+    unit = 0.0 if grid is None or isinstance(grid, np.ndarray) else grid
     return np.asarray(1e-6 * unit + INSIDE * np.abs(v).max(axis=1, initial=0.0))
 
 

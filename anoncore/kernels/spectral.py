@@ -382,8 +382,8 @@ def _swap(x: Floats, rng: np.random.Generator, exact_covariance: bool, jitter: i
 def _halve_all(table: Floats, groups: list[tuple[int, int]], k: int) -> tuple[Labels, list[tuple[int, int]]]:
     """Halve every group of 2k or more records.
 
-    ``groups`` holds (count, size) of the groups as they follow each other in the table, smaller size first. The
-    same is returned for the halves, with the order that arranges the rows of the table so.
+    ``groups`` holds (count, size) of the groups as they follow each other in the table, smaller size first.
+    Returned are the order of rows that brings the halves together, and the same description of them.
     """
     by_size: dict[int, list[Labels]] = {}
     start = 0

@@ -1,8 +1,8 @@
 """Assignment of records to levels with prescribed counts and the largest total score.
 
 This is a transport problem whose dual has one price per level. An assignment that meets the counts is optimal
-if and only if there are prices under which every record sits at a level of largest score minus price. The code
-below keeps that second condition true throughout and works towards the counts.
+if and only if there are prices under which every record sits at a level of largest score minus price. The
+code below keeps that second condition true throughout and works towards the counts.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ Scores = NDArray[np.int64]
 # Scores become integers of this many bits, so that ties, prices and losses are exact.
 _BITS = 50
 _FAR = np.int64(2**61)
+# Shortlists have this many records more than their share of sqrt(N).
+_SPARE = 16
 # Up to here a problem is solved from zero prices.
 _SMALL = 1024
 
@@ -41,14 +43,14 @@ def assign_levels(scores: Floats, counts: NDArray[np.integer]) -> Integers:
     Notes
     -----
     Claim: counts exact; total score the largest possible, with scores rounded to 2^-50 of the largest
-    difference between two scores of one record. Deterministic; among equally good assignments the one returned
-    depends on record order. No N x N array: memory grows with N q.
+    difference between two scores of one record. Deterministic; which of several equally good assignments is
+    returned depends on record order. No N x N array: memory grows with N q.
 
     Prices are first found for a quarter of the records, by the same function. Under them all but some sqrt(N)
     of the records already sit right. These are moved along shortest paths on the graph of the q levels, where
-    the edge from a to b costs the least loss of a record at a that goes to b (successive shortest paths: Ahuja,
-    Magnanti & Orlin, Network Flows, 1993, section 9.7). Only records of small loss are looked at; when they are
-    used up, new ones are listed. Two levels need only a sort.
+    the edge from a to b costs the least loss of a record at a that goes to b (successive shortest paths:
+    Ahuja, Magnanti & Orlin, Network Flows, 1993, section 9.7). Only records of small loss are looked at; when
+    they are used up, new ones are listed. Two levels need only a sort.
 
     Source: the calibrated release of nominal variables. Departs from Lasko & Vinterbo (2010), section IV-A,
     where the largest score decides and rare levels vanish.
@@ -93,7 +95,7 @@ def _solve(scores: Scores, counts: Scores) -> tuple[Integers, Scores]:
     # Records between two best levels move free of charge, all others at a loss of at least 1.
     movable = np.flatnonzero((net == net.max(axis=0)).sum(axis=0) > 1)
     ceilings = prices[:, None] - prices + 1
-    length = 16 + int(np.sqrt(n_records) / n_levels)
+    length = _SPARE + int(np.sqrt(n_records) / n_levels)
     while True:
         levels, prices = _balance(scores, levels, prices, counts, movable, ceilings)
         if np.array_equal(np.bincount(levels, minlength=n_levels), counts):
@@ -136,8 +138,8 @@ def _balance(
 ) -> tuple[Integers, Scores]:
     """Move movable records along shortest paths from overfull to underfull levels.
 
-    Records that are not movable lose at least ``ceilings``. A shortest path over an edge that is cheaper there
-    than through any movable record ends the work; levels and prices fit each other at any time.
+    Records that are not movable lose at least ``ceilings``. A shortest path that no movable record can follow
+    at its cost ends the work. Levels and prices fit each other at any time.
     """
     surplus = np.bincount(levels, minlength=len(counts)) - counts
     rows, at = np.ascontiguousarray(scores[:, movable].T), levels[movable]

@@ -57,7 +57,7 @@ class NoRareLevels:
     @property
     def statement(self) -> str:
         """Return the promise in one sentence."""
-        return f"no level held by fewer than {self.k} people of the source is released"
+        return f"no level rarer than {self.k} in the source"
 
     def check(self, released: Microdata) -> ClaimCheck:
         """Count the released cells that hold a level which was too rare."""
@@ -66,7 +66,7 @@ class NoRareLevels:
             for name, levels in self.removed.items()
             if name in released.frame
         )
-        return ClaimCheck(self.statement, cells == 0, f"{cells} cells hold such a level", len(released))
+        return ClaimCheck(self.statement, cells == 0, f"{cells} cells hold one", len(released))
 
 
 def anonymize(data: Microdata, params: RareLevels, *, edits: EditSet, rng: np.random.Generator) -> Release:

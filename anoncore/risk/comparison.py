@@ -206,7 +206,7 @@ def compare_matched(
 
     Notes
     -----
-    Source: METHODS section 5; the paper assumes equal sizes.
+    Source: docs/risk.md; the paper assumes equal sizes.
 
     Examples
     --------

@@ -126,7 +126,7 @@ def nearest_distance_attack(
     Notes
     -----
     Members and non-members face one and the same release, so their numbers need not be equal.
-    Source: METHODS section 5.
+    Source: docs/risk.md.
 
     Examples
     --------

@@ -142,7 +142,7 @@ def isolated_test(
 
     Notes
     -----
-    Exact given the records chosen, because the choice looks at the original only. Source: METHODS 5.
+    Exact given the records chosen, because the choice looks at the original only. Source: docs/risk.md.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def extreme_records(
 
     Notes
     -----
-    A rule, not a test. Two extreme records beside each other hide one another from it. Source: METHODS 5.
+    A rule, not a test. Two extreme records beside each other hide one another from it. Source: docs/risk.md.
 
     Examples
     --------

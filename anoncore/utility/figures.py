@@ -119,8 +119,8 @@ def utility_figures(original: ArrayLike, other: ArrayLike) -> UtilityFigures:
 
     Notes
     -----
-    Variances have divisor N. Source: Lasko and Vinterbo 2010, sections II.B and IV (medians), METHODS
-    section 6 (largest, per column).
+    Variances have divisor N. Source: Lasko and Vinterbo 2010, sections II.B and IV (medians).
+    The largest, and each column's own, are ours.
 
     Examples
     --------
@@ -139,7 +139,9 @@ def utility_figures(original: ArrayLike, other: ArrayLike) -> UtilityFigures:
     mean, variance, correlation = _moments(ours)
     other_mean, other_variance, other_correlation = _moments(theirs)
     scale = np.where(variance > 0.0, variance, 1.0)
-    rank, other_rank = (_moments(rankdata(side, axis=0))[2] for side in (ours, theirs))
+    rank, other_rank = (
+        _moments(np.stack([rankdata(column) for column in side.T], axis=1))[2] for side in (ours, theirs)
+    )
     return UtilityFigures(
         mean=_columns("mean", np.abs(other_mean - mean) / np.sqrt(scale)),
         variance=_columns("variance", np.abs(other_variance - variance) / scale),
@@ -172,7 +174,7 @@ def compare_utility(original: ArrayLike, released: ArrayLike, reference: ArrayLi
     Notes
     -----
     An orientation, not a test: the reference's figures vary from sample to sample, and shrink with its
-    size, so it should be as large as the release. Source: METHODS section 6.
+    size, so it should be as large as the release. Source: docs/risk.md.
 
     Examples
     --------

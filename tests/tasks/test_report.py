@@ -131,7 +131,7 @@ def dossier(
     }
     policy = PolicySection(approval="person" if decision == "await" else "automatic")
     verdict = json.loads(json.dumps(asdict(decide(figures, policy))))
-    rules = [rule("weight change", 0), rule("age in range", 0, kind="bound", description="")]
+    rules = [rule("weight change", 0), rule("schema: age", 0, kind="numbers", description="")]
     return {
         "plan": {
             "name": "nhefs",
@@ -317,7 +317,7 @@ def test_the_verdict_comes_before_everything_else_and_not_by_colour_alone():
         ({"prediction distance": "fail"}, "measurably higher risk"),
         ({"utility: mean": "fail"}, "protect people well enough"),
         ({"utility: mean": "fail", "membership": "fail"}, "The data also no longer tell"),
-        ({"claim: 10-anonymity on all released variables": "fail"}, "A promise of the method does not hold"),
+        ({"10-anonymity on all released variables": "fail"}, "A promise of the method does not hold"),
         ({"membership": "inconclusive"}, "The plan rejects in that case"),
     ],
 )
@@ -484,6 +484,7 @@ def test_contrast_of_text_is_sufficient_in_both_themes():
         colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block))
         pairs = [(text, back) for text in ("ink", "muted", "accent") for back in ("page", "card", "faint")]
         pairs += [(tone, f"{tone}-back") for tone in ("pass", "fail", "open", "none")]
+        pairs += [(tone, "card") for tone in ("pass", "fail", "open", "none")]
         pairs += [("ink", f"{tone}-back") for tone in ("pass", "fail", "open")]
         for text, back in pairs:
             assert contrast(colours[text], colours[back]) >= 4.5, (text, back)

@@ -1,0 +1,135 @@
+"""Suites: built from what is declared, complete, the same every time."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from anoncore.edits import BoundEdit, Condition, ConditionalEdit, EditSet, LinearEdit, RatioEdit, SetEdit
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Schema, Variable
+from expectations import build_suite, compile_rules, suite_digest, suite_json
+from expectations.suite import describe
+
+SCHEMA = Schema(
+    [
+        Variable("id", "nominal", role="identifier", levels=("CANARY-ID",)),
+        Variable("wages", "continuous", precision=1),
+        Variable("income", "continuous", precision=1),
+        Variable("sex", "binary", levels=("f", "m")),
+        Variable("size", "ordinal", levels=(1, 2, 3)),
+        Variable("home", "nominal", role="household", levels=("CANARY-HOME",)),
+    ]
+)
+FEW = (Condition(variable="size", lower=2),)
+EDITS = EditSet(
+    [
+        LinearEdit(
+            name="cap",
+            terms={"wages": 1, "income": -2.5},
+            relation="<=",
+            constant=4711,
+            tolerance=0.5,
+            when=FEW,
+        ),
+        BoundEdit(name="bound", variable="wages", lower=0),
+        # Alike but for the name: Great Expectations' own sets would keep one.
+        BoundEdit(name="bound again", variable="wages", lower=0),
+        SetEdit(name="set", variable="sex", values=("f", "m")),
+        ConditionalEdit(name="if", when=FEW, then=Condition(variable="sex", values=("f",), missing=True)),
+        RatioEdit(name="ratio", numerator="wages", denominator="income", upper=1.5),
+    ]
+)
+
+
+def test_importing_the_package_is_cheap():
+    code = "import sys, expectations; sys.exit('great_expectations' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_rules_in_order():
+    assert [(r.name, r.kind) for r in compile_rules(SCHEMA, EDITS)] == [
+        ("schema: columns", "columns"),
+        ("schema: wages", "numbers"),
+        ("schema: income", "numbers"),
+        ("schema: sex", "levels"),
+        ("schema: size", "levels"),
+        ("cap", "linear"),
+        ("bound", "bound"),
+        ("bound again", "bound"),
+        ("set", "set"),
+        ("if", "conditional"),
+        ("ratio", "ratio"),
+    ]
+
+
+def test_a_name_is_given_once():
+    with pytest.raises(AnonymizationError, match="share a name: schema: wages; rename"):
+        compile_rules(SCHEMA, EditSet([BoundEdit(name="schema: wages", variable="wages", lower=0)]))
+
+
+def test_descriptions_hold_no_value():
+    told = {r.name: r.description for r in compile_rules(SCHEMA, EDITS)}
+    assert told["cap"] == (
+        "wages − 2.5·income is at most its stated constant within its tolerance, where size are as stated"
+    )
+    assert told["if"] == "where size are as stated, sex is one of 1 stated value(s) or empty"
+    assert "4711" not in "".join(told.values())
+    reverse = LinearEdit(name="e", terms={"a": -1, "b": 1})
+    assert describe(reverse) == "−a + b equals 0"
+    empty = ConditionalEdit(name="e", when=FEW, then=Condition(variable="a", missing=False))
+    assert describe(empty).endswith("a is not empty")
+
+
+def test_suite_is_complete_and_the_same_every_time():
+    suite = build_suite(SCHEMA, EDITS)
+    assert [e.meta["rule"] for e in suite.expectations] == [r.name for r in compile_rules(SCHEMA, EDITS)]
+    text = suite_json(suite)
+    assert text == suite_json(build_suite(SCHEMA, EDITS))
+    assert len(suite_digest(text)) == 64
+    assert suite_digest(text) != suite_digest(suite_json(build_suite(SCHEMA, EditSet())))
+    kinds = {e["type"] for e in json.loads(text)["expectations"]}
+    assert {
+        "expect_linear_edit",
+        "expect_bound_edit",
+        "expect_conditional_edit",
+        "expect_ratio_edit",
+        "expect_column_values_to_be_finite_numbers",
+        "expect_column_values_to_be_in_set",
+        "expect_table_columns_to_match_ordered_list",
+    } == kinds
+
+
+def test_no_level_of_an_identifier_is_in_the_suite():
+    assert "CANARY" not in suite_json(build_suite(SCHEMA, EDITS))
+
+
+def test_the_suite_can_be_read_back():
+    from great_expectations import ExpectationSuite
+
+    text = suite_json(build_suite(SCHEMA, EDITS))
+    loaded = ExpectationSuite(**json.loads(text))
+    assert suite_json(loaded) == text
+
+
+def test_a_rule_lost_on_the_way_is_an_error(monkeypatch):
+    import great_expectations
+
+    class Forgetful(great_expectations.ExpectationSuite):
+        def __init__(self, **kwargs):
+            kwargs["expectations"] = kwargs["expectations"][:-1]
+            super().__init__(**kwargs)
+
+    monkeypatch.setattr(great_expectations, "ExpectationSuite", Forgetful)
+    with pytest.raises(AnonymizationError, match="kept 10 of 11 rules"):
+        build_suite(SCHEMA, EDITS)
+
+
+def test_an_edit_of_another_kind_is_refused():
+    from expectations.edits import ExpectBoundEdit, ExpectLinearEdit
+
+    with pytest.raises(ValueError, match="kind linear"):
+        ExpectLinearEdit(edit={"edit": "bound", "name": "e", "variable": "a", "upper": 1})
+    with pytest.raises(ValueError, match="give lower, upper or both"):
+        ExpectBoundEdit(edit={"edit": "bound", "name": "e", "variable": "a"})

@@ -1,0 +1,234 @@
+"""Validation: the counts are the edits' own, and no value gets out."""
+
+import gc
+import json
+import logging
+import weakref
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from anoncore.edits import (
+    BoundEdit,
+    Condition,
+    ConditionalEdit,
+    EditSet,
+    LinearEdit,
+    RatioEdit,
+    SetEdit,
+    from_dict,
+)
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Microdata, Schema, Variable
+from expectations import report as report_module
+from expectations import validate
+
+SCHEMA = Schema(
+    [
+        Variable("a", "continuous", precision=0.5),
+        Variable("b", "continuous", precision=1),
+        Variable("s", "nominal", levels=("x", "y")),
+        Variable("o", "ordinal", levels=(0, 1, 2)),
+    ]
+)
+EDITS = EditSet(
+    [
+        LinearEdit(name="sum", terms={"a": 1, "b": -1}),
+        LinearEdit(name="near", terms={"a": 1, "o": -2}, tolerance=1.0),
+        LinearEdit(
+            name="some",
+            terms={"a": 1},
+            relation=">=",
+            constant=1,
+            when=(Condition(variable="s", missing=True),),
+        ),
+        BoundEdit(name="bound", variable="a", lower=0, upper=2),
+        SetEdit(name="set", variable="s", values=("x",)),
+        SetEdit(name="same set", variable="s", values=("x",)),
+        ConditionalEdit(
+            name="if",
+            when=(Condition(variable="s", values=("x",)),),
+            then=Condition(variable="o", values=(1, 2)),
+        ),
+        ConditionalEdit(
+            name="gap", when=(Condition(variable="o", upper=0),), then=Condition(variable="a", missing=True)
+        ),
+        RatioEdit(name="ratio", numerator="a", denominator="b", upper=1),
+    ]
+)
+CANARY, CANARY_NUMBER = "QZX-CANARY-7731", 918273.625
+
+
+def assert_counts_agree(report, frame, edits):
+    told = {rule.name: rule for rule in report.rules}
+    for outcome in edits.outcomes(frame):
+        rule = told[outcome.name]
+        assert rule.error is None
+        assert (rule.checked, rule.violated) == (outcome.applied, outcome.violated)
+        assert rule.missing == len(frame) - outcome.applied
+        assert rule.success == (outcome.violated == 0)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([np.nan, -1.0, 0, 0.5, 1, 2]),
+            st.sampled_from([np.nan, -1.0, 0, 1, 2]),
+            st.sampled_from([None, "x", "y"]),
+            st.sampled_from([None, 0, 1, 2]),
+        ),
+        max_size=12,
+    ),
+    st.booleans(),
+)
+def test_counts_are_those_of_the_edits(rows, plain):
+    data = Microdata(pd.DataFrame(rows, columns=list("abso")), SCHEMA)
+    frame = data.plain() if plain else data.frame
+    report = validate(frame, SCHEMA, EDITS)
+    assert_counts_agree(report, frame, EDITS)
+    assert report.success == EDITS.satisfied(frame).all()
+
+
+def test_what_the_schema_implies():
+    frame = pd.DataFrame(
+        {"a": ["1", "oops", None], "b": [1, np.inf, 2.0], "s": ["x", "q", None], "o": [0, 5, 7]}
+    )
+    told = {rule.name: rule for rule in validate(frame, SCHEMA, EditSet()).rules}
+    assert told["schema: columns"].success
+    counts = {name: (r.checked, r.violated, r.missing) for name, r in told.items()}
+    assert counts["schema: a"] == (2, 1, 1)
+    assert counts["schema: b"] == (3, 1, 0)
+    assert counts["schema: s"] == (2, 1, 1)
+    assert counts["schema: o"] == (3, 2, 0)
+
+
+def test_columns_in_their_order():
+    frame = Microdata(pd.DataFrame({n: [1] for n in "ab"} | {"s": ["x"], "o": [1]}), SCHEMA).frame
+    swapped = validate(frame[["b", "a", "s", "o"]], SCHEMA, EditSet())
+    assert [(r.name, r.checked, r.violated) for r in swapped.rules if not r.success] == [
+        ("schema: columns", 1, 1)
+    ]
+    lacking = {r.name: r for r in validate(frame[["a", "s", "o"]], SCHEMA, EDITS).rules}
+    assert not lacking["schema: columns"].success
+    for name in ("schema: b", "sum", "ratio"):
+        assert not lacking[name].success
+        assert lacking[name].error == "KeyError"
+    assert lacking["bound"].success
+
+
+def test_report_is_plain_json():
+    frame = Microdata(pd.DataFrame({"a": [1.0], "b": [1.0], "s": ["x"], "o": [1]}), SCHEMA).frame
+    report = validate(frame, SCHEMA, EDITS)
+    told = json.loads(json.dumps(report.to_dict()))
+    assert told["success"] is report.success is True
+    assert told["suite_digest"] == report.suite_digest
+    assert [r["name"] for r in told["rules"]] == [r.name for r in report.rules]
+    assert json.loads(report.suite_json)["name"] == "anonflow"
+
+
+def canary_frame():
+    return pd.DataFrame(
+        {
+            "a": [CANARY_NUMBER, 1.0, 2.0],
+            "b": [1.0, CANARY_NUMBER, 1.0],
+            "s": [CANARY, "x", "y"],
+            "o": [CANARY, "1", "2"],
+        }
+    )
+
+
+def everything(report, caplog, capfd):
+    out, err = capfd.readouterr()
+    return "\n".join([str(report), json.dumps(report.to_dict()), report.suite_json, caplog.text, out, err])
+
+
+def test_no_value_gets_out(caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    report = validate(canary_frame(), SCHEMA, EDITS)
+    told = {rule.name: rule for rule in report.rules}
+    assert told["bound"].violated == 1
+    assert told["schema: s"].violated == 1
+    # The text among the numbers makes these rules fail to run, which is not the same as violated.
+    assert told["near"].error == told["gap"].error == "AnonymizationError"
+    assert not report.success
+    text = everything(report, caplog, capfd)
+    assert CANARY not in text
+    assert "918273" not in text
+
+
+def test_no_value_gets_out_of_an_error(monkeypatch, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+
+    def fail(self, frame):
+        raise ZeroDivisionError(f"cannot use {frame['a'].iloc[0]}\nKeyError: {CANARY}")
+
+    def fail_in_the_core(self, *args, **kwargs):
+        raise LookupError(f"bad {CANARY}")
+
+    monkeypatch.setattr(BoundEdit, "holds", fail)
+    monkeypatch.setattr(pd.Series, "isin", fail_in_the_core)
+    report = validate(canary_frame(), SCHEMA, EDITS)
+    told = {rule.name: rule for rule in report.rules}
+    assert told["bound"].error == "ZeroDivisionError"
+    assert told["schema: s"].error == "LookupError"
+    assert (told["bound"].success, told["bound"].checked, told["bound"].violated) == (False, 0, 0)
+    text = everything(report, caplog, capfd)
+    assert CANARY not in text
+    assert "918273" not in text
+
+
+@pytest.mark.parametrize(
+    ("traceback", "name"),
+    [
+        ("Traceback\n  File x\nValueError: no", "ValueError"),
+        ("Traceback\n  File x\npandas.errors.InvalidIndexError", "InvalidIndexError"),
+        ("Traceback\nQzxCanaryError: CANARY", "Exception"),
+        ("RuntimeError: QzxCanary inside the rule", "Exception"),
+        ("nothing known", "Exception"),
+    ],
+)
+def test_only_known_classes_are_named(traceback, name):
+    info = {"raised_exception": True, "exception_traceback": traceback, "exception_message": CANARY}
+    assert report_module._error_class(info) == name
+    assert report_module._error_class({"some metric": info}) == name
+    assert report_module._error_class({"raised_exception": False}) is None
+
+
+def test_lost_outcomes_are_an_error(monkeypatch):
+    run = report_module._run
+    monkeypatch.setattr(report_module, "_run", lambda *a: run(*a)[1:])
+    with pytest.raises(AnonymizationError, match="3 outcomes for 4 rules"):
+        validate(pd.DataFrame({"a": [1.0]}), Schema([Variable(n, "continuous") for n in "abc"]), EditSet())
+
+
+def test_the_table_is_let_go():
+    frame = canary_frame()
+    validate(frame, SCHEMA, EDITS)
+    alive = weakref.ref(frame)
+    del frame
+    gc.collect()
+    assert alive() is None
+
+
+def test_input_and_logging_are_left_as_they_were():
+    logger = logging.getLogger("great_expectations")
+    logger.setLevel(logging.WARNING)
+    frame = Microdata(
+        pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2], "s": ["x", None], "o": [1, 2]}), SCHEMA
+    ).frame
+    before = frame.copy(deep=True)
+    validate(frame, SCHEMA, EDITS)
+    pd.testing.assert_frame_equal(frame, before)
+    assert logger.level == logging.WARNING
+
+
+def test_nhefs(nhefs, nhefs_plan):
+    edits = EditSet([from_dict(rule) for rule in nhefs_plan["edits"]["rules"]])
+    report = validate(nhefs.frame, nhefs.schema, edits)
+    assert_counts_agree(report, nhefs.frame, edits)
+    assert all(rule.success for rule in report.rules if rule.name.startswith("schema: "))
+    assert report.rules == validate(nhefs.plain(), nhefs.schema, edits).rules

@@ -1,0 +1,325 @@
+import base64
+import http.client
+import json
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from flows import embedded
+
+pytestmark = pytest.mark.platform
+
+RUN = """
+    import sys, time
+    from pathlib import Path
+    from flows import embedded
+    home = Path(sys.argv[1])
+    embedded.apply(home)
+    with embedded.server(home) as server:
+        with embedded.imports():
+            from prefect import flow, get_run_logger, task
+            from prefect.artifacts import create_markdown_artifact
+
+        @task(task_run_name="step-{i}")
+        def step(i):
+            get_run_logger().info("working on %d", i)
+            time.sleep(0.05)
+            return "a value that must not be kept"
+
+        @flow(name="eight")
+        def eight():
+            for i in range(8):
+                step(i)
+            create_markdown_artifact("# counts only", key="summary")
+            HOOK
+
+        with server.session():
+            print("pid", server.pid, flush=True)
+            eight()
+    print("stopped", time.time(), flush=True)
+"""
+
+# Writes down every address but our own that any process of the run looks up or connects to.
+WITNESS = """
+    import os, sys
+    def hook(event, args):
+        if event == "socket.getaddrinfo":
+            host = args[0]
+        elif event == "socket.connect" and isinstance(args[1], tuple):
+            host = args[1][0]
+        else:
+            return
+        host = host.decode() if isinstance(host, bytes) else host
+        if host not in (None, "127.0.0.1", "localhost", "::1"):
+            with open(os.environ["WITNESS"], "a") as file:
+                file.write(f"{event} {host}\\n")
+    sys.addaudithook(hook)
+"""
+
+
+def run(script: str, *arguments: object, check: bool = True, **variables: str) -> subprocess.CompletedProcess:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "DO_NOT"))}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        env=clean | variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def ask(
+    server: embedded.Server, what: str, body: dict | None = None, auth: str | None = None
+) -> tuple[int, list]:
+    port = int(server.url.split(":")[2].split("/")[0])
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    token = base64.b64encode((auth or server.auth or "").encode()).decode()
+    headers = {"Content-Type": "application/json", "Authorization": f"Basic {token}"}
+    connection.request("POST", f"/api/{what}/filter", json.dumps(body or {}), headers)
+    answer = connection.getresponse()
+    content = answer.read()
+    return answer.status, json.loads(content) if answer.status == 200 else []
+
+
+def gone(pid: int, seconds: float = 15.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("templates")
+    files = embedded.prepare_templates(directory)
+    assert [file.name for file in files] == ["prefect.db", "mlflow.db"]
+    begin = time.monotonic()
+    embedded.prepare_templates(directory)
+    assert time.monotonic() - begin < 1
+    return directory
+
+
+@pytest.fixture
+def from_template(templates, monkeypatch):
+    monkeypatch.setenv("ANONFLOW_TEMPLATES", str(templates))
+    monkeypatch.setattr(embedded, "TEMPLATES", templates)
+    for name in embedded.OVERRIDES:
+        monkeypatch.delenv(name, raising=False)
+
+
+# --- settings
+
+
+def test_settings_lie_in_the_home_and_keep_what_the_user_chose(tmp_path, monkeypatch):
+    for name in embedded.OVERRIDES:
+        monkeypatch.delenv(name, raising=False)
+    settings = embedded.environment(tmp_path)
+    assert settings["DO_NOT_TRACK"] == "true"
+    assert "PREFECT_API_URL" not in settings
+    assert settings["MLFLOW_TRACKING_URI"] == f"sqlite:///{tmp_path}/mlflow/mlflow.db"
+    monkeypatch.setenv("PREFECT_API_URL", "http://prefect.example/api")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.example")
+    settings = embedded.environment(tmp_path)
+    assert settings["PREFECT_API_URL"] == "http://prefect.example/api"
+    assert settings["MLFLOW_TRACKING_URI"] == "http://mlflow.example"
+    assert "_MLFLOW_SERVER_ARTIFACT_ROOT" not in settings
+
+
+def test_settings_refuse_a_home_that_no_address_can_carry(tmp_path):
+    with pytest.raises(ValueError, match="must not contain '\\?'"):
+        embedded.environment(tmp_path / "what?")
+
+
+def test_settings_must_come_before_the_frameworks(tmp_path):
+    script = """
+        import sys
+        import prefect
+        from flows import embedded
+        embedded.apply(sys.argv[1])
+    """
+    done = run(script, tmp_path, check=False, PREFECT_HOME=str(tmp_path / "elsewhere"))
+    assert "must come before the import of prefect" in done.stderr
+
+
+def test_an_existing_home_keeps_its_mode_and_the_state_is_private(tmp_path):
+    home = tmp_path / "shared"
+    home.mkdir()
+    home.chmod(0o755)
+    (home / "mlflow").mkdir(mode=0o755)
+    embedded.private_directories(home)
+    assert stat.S_IMODE(home.stat().st_mode) == 0o755
+    assert stat.S_IMODE((home / "mlflow").stat().st_mode) == 0o700
+
+
+# --- the server
+
+
+def test_a_run_is_found_complete_afterwards_and_called_nobody(tmp_path, from_template):
+    home = tmp_path / "a home"
+    (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(WITNESS))
+    witness = tmp_path / "witness"
+    script = RUN.replace("HOOK", "import mlflow; mlflow.MlflowClient(embedded.tracking_ready(home))")
+    done = run(
+        script,
+        home,
+        PYTHONPATH=str(tmp_path),
+        WITNESS=str(witness),
+        HTTP_PROXY="http://192.0.2.1:9",
+        http_proxy="http://192.0.2.1:9",
+        PREFECT_PROFILE="of another life",
+        PREFECT_LOGGING_EXTRA_LOGGERS="root",
+    )
+    ended = time.time()
+    assert done.stderr == ""
+    assert ended - float(done.stdout.split()[-1]) < 3, "the process lingered after its server had stopped"
+    assert not witness.exists(), witness.read_text()
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in home.rglob("*")}
+    assert not [path for path, mode in modes.items() if mode & 0o077]
+    assert not list((home / "prefect").glob("storage/*"))
+    assert b"must not be kept" not in (home / "prefect" / "prefect.db").read_bytes()
+
+    with embedded.server(home) as server:
+        server.wait()
+        _, (flow,) = ask(server, "flow_runs")
+        assert flow["state_type"] == "COMPLETED"
+        assert flow["total_run_time"] >= 0.4
+        _, tasks = ask(server, "task_runs")
+        assert sorted(task["name"] for task in tasks) == [f"step-{i}" for i in range(8)]
+        assert {task["state_type"] for task in tasks} == {"COMPLETED"}
+        assert all(0.04 < task["total_run_time"] < 5 for task in tasks)
+        _, logs = ask(server, "logs", {"limit": 100})
+        assert {f"working on {i}" for i in range(8)} <= {log["message"] for log in logs}
+        _, (artifact,) = ask(server, "artifacts")
+        assert artifact["data"] == "# counts only"
+
+
+def test_the_server_asks_for_a_secret_that_nobody_else_sees(tmp_path, from_template):
+    with embedded.server(tmp_path) as server:
+        server.wait()
+        assert ask(server, "flows")[0] == 200
+        assert ask(server, "flows", auth="anonflow:guessed")[0] == 401
+        command = Path(f"/proc/{server.pid}/cmdline").read_text()
+        assert server.auth
+        assert server.auth.split(":")[1] not in command
+        assert os.environ["PREFECT_API_URL"] == server.url
+        sockets = subprocess.run(["cat", "/proc/net/tcp"], capture_output=True, text=True).stdout
+        port = int(server.url.split(":")[2].split("/")[0])
+        assert f"0100007F:{port:04X} 00000000:0000 0A" in sockets  # 127.0.0.1, listening
+        if (child := os.fork()) == 0:
+            server.stop()  # a forked worker ends, the server stays
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert ask(server, "flows")[0] == 200
+        pid = server.pid
+    assert gone(pid)
+    assert "PREFECT_API_URL" not in os.environ
+
+
+def test_a_server_can_be_stopped_before_it_has_started(tmp_path, from_template):
+    begin = time.monotonic()
+    with embedded.server(tmp_path):
+        pass
+    assert time.monotonic() - begin < 3
+
+
+def test_a_killed_process_leaves_no_server_and_no_running_run(tmp_path, from_template):
+    script = RUN.replace("HOOK", "import os; time.sleep(0.5); os.kill(os.getpid(), 9)")
+    done = run(script, tmp_path, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert gone(int(done.stdout.split()[1]))
+    with sqlite3.connect(tmp_path / "prefect" / "prefect.db") as database:
+        assert database.execute("SELECT state_type FROM flow_run").fetchall() == [("CRASHED",)]
+        tasks = database.execute("SELECT state_type FROM task_run").fetchall()
+    assert tasks == [("COMPLETED",)] * 8
+
+
+def test_two_processes_share_a_fresh_home_without_template(tmp_path):
+    script = textwrap.dedent(RUN.replace("HOOK", "pass"))
+    command = [sys.executable, "-c", script, str(tmp_path / "home")]
+    variables = os.environ | {"ANONFLOW_TEMPLATES": str(tmp_path / "none")}
+    processes = [subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [process.wait(120) for process in processes] == [0, 0]
+    database = tmp_path / "home" / "prefect" / "prefect.db"
+    with sqlite3.connect(database) as connection:
+        assert connection.execute("SELECT state_type FROM flow_run").fetchall() == [("COMPLETED",)] * 2
+        assert connection.execute("SELECT count(*) FROM task_run").fetchone() == (16,)
+    assert embedded.migrated(database, "prefect")
+    with sqlite3.connect(database) as connection:
+        connection.execute("PRAGMA user_version = 7")
+    assert not embedded.migrated(database, "prefect")
+
+
+def test_the_users_own_server_is_used(tmp_path, from_template):
+    with embedded.server(tmp_path / "theirs") as theirs:
+        theirs.wait()
+        script = RUN.replace("HOOK", "assert server.external")
+        run(script, tmp_path / "ours", PREFECT_API_URL=theirs.url, PREFECT_API_AUTH_STRING=theirs.auth or "")
+        _, (flow,) = ask(theirs, "flow_runs")
+    assert flow["state_type"] == "COMPLETED"
+    assert not (tmp_path / "ours" / "prefect" / "prefect.db").exists()
+
+
+def test_a_server_that_cannot_start_says_where_to_look(tmp_path, from_template):
+    (tmp_path / "prefect").mkdir()
+    (tmp_path / "prefect" / "prefect.db").write_text("not a database at all, sadly")
+    with (
+        embedded.server(tmp_path) as server,
+        pytest.raises(embedded.EmbeddedServerError, match=r"server\.log"),
+    ):
+        server.wait()
+    assert "not a database" in (tmp_path / "prefect" / "server.log").read_text()
+
+
+# --- MLflow
+
+
+def test_the_tracking_store_is_ready_without_a_server(tmp_path, from_template):
+    begin = time.monotonic()
+    uri = embedded.tracking_ready(tmp_path)
+    assert time.monotonic() - begin < 1
+    assert "mlflow" not in sys.modules or uri
+    script = """
+        import sys
+        from flows import embedded
+        home = sys.argv[1]
+        embedded.apply(home)
+        from mlflow import MlflowClient
+        client = MlflowClient(tracking_uri=embedded.tracking_ready(home))
+        run = client.create_run(client.create_experiment("census"))
+        client.log_text(run.info.run_id, "counts", "report.txt")
+        client.set_terminated(run.info.run_id)
+    """
+    assert run(script, tmp_path).stderr == ""
+    with sqlite3.connect(tmp_path / "mlflow" / "mlflow.db") as database:
+        assert database.execute("SELECT status FROM runs").fetchall() == [("FINISHED",)]
+    (report,) = (tmp_path / "mlflow" / "artifacts").rglob("report.txt")
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+
+
+def test_an_outdated_tracking_store_is_migrated_and_kept(tmp_path, templates):
+    (tmp_path / "mlflow").mkdir()
+    database = tmp_path / "mlflow" / "mlflow.db"
+    database.write_bytes((templates / "mlflow.db").read_bytes())
+    with sqlite3.connect(database) as connection:
+        connection.execute("PRAGMA user_version = 0")
+    script = (
+        "import sys; from flows import embedded as e; e.apply(sys.argv[1]); e.tracking_ready(sys.argv[1])"
+    )
+    run(script, tmp_path, ANONFLOW_TEMPLATES=str(templates))
+    assert embedded.migrated(database, "mlflow")
+    assert list((tmp_path / "mlflow").glob("mlflow.before-*"))

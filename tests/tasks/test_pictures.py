@@ -1,0 +1,240 @@
+"""The pictures: well-formed, small, and without anything that belongs to a single person."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anoncore import Microdata, Schema, Variable
+from anoncore.edits import EditSet
+from anoncore.encoding import Encoder
+from anoncore.methods import rare_levels
+from tasks import pictures
+
+MEASURES = ("distance", "ambiguity", "uncertainty")
+HOSTILE = '<script>alert(1)</script>&"\x00\x0b$\\frac{'
+
+
+def numbers(name: str, values: np.ndarray) -> Microdata:
+    return Microdata(pd.DataFrame({name: values}), Schema([Variable(name, "continuous")]))
+
+
+def curves(n: int, shift: float = 0.0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    return {
+        f"{side}_{name}": np.sort(rng.random(n) + (shift if side == "released" else 0))
+        for side in ("released", "reference")
+        for name in MEASURES
+    }
+
+
+def texts(svg: bytes) -> list[str]:
+    return [e.text or "" for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}text")]
+
+
+def test_matplotlib_is_imported_late_and_pyplot_never():
+    code = (
+        "import sys; import numpy as np; import tasks.pictures as p; assert 'matplotlib' not in sys.modules;"
+        "p.correlations(np.eye(9), np.eye(9), 9 * ['a']); assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_curves_are_drawn_through_means_of_at_least_five():
+    for n in (7, 23, 800, 5000):
+        values = np.sort(np.random.default_rng(n).random(n))
+        values[0] = -12.34567
+        points, share = pictures._grouped(values)
+        assert len(points) <= min(400, max(1, n // 5))
+        assert -12.34567 not in points
+        assert np.all(np.diff(points) >= 0)
+        np.testing.assert_allclose(share, np.searchsorted(values, points) / n, atol=6 / len(points))
+    assert np.isclose(pictures._grouped(np.arange(2000.0))[0].mean(), 999.5)
+
+
+def test_the_picture_of_curves_holds_no_more_points_than_that():
+    svg = pictures.cumulative_curves(curves(3000))
+    longest = max(len(re.findall("[ML]", d)) for d in re.findall(rb'd="([^"]*)"', svg) for d in [d.decode()])
+    assert longest <= 2 * pictures.CURVE_POINTS + 3
+    assert len(svg) < 200_000
+    assert {"Prediction distance", "Ambiguity", "Uncertainty"} <= set(texts(svg))
+
+
+def test_area_is_tinted_only_where_the_release_is_riskier():
+    # Safe pictures hold the colour as well, in legend and style.
+    safe, risky = (
+        pictures.cumulative_curves(curves(500, shift)).count(pictures.EXCESS.encode())
+        for shift in (0.5, -0.5)
+    )
+    assert risky >= safe + len(MEASURES)
+
+
+def test_measures_with_one_value_and_absent_measures_are_drawn():
+    found = curves(60)
+    found["released_ambiguity"] = np.ones(60)
+    found["released_uncertainty"] = np.zeros(60)
+    found["reference_uncertainty"] = np.zeros(60)
+    ElementTree.fromstring(pictures.cumulative_curves(found))
+    del found["released_ambiguity"]
+    assert "Ambiguity" not in texts(pictures.cumulative_curves(found))
+
+
+def test_an_extreme_value_leaves_no_trace_in_marginals():
+    rng = np.random.default_rng(5)
+    values = rng.normal(50, 10, 400).round(2)
+    plain = pictures.marginals(numbers("x", values), numbers("x", values), k=5)
+    values[17] = 987654.32
+    values[18] = -4321.98
+    planted = pictures.marginals(numbers("x", values), numbers("x", np.sort(values)), k=5)
+    for text in texts(planted):
+        assert "987" not in text
+        assert "4321" not in text
+    assert [t for t in texts(planted) if t != "x"] == [t for t in texts(plain) if t != "x"]
+
+
+def test_a_rare_level_is_not_named():
+    levels = ["common"] * 200 + ["usual"] * 100 + ["planted"] * 3 + ["secret"]
+    for kind in ("nominal", "ordinal"):
+        data = Microdata(pd.DataFrame({"v": levels}), Schema([Variable("v", kind)]))
+        seen = " ".join(texts(pictures.marginals(data, data, k=5)))
+        assert "common" in seen or "comm" in seen
+        assert "planted" not in seen
+        assert "secret" not in seen
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 300),
+    k=st.integers(2, 12),
+    kind=st.sampled_from(["continuous", "ordinal", "binary", "nominal"]),
+)
+def test_no_bar_before_masking_stands_for_fewer_than_k(seed, n, k, kind):
+    rng = np.random.default_rng(seed)
+    gaps = rng.random(n) < rng.choice([0.0, 0.02, 0.3])
+    if kind == "continuous":
+        values = np.exp(rng.normal(0, rng.choice([0.1, 1, 4]), n)).round(rng.integers(0, 4))
+        values = np.where(gaps, np.nan, values)
+    else:
+        q = 2 if kind == "binary" else rng.integers(2, 20)
+        codes = rng.choice(q, n, p=rng.dirichlet(np.full(q, 0.4)))
+        values = np.where(gaps, np.nan, codes)
+    levels = None if kind == "continuous" else tuple(range(20))[: 2 if kind == "binary" else 20]
+    schema = Schema([Variable("v", kind, levels=levels)])
+    data = Microdata(pd.DataFrame({"v": values}), schema)
+    other = data.take(rng.permutation(n)[: max(1, n // 2)])
+    found = pictures._marginal(data.schema["v"], data, other, k)
+    if found is None:
+        return
+    told = int((~gaps).sum())
+    counts = found.before * told
+    assert counts.min() >= k - 1e-9
+    assert np.isclose(counts.sum(), told)
+    assert np.isclose(found.after.sum(), 1)
+    assert (found.missing is None) == (n - told < k)
+    if found.edges is not None:
+        assert len(found.edges) == len(counts) + 1
+        known = np.sort(values[~gaps])
+        outer = max(k, int(np.ceil(0.02 * told)))
+        assert found.edges[0] <= known[outer - 1] + 1e-9
+        assert found.edges[-1] >= known[-outer] - 1e-9
+
+
+def test_every_kind_of_variable_and_release_is_drawn(mixed):
+    svg = pictures.marginals(mixed, mixed.take(np.arange(len(mixed))[::-1]), k=5)
+    assert b"<desc>6 of 8 variables" in svg
+    assert {"income", "grade", "region", "sex", "smokes", "change"} <= set(texts(svg))
+    encoder = Encoder.fit(mixed)
+    probabilities = encoder.decode(encoder.encode(mixed), form="probabilities")
+    ElementTree.fromstring(pictures.marginals(mixed, probabilities, k=5))
+    params = rare_levels.RareLevels(k=40)
+    merged = rare_levels.anonymize(mixed, params, edits=EditSet(), rng=np.random.default_rng(0)).data
+    ElementTree.fromstring(pictures.marginals(mixed, merged, k=5))
+    nothing = pictures.marginals(mixed.select(["empty"]), mixed.select(["empty"]), k=5)
+    assert b"<desc>0 of 1 variables" in nothing
+
+
+def test_the_least_preserved_come_first_and_at_most_24_are_shown():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({f"v{j:02}": rng.normal(size=200) for j in range(30)})
+    schema = Schema([Variable(name, "continuous") for name in frame])
+    moved = frame.assign(v17=frame.v17 + 3)
+    svg = pictures.marginals(Microdata(frame, schema), Microdata(moved, schema), k=5)
+    names = [t for t in texts(svg) if re.fullmatch(r"v\d\d", t)]
+    assert names[0] == "v17"
+    assert len(names) == 24
+    assert b"<desc>24 of 30 variables" in svg
+
+
+def test_hostile_names_are_text():
+    data = numbers(HOSTILE, np.arange(100.0))
+    for svg in (
+        pictures.marginals(data, data, k=5),
+        pictures.correlations(np.eye(9), np.eye(9), [HOSTILE] * 9),
+    ):
+        tree = ElementTree.fromstring(svg)
+        assert not [e for e in tree.iter() if e.tag.endswith("script")]
+        assert any("<script>alert" in text for text in texts(svg))
+
+
+def test_correlations_are_right_where_shown_and_zero_where_not(monkeypatch):
+    monkeypatch.setattr(pictures, "BLOCK", 97)
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(500, 5)) @ rng.normal(size=(5, 5))
+    x = np.column_stack([x, np.full(500, 3.3), np.where(np.arange(500) < 3, 1.0, -1.0), x[:, 0] > 0])
+    hidden = pictures._rare_columns(x, 5)
+    assert hidden.tolist() == [False] * 6 + [True, False]
+    found = pictures._correlation(x, hidden)
+    shown = [0, 1, 2, 3, 4, 7]
+    np.testing.assert_allclose(found[np.ix_(shown, shown)], np.corrcoef(x[:, shown].T), atol=1e-12)
+    assert not found[5:7].any()
+    assert not found[:, 5:7].any()
+
+
+def test_two_rare_columns_of_one_person_do_not_show_it():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(300, 4))
+    x[:, 2:] = -1.0
+    apart, together = x.copy(), x.copy()
+    apart[[3, 8], [2, 3]] = 1.0
+    together[3, 2:] = 1.0
+    names = ["a", "b", "c", "d"]
+    assert pictures.correlations(apart, x, names) == pictures.correlations(together, x, names)
+
+
+@pytest.mark.parametrize("columns", [1, 12, 130])
+def test_pictures_are_self_contained_and_small(columns):
+    x, y = np.random.default_rng(8).normal(size=(2, 300, columns))
+    svg = pictures.correlations(x, y, [f"column {j}" for j in range(columns)])
+    assert svg.startswith(b"<svg ")
+    assert len(svg) < 300_000
+    links = [v for e in ElementTree.fromstring(svg).iter() for k, v in e.attrib.items() if k.endswith("href")]
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in links)
+    assert b"prefers-color-scheme:dark" in svg
+    assert b"<script" not in svg
+
+
+def test_the_same_input_gives_the_same_bytes_whatever_the_machine_prefers():
+    import matplotlib
+
+    found = curves(300)
+    first = pictures.cumulative_curves(found)
+    with matplotlib.rc_context({"text.usetex": True, "axes.facecolor": "red", "svg.fonttype": "path"}):
+        assert pictures.cumulative_curves(found) == first
+        assert matplotlib.rcParams["axes.facecolor"] == "red"
+
+
+def test_every_colour_of_the_pictures_has_a_dark_twin():
+    frame = pd.DataFrame({"a": np.arange(100.0), "b": ["x", "y"] * 50})
+    data = Microdata(frame, Schema([Variable("a", "continuous"), Variable("b", "binary")]))
+    for svg in (pictures.marginals(data, data, k=5), pictures.cumulative_curves(curves(100))):
+        used = set(re.findall(r'style="[^"]*?(?:fill|stroke): (#[0-9a-f]{6})', svg.decode()))
+        assert used <= set(pictures.DARK)
