@@ -143,7 +143,12 @@ CODES |= {-1, -2, -3, -4, -5, -6}
 
 @dataclass(frozen=True, eq=False)
 class _Facts:
-    """One column, counted: ``counts`` maps each known value to its records, ``gaps`` text to records."""
+    """One column, counted.
+
+    ``counts`` maps each known value to its records, ``gaps`` each text that stands for a missing
+    number; ``native`` numbers have a dtype of numbers, ``spelled`` ones are text, ``padded`` text
+    is numbers with leading zeros.
+    """
 
     name: str
     sort: Sort
@@ -152,6 +157,8 @@ class _Facts:
     gaps: dict[str, int]
     ordered: bool = False
     native: bool = True
+    padded: bool = False
+    spelled: bool = False
     bad: str = ""
 
     @cached_property
@@ -245,11 +252,11 @@ def _text_or_numbers(facts: _Facts) -> _Facts:
     # Codes with leading zeros and signs of any other kind stay text.
     padded = any(re.match(r"\s*[-+]?0\d", v) for v in rest)
     if not rest or padded or not np.isfinite(numbers).all():
-        return replace(facts, sort="text")
+        return replace(facts, sort="text", padded=padded)
     merged: dict[float, int] = {}
     for value, n in zip(numbers.tolist(), rest.values(), strict=True):
         merged[value] = merged.get(value, 0) + n
-    return replace(facts, sort="number", counts=merged, gaps=gaps)
+    return replace(facts, sort="number", counts=merged, gaps=gaps, spelled=True)
 
 
 def _tidy(value: Any) -> Any:
@@ -424,15 +431,27 @@ def _released(facts: _Facts, adds_up: bool) -> Guess:
     if missing:
         confirm = True
         reason += f"; text where a number is missing ({sum(facts.gaps.values())} record(s))"
-    if kind != "continuous" and levels is None and not facts.native and facts.sort == "number":
-        # Numbers read as text can be levels only when these are listed.
-        kind, reason, confirm = "continuous", f"{reason}; too rare levels to list, so kept as a number", True
+    foreign = facts.sort == "number" and not facts.native and levels is None
+    if foreign and (kind == "ordinal" or not facts.spelled):
+        # Levels that are read as text have the order of text, unless they are listed.
+        kind, reason, confirm = "continuous", f"{reason}; some too rare to list, so kept as a number", True
+    parts = [reason, why, "codes with leading zeros" if facts.padded else ""]
     if len(facts.counts) == 1:
-        reason += "; the same in every record that has one"
+        parts.append("the same in every record that has a value")
+    if kind != "continuous" and levels is None:
+        parts.append(_left_open(facts))
     precision = observed_precision(facts.values) if kind == "continuous" else None
     variable = Variable(facts.name, kind, role=role, levels=levels, missing=missing, precision=precision)
-    parts = [p for p in (reason, why) if p]
-    return Guess(variable, "; ".join(parts), confirm or unsure, _codes(facts))
+    return Guess(variable, "; ".join(p for p in parts if p), confirm or unsure, _codes(facts))
+
+
+def _left_open(facts: _Facts) -> str:
+    """Say why the levels are not listed, and what that costs."""
+    if len(facts.counts) > MAX_LISTED:
+        reason = f"levels not listed, there are more than {MAX_LISTED}"
+    else:
+        reason = f"levels not listed, since fewer than {MIN_COUNT} records hold one of them"
+    return f"{reason}; the zeros are lost unless you list them in quotes" if facts.padded else reason
 
 
 def _levels(facts: _Facts, kind: Kind) -> tuple[Any, ...] | None:
@@ -465,10 +484,7 @@ def _kind(facts: _Facts, adds_up: bool) -> tuple[Kind, str, bool]:
         return "nominal", f"{count} codes without an order, by the name", True
     compact = count <= MAX_CODES and np.ptp(facts.values) <= 30 and facts.known >= 10 * count
     if compact:
-        codes = f"{count} whole numbers: codes in an order? nominal without one, continuous for a count"
-        if count == 3 and facts.values[0] == 0:
-            codes += ", binary where one of them means missing"
-        return "ordinal", codes, True
+        return "ordinal", f"{count} whole numbers, taken for codes in an order", True
     return "continuous", "", False
 
 
@@ -745,9 +761,9 @@ def _with_dependents(relations: list[Relation], values: np.ndarray, names: list[
         if target is not None:
             above[target] = set(relation[0]) - {target}
         edit = _linear(relation, names, target)
-        why = "holds in every record that has all of them"
+        why = ""
         if target is None:
-            why += "; none of them is free to be computed, so it is left to you"
+            why = "none of them is free to be computed, so it is left to you"
         findings.append(Finding(edit, why, active=target is not None))
     return findings
 
@@ -947,7 +963,8 @@ def _cuts(table: _Table) -> list[Finding]:
     step = max(1, table.records // 1000)
     for name, codes in table.codes.items():
         counts = table.counts(name)
-        if not 2 <= (counts > 0).sum() <= MAX_CODES or np.sort(counts)[-2] < MIN_RECORDS:
+        held = counts[counts > 0]
+        if not 2 <= len(held) <= MAX_CODES or held.min() < MIN_RECORDS:
             continue
         near = _separate(codes[::step], numbers[::step], len(counts))
         for number, j in enumerate(j for j in near if len(_separate(codes, numbers[:, [j]], len(counts)))):
@@ -979,40 +996,38 @@ def _separate(codes: np.ndarray, numbers: np.ndarray, q: int) -> np.ndarray:
 
 def _cut(table: _Table, name: str, number: str, *, active: bool) -> list[Finding]:
     """Return one rule for each level that a range of ``number`` fixes."""
-    low, high = (
-        side[:, 0]
-        for side in _ranges(table.codes[name], table.numeric[number][:, None], len(table.levels[name]))
-    )
+    codes, column, unit = table.codes[name], table.numeric[number], table.precision[number]
+    low, high = (side[:, 0] for side in _ranges(codes, column[:, None], len(table.levels[name])))
     order = [int(v) for v in np.argsort(low) if not np.isnan(low[v])]
-    edges = [_edge(high[a], low[b], table.precision[number]) for a, b in pairwise(order)]
-    counts = table.counts(name)
+    edges = [_edge(column, float(high[a]), float(low[b]), unit) for a, b in pairwise(order)]
+    gaps = bool((codes[~np.isnan(column)] < 0).any())
     found = []
     for place, level in enumerate(order):
-        if counts[level] < MIN_RECORDS:
-            continue
         lower = edges[place - 1][1] if place else None
         upper = edges[place][0] if place < len(edges) else None
-        gaps = table.codes[name][~np.isnan(table.numeric[number])] < 0
-        edit = ConditionalEdit(
-            name=f"{name} follows from {number}",
-            when=(Condition(variable=number, lower=lower, upper=upper),),
-            then=Condition(
-                variable=name, values=(table.levels[name][level],), missing=True if gaps.any() else None
-            ),
-        )
-        why = "each level has a range of its own, cut at a round number between them"
+        then = Condition(variable=name, values=(table.levels[name][level],), missing=True if gaps else None)
+        when = (Condition(variable=number, lower=lower, upper=upper),)
+        edit = ConditionalEdit(name=f"{name} follows from {number}", when=when, then=then)
+        why = "each level has its own range; cut at a round number where there is one"
         found.append(Finding(edit, why, active=active))
     return found
 
 
-def _edge(low: float, high: float, unit: float | None) -> tuple[float, float]:
-    """Return where a range ends and the next begins: round numbers in [low, high), and a unit on."""
+def _edge(column: np.ndarray, low: float, high: float, unit: float | None) -> tuple[float, float]:
+    """Return where a range that reaches to ``low`` ends, and where the next, from ``high``, begins.
+
+    A round number between them and, on a grid of ``unit``, the next one; where that would write
+    down a value that few records hold, the middle twice, which is on no grid.
+    """
+    middle = _roundest(low, high)
     if unit is None:
-        middle = _roundest(low, high)
         return middle, middle
-    end = max(low, _roundest(low, high))
-    end = float(np.floor(round(end / unit, 6)) * unit)
-    return round(max(end, low), 9), round(max(end, low) + unit, 9)
+    end = round(float(np.floor(round(middle / unit, 6)) * unit), 9)
+    start = round(end + unit, 9)
+    held = [int((column == v).sum()) for v in (end, start)]
+    if any(0 < n < MIN_COUNT for n in held):
+        return (low + high) / 2, (low + high) / 2
+    return end, start
 
 
 def _roundest(low: float, high: float) -> float:
@@ -1082,6 +1097,13 @@ class _Joint:
             ]
             block = np.column_stack(held).astype("float32")
             self._counts += block.T @ block
+        starts = np.cumsum([0, *(len(levels) for levels in table.levels.values())])
+        self._levels = {n: slice(*at) for n, at in zip(table.levels, pairwise(starts.tolist()), strict=True)}
+
+    def levels(self, name: str, mark: _Mark | None = None) -> np.ndarray:
+        """Return (q,) the records at each level of ``name``: all, or those at which ``mark`` holds too."""
+        at = self._levels[name]
+        return np.diag(self._counts)[at] if mark is None else self._counts[self._place[mark], at]
 
     def of(self, one: _Mark, other: _Mark) -> float:
         """Return the records at which both hold; 0 for a variable that is never missing."""
@@ -1126,13 +1148,14 @@ def _decides(table: _Table, joint: _Joint, name: str, gap: _Mark) -> bool:
 def _implied_levels(table: _Table, joint: _Joint, mark: _Mark, name: str) -> list[_Implied]:
     """Return the levels left beside ``mark``: those seen, and those too rare to be missed."""
     assert mark.level is not None
-    counts = table.counts(name)
-    beside = np.array([joint.of(mark, _Mark(name, q)) for q in range(len(counts))])
-    missed = beside.sum() * counts / max(1, counts.sum())
-    lost = np.flatnonzero((beside == 0) & (missed >= WEAK))
-    kept = np.flatnonzero((counts > 0) & ~np.isin(np.arange(len(counts)), lost))
-    expected = float(missed[lost].sum())
-    if not len(kept) or expected < STRONG or counts[kept].min() < MIN_COUNT:
+    counts, beside = joint.levels(name), joint.levels(name, mark)
+    missed = beside.sum() * counts / max(1.0, counts.sum())
+    absent = (beside == 0) & (missed >= WEAK)
+    expected = float(missed[absent].sum())
+    if expected < STRONG:
+        return []
+    lost, kept = np.flatnonzero(absent), np.flatnonzero((counts > 0) & ~absent)
+    if counts[kept].min() < MIN_COUNT:
         return []
     single, gap = len(kept) == 1, joint.of(mark, _Mark(name, None)) > 0
     values = tuple(table.levels[name][q] for q in kept)

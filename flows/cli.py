@@ -199,7 +199,9 @@ def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild:
         from flows.plan import load_plan
         from flows.release import Direct, carry_out
 
-        outcome = carry_out(load_plan(plan), where, Direct(progress), rebuild=rebuild)
+        file = load_plan(plan)
+        embedded.tracking_ready(where.path)
+        outcome = carry_out(file, where, Direct(progress), rebuild=rebuild)
     else:
         from flows.orchestrated import carry_out_in_prefect
 
@@ -217,6 +219,7 @@ def _settle(action: str, release: str, by: str, reason: str, home: Path | None, 
         raise Refused("state who decides and why: --by NAME --reason TEXT")
     where = Home.locate(home)
     embedded.apply(where.path)
+    embedded.tracking_ready(where.path)
     from flows import release as releases
 
     outcome = guarded(getattr(releases, action))(where, release, by=by.strip(), reason=reason.strip())

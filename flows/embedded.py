@@ -268,9 +268,7 @@ class Child:
     ) -> None:
         self.log = log
         self.port: int = sock.getsockname()[1]
-        inherited = {
-            k: v for k, v in os.environ.items() if k not in ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING")
-        }
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
         # The child runs the files that we run, wherever they were imported from.
         root = str(Path(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, (root, inherited.get("PYTHONPATH"))))

@@ -63,6 +63,7 @@ def carry_out_in_prefect(plan: Path, home: Home, *, told: Told, rebuild: bool = 
             from flows.plan import load_plan
 
             file = load_plan(plan)
+            embedded.tracking_ready(home.path)
             from prefect import flow
             from prefect.client.schemas.objects import State
             from prefect.states import Completed

@@ -184,7 +184,10 @@ def _document(run: Run, dossier: dict[str, Any], runner: Runner) -> dict[str, An
         "curves": pictures.cumulative_curves(run.load_arrays("curves")),
         "marginals": pictures.marginals(original, released, k=dossier["figures"]["k"]),
         "correlations": pictures.correlations(
-            encoder.encode(original), encoder.encode(released), encoder.column_names()
+            encoder.encode(original),
+            encoder.encode(released),
+            encoder.column_names(),
+            k=dossier["figures"]["k"],
         ),
     }
     folder = make_private(run.folder / "pictures")

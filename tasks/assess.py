@@ -27,7 +27,6 @@ from anoncore.utility import utility_figures
 from tasks.decide import Measure
 from tasks.workspace import Run, Section
 
-
 # Differences of this size are rounding, not loss.
 ROUNDING = 1e-12
 
@@ -76,7 +75,7 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
         "membership": None if r is None else asdict(_membership(x[rows], y, r, len(rows) == len(x), rng)),
         "continuous_form": _continuous_form(run, reference, section, by_design),
         "claims": run.read_json("claims"),
-        **_utility(x, y, r, encoder.column_names()),
+        **_utility(x, y, r, encoder, released),
         "rare_levels": _rare_levels(released, section.k),
     }
     run.write_json("figures", figures)
@@ -161,10 +160,18 @@ def _continuous_form(
     return _comparison(x, y, r, _queries(len(x), section, rng), section, by_design, rng)
 
 
-def _utility(x: np.ndarray, y: np.ndarray, r: np.ndarray | None, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the four figures, and each column's, beside those of the reference sample where there is one."""
-    ours = utility_figures(x, y)
-    theirs = None if r is None else utility_figures(x, r)
+def _utility(
+    x: np.ndarray, y: np.ndarray, r: np.ndarray | None, encoder: Encoder, released: Microdata
+) -> dict[str, Any]:
+    """Return the four figures, and each column's, beside those of the reference sample where there is one.
+
+    Levels that the release does not have at all are counted and left out: what was suppressed on
+    purpose would otherwise hide what masking did to the rest.
+    """
+    kept = _kept_columns(encoder, released)
+    names = [name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep]
+    ours = utility_figures(x[:, kept], y[:, kept])
+    theirs = None if r is None else utility_figures(x[:, kept], r[:, kept])
     table: dict[str, Any] = {}
     for figure in ours.figures:
         base = None if theirs is None else getattr(theirs, figure.name)
@@ -183,7 +190,19 @@ def _utility(x: np.ndarray, y: np.ndarray, r: np.ndarray | None, names: tuple[st
         }
         for j, name in enumerate(names)
     ]
-    return {"utility": table, "utility_columns": columns}
+    return {"utility": table, "utility_columns": columns, "utility_left_out": int((~kept).sum())}
+
+
+def _kept_columns(encoder: Encoder, released: Microdata) -> np.ndarray:
+    """Return (m,) bool: False for what a step has suppressed, levels and variables with one level left."""
+    kept = np.ones(encoder.width, dtype=bool)
+    for block in encoder.blocks:
+        variable = block.variable
+        if variable.name not in released.schema or not variable.is_categorical:
+            continue
+        held = [bool((released.frame[variable.name] == level).any()) for level in variable.levels or ()]
+        kept[block.columns] = held if variable.kind == "nominal" else sum(held) > 1
+    return kept
 
 
 def _rare_levels(released: Microdata, k: int) -> list[dict[str, Any]]:

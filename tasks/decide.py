@@ -145,7 +145,7 @@ def _tail_verdict(tail: dict[str, Any], policy: PolicySection) -> GateVerdict:
 def _membership_gate(figures: dict[str, Any], policy: PolicySection) -> Gate:
     attack = figures["membership"]
     meaning = "whether an attacker can tell who took part from who did not"
-    limit = f"from ≤ {policy.membership_auc:.2f}"
+    limit = f"lower bound ≤ {policy.membership_auc:.2f}"
     if attack is None:
         return Gate(
             "membership", "not tested", "needs people who took no part", limit, "0.50, guessing", 0, meaning

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable
 from enum import IntEnum
@@ -52,22 +53,27 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
 
     Our own errors carry safe messages by rule and are passed on as `Refused`. The new error is
     raised outside the except block, so that no framework finds the original through its context.
+    Control characters, which a column's name may hold, are written out and do not reach a terminal.
     """
 
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
         except ReleaseError as error:
-            safe = type(error)(str(error))
+            safe = type(error)(_visible_lines(str(error)))
         except AnonymizationError as error:
-            safe = Refused(str(error))
+            safe = Refused(_visible_lines(str(error)))
         except MemoryError:
             safe = Fault("memory ran out; use a machine with more, or release fewer records at a time")
         except OSError as error:
             safe = InputOutputFault(_input_output(error))
         except Exception as error:
             safe = Fault(_place(error))
-        raise safe from None
+        try:
+            raise safe from None
+        finally:
+            # What was being handled where we were called from would be found through it.
+            safe.__context__ = None
 
     run.__name__ = function.__name__
     run.__doc__ = function.__doc__
@@ -75,9 +81,19 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
+def visible(text: object) -> str:
+    """Return a name as it may be shown: control characters, line ends and the like are written out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
 def _input_output(error: OSError) -> str:
-    name = f" ({Path(error.filename).name})" if isinstance(error.filename, str) else ""
-    reason = error.strerror or type(error).__name__
+    """Name the file and the system's reason; a library's own text may quote data."""
+    name = f" ({visible(Path(error.filename).name)})" if isinstance(error.filename, str) else ""
+    reason = os.strerror(error.errno) if isinstance(error.errno, int) else type(error).__name__
     return f"input or output failed: {reason}{name}"
 
 

@@ -353,8 +353,8 @@ def correlations(original: np.ndarray, released: np.ndarray, names: Sequence[str
     names : sequence of m str
         Shown beside the rows when there are at most 30.
     k : int
-        A two-valued column whose rarer value is held by fewer than k original records is drawn
-        as 0, like a constant one: two such columns would show that one person holds both values.
+        A column in which fewer than k original records differ, such as a rare level, is drawn as
+        0, like a constant one: two such columns would show that one person holds both values.
 
     Returns
     -------
@@ -400,10 +400,21 @@ def correlations(original: np.ndarray, released: np.ndarray, names: Sequence[str
 
 
 def _rare_columns(matrix: np.ndarray, k: int) -> np.ndarray:
-    """Return (m,) bool: two values, of which fewer than k records hold the rarer."""
-    low, high = matrix.min(axis=0), matrix.max(axis=0)
-    at_low, at_high = (matrix == low).sum(axis=0), (matrix == high).sum(axis=0)
-    return np.asarray((at_low + at_high == len(matrix)) & (np.minimum(at_low, at_high) < k))
+    """Return (m,) bool: columns whose correlations rest on fewer than k records."""
+    return np.array([_rests_on_few(column, k) for column in matrix.T], dtype=bool)
+
+
+def _rests_on_few(column: np.ndarray, k: int) -> bool:
+    """Whether fewer than k records differ from the rest, or hold one end of a scale of two.
+
+    An encoded level with gaps has a third value between its two, the filling of the gaps.
+    """
+    if np.count_nonzero(column != np.median(column)) < k:
+        return True
+    low, high = column.min(), column.max()
+    between = column[(column != low) & (column != high)]
+    ends = min(np.count_nonzero(column == low), np.count_nonzero(column == high))
+    return bool(ends < k and (between.size == 0 or between.min() == between.max()))
 
 
 def _correlation(matrix: np.ndarray, hidden: np.ndarray) -> np.ndarray:

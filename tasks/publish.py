@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,14 +14,15 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import Field
 
-from anoncore.microdata import Microdata, Variable
+from anoncore.microdata import Microdata, Schema, Variable
 from tasks import ledger
-from tasks.faults import Fault, Refused
+from tasks.faults import Fault, Refused, visible
 from tasks.workspace import (
     Home,
     Run,
     Section,
     digest_of,
+    jsonable,
     make_private,
     private_umask,
     sha256_of,
@@ -28,7 +30,10 @@ from tasks.workspace import (
 )
 
 MANIFEST = "manifest.json"
+SIGNATURE = "manifest.json.sig"
+PUBLIC_KEY = "public-key.pem"
 DOSSIER = "dossier.json"
+RELEASE_ID = re.compile(r"[a-z0-9][a-z0-9_-]*-[0-9a-f]{12}")
 
 
 class PublicationSection(Section):
@@ -52,8 +57,9 @@ def prepare_data(run: Run, name: str, section: PublicationSection, plan_digest: 
     order = run.rng("publish").permutation(len(released))
     shuffled = released.take(order)
     frame = shuffled.plain().reset_index(drop=True)
+    schema = _released_schema(shuffled)
     files = _write_data(folder, frame, section)
-    write_private(folder / "codebook.json", _json(codebook(name, section, shuffled)))
+    write_private(folder / "codebook.json", _json(codebook(name, section, frame, schema)))
     write_private(folder / "expectations.json", run.read_json("suite")["json"].encode())
     digests = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     release_id = f"{name}-{digest_of([plan_digest, digests])[:12]}"
@@ -61,7 +67,7 @@ def prepare_data(run: Run, name: str, section: PublicationSection, plan_digest: 
         "id": release_id,
         "name": name,
         "records": len(frame),
-        "variables": [_described(v) for v in shuffled.schema],
+        "variables": [_described(v) for v in schema],
         "files": [{"name": f, "bytes": (folder / f).stat().st_size, "sha256": digests[f]} for f in files],
     }
 
@@ -80,7 +86,7 @@ def prepare_documents(run: Run, dossier: dict[str, Any], report: str) -> dict[st
 
 def keep_candidate(run: Run, dossier: dict[str, Any]) -> Path:
     """Move a candidate to where it waits for a person."""
-    target = make_private(run.home.candidates) / dossier["release"]["id"]
+    target: Path = make_private(run.home.candidates) / dossier["release"]["id"]
     if target.exists():
         shutil.rmtree(target)
     folder = run.folder / "candidate"
@@ -98,18 +104,29 @@ def load_candidate(home: Home, release_id: str) -> tuple[Path, dict[str, Any]]:
         When there is none, or when a file of it was changed since.
     """
     folder = home.candidates / release_id
-    if not (release_id and Path(release_id).name == release_id and folder.is_dir()):
-        raise Refused(f"no candidate {Path(release_id).name!r} awaits a decision; see anonflow list")
-    dossier = json.loads((folder / DOSSIER).read_text(encoding="utf-8"))
-    body = {k: v for k, v in dossier.items() if k != "sha256"}
+    if not (RELEASE_ID.fullmatch(release_id) and folder.is_dir()):
+        raise Refused(f"no candidate {visible(Path(release_id).name)!r} awaits a decision; see anonflow list")
     awaited = ledger.find(home, "awaiting", release=release_id)
-    known = awaited[-1]["dossier"] if awaited else None
-    if digest_of(body) != dossier["sha256"] or known != dossier["sha256"]:
+    dossier = _read_dossier(folder)
+    if not awaited or dossier is None or awaited[-1].get("dossier") != dossier["sha256"]:
         raise Refused(
             f"the dossier of {release_id} was changed after it was assessed; reject it and run again"
         )
-    _check_files(folder, dossier["candidate"], release_id)
+    if changed := _changed(folder, dossier["candidate"]):
+        raise Refused(
+            f"{', '.join(changed)} of {release_id} differ(s) from what was assessed; reject it and run again"
+        )
     return folder, dossier
+
+
+def _read_dossier(folder: Path) -> dict[str, Any] | None:
+    """Return a candidate's dossier; None when it is not what it was written as."""
+    try:
+        dossier = json.loads((folder / DOSSIER).read_text(encoding="utf-8"))
+        whole = dossier.pop("sha256") == digest_of(dossier)
+    except (FileNotFoundError, ValueError, AttributeError, KeyError):
+        return None
+    return dossier | {"sha256": digest_of(dossier)} if whole else None
 
 
 def publish(home: Home, folder: Path, dossier: dict[str, Any]) -> Path:
@@ -121,50 +138,87 @@ def publish(home: Home, folder: Path, dossier: dict[str, Any]) -> Path:
     Raises
     ------
     Fault
-        When a file of the candidate is not the one that was assessed.
+        When a file of the candidate is not the one that was assessed, or the release that stands
+        already is not as it was published.
     """
     name, release_id = dossier["release"]["name"], dossier["release"]["id"]
-    target = make_private(home.releases / name) / release_id
-    if target.exists():
-        return target
-    _check_files(folder, dossier["candidate"], release_id)
-    staged = target.with_name(f".{release_id}.{os.getpid()}")
-    shutil.rmtree(staged, ignore_errors=True)
-    make_private(staged)
-    for file in sorted(dossier["candidate"]):
-        with private_umask():
-            shutil.copyfile(folder / file, staged / file)
-        _sync(staged / file)
-    version = 1 + sum(1 for p in target.parent.iterdir() if p.is_dir() and not p.name.startswith("."))
-    _write_manifest(home, staged, dossier, version)
-    _sync(staged)
-    os.rename(staged, target)
-    _sync(target.parent)
+    target: Path = make_private(home.releases / name) / release_id
+    with ledger.locked(home, "publish.lock"):
+        if target.exists():
+            _check_standing(target)
+            return target
+        # Nobody else publishes now, so what others have staged was left by a crash.
+        for left in target.parent.glob(".*/"):
+            shutil.rmtree(left)
+        staged = _stage(folder, target.with_name(f".{release_id}"), dossier)
+        version = 1 + sum(1 for p in target.parent.iterdir() if p.is_dir() and p != staged)
+        _write_manifest(home, staged, dossier, version)
+        _sync(staged)
+        os.rename(staged, target)
+        _sync(target.parent)
     return target
 
 
+def _stage(folder: Path, staged: Path, dossier: dict[str, Any]) -> Path:
+    """Copy what was assessed, and check the copies, since a file may change while it is copied."""
+    make_private(staged)
+    for file in sorted(dossier["candidate"]):
+        if (folder / file).is_file():
+            with private_umask():
+                shutil.copyfile(folder / file, staged / file)
+            _sync(staged / file)
+    if changed := _changed(staged, dossier["candidate"]):
+        shutil.rmtree(staged)
+        raise Fault(
+            f"{', '.join(changed)} of {dossier['release']['id']} differ(s) from what was assessed; "
+            "nothing is published"
+        )
+    return staged
+
+
+def _check_standing(target: Path) -> None:
+    if found := verify_release(target):
+        raise Fault(
+            f"{target.name} was published before and is no longer what it was: {'; '.join(found)}; "
+            "restore it from a backup"
+        )
+
+
 def verify_release(folder: Path) -> list[str]:
-    """Return what differs between a published folder and its manifest, one sentence per finding."""
-    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    found = []
-    for file, digest in manifest["files"].items():
+    """Return what differs between a published folder and its manifest, one sentence per finding.
+
+    The signature is checked against the public key beside it; whose key that is, a reader must know.
+    """
+    try:
+        content = (folder / MANIFEST).read_bytes()
+        signature = (folder / SIGNATURE).read_text(encoding="ascii")
+        key = (folder / PUBLIC_KEY).read_bytes()
+        files: dict[str, str] = json.loads(content)["files"]
+    except FileNotFoundError as error:
+        return [f"{Path(error.filename).name} is gone"]
+    except (ValueError, KeyError, TypeError):
+        return [f"{MANIFEST} or its signature cannot be read"]
+    found = [] if ledger.signed(key, content, signature) else [f"{MANIFEST} is not what was signed"]
+    for file, digest in files.items():
         if not (folder / file).is_file():
             found.append(f"{file} is gone")
         elif sha256_of(folder / file) != digest:
             found.append(f"{file} was changed")
+    known = {*files, MANIFEST, SIGNATURE, PUBLIC_KEY}
+    found += [f"{visible(p.name)} was added" for p in sorted(folder.iterdir()) if p.name not in known]
     return found
 
 
-def codebook(name: str, section: PublicationSection, data: Microdata) -> dict[str, Any]:
-    """Describe the released variables."""
+def codebook(name: str, section: PublicationSection, frame: pd.DataFrame, schema: Schema) -> dict[str, Any]:
+    """Describe the released variables, the columns of ``frame``."""
     return {
         "name": name,
         "title": section.title,
         "description": section.description,
         "contact": section.contact,
         "licence": section.licence,
-        "records": len(data),
-        "variables": [_described(v) | {"missing": int(data.frame[v.name].isna().sum())} for v in data.schema],
+        "records": len(frame),
+        "variables": [_described(v) | {"missing": int(frame[v.name].isna().sum())} for v in schema],
     }
 
 
@@ -202,6 +256,16 @@ def _write_data(folder: Path, frame: pd.DataFrame, section: PublicationSection) 
     return files
 
 
+def _released_schema(data: Microdata) -> Schema:
+    """Return the schema with the levels that occur: any other may be a value of somebody who is not in it."""
+    return Schema(
+        replace(v, levels=tuple(data.frame[v.name].cat.remove_unused_categories().cat.categories))
+        if v.levels
+        else v
+        for v in data.schema
+    )
+
+
 def _described(variable: Variable) -> dict[str, Any]:
     facts = asdict(variable)
     del facts["missing"]
@@ -220,24 +284,20 @@ def _write_manifest(home: Home, folder: Path, dossier: dict[str, Any], version: 
     }
     content = _json(manifest)
     write_private(folder / MANIFEST, content)
-    write_private(folder / f"{MANIFEST}.sig", ledger.sign(home, content).encode())
-    write_private(folder / "public-key.pem", ledger.public_key(home).encode())
+    write_private(folder / SIGNATURE, ledger.sign(home, content).encode())
+    write_private(folder / PUBLIC_KEY, ledger.public_key(home).encode())
 
 
-def _check_files(folder: Path, digests: dict[str, str], release_id: str) -> None:
-    changed = [
+def _changed(folder: Path, digests: dict[str, str]) -> list[str]:
+    return [
         file
         for file, digest in digests.items()
         if not (folder / file).is_file() or sha256_of(folder / file) != digest
     ]
-    if changed:
-        raise Fault(
-            f"{', '.join(changed)} of {release_id} differ(s) from what was assessed; nothing is published"
-        )
 
 
 def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n").encode()
+    return (json.dumps(value, indent=1, ensure_ascii=False, default=jsonable) + "\n").encode()
 
 
 def _sync(path: Path) -> None:

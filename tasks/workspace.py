@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,8 @@ from tasks.faults import Refused
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
+MAX_SEED_DIGITS = 1000
+OPENING_SECONDS = 60
 
 
 class Section(BaseModel):
@@ -90,24 +93,29 @@ class Run:
     @classmethod
     def start(cls, home: Home, seed: SeedSection) -> Run:
         """Open a new workspace and draw the run's entropy into it."""
+        entropy = _entropy(seed)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         run_id = f"{stamp}-{secrets.token_hex(3)}"
         folder = make_private(home.workspaces / run_id)
         run = cls(run_id, folder, home)
-        write_private(folder / "owner", str(os.getpid()).encode())
-        write_private(folder / "entropy", str(_entropy(seed)).encode())
+        write_private(folder / "owner", f"{os.getpid()} {_born(os.getpid())}".encode())
+        write_private(folder / "entropy", str(entropy).encode())
         return run
 
     def rng(self, stream: str) -> np.random.Generator:
         """Return the generator of a named stream; the same stream draws the same again in this run."""
         key = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8])
-        entropy = int((self.folder / "entropy").read_text())
+        bound = self.folder / "bound"
+        entropy = int((bound if bound.exists() else self.folder / "entropy").read_text())
         return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(key,)))
 
     def bind(self, data_digest: str) -> None:
-        """Mix the data's digest into the entropy, so that a fixed secret never masks two tables alike."""
+        """Mix the data's digest into the entropy, so that a fixed secret never masks two tables alike.
+
+        A step that is tried again binds again, to the same effect.
+        """
         mixed = hashlib.sha256(f"{(self.folder / 'entropy').read_text()}|{data_digest}".encode())
-        write_private(self.folder / "entropy", str(int.from_bytes(mixed.digest())).encode())
+        write_private(self.folder / "bound", str(int.from_bytes(mixed.digest())).encode())
 
     def save(self, name: str, data: Microdata) -> str:
         """Store microdata in the workspace and return the SHA-256 of its file."""
@@ -126,7 +134,7 @@ class Run:
 
     def write_json(self, name: str, value: Any) -> None:
         """Store a small result in the workspace."""
-        write_private(self.folder / f"{name}.json", json.dumps(value, default=_jsonable).encode())
+        write_private(self.folder / f"{name}.json", json.dumps(value, default=jsonable).encode())
 
     def read_json(self, name: str) -> Any:
         """Return a small result stored in the workspace."""
@@ -151,9 +159,7 @@ def wipe_abandoned(home: Home) -> int:
     """Remove workspaces whose process is gone; return how many there were."""
     wiped = 0
     for folder in home.workspaces.glob("*/") if home.workspaces.exists() else []:
-        owner = folder / "owner"
-        pid = int(owner.read_text()) if owner.exists() else 0
-        if not _alive(pid):
+        if not _in_use(folder):
             shutil.rmtree(folder, ignore_errors=True)
             wiped += 1
     return wiped
@@ -200,7 +206,7 @@ def sha256_of(path: Path) -> str:
 
 def digest_of(value: Any) -> str:
     """Return the SHA-256 of a JSON value in canonical form."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_jsonable)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=jsonable)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -209,10 +215,25 @@ def _entropy(seed: SeedSection) -> int:
         return seed.public
     if seed.secret is None:
         return secrets.randbits(256)
-    text = os.environ.get(seed.secret, "")
-    if not text.isdigit():
-        raise Refused(f"seed: the environment variable {seed.secret} must hold a whole number, and does not")
+    text = os.environ.get(seed.secret, "").strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_SEED_DIGITS):
+        raise Refused(
+            f"seed: the environment variable {seed.secret} must hold a whole number of at most "
+            f"{MAX_SEED_DIGITS} digits, and does not"
+        )
     return int(text)
+
+
+def _in_use(folder: Path) -> bool:
+    """Return whether the process that opened a workspace lives; one without an owner may be opening."""
+    owner = folder / "owner"
+    try:
+        if not owner.exists():
+            return time.time() - folder.stat().st_mtime < OPENING_SECONDS
+        pid, _, born = owner.read_text().partition(" ")
+        return _alive(int(pid)) and born in ("", _born(int(pid)))
+    except (OSError, ValueError):
+        return False
 
 
 def _alive(pid: int) -> bool:
@@ -220,14 +241,23 @@ def _alive(pid: int) -> bool:
         return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True
     return True
 
 
-def _jsonable(value: Any) -> Any:
+def _born(pid: int) -> str:
+    """Return when a process began, where the system tells: a later process may be given the same number."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return "unknown"
+
+
+def jsonable(value: Any) -> Any:
+    """Return the JSON form of what `json` does not know; also the canonical form that is hashed."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

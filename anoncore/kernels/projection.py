@@ -12,6 +12,9 @@ BLOCK = 16_384
 RANK = 1e-10  # singular values of row-normalised constraints below this share of the largest are 0
 INSIDE = 1e-12  # a slack above minus this, in sd and relative to the terms, counts as kept
 CONSISTENT = 1e-11  # residual of a constraint that nothing can move any more, relative to its terms
+NOISE = 1e-13  # rounding error of a point that has been moved, relative to where it was
+PARALLEL = 1e-15  # squared sine of the angle below which two constraints count as one
+ROUNDS = 3
 CANDIDATES = 5  # multiples of a unit that are tried, nearest first
 LEVELS = 12
 
@@ -106,17 +109,23 @@ def attempt(
     b = np.asarray(b, dtype=float)
     inverse, basis = _equality_parts(A * s)
     v = _onto_equalities(x, A, b, s, inverse)
-    feasible = _consistent(v, A, b)
+    feasible = (np.abs(v @ A.T - b) <= _slight(x, v, s, A, b)).all(axis=1)
     rows, limits = _inequality_rows(x.shape[1], lower, upper, G, h)
     if len(rows):
         low = np.full(x.shape[1], -np.inf) if lower is None else lower
         high = np.full(x.shape[1], np.inf) if upper is None else upper
-        outside = feasible & ~_inside(v, rows, limits)
-        for start in range(0, int(outside.sum()), BLOCK):
-            at = np.flatnonzero(outside)[start : start + BLOCK]
-            moved, feasible[at] = _into_polytope(v[at], rows, limits, s, basis)
-            moved = _onto_equalities(moved, A, b, s, inverse)
-            v[at] = np.clip(moved, low, high)
+        outside = np.flatnonzero(feasible & ~_inside(v, rows, limits))
+        for start in range(0, len(outside), BLOCK):
+            at = outside[start : start + BLOCK]
+            # A point far away is judged by its own size; what is left undone is done from nearer by.
+            for _ in range(ROUNDS):
+                near = at[feasible[at] & ~_inside(v[at], rows, limits)]
+                if not len(near):
+                    break
+                moved, feasible[near] = _into_polytope(x[near], v[near], rows, limits, s, basis)
+                v[near] = np.clip(_onto_equalities(moved, A, b, s, inverse), low, high)
+            excess = v[at] @ rows.T - limits
+            feasible[at] &= (excess <= _slight(x[at], v[at], s, rows, limits)).all(axis=1)
         # Rounding errors may leave a point a hair outside a bound.
         v = np.clip(v, low, high)
     v[~feasible] = x[~feasible]
@@ -220,10 +229,11 @@ def _onto_equalities(
     return v
 
 
-def _consistent(v: np.ndarray, A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return (N,) bool: the equalities could be reached."""
-    size = np.abs(v) @ np.abs(A).T + np.abs(b)
-    return np.asarray((np.abs(v @ A.T - b) <= CONSISTENT * size).all(axis=1))
+def _slight(x: np.ndarray, v: np.ndarray, s: np.ndarray, rows: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """Return (N, m): residuals of ``rows`` at v that are rounding errors of the way from x to v."""
+    size = np.abs(v) @ np.abs(rows).T + np.abs(limits)
+    way = np.sqrt((((x - v) / np.where(s > 0, s, np.inf)) ** 2).sum(axis=1))
+    return np.asarray(CONSISTENT * size + NOISE * (np.abs(x) + way[:, None] * s) @ np.abs(rows).T)
 
 
 def _inequality_rows(
@@ -256,63 +266,69 @@ def _inside(v: np.ndarray, rows: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def _into_polytope(
-    v: np.ndarray, rows: np.ndarray, limits: np.ndarray, s: np.ndarray, basis: np.ndarray
+    x: np.ndarray, v: np.ndarray, rows: np.ndarray, limits: np.ndarray, s: np.ndarray, basis: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Move points that keep the equalities to the nearest that keep the inequalities as well.
 
     In the coordinates v + s·(basis y) the equalities hold for any y and the distance is ‖y‖.
     """
     scaled = rows * s
-    norms = np.linalg.norm(scaled, axis=1)
     size = np.abs(v) @ np.abs(rows).T + np.abs(limits)
     slack = limits - v @ rows.T
     reduced = scaled @ basis
-    movable = np.linalg.norm(reduced, axis=1) > RANK * np.where(norms > 0, norms, 1.0)
-    feasible = (slack[:, ~movable] >= -CONSISTENT * size[:, ~movable]).all(axis=1)
+    norms = np.linalg.norm(reduced, axis=1)
+    movable = norms > RANK * np.maximum(np.linalg.norm(scaled, axis=1), np.finfo(float).tiny)
+    feasible = (slack >= -_slight(x, v, s, rows, limits))[:, ~movable].all(axis=1)
     if not movable.any():
         return v, feasible
-    norms = norms[movable]
-    y, solved = _least_distance(
-        reduced[movable] / norms[:, None],
-        slack[:, movable] / norms,
-        INSIDE * (size[:, movable] / norms + 1.0),
-    )
-    return v + (y @ basis.T) * s, feasible & solved
+    rows, limits, norms = rows[movable], limits[movable], norms[movable]
+    H = reduced[movable] / norms[:, None]
+    y, active, solved = _least_distance(H, slack[:, movable] / norms, INSIDE * size[:, movable] / norms)
+    moved = v + (y @ basis.T) * s
+    for _ in range(2):
+        # The same correction in the variables' own units, where it is their rounding that counts.
+        rest = (limits - moved @ rows.T) / norms
+        moved += (_on_active(H, np.where(active, rest, 0.0), active) @ basis.T) * s
+    return moved, feasible & solved
 
 
-def _least_distance(H: np.ndarray, g: np.ndarray, tolerance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _least_distance(
+    H: np.ndarray, g: np.ndarray, tolerance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise ‖y‖ subject to H y ≤ g, for many g at once.
 
     Parameters
     ----------
-    H : (m, q), rows of length at most 1
+    H : (m, q), rows of length 1
     g, tolerance : (N, m)
 
     Returns
     -------
-    y (N, q) and (N,) bool, whether the inequalities can be kept.
+    y (N, q), the inequalities that hold with equality (N, m) bool, and (N,) bool, whether all can be kept.
     """
     n, m = g.shape
-    gram = H @ H.T
     y, dual = np.zeros((n, H.shape[1])), np.zeros((n, m))
     active, entering = np.zeros((n, m), dtype=bool), np.full(n, -1)
     feasible, open_ = np.ones(n, dtype=bool), np.arange(n)
     for _ in range(20 * m + 100):
-        slack = g[open_] - y[open_] @ H.T + tolerance[open_]
+        allowed = tolerance[open_] + INSIDE * (1.0 + np.linalg.norm(y[open_], axis=1))[:, None]
+        slack = g[open_] - y[open_] @ H.T + allowed
         reached = (entering[open_] >= 0) & (slack[np.arange(len(open_)), entering[open_]] >= 0)
         active[open_[reached], entering[open_[reached]]] = True
         entering[open_[reached]] = -1
         entering[open_] = np.where(entering[open_] < 0, slack.argmin(axis=1), entering[open_])
         chosen = entering[open_]
-        lacking = tolerance[open_, chosen] - slack[np.arange(len(open_)), chosen]
-        unsettled = lacking > tolerance[open_, chosen]
-        open_, chosen, lacking = open_[unsettled], chosen[unsettled], lacking[unsettled]
+        at = np.arange(len(open_)), chosen
+        lacking, allowed = allowed[at] - slack[at], allowed[at]
+        unsettled = lacking > allowed
+        open_, chosen, lacking, allowed = (a[unsettled] for a in (open_, chosen, lacking, allowed))
         if not len(open_):
-            return _on_active(H, gram, g, active), feasible
-        step, leaving, complete = _step(H, gram, y, dual, active, open_, chosen, lacking)
+            return _on_active(H, g, active), active, feasible
+        step, leaving, complete = _step(H, y, dual, active, open_, chosen, lacking)
         stuck = np.isinf(step)
-        # A dependent constraint missed by a hair only is rounding, not a contradiction.
-        feasible[open_[stuck]] = lacking[stuck] <= 1e3 * tolerance[open_[stuck], chosen[stuck]]
+        # A dependent constraint missed by a little may be rounding and not a contradiction: another
+        # round from nearer by will tell.
+        feasible[open_[stuck]] = lacking[stuck] <= 1e6 * allowed[stuck]
         active[open_[complete], chosen[complete]] = True
         entering[open_[complete]] = -1
         back = ~complete & ~stuck
@@ -326,7 +342,6 @@ def _least_distance(H: np.ndarray, g: np.ndarray, tolerance: np.ndarray) -> tupl
 
 def _step(
     H: np.ndarray,
-    gram: np.ndarray,
     y: np.ndarray,
     dual: np.ndarray,
     active: np.ndarray,
@@ -336,10 +351,10 @@ def _step(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Take one step of the dual method in place; return its length, what leaves and if it was full."""
     held = active[rows]
-    weights = _solve_active(gram, held, gram[chosen] * held)
+    weights = _solve_active(H, held, (H @ H.T)[chosen], H[chosen])
     direction = H[chosen] - weights @ H
     gain = (direction**2).sum(axis=1)
-    gain[gain <= RANK] = 0.0
+    gain[gain <= PARALLEL] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         full = np.where(gain > 0, lacking / gain, np.inf)
         ratios = np.where(held & (weights > RANK), dual[rows] / weights, np.inf)
@@ -353,31 +368,37 @@ def _step(
     return step, leaving, np.isfinite(full) & (full <= partial)
 
 
-def _on_active(H: np.ndarray, gram: np.ndarray, g: np.ndarray, active: np.ndarray) -> np.ndarray:
+def _on_active(H: np.ndarray, g: np.ndarray, active: np.ndarray) -> np.ndarray:
     """Return (N, q): the shortest y that meets the active inequalities with equality."""
-    return np.asarray(_solve_active(gram, active, np.where(active, g, 0.0)) @ H)
+    return np.asarray(_solve_active(H, active, g) @ H)
 
 
-def _solve_active(gram: np.ndarray, active: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve gram[a, a] w = right[a] for each point's active set a; w (N, m) is 0 elsewhere.
+def _solve_active(
+    H: np.ndarray, active: np.ndarray, right: np.ndarray, target: np.ndarray | None = None
+) -> np.ndarray:
+    """Solve (H Hᵀ)[a, a] w = right[a] for each point's active set a; w (N, m) is 0 elsewhere.
 
-    Points that share an active set share one small inverse.
+    Points that share an active set share one small inverse. The residual is formed from Hᵀ w, as
+    ``target`` − Hᵀ w when ``right`` is H ``target``: corrected seminormal equations (Björck 1996,
+    section 6.6.5), which do not square the condition of H.
     """
     result = np.zeros(right.shape)
     width = int(active.sum(axis=1).max(initial=0))
     if not width:
         return result
-    packed = np.packbits(active, axis=1)
-    _, first, group = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    sets = active[first]
-    index = np.argsort(~sets, axis=1, kind="stable")[:, :width]
-    used = np.take_along_axis(sets, index, axis=1)
-    systems = gram[index[:, :, None], index[:, None, :]]
+    _, first, group = np.unique(np.packbits(active, axis=1), axis=0, return_index=True, return_inverse=True)
+    index = np.argsort(~active[first], axis=1, kind="stable")[:, :width]
+    used = np.take_along_axis(active[first], index, axis=1)
+    systems = (H @ H.T)[index[:, :, None], index[:, None, :]]
     systems = np.where(used[:, :, None] & used[:, None, :], systems, np.eye(width))
-    inverses, group = np.linalg.inv(systems), group.reshape(-1)
-    at = index[group]
-    wanted = np.where(used[group], np.take_along_axis(right, at, axis=1), 0.0)
-    np.put_along_axis(result, at, np.einsum("nij,nj->ni", inverses[group], wanted), axis=1)
+    inverses, at = np.linalg.inv(systems)[group.reshape(-1)], index[group.reshape(-1)]
+    mask = used[group.reshape(-1)]
+    rest = right
+    for _ in range(3):
+        wanted = np.where(mask, np.take_along_axis(rest, at, axis=1), 0.0)
+        more = np.einsum("nij,nj->ni", inverses, wanted)
+        np.put_along_axis(result, at, np.take_along_axis(result, at, axis=1) + more, axis=1)
+        rest = right - (result @ H) @ H.T if target is None else (target - result @ H) @ H.T
     return result
 
 

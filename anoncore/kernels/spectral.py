@@ -26,7 +26,8 @@ _NULL_AXIS = 1e-10
 _DEGENERATE = 1e-8
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+# No repr: loadings must not reach a log or a traceback.
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Basis:
     """The principal axes of a table: x = center + U D V^T.
 

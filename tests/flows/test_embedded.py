@@ -174,6 +174,9 @@ def test_a_run_is_found_complete_afterwards_and_called_nobody(tmp_path, from_tem
     (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(WITNESS))
     witness = tmp_path / "witness"
     script = RUN.replace("HOOK", "import mlflow; mlflow.MlflowClient(embedded.tracking_ready(home))")
+    run("import socket; socket.getaddrinfo('192.0.2.1', 1)", PYTHONPATH=str(tmp_path), WITNESS=str(witness))
+    assert witness.read_text() == "socket.getaddrinfo 192.0.2.1\n"
+    witness.unlink()
     done = run(
         script,
         home,
@@ -292,7 +295,7 @@ def test_the_tracking_store_is_ready_without_a_server(tmp_path, from_template):
     begin = time.monotonic()
     uri = embedded.tracking_ready(tmp_path)
     assert time.monotonic() - begin < 1
-    assert "mlflow" not in sys.modules or uri
+    assert uri == f"sqlite:///{tmp_path}/mlflow/mlflow.db"
     script = """
         import sys
         from flows import embedded

@@ -73,6 +73,10 @@ def test_basis_of_dependent_columns_has_exact_null_axes():
     assert (np.diff(frame.singular_values) <= 0).all()
 
 
+def test_basis_does_not_show_its_loadings():
+    assert "0." not in repr(spectral.basis(table(50, 3)))
+
+
 def test_signs_do_not_depend_on_the_decomposition():
     x = table(400, 5)
     frame, mirrored = spectral.basis(x), spectral.basis(-x)

@@ -1,0 +1,444 @@
+"""Draft a commented plan from a data file, for a person to confirm.
+
+Reading is the ingest step's own; the guesses and the rules are `anoncore.profile`'s. What is
+written here is YAML and comments. No value that fewer than five records hold is written.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import os
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, dataclass, fields, replace
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from anoncore.edits import to_dict
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.profile import Finding, Guess, find_rules, profile
+from tasks.assess import AssessmentSection
+from tasks.decide import PolicySection
+from tasks.faults import Refused
+from tasks.ingest import BLOCK, SUFFIXES, Format, SourceSection, header_of, read_file
+from tasks.publish import PublicationSection
+from tasks.split import ReferenceSection
+from tasks.workspace import Section
+
+DELIMITERS = (",", ";", "\t", "|")
+KINDS: dict[str, Format] = SUFFIXES | {".tsv": "csv"}
+LONGEST_NAME = 200  # of a variable in an edit: YAML allows keys of 1024 characters
+
+
+def draft_plan(data: Path, base: Path) -> str:
+    """Return a commented plan for a table, as YAML.
+
+    Parameters
+    ----------
+    data : Path
+        A CSV, Parquet or Stata file; the delimiter and the encoding of a CSV file are found out.
+    base : Path
+        The folder in which the plan will stand; the source's path is written relative to it
+        where the two have more than the root in common.
+
+    Returns
+    -------
+    str
+        A plan that loads and runs as it stands, unless every column looks like an identifier.
+        Columns that look like identifiers, dates or free text are dropped until a person says
+        otherwise; rules that hold in every record are active, others stand in comments; a
+        person's approval is asked for. The same file gives the same draft.
+
+    Raises
+    ------
+    Refused
+        When the file cannot be read; the message holds no value.
+
+    Examples
+    --------
+    >>> print(draft_plan(Path("survey.csv"), Path(".")))  # doctest: +SKIP
+    """
+    table = _Table.open(data, base)
+    frame = table.natural()
+    found = profile(frame, rng=np.random.default_rng(0))
+    guesses, microdata = _readable(table, found.guesses)
+    rules = find_rules(microdata, found.sums) if microdata is not None else ()
+    return "\n".join([*_head(table, frame), *_variables(guesses), *_edits(rules), *_choices(table.path), ""])
+
+
+# --------------------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A file, how it is read, and what a person should know about that."""
+
+    path: Path
+    source: SourceSection
+    kind: Format
+    names: tuple[str, ...]
+    remark: str = ""
+
+    @classmethod
+    def open(cls, data: Path, base: Path) -> _Table:
+        """Find out how to read the file, and its column names."""
+        kind = KINDS.get(data.suffix.lower())
+        if kind is None:
+            raise Refused(
+                f"source: {data.name} does not tell its format; "
+                f"a draft is made from a file that ends in {', '.join(KINDS)}"
+            )
+        remark, encoding, delimiter = "", "utf-8-sig", ","
+        head = _head_of(data)
+        if kind == "csv":
+            encoding, remark = _encoding(data, head)
+            delimiter = _delimiter(data, encoding)
+        where = _relative(data, base)
+        source = SourceSection(path=where, format=kind, delimiter=delimiter, encoding=encoding)
+        table = cls(data, source, kind, (), remark)
+        header = header_of(source, base.resolve())
+        if header is None:
+            header = [str(c) for c in table.read(()).columns]
+        return replace(table, names=_names(data, header))
+
+    def read(self, variables: Iterable[Variable]) -> pd.DataFrame:
+        """Read the file as the ingest step would with these declarations."""
+        return read_file(self.path, self.kind, self.source, variables, shown=self.path.name)
+
+    def natural(self) -> pd.DataFrame:
+        """Read the file with nothing declared; codes with leading zeros and truth values stay text."""
+        frame = self.read([Variable(n, "nominal") for n in self.names])
+        if list(map(str, frame.columns)) != list(self.names) or not all(isinstance(c, str) for c in frame):
+            raise Refused(
+                f"source: {self.path.name} has an index, or names that are not plain text; "
+                "write it again without an index and with plain column names"
+            )
+        if frame.empty:
+            raise Refused(f"source: {self.path.name} holds no records")
+        suspects = [n for n in self.names if _may_be_text(frame[n])]
+        if self.kind == "csv" and suspects:
+            text = self.read([Variable(n, "nominal", role="identifier") for n in self.names])
+            for name in suspects:
+                told = text[name].dropna()
+                number = pd.api.types.is_numeric_dtype(frame[name]) and frame[name].dtype != bool
+                if not number or told.str.match(r"\s*[-+]?0\d").any():
+                    frame[name] = text[name]
+        return frame
+
+
+def _may_be_text(column: pd.Series) -> bool:
+    """Whether reading may have turned text into whole numbers or truth values."""
+    if pd.api.types.is_float_dtype(column):
+        return bool((column.dropna() % 1 == 0).all())
+    return pd.api.types.is_numeric_dtype(column) or column.dtype == object
+
+
+def _head_of(data: Path) -> bytes:
+    problem = ""
+    try:
+        with data.open("rb") as file:
+            head = file.read(4)
+        if head:
+            return head
+        problem = f"{data.name} is empty"
+    except FileNotFoundError:
+        problem = f"there is no file {data.name}"
+    except IsADirectoryError:
+        problem = f"{data.name} is a folder, not a file"
+    except PermissionError:
+        problem = f"{data.name} may not be read by this user"
+    raise Refused(f"source: {problem}") from None
+
+
+def _encoding(data: Path, head: bytes) -> tuple[str, str]:
+    """Return the encoding, and a remark where it is a guess."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16", ""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    unicode = True
+    with data.open("rb") as file:
+        while block := file.read(BLOCK):
+            if b"\0" in block:
+                raise Refused(f"source: {data.name} holds NUL bytes; state its encoding or repair it")
+            try:
+                unicode = unicode and decoder.decode(block) is not None
+            except UnicodeDecodeError:
+                unicode = False
+    if unicode:
+        return "utf-8-sig", ""
+    return "latin-1", "confirm: the file is not UTF-8, and latin-1 reads anything; look at accented letters"
+
+
+def _delimiter(data: Path, encoding: str) -> str:
+    """Return the delimiter that splits the header, and most of the first records like the header."""
+    best, score = ",", (False, 1)
+    for delimiter in DELIMITERS:
+        try:
+            with data.open(encoding=encoding, newline="") as file:
+                rows = [len(r) for r in islice(csv.reader(file, delimiter=delimiter), 50) if r]
+        except (csv.Error, UnicodeError):
+            continue
+        if rows and rows[0] > 1:
+            regular = sum(n == rows[0] for n in rows) >= 0.9 * len(rows)
+            if (regular, rows[0]) > score:
+                best, score = delimiter, (regular, rows[0])
+    return best
+
+
+def _relative(data: Path, base: Path) -> str:
+    """Return the path as the plan states it."""
+    target, folder = data.resolve(), base.resolve()
+    try:
+        shared = Path(os.path.commonpath([target, folder]))
+    except ValueError:
+        return str(target)
+    near = shared != Path(shared.anchor) or folder == shared
+    return Path(os.path.relpath(target, folder)).as_posix() if near else str(target)
+
+
+def _names(data: Path, header: list[str]) -> tuple[str, ...]:
+    if any(not name.strip() for name in header):
+        raise Refused(f"source: {data.name} has a column without a name")
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise Refused(f"source: {data.name} holds columns twice: {', '.join(twice)}; rename or remove one")
+    return tuple(header)
+
+
+def _readable(table: _Table, guesses: Iterable[Guess]) -> tuple[tuple[Guess, ...], Microdata | None]:
+    """Read the table as guessed; drop what cannot be read so. None when nothing would be released."""
+    kept = list(guesses)
+    frame = table.read([g.variable for g in kept])
+    columns: dict[str, pd.Series] = {}
+    completed: list[Variable] = []
+    for place, guess in enumerate(kept):
+        variable = guess.variable
+        if not variable.is_masked:
+            continue
+        try:
+            one = Microdata(frame[[variable.name]], Schema([variable]))
+        except AnonymizationError:
+            dropped = Variable(variable.name, "nominal", role="identifier")
+            kept[place] = Guess(dropped, "its values do not agree with any kind; look at them", confirm=True)
+            continue
+        columns[variable.name] = one.frame[variable.name]
+        completed += one.schema.variables
+    whole = Microdata(pd.DataFrame(columns), Schema(completed)) if completed else None
+    return tuple(kept), whole
+
+
+# --------------------------------------------------------------------------- writing
+
+
+HEAD = """\
+#
+# A draft is a list of guesses, safe to run but not yet right:
+#   - what is marked "confirm" is for you to decide before the first run;
+#   - identifiers are dropped and never released; give a column another role to keep it;
+#   - rules and steps that start with # are proposals: remove the # to use one.
+# No value that fewer than 5 records hold stands here, and limits are rounded away from the extremes.
+# Every key is described in docs/plan.md. Next: anonflow check PLAN, then anonflow run PLAN
+anonflow: 1"""
+
+VARIABLES = """\
+# kind says on which scale a value lives, role what it is to a person; levels lists the values, missing the
+# codes that mean "not known". Whole numbers taken for codes in an order (ordinal) may as well be codes without
+# one (nominal), a count (continuous), or yes and no beside a code for "not known" (binary with missing)."""
+
+NOTHING_LEFT = """\
+# confirm: every column looks like an identifier, so nothing would be released; give one another role."""
+
+EDITS = """\
+# What every record must satisfy, before masking and after it.
+edits:
+  # Raw records that break a rule: refuse ends the run, set-aside leaves them out, repair mends them.
+  on_violation: refuse"""
+
+
+def _head(table: _Table, frame: pd.DataFrame) -> Iterator[str]:
+    size = f"{len(frame)} records, {len(frame.columns)} columns"
+    yield f"# Drafted by anonflow from {_scalar(table.path.name)}: {size}."
+    yield HEAD
+    yield f"name: {_scalar(_slug(table.path.stem))}"
+    yield ""
+    yield "source:"
+    yield f"  path: {_scalar(table.source.path)}  # relative to this file, or absolute"
+    yield f"  format: {table.kind}"
+    if table.kind == "csv":
+        yield f"  delimiter: {_scalar(table.source.delimiter)}"
+        yield f"  encoding: {table.source.encoding}{_comment(table.remark)}"
+    yield ""
+
+
+def _variables(guesses: tuple[Guess, ...]) -> Iterator[str]:
+    yield VARIABLES
+    if not any(g.variable.is_masked for g in guesses):
+        yield NOTHING_LEFT
+    yield "variables:"
+    for guess in guesses:
+        yield f"  - {_flow(_facts(guess.variable))}{_comment(_reason(guess))}"
+        for value, count in guess.codes:
+            known = guess.variable.levels is not None and value in guess.variable.levels
+            moved = "move it from levels to missing" if known else f"add missing: [{_scalar(value)}]"
+            yield f"    # does {_scalar(value)} mean not known ({count} records)? then {moved}"
+    yield ""
+
+
+def _facts(variable: Variable) -> dict[str, Any]:
+    stated = {"name": variable.name, "kind": variable.kind, "role": variable.role}
+    rest = {"levels": variable.levels, "missing": variable.missing, "precision": variable.precision}
+    return stated | {k: v for k, v in rest.items() if v}
+
+
+def _reason(guess: Guess) -> str:
+    return f"confirm: {guess.reason or 'a guess'}" if guess.confirm else guess.reason
+
+
+def _edits(rules: Iterable[Finding]) -> Iterator[str]:
+    writable = [f for f in rules if all(len(n) <= LONGEST_NAME for n in f.edit.variables)]
+    active = [f"    - {_rule(f)}" for f in writable if f.active]
+    proposed = [f"    # - {_rule(f)}" for f in writable if not f.active]
+    yield EDITS
+    if active:
+        yield "  # These hold in every record, and not by chance. Remove those that are no law of the subject."
+        yield "  rules:"
+        yield from active
+    else:
+        yield "  rules: []  # no rule holds in every record and not by chance; write your own in place of []"
+    if proposed:
+        yield "    # Proposals: they hold in every record, or up to rounding, and may be no more than chance."
+        yield from proposed
+    yield ""
+
+
+def _rule(finding: Finding) -> str:
+    """Return the edit without what it leaves at its default."""
+    edit = finding.edit
+    usual = {f.name: f.default for f in fields(edit) if f.default is not MISSING and f.name != "edit"}
+    stated = {k: v for k, v in to_dict(edit).items() if k not in usual or v != usual[k]}
+    return _flow(stated) + _comment(finding.reason)
+
+
+def _choices(data: Path) -> Iterator[str]:
+    """Yield the sections in which nothing depends on the data, with their defaults."""
+    yield "# Against whom risk is measured."
+    yield from _section("reference", ReferenceSection(), REFERENCE)
+    yield STEPS
+    yield "# How risk is measured."
+    yield from _section("assessment", AssessmentSection(), ASSESSMENT)
+    yield "# When a release may be published."
+    yield from _section("policy", PolicySection(approval="person"), POLICY)
+    yield "# What is published beside the data."
+    yield from _section("publication", PublicationSection(title=_printable(data.stem)), PUBLICATION)
+    yield "# There is no seed section on purpose: the operating system supplies the seed, and nobody keeps it,"
+    yield "# because whoever has it can undo the masking."
+
+
+REFERENCE = {
+    "kind": "holdout: a random half of the records is set apart, never released, and shows how close strangers "
+    "come to each other. leave-one-out: all records are released, but it cannot be tested whether members are "
+    "told from strangers. file: the strangers come from another table.",
+}
+STEPS = """\
+# What is done to the records, in this order.
+steps:
+  # A level that fewer than k records hold points at them by itself: suppress empties those cells, merge joins
+  # the level with others.
+  - {method: rare-levels, k: 5, action: suppress}
+  # Records far from all others tend to be recreated. To leave them out:
+  # - {method: extreme-records, action: set-aside}
+  # Every principal score is permuted, so that no released record stems from one person; calibrated keeps the
+  # number of records at each level.
+  - {method: spectral-swap, released: calibrated}
+"""
+ASSESSMENT = {
+    "k": "neighbours looked at around each record",
+    "margin": "by how much the release may be riskier than the reference",
+    "alpha": "1 minus the confidence with which that must be shown",
+    "tau": "unusually close: below this share of the nearest neighbour's distance",
+    "exhaustive": "true compares every record, however many there are",
+    "sample_above": "with more records than this, a sample of them is compared",
+    "epsilon": "how exact that sample's curves are, at 99 % confidence",
+}
+POLICY = {
+    "approval": "person: even when every gate passes, nothing is published before someone runs anonflow approve. "
+    "automatic: publishes when every gate passes.",
+    "inconclusive": "person: ask when the sample is too small to tell. reject: refuse then.",
+    "by_design": "measures that say nothing about the method: [uncertainty] for spectral-rhs",
+    "tail_p": "fail when chance explains the unusually close records with less than this",
+    "membership_auc": "fail when members are told from strangers better than this (0.5 is guessing)",
+    "utility": "largest accepted median differences, such as {correlation: 0.05}; not gated when not stated",
+}
+PUBLICATION = {
+    "title": "as readers see it",
+    "description": "a sentence or two on the table",
+    "contact": "who answers questions",
+    "licence": "under which the release may be used",
+    "formats": "of the data: parquet, csv, or both",
+}
+
+
+def _section(name: str, section: Section, comments: dict[str, str]) -> Iterator[str]:
+    """Yield a section with its values written out, and what each choice means."""
+    yield f"{name}:"
+    values = section.model_dump(mode="json", exclude_none=True)
+    for key, comment in comments.items():
+        line = f"  {key}: {_flow(values[key])}"
+        if len(line) + len(comment) <= 105:
+            yield f"{line}  # {comment}"
+        else:
+            yield from textwrap.wrap(comment, 108, initial_indent="  # ", subsequent_indent="  # ")
+            yield line
+    yield ""
+
+
+def _slug(stem: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63].rstrip("-") or "release"
+
+
+def _printable(text: str) -> str:
+    return "".join(c for c in text if c.isprintable())
+
+
+def _comment(text: str) -> str:
+    return f"  # {text}" if text else ""
+
+
+def _flow(value: Any) -> str:
+    """Return a value as YAML on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_scalar(k)}: {_flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_flow(v) for v in value) + "]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    """Return a scalar that reads back as itself."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value)
+    number = float(value)
+    if number.is_integer() and abs(number) < 1e15:
+        return str(int(number))
+    return np.format_float_positional(number, trim="0")
+
+
+@lru_cache(maxsize=10_000)
+def _text(value: str) -> str:
+    """Return text, quoted wherever YAML might take it for something else."""
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*", value) is not None
+    if plain and yaml.safe_load(value) == value:
+        return value
+    quoted: str = yaml.safe_dump(value, default_style='"', width=float("inf"), allow_unicode=True)
+    return quoted.removesuffix("\n")

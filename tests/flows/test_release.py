@@ -1,0 +1,193 @@
+"""One release from plan to outcome, without Prefect: every way a run can end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from anoncore.edits import EditSet
+from flows import embedded
+from flows.plan import load_plan
+from flows.release import Direct, approve, carry_out, reject
+from tasks import ledger
+from tasks.faults import Fault, Refused
+from tasks.publish import verify_release
+from tasks.workspace import Home
+
+pytestmark = pytest.mark.platform
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tracking(tmp_path_factory):
+    """A real MLflow store for the whole module."""
+    home = tmp_path_factory.mktemp("tracking")
+    embedded.apply(home)
+    embedded.tracking_ready(home)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home.locate(tmp_path / "home")
+
+
+def _run(plan: Path, home: Home, **options):
+    return carry_out(load_plan(plan), home, Direct(), **options)
+
+
+def test_a_release_is_published_whole(office, home):
+    outcome = _run(office(), home)
+    assert outcome.status == "published", outcome.reason
+    names = {p.name for p in outcome.folder.iterdir()}
+    assert names == {
+        "data.parquet", "data.csv", "codebook.json", "expectations.json", "report.html", "method.md",
+        "assessment.json", "manifest.json", "manifest.json.sig", "public-key.pem",
+    }  # fmt: skip
+    assert verify_release(outcome.folder) == []
+    assert ledger.verify(home) == []
+    assert [e["event"] for e in ledger.entries(home)] == ["published"]
+    assert not any(home.workspaces.iterdir())
+    assert sum(outcome.seconds.values()) > 0
+
+
+def test_the_published_file_keeps_the_edits_and_drops_identifiers(office, home):
+    plan = office()
+    outcome = _run(plan, home)
+    published = pd.read_parquet(outcome.folder / "data.parquet")
+    source = pd.read_csv(plan.parent / "people.csv")
+    assert "person" not in published
+    assert (published["net"] + published["tax"] == published["gross"]).all()
+    edits = EditSet(load_plan(plan).plan.edits.rules)
+    assert sum(edits.violations(published).values()) == 0
+    shared = published.astype(str).merge(source[published.columns].astype(published.dtypes).astype(str))
+    assert len(shared) == 0
+    again = pd.read_csv(outcome.folder / "data.csv").astype(published.dtypes)
+    pd.testing.assert_frame_equal(again, published, check_exact=False)
+
+
+def test_unchanged_data_and_plan_publish_nothing_new(office, home):
+    plan = office()
+    first = _run(plan, home)
+    second = _run(plan, home)
+    assert second.status == "unchanged"
+    assert second.release == first.release
+    assert len(list((home.releases / "office").iterdir())) == 1
+
+
+def test_changed_data_make_another_release(office, home, people):
+    first = _run(office(), home)
+    second = _run(office(people(seed=2)), home)
+    assert second.status == "published"
+    assert second.release != first.release
+    versions = [json.loads((home.releases / "office" / r / "manifest.json").read_text())["version"]
+                for r in (first.release, second.release)]  # fmt: skip
+    assert versions == [1, 2]
+
+
+def test_a_public_seed_repeats_to_the_byte(office, home, tmp_path):
+    plan = office(more="seed: {public: 5}")
+    first = _run(plan, home)
+    other = _run(plan, Home.locate(tmp_path / "other"))
+    assert first.release == other.release
+    again = _run(plan, home, rebuild=True)
+    assert again.status == "unchanged"
+    assert again.release == first.release
+
+
+def test_rejected_publishes_nothing_and_says_why(office, home):
+    outcome = _run(office(more="policy: {utility: {correlation: 0}}"), home)
+    assert outcome.status == "rejected"
+    assert "utility: correlation" in outcome.reason
+    assert outcome.folder is None
+    assert not home.releases.exists() or not any(home.releases.rglob("data*"))
+    assert outcome.report.exists()
+
+
+def test_a_group_of_identical_records_needs_acknowledgement(office, home):
+    step = "{method: spectral-rhs, k: 10}"
+    with pytest.raises(Refused, match="by_design"):
+        _run(office(step=step), home)
+    outcome = _run(office(step=step, more="policy: {by_design: [uncertainty], approval: person}"), home)
+    claims = [g for g in outcome.gates if g["name"].startswith("10-anonymity")]
+    assert claims
+    assert claims[0]["verdict"] == "pass"
+
+
+def test_awaiting_then_approved(office, home):
+    plan = office(more="policy: {approval: person}")
+    outcome = _run(plan, home)
+    assert outcome.status == "awaiting"
+    assert not home.releases.exists()
+    assert _run(plan, home).status == "awaiting"
+    done = approve(home, outcome.release, by="A. Smith", reason="read the report")
+    assert done.status == "published"
+    assert verify_release(done.folder) == []
+    assert [e["event"] for e in ledger.entries(home)] == ["awaiting", "approved", "published"]
+    assert ledger.entries(home)[1]["approver"] == "A. Smith"
+    with pytest.raises(Refused, match="awaits"):
+        approve(home, outcome.release, by="A. Smith", reason="again")
+
+
+def test_awaiting_then_rejected(office, home):
+    outcome = _run(office(more="policy: {approval: person}"), home)
+    assert reject(home, outcome.release, by="A. Smith", reason="too risky").status == "rejected"
+    assert not any(home.candidates.iterdir())
+    assert ledger.verify(home) == []
+
+
+def test_a_candidate_changed_while_waiting_is_not_published(office, home):
+    outcome = _run(office(more="policy: {approval: person}"), home)
+    data = home.candidates / outcome.release / "data.csv"
+    data.write_text(data.read_text() + "x")
+    with pytest.raises((Refused, Fault), match="data.csv"):
+        approve(home, outcome.release, by="A. Smith", reason="fine")
+    assert not home.releases.exists() or not any(home.releases.rglob("data*"))
+
+
+def test_raw_violations_by_policy(office, home, people):
+    frame = people()
+    frame.loc[:4, "gross"] += 10
+    with pytest.raises(Refused, match=r"net and tax make gross \(5\)"):
+        _run(office(frame), home)
+    assert not any(home.workspaces.iterdir())
+    aside = _run(office(frame, on_violation="set-aside"), home)
+    assert aside.status == "published", aside.reason
+    dossier = json.loads((home.path / "assessments" / aside.release / "dossier.json").read_text())
+    assert dossier["edits"]["set_aside"] == 5
+    assert sum(dossier["figures"]["records"][k] for k in ("original", "reference")) <= 2995
+    repaired = _run(office(frame, on_violation="repair"), home)
+    assert repaired.status == "published", repaired.reason
+
+
+def test_a_step_that_breaks_wipes_the_workspace(office, home, monkeypatch):
+    import flows.release
+
+    def broken(*_):
+        raise ValueError("918273645")
+
+    monkeypatch.setattr(flows.release, "split", broken)
+    with pytest.raises(Fault) as caught:
+        _run(office(), home)
+    assert "918273645" not in str(caught.value)
+    assert caught.value.__context__ is None
+    assert not any(home.workspaces.iterdir())
+    assert ledger.entries(home) == []
+
+
+@pytest.mark.parametrize("reference", ["leave-one-out", "holdout"])
+def test_references(office, home, reference):
+    outcome = _run(office(more=f"reference: {{kind: {reference}}}"), home)
+    assert outcome.status in ("published", "awaiting")
+    membership = next(g for g in outcome.gates if g["name"] == "membership")
+    assert (membership["verdict"] == "not tested") == (reference == "leave-one-out")
+    assert outcome.records == (3000 if reference == "leave-one-out" else 1500)
+
+
+def test_steps_are_chained(office, home):
+    plan = office(
+        step="{method: rare-levels, k: 5}\n  - {method: extreme-records}\n  - {method: spectral-swap}"
+    )
+    outcome = _run(plan, home)
+    assert outcome.status in ("published", "awaiting"), outcome.reason
