@@ -228,16 +228,24 @@ class Microdata:
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "schema", Schema(completed))
 
+    @classmethod
+    def trusted(cls, frame: pd.DataFrame, schema: Schema) -> Microdata:
+        """Wrap a frame that is in canonical form already, under a completed schema, without checking."""
+        data = object.__new__(cls)
+        object.__setattr__(data, "frame", frame)
+        object.__setattr__(data, "schema", schema)
+        return data
+
     def __len__(self) -> int:
         return len(self.frame)
 
     def select(self, names: Sequence[str]) -> Microdata:
         """Return the variables ``names`` alone, in their order."""
-        return Microdata(self.frame[list(names)], self.schema.select(names))
+        return Microdata.trusted(self.frame[list(names)], self.schema.select(names))
 
     def take(self, rows: np.ndarray) -> Microdata:
         """Return the records at positions ``rows``; levels and precision stay those of the whole table."""
-        return Microdata(self.frame.iloc[rows], self.schema)
+        return Microdata.trusted(self.frame.iloc[rows], self.schema)
 
     def plain(self) -> pd.DataFrame:
         """Return the table with ordinary columns: numbers, or text, with missing cells empty.

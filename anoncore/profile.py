@@ -15,12 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from scipy.linalg import qr, solve_triangular
+from scipy.optimize import linear_sum_assignment
 
 from anoncore.edits import BoundEdit, Condition, ConditionalEdit, Edit, LinearEdit, linear_holds
 from anoncore.microdata import Kind, Microdata, Role, Variable, observed_precision
@@ -101,11 +102,7 @@ def profile(frame: pd.DataFrame, *, rng: np.random.Generator) -> Profile:
     ['quasi-identifier', 'identifier']
     """
     facts = [_facts(frame[name]) for name in frame.columns]
-    numeric = {
-        f.name: f.spread(frame[f.name])
-        for f in facts
-        if f.sort == "number" and len(f.counts) >= 3 and not f.bad
-    }
+    numeric = {f.name: f.spread(frame[f.name]) for f in facts if f.may_add_up}
     sums = find_sums(pd.DataFrame(numeric, index=frame.index), rng=rng) if len(numeric) > 1 else ()
     adds_up = {n for s in sums if s.active and len(s.edit.variables) > 2 for n in s.edit.variables}
     guesses = tuple(_guess(f, f.name in adds_up) for f in facts)
@@ -189,6 +186,11 @@ class _Facts:
         return {*found, "".join(found), *re.split(r"[\W_]+", parts)}
 
     @property
+    def may_add_up(self) -> bool:
+        """Whether the column may take part in a sum: numbers, neither too few nor beyond measure."""
+        return self.sort == "number" and len(self.counts) >= 3 and bool(np.abs(self.values).max() < 1e100)
+
+    @property
     def levels(self) -> tuple[Any, ...] | None:
         """The levels where they may be written down, else None."""
         shown = tuple(_tidy(v) for v in self.counts)
@@ -224,17 +226,17 @@ def _facts(column: pd.Series) -> _Facts:
 
 def _sorted_out(facts: _Facts) -> _Facts:
     """Say what sort of values a column holds."""
-    values = list(facts.counts)
-    if all(isinstance(v, bool | np.bool_) for v in values):
+    kinds = {type(v) for v in facts.counts}
+    if all(issubclass(k, bool | np.bool_) for k in kinds):
         return replace(facts, sort="truth")
-    if all(isinstance(v, date | timedelta | pd.Timestamp | pd.Timedelta | pd.Period) for v in values):
+    if all(issubclass(k, date | timedelta | pd.Timestamp | pd.Timedelta | pd.Period) for k in kinds):
         return replace(facts, sort="date")
-    if all(isinstance(v, str) for v in values):
+    if all(issubclass(k, str) for k in kinds):
         return _text_or_numbers(facts)
-    if any(isinstance(v, str) for v in values):
+    if any(issubclass(k, str) for k in kinds):
         return replace(facts, sort="other", bad="mixes numbers and text")
     try:
-        numbers = np.array([float(v) for v in values])
+        numbers = np.array([float(v) for v in facts.counts])
     except (TypeError, ValueError, OverflowError):
         return replace(facts, sort="other", bad="holds values that are neither numbers nor text")
     if not np.isfinite(numbers).all():
@@ -244,18 +246,23 @@ def _sorted_out(facts: _Facts) -> _Facts:
 
 def _text_or_numbers(facts: _Facts) -> _Facts:
     """Tell text from numbers among which a few words say that one is missing."""
-    if {v.casefold() for v in facts.counts} <= {"true", "false"}:
+    texts = pd.Series(list(facts.counts), dtype="str")
+    if len(texts) <= 2 and texts.str.casefold().isin(["true", "false"]).all():
         return replace(facts, sort="truth")
     gaps = {v: n for v, n in facts.counts.items() if v.strip().casefold() in GAPS}
-    rest = {v: n for v, n in facts.counts.items() if v not in gaps}
-    numbers = pd.to_numeric(pd.Series(list(rest), dtype="str"), errors="coerce").to_numpy(dtype="float64")
-    # Codes with leading zeros and signs of any other kind stay text.
-    padded = any(re.match(r"\s*[-+]?0\d", v) for v in rest)
-    if not rest or padded or not np.isfinite(numbers).all():
+    rest = texts[~texts.isin(gaps)]
+    numbers = pd.to_numeric(rest, errors="coerce").to_numpy(dtype="float64")
+    if rest.empty or np.isnan(numbers).any():
+        return replace(facts, sort="text")
+    if np.isinf(numbers).any():
+        return replace(facts, sort="other", bad="holds infinite values")
+    # 01 is another code than 1, and a float does not hold more than 15 digits.
+    padded = bool(rest.str.match(r"\s*[-+]?0\d").any())
+    if padded or rest.str.match(r".*\d{16}").any():
         return replace(facts, sort="text", padded=padded)
     merged: dict[float, int] = {}
-    for value, n in zip(numbers.tolist(), rest.values(), strict=True):
-        merged[value] = merged.get(value, 0) + n
+    for value, text in zip(numbers.tolist(), rest, strict=True):
+        merged[value] = merged.get(value, 0) + facts.counts[text]
     return replace(facts, sort="number", counts=merged, gaps=gaps, spelled=True)
 
 
@@ -451,7 +458,7 @@ def _left_open(facts: _Facts) -> str:
         reason = f"levels not listed, there are more than {MAX_LISTED}"
     else:
         reason = f"levels not listed, since fewer than {MIN_COUNT} records hold one of them"
-    return f"{reason}; the zeros are lost unless you list them in quotes" if facts.padded else reason
+    return reason
 
 
 def _levels(facts: _Facts, kind: Kind) -> tuple[Any, ...] | None:
@@ -559,8 +566,8 @@ def find_sums(frame: pd.DataFrame, *, rng: np.random.Generator) -> tuple[Finding
     -------
     tuple of Finding
         Linear edits with coefficients ±1, at most `MAX_TERMS` terms, none implied by the others.
-        Active ones hold exactly and name a dependent; sums that hold up to rounding, found for
-        three terms, are suggestions with a tolerance.
+        Active ones hold exactly and name a dependent. Sums of three terms that hold up to
+        rounding, or in at least 99 % of the records, are suggestions.
 
     Screening is by brute force over pairs for three terms; longer sums come from the null space
     of complete records (QR with column pivoting), so they are found only among columns that are
@@ -578,7 +585,7 @@ def find_sums(frame: pd.DataFrame, *, rng: np.random.Generator) -> tuple[Finding
     chosen = _independent([r for r in longer if _deviation(values, r) == 0.0], chosen, len(names))
     findings = _with_dependents(chosen, values, names)
     for relation in _independent(close, chosen, len(names))[len(chosen) :][:MAX_SUGGESTED]:
-        finding = _rounded(relation, values, names)
+        finding = _nearly(relation, values, names)
         findings += [finding] if finding else []
     return tuple(findings)
 
@@ -602,22 +609,30 @@ def _renumbered(relation: Relation, columns: Sequence[int]) -> Relation:
 def _triples(values: np.ndarray, rng: np.random.Generator) -> list[Relation]:
     """Return every x_k = ± x_i ± x_j that a sample of records does not refute."""
     present = ~np.isnan(values)
-    patterns, group = np.unique(present, axis=1, return_inverse=True)
+    patterns, group = _patterns(present)
     width = np.nan_to_num(np.nanstd(values, axis=0))
     found: dict[Relation, None] = {}
     for i in range(values.shape[1]):
         # Where x_i is 0 it would say nothing.
         informative = present[:, i] & (values[:, i] != 0)
-        for g in range(patterns.shape[1]):
+        for g, first in enumerate(patterns):
             others = np.flatnonzero((group == g) & (np.arange(len(group)) > i))
-            rows = np.flatnonzero(informative & patterns[:, g]) if len(others) else others
+            rows = np.flatnonzero(informative & present[:, first]) if len(others) else others
             if len(rows) < MIN_ROWS:
                 continue
             if len(rows) > SCREEN_ROWS:
-                rows = rng.choice(rows, SCREEN_ROWS, replace=False)
+                rows = rows[rng.integers(len(rows), size=SCREEN_ROWS)]
             for relation in _pairs(values[rows], i, others, width):
                 found[relation] = None
     return list(found)
+
+
+def _patterns(present: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """Return, of (N, n) bool, the first column of each pattern, and (n,) the pattern of each column."""
+    seen: dict[bytes, int] = {}
+    packed = np.packbits(present, axis=0)
+    group = np.array([seen.setdefault(packed[:, j].tobytes(), len(seen)) for j in range(present.shape[1])])
+    return [int(np.flatnonzero(group == g)[0]) for g in range(len(seen))], group
 
 
 def _pairs(block: np.ndarray, i: int, others: np.ndarray, width: np.ndarray) -> Iterator[Relation]:
@@ -631,7 +646,7 @@ def _pairs(block: np.ndarray, i: int, others: np.ndarray, width: np.ndarray) -> 
             alive[:, i] = alive[np.arange(len(others)), others] = False
             for a, k in np.argwhere(alive):
                 rest = np.abs(pair[:, a] - target * block[:, k])
-                if np.isnan(rest).sum() * 2 <= len(rest) and not (rest > slack[a, k]).any():
+                if (~np.isnan(rest)).sum() >= 10 and not (rest > slack[a, k]).any():
                     yield _canonical((i, int(others[a]), int(k)), (1.0, sign, -target))
 
 
@@ -655,14 +670,15 @@ def _deviation(values: np.ndarray, relation: Relation) -> float:
 
 def _supported(part: np.ndarray) -> bool:
     """Whether complete records (m, t) differ enough for a sum that fits to be no accident."""
-    if len(part) < MIN_ROWS:
+    if len(part) < MIN_ROWS or (part != 0).sum(axis=0).min() < 10:
         return False
-    telling = (part != 0).sum(axis=0)
-    distinct = [len(np.unique(part[:, j])) for j in range(part.shape[1])]
-    if telling.min() < 10 or min(distinct) < 3:
+    telling = part[(part != 0).any(axis=1)]
+    if len(np.unique(telling[:2000], axis=0)) < 20:
         return False
-    different = np.unique(part[(part != 0).any(axis=1)][:5000], axis=0)
-    return len(different) >= 20
+    return all(
+        len(np.unique(telling[:2000, j])) >= 3 or len(np.unique(telling[:, j])) >= 3
+        for j in range(part.shape[1])
+    )
 
 
 def _independent(candidates: list[Relation], chosen: list[Relation], n: int) -> list[Relation]:
@@ -688,29 +704,32 @@ def _null_space(
 ) -> list[Relation]:
     """Return relations of 3 … `MAX_TERMS` columns, from complete records of columns missing together."""
     n = values.shape[1]
-    present = ~np.isnan(values)
-    found: list[Relation] = []
+    present = ~np.isnan(values[:, kept])
+    together = present.astype("float32").T @ present.astype("float32")
+    found: dict[Relation, None] = {}
     tried = set()
-    for pattern in np.unique(present[:, kept], axis=1).T:
-        rows = np.flatnonzero(pattern)
-        if len(rows) < MIN_ROWS:
+    for first, share in product(_patterns(present)[0], (0.95, 0.75, 0.5)):
+        near = np.flatnonzero(together[first] >= share * max(1.0, together[first, first]))
+        key = tuple(near.tolist())
+        if len(near) < 3 or key in tried:
             continue
-        columns = tuple(j for j in kept if present[rows, j].mean() >= 0.95)
-        if len(columns) < 3 or columns in tried:
-            continue
-        tried.add(columns)
-        rows = rows[present[rows][:, list(columns)].all(axis=1)]
-        size = 8 * len(columns) + 50
-        if len(rows) > size:
-            rows = rng.choice(rows, size, replace=False)
-        if len(rows) >= 2 * len(columns):
-            found += _dependencies(values[rows][:, list(columns)], columns, chosen, n)
-    return found
+        tried.add(key)
+        rows = np.flatnonzero(present[:, near].all(axis=1))
+        if len(rows) >= max(MIN_ROWS, 2 * len(near)):
+            columns = np.asarray(kept)[near]
+            block = _telling(values[rows][:, columns], rng)
+            found |= dict.fromkeys(_dependencies(block, columns, chosen, n))
+    return list(found)
 
 
-def _dependencies(
-    block: np.ndarray, columns: tuple[int, ...], chosen: list[Relation], n: int
-) -> list[Relation]:
+def _telling(block: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return some records of ``block`` (m, t), among them up to 8 in which each column is not 0."""
+    rows = [rng.permutation(len(block))[:50]]
+    rows += [rng.permutation(np.flatnonzero(column))[:8] for column in block.T]
+    return np.asarray(block[np.unique(np.concatenate(rows))])
+
+
+def _dependencies(block: np.ndarray, columns: np.ndarray, chosen: list[Relation], n: int) -> list[Relation]:
     """Return which of ``columns`` are sums of others in ``block`` (m, t), as sparse as can be."""
     scale = np.sqrt((block**2).mean(axis=0))
     usable = np.flatnonzero(scale > 0)
@@ -721,7 +740,7 @@ def _dependencies(
     rank = int((size > 1e-10 * size[0]).sum())
     if rank == len(usable):
         return []
-    at = np.asarray(columns)[usable[order]]
+    at = columns[usable[order]]
     scales = scale[usable[order]]
     combined = solve_triangular(r[:rank, :rank], r[:rank, rank:], check_finite=False)
     basis = [_vector(c, n) for c in chosen]
@@ -752,19 +771,26 @@ def _sparser(row: np.ndarray, basis: list[np.ndarray]) -> np.ndarray:
 
 
 def _with_dependents(relations: list[Relation], values: np.ndarray, names: list[str]) -> list[Finding]:
-    """Turn relations into edits, each with a dependent that no other computes and no circle needs."""
+    """Turn relations into edits, each with a dependent that no other computes and no circle needs.
+
+    The dependents are chosen together, by assignment, so that a total goes to its own parts.
+    """
+    scores = np.full((len(relations), len(names)), -1e9)
+    for i, relation in enumerate(relations):
+        for j in relation[0]:
+            scores[i, j] = _dependence(j, relation, values, names)
+    best = linear_sum_assignment(scores, maximize=True)[1] if relations else ()
     findings: list[Finding] = []
     above: dict[int, set[int]] = {}
-    for relation in relations:
-        ranked = sorted(relation[0], key=lambda j: _dependence(j, relation, values, names), reverse=True)
-        target = next((j for j in ranked if j not in above and not _circular(j, relation[0], above)), None)
+    for i, relation in enumerate(relations):
+        ranked = [int(best[i]), *sorted(relation[0], key=lambda j: scores[i, j], reverse=True)]
+        taken = {*above, *(int(j) for j in best[i + 1 :])}
+        free = (j for j in ranked if j in relation[0] and j not in taken)
+        target = next((j for j in free if not _circular(j, relation[0], above)), None)
         if target is not None:
             above[target] = set(relation[0]) - {target}
-        edit = _linear(relation, names, target)
-        why = ""
-        if target is None:
-            why = "none of them is free to be computed, so it is left to you"
-        findings.append(Finding(edit, why, active=target is not None))
+        why = "" if target is not None else "each of them is computed from others already"
+        findings.append(Finding(_linear(relation, names, target), why, active=target is not None))
     return findings
 
 
@@ -779,7 +805,7 @@ def _circular(target: int, columns: Iterable[int], above: dict[int, set[int]]) -
     return False
 
 
-def _dependence(j: int, relation: Relation, values: np.ndarray, names: list[str]) -> tuple[float, int]:
+def _dependence(j: int, relation: Relation, values: np.ndarray, names: list[str]) -> float:
     """Score how much column j looks like the one that was computed; the later column wins a tie."""
     columns, coefficients = relation
     own = coefficients[columns.index(j)]
@@ -794,7 +820,7 @@ def _dependence(j: int, relation: Relation, values: np.ndarray, names: list[str]
     negative = {k: bool(np.nanmin(values[:, k]) < 0) for k in columns}
     score += 2.0 * (negative[j] and not any(negative[k] for k in others))
     score += 1.0 * (lone and not any(negative.values()))
-    return score, j
+    return score + 1e-3 * j / len(names)
 
 
 def _linear(
@@ -812,13 +838,21 @@ def _linear(
     )
 
 
-def _rounded(relation: Relation, values: np.ndarray, names: list[str]) -> Finding | None:
-    deviation = _deviation(values, relation)
+def _nearly(relation: Relation, values: np.ndarray, names: list[str]) -> Finding | None:
+    """Propose a sum that holds in nearly every record, or up to rounding."""
     part = values[:, list(relation[0])]
-    if not 0 < deviation <= ROUNDED * float(np.nanstd(part, axis=0).min()):
+    part = part[~np.isnan(part).any(axis=1)]
+    deviation = _deviation(part, (tuple(range(len(relation[0]))), relation[1]))
+    if not 0 < deviation < math.inf:
         return None
-    ranked = sorted(relation[0], key=lambda j: _dependence(j, relation, values, names))
-    edit = _linear(relation, names, ranked[-1], outward(deviation, upward=True))
+    target = max(relation[0], key=lambda j: _dependence(j, relation, values, names))
+    wrong = int((~linear_holds(part, np.array(relation[1]), "==", 0.0)).sum())
+    if wrong <= 0.01 * len(part):
+        why = f"holds in all but {wrong} of {len(part)} records"
+        return Finding(_linear(relation, names, target), why, active=False)
+    if deviation > ROUNDED * float(part.std(axis=0).min()):
+        return None
+    edit = _linear(relation, names, target, outward(deviation, upward=True))
     return Finding(edit, "holds up to rounding; the tolerance is rounded up", active=False)
 
 
@@ -936,7 +970,7 @@ def _bounds(table: _Table, sums: Sequence[Finding]) -> Iterator[Finding]:
             edit = BoundEdit(name=f"{name} is not negative", variable=name, lower=0.0)
             hint = f"the data suggest {lower:.12g} to {upper:.12g}, rounded outward"
             yield Finding(edit, hint, active=True)
-        elif upper > lower:
+        elif np.isfinite([lower, upper]).all():
             edit = BoundEdit(name=f"limits of {name}", variable=name, lower=lower, upper=upper)
             yield Finding(edit, "rounded outward", active=False)
 

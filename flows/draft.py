@@ -28,7 +28,7 @@ from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.profile import Finding, Guess, find_rules, profile
 from tasks.assess import AssessmentSection
 from tasks.decide import PolicySection
-from tasks.faults import Refused
+from tasks.faults import Refused, visible
 from tasks.ingest import BLOCK, SUFFIXES, Format, SourceSection, header_of, read_file
 from tasks.publish import PublicationSection
 from tasks.split import ReferenceSection
@@ -94,7 +94,7 @@ class _Table:
         kind = KINDS.get(data.suffix.lower())
         if kind is None:
             raise Refused(
-                f"source: {data.name} does not tell its format; "
+                f"source: {visible(data.name)} does not tell its format; "
                 f"a draft is made from a file that ends in {', '.join(KINDS)}"
             )
         remark, encoding, delimiter = "", "utf-8-sig", ","
@@ -112,34 +112,18 @@ class _Table:
 
     def read(self, variables: Iterable[Variable]) -> pd.DataFrame:
         """Read the file as the ingest step would with these declarations."""
-        return read_file(self.path, self.kind, self.source, variables, shown=self.path.name)
+        return read_file(self.path, self.kind, self.source, variables, shown=visible(self.path.name))
 
     def natural(self) -> pd.DataFrame:
-        """Read the file with nothing declared; codes with leading zeros and truth values stay text."""
+        """Read the file with nothing declared."""
         frame = self.read([Variable(n, "nominal") for n in self.names])
-        if list(map(str, frame.columns)) != list(self.names) or not all(isinstance(c, str) for c in frame):
+        if list(frame.columns) != list(self.names):
             raise Refused(
-                f"source: {self.path.name} has an index, or names that are not plain text; "
-                "write it again without an index and with plain column names"
+                f"source: the column names of {visible(self.path.name)} cannot be read; simplify them"
             )
         if frame.empty:
-            raise Refused(f"source: {self.path.name} holds no records")
-        suspects = [n for n in self.names if _may_be_text(frame[n])]
-        if self.kind == "csv" and suspects:
-            text = self.read([Variable(n, "nominal", role="identifier") for n in self.names])
-            for name in suspects:
-                told = text[name].dropna()
-                number = pd.api.types.is_numeric_dtype(frame[name]) and frame[name].dtype != bool
-                if not number or told.str.match(r"\s*[-+]?0\d").any():
-                    frame[name] = text[name]
+            raise Refused(f"source: {visible(self.path.name)} holds no records")
         return frame
-
-
-def _may_be_text(column: pd.Series) -> bool:
-    """Whether reading may have turned text into whole numbers or truth values."""
-    if pd.api.types.is_float_dtype(column):
-        return bool((column.dropna() % 1 == 0).all())
-    return pd.api.types.is_numeric_dtype(column) or column.dtype == object
 
 
 def _head_of(data: Path) -> bytes:
@@ -149,13 +133,13 @@ def _head_of(data: Path) -> bytes:
             head = file.read(4)
         if head:
             return head
-        problem = f"{data.name} is empty"
+        problem = f"{visible(data.name)} is empty"
     except FileNotFoundError:
-        problem = f"there is no file {data.name}"
+        problem = f"there is no file {visible(data.name)}"
     except IsADirectoryError:
-        problem = f"{data.name} is a folder, not a file"
+        problem = f"{visible(data.name)} is a folder, not a file"
     except PermissionError:
-        problem = f"{data.name} may not be read by this user"
+        problem = f"{visible(data.name)} may not be read by this user"
     raise Refused(f"source: {problem}") from None
 
 
@@ -168,7 +152,9 @@ def _encoding(data: Path, head: bytes) -> tuple[str, str]:
     with data.open("rb") as file:
         while block := file.read(BLOCK):
             if b"\0" in block:
-                raise Refused(f"source: {data.name} holds NUL bytes; state its encoding or repair it")
+                raise Refused(
+                    f"source: {visible(data.name)} holds NUL bytes; state its encoding or repair it"
+                )
             try:
                 unicode = unicode and decoder.decode(block) is not None
             except UnicodeDecodeError:
@@ -207,10 +193,12 @@ def _relative(data: Path, base: Path) -> str:
 
 def _names(data: Path, header: list[str]) -> tuple[str, ...]:
     if any(not name.strip() for name in header):
-        raise Refused(f"source: {data.name} has a column without a name")
-    twice = sorted({name for name in header if header.count(name) > 1})
+        raise Refused(f"source: {visible(data.name)} has a column without a name")
+    twice = sorted({visible(name) for name in header if header.count(name) > 1})
     if twice:
-        raise Refused(f"source: {data.name} holds columns twice: {', '.join(twice)}; rename or remove one")
+        raise Refused(
+            f"source: {visible(data.name)} holds columns twice: {', '.join(twice)}; rename or remove one"
+        )
     return tuple(header)
 
 
@@ -250,9 +238,10 @@ HEAD = """\
 anonflow: 1"""
 
 VARIABLES = """\
-# kind says on which scale a value lives, role what it is to a person; levels lists the values, missing the
-# codes that mean "not known". Whole numbers taken for codes in an order (ordinal) may as well be codes without
-# one (nominal), a count (continuous), or yes and no beside a code for "not known" (binary with missing)."""
+# kind says on which scale a value lives, role what it is to a person; levels lists the values, missing
+# the codes that mean "not known". Whole numbers taken for codes in an order (ordinal) may as well be codes
+# without one (nominal), a count (continuous), or yes and no beside a code for "not known" (binary).
+"""
 
 NOTHING_LEFT = """\
 # confirm: every column looks like an identifier, so nothing would be released; give one another role."""
@@ -280,7 +269,7 @@ def _head(table: _Table, frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _variables(guesses: tuple[Guess, ...]) -> Iterator[str]:
-    yield VARIABLES
+    yield VARIABLES.rstrip()
     if not any(g.variable.is_masked for g in guesses):
         yield NOTHING_LEFT
     yield "variables:"
@@ -309,7 +298,7 @@ def _edits(rules: Iterable[Finding]) -> Iterator[str]:
     proposed = [f"    # - {_rule(f)}" for f in writable if not f.active]
     yield EDITS
     if active:
-        yield "  # These hold in every record, and not by chance. Remove those that are no law of the subject."
+        yield "  # These hold in every record, and not by chance. Remove what is no law of the subject."
         yield "  rules:"
         yield from active
     else:
@@ -339,14 +328,14 @@ def _choices(data: Path) -> Iterator[str]:
     yield from _section("policy", PolicySection(approval="person"), POLICY)
     yield "# What is published beside the data."
     yield from _section("publication", PublicationSection(title=_printable(data.stem)), PUBLICATION)
-    yield "# There is no seed section on purpose: the operating system supplies the seed, and nobody keeps it,"
-    yield "# because whoever has it can undo the masking."
+    yield "# There is no seed section on purpose: the operating system supplies the seed and nobody keeps it,"
+    yield "# since whoever has it can undo the masking."
 
 
 REFERENCE = {
-    "kind": "holdout: a random half of the records is set apart, never released, and shows how close strangers "
-    "come to each other. leave-one-out: all records are released, but it cannot be tested whether members are "
-    "told from strangers. file: the strangers come from another table.",
+    "kind": "holdout: a random half of the records is set apart, never released, and shows how close "
+    "strangers come to each other. leave-one-out: all records are released, but it cannot be tested whether "
+    "members are told from strangers. file: the strangers come from another table.",
 }
 STEPS = """\
 # What is done to the records, in this order.
@@ -370,11 +359,11 @@ ASSESSMENT = {
     "epsilon": "how exact that sample's curves are, at 99 % confidence",
 }
 POLICY = {
-    "approval": "person: even when every gate passes, nothing is published before someone runs anonflow approve. "
-    "automatic: publishes when every gate passes.",
+    "approval": "person: even when every gate passes, nothing is published before someone runs anonflow "
+    "approve. automatic: publishes when every gate passes.",
     "inconclusive": "person: ask when the sample is too small to tell. reject: refuse then.",
     "by_design": "measures that say nothing about the method: [uncertainty] for spectral-rhs",
-    "tail_p": "fail when chance explains the unusually close records with less than this",
+    "tail_p": "fail when chance alone makes as many unusually close records less often than this",
     "membership_auc": "fail when members are told from strangers better than this (0.5 is guessing)",
     "utility": "largest accepted median differences, such as {correlation: 0.05}; not gated when not stated",
 }

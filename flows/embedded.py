@@ -139,13 +139,14 @@ def environment(home: Path) -> dict[str, str]:
         "DO_NOT_TRACK": "true",
     }
     settings |= {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _UNUSED_SERVICES}
-    chosen = {name: os.environ[name] for name in OVERRIDES if os.environ.get(name) and name not in _ours}
+    chosen = {name: os.environ[name] for name in OVERRIDES if os.environ.get(name)}
+    chosen = {name: value for name, value in chosen.items() if value not in _ours}
     if chosen.get("MLFLOW_TRACKING_URI", settings["MLFLOW_TRACKING_URI"]) != settings["MLFLOW_TRACKING_URI"]:
         del settings["_MLFLOW_SERVER_ARTIFACT_ROOT"]
     return settings | chosen
 
 
-# Overrides that we set ourselves in this process, as opposed to the user.
+# Values of OVERRIDES that this process has set, as opposed to the user.
 _ours: set[str] = set()
 
 
@@ -169,7 +170,7 @@ def apply(home: Path) -> None:
         if "PREFECT_API_URL" not in settings:
             for name in [name for name in os.environ if name.startswith("PREFECT_")]:
                 del os.environ[name]
-        _ours.update(name for name in OVERRIDES if name in settings and not os.environ.get(name))
+        _ours.update(settings[name] for name in OVERRIDES if name in settings and not os.environ.get(name))
         os.environ |= settings
     for name in ("NO_PROXY", "no_proxy"):  # our server must not be looked for behind the user's proxy
         listed = [host for host in os.environ.get(name, "").split(",") if host]
@@ -429,7 +430,6 @@ class Server:
         self._child.stop()
         if os.environ.get("PREFECT_API_URL") == self.url:
             del os.environ["PREFECT_API_URL"], os.environ["PREFECT_API_AUTH_STRING"]
-            _ours.discard("PREFECT_API_URL")
 
 
 def start(home: Path) -> Server:
@@ -456,7 +456,7 @@ def start(home: Path) -> Server:
     child = Child("flows.embedded", "prefect", listen(), variables, home / "prefect" / "server.log")
     server = Server(home, f"http://{LOOPBACK}:{child.port}/api", auth, child)
     os.environ |= {"PREFECT_API_URL": server.url, "PREFECT_API_AUTH_STRING": auth}
-    _ours.add("PREFECT_API_URL")
+    _ours.add(server.url)
     atexit.register(server.stop)
     return server
 

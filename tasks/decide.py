@@ -139,7 +139,8 @@ def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
 def _tail_verdict(tail: dict[str, Any], policy: PolicySection) -> GateVerdict:
     if tail["verdict"] == "inconclusive":
         return "inconclusive"
-    return "fail" if tail["p"] < policy.tail_p else "pass"
+    # In this form a figure that is not a number fails.
+    return "pass" if tail["p"] >= policy.tail_p else "fail"
 
 
 def _membership_gate(figures: dict[str, Any], policy: PolicySection) -> Gate:

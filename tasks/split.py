@@ -12,7 +12,7 @@ from pydantic import model_validator
 
 from anoncore.microdata import Microdata, Variable
 from tasks.faults import Refused
-from tasks.ingest import SourceSection, read, to_microdata
+from tasks.ingest import SourceSection, identities, read, to_microdata
 from tasks.workspace import Run, Section
 
 
@@ -94,17 +94,7 @@ def _file(
     reference, _ = to_microdata(frame, variables)
     disjoint = "vouched for by the custodian; not proven"
     if section.disjoint_by == "identifier":
-        names = [v.name for v in variables if v.role == "identifier"]
-        if not names:
-            raise Refused(
-                "reference: no identifier is declared, so it cannot be shown that the file shares no record "
-                "with the source; declare one, or state disjoint_by: custodian"
-            )
-        known = pd.read_parquet(run.folder / "identifiers.parquet")
-        shared = int(_keys(frame[names]).isin(_keys(known[names])).sum())
-        if shared:
-            raise Refused(f"reference: {shared} record(s) of the file stand in the source too; remove them")
-        disjoint = f"no {', '.join(names)} of the source occurs in the reference file"
+        disjoint = _proven_disjoint(run, frame, [v.name for v in variables if v.role == "identifier"])
     smaller = min(len(source), len(reference))
     rng = run.rng("split")
     if len(reference) > smaller:
@@ -114,8 +104,36 @@ def _file(
     return Split("file", len(source), len(reference), 0, disjoint, _coinciding(source, reference))
 
 
-def _keys(frame: pd.DataFrame) -> pd.Series:
-    return frame.astype("string").fillna("").agg("\x1f".join, axis=1)
+def _proven_disjoint(run: Run, frame: pd.DataFrame, names: list[str]) -> str:
+    """Refuse a file that may hold a person of the source; else return why it cannot."""
+    vouch = "or state disjoint_by: custodian"
+    if not names:
+        raise Refused(
+            "reference: no identifier is declared, so it cannot be shown that the file shares no record "
+            f"with the source; declare one, {vouch}"
+        )
+    known, asked = pd.read_parquet(run.folder / "identifiers.parquet"), identities(frame, names)
+    nameless = int(known.isna().all(axis=1).sum()) + int(asked.isna().all(axis=1).sum())
+    if nameless:
+        raise Refused(
+            f"reference: {nameless} record(s) of source and file have no identifier, so it cannot be shown "
+            f"that the two share no record; complete or remove them, {vouch}"
+        )
+    shared = int(_stands_in(asked, known).sum())
+    if shared:
+        raise Refused(f"reference: {shared} record(s) of the file stand in the source too; remove them")
+    return f"no {', '.join(names)} of the source occurs in the reference file"
+
+
+def _stands_in(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:
+    """Return (N,) bool: which records have all identifiers of a known one, or one that is nobody else's."""
+    rows = [pd.MultiIndex.from_frame(frame.fillna("")) for frame in (asked, known)]
+    found = np.asarray(rows[0].isin(rows[1]))
+    for name in known.columns:
+        own = known[name].dropna()
+        if own.is_unique:
+            found |= asked[name].isin(own).to_numpy(dtype=bool)
+    return found
 
 
 def _coinciding(original: Microdata, reference: Microdata) -> int:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tasks.faults import InputOutputFault
 from tasks.workspace import Section
 
 STATUS = "release.status"
+# What MLflow takes in one request, and in one tag.
+PARAMS_AT_ONCE = 100
+TAG_LENGTH = 5000
 
 
 class TrackingSection(Section):
@@ -26,36 +32,66 @@ def track(dossier: dict[str, Any], experiment: str, files: dict[str, Path]) -> s
     experiment : name of the MLflow experiment
     files : what to attach, by artifact folder and path
     """
-    from mlflow.entities import Metric, Param, RunTag
-    from mlflow.tracking import MlflowClient
+    from mlflow.entities import Metric, Param
 
-    client = MlflowClient()
-    found = client.get_experiment_by_name(experiment)
-    experiment_id = found.experiment_id if found else client.create_experiment(experiment)
-    release = dossier["release"]["id"]
-    run = client.create_run(experiment_id, run_name=release)
-    run_id = str(run.info.run_id)
     now = int(time.time() * 1000)
-    client.log_batch(
-        run_id,
-        metrics=[Metric(k, float(v), now, 0) for k, v in metrics(dossier).items()],
-        params=[Param(k, str(v)[:500]) for k, v in parameters(dossier).items()],
-        tags=[RunTag(k, str(v)) for k, v in tags(dossier).items()],
-    )
-    for name, path in files.items():
-        folder = str(Path(name).parent)
-        client.log_artifact(run_id, str(path), None if folder == "." else folder)
-    client.set_terminated(run_id, "FINISHED")
+    logged = [Metric(k, float(v), now, 0) for k, v in metrics(dossier).items()]
+    params = [Param(k, str(v)[:500]) for k, v in parameters(dossier).items()]
+    with _store() as client:
+        run_id = _run(client, dossier, experiment)
+        client.log_batch(run_id, metrics=logged, params=params[:PARAMS_AT_ONCE])
+        for start in range(PARAMS_AT_ONCE, len(params), PARAMS_AT_ONCE):
+            client.log_batch(run_id, params=params[start : start + PARAMS_AT_ONCE])
+        for name, path in files.items():
+            folder = str(Path(name).parent)
+            client.log_artifact(run_id, str(path), None if folder == "." else folder)
+        client.set_terminated(run_id, "FINISHED")
     return run_id
 
 
 def set_status(run_id: str, status: str, **tags_: str) -> None:
     """Mirror a decision that the ledger holds in the run's tags."""
     from mlflow.entities import RunTag
-    from mlflow.tracking import MlflowClient
 
     facts = {STATUS: status} | {f"release.{k}": v for k, v in tags_.items()}
-    MlflowClient().log_batch(run_id, tags=[RunTag(k, v) for k, v in facts.items()])
+    with _store() as client:
+        client.log_batch(run_id, tags=[RunTag(k, _tag(v)) for k, v in facts.items()])
+
+
+@contextmanager
+def _store() -> Iterator[Any]:
+    """Give the client of the tracking store; of what it raises only the kind is passed on."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    try:
+        yield MlflowClient()
+    except MlflowException as error:
+        kind = error.error_code
+    else:
+        return
+    raise InputOutputFault(
+        f"the MLflow store did not take the record ({kind}); see that it can be reached and written to, "
+        "or which one MLFLOW_TRACKING_URI names"
+    )
+
+
+def _run(client: Any, dossier: dict[str, Any], experiment: str) -> str:
+    """Return the MLflow run of this dossier: a new one, or that of an attempt which failed midway."""
+    found = client.get_experiment_by_name(experiment)
+    experiment_id = found.experiment_id if found else client.create_experiment(experiment)
+    ours = f"tags.`anonflow.run` = '{dossier['run']['id']}'"
+    begun = client.search_runs([experiment_id], ours, max_results=1)
+    if begun:
+        return str(begun[0].info.run_id)
+    identity = {k: _tag(v) for k, v in tags(dossier).items()}
+    run = client.create_run(experiment_id, run_name=dossier["release"]["id"], tags=identity)
+    return str(run.info.run_id)
+
+
+def _tag(value: object) -> str:
+    """Return text that every store takes: of bounded length, and without halves of characters."""
+    return str(value)[:TAG_LENGTH].encode("utf-8", "replace").decode()
 
 
 def parameters(dossier: dict[str, Any]) -> dict[str, Any]:

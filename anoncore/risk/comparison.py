@@ -13,11 +13,32 @@ from scipy.stats import norm
 
 from anoncore.errors import AnonymizationError
 from anoncore.risk._checks import Floats, between, matrix, same_size, vector
+from anoncore.risk.jackknife import set_variance
 from anoncore.risk.prediction import PredictionMeasures, chosen_rows, measure_part
 
 Verdict = Literal["pass", "fail", "inconclusive", "by design"]
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    values: Floats
+    record: object = None
+    without: object = None
+    n_records: int = 0
+
+    @classmethod
+    def of(cls, m, name):
+        d = m.deletions
+        if d is None:
+            return cls(getattr(m, name))
+        return cls(getattr(m, name), d.record, getattr(d, name), d.n_records)
+
+    def set_variance(self, grid):
+        if self.record is None:
+            return np.zeros(len(grid))
+        return set_variance(self.values, self.without, self.record, self.n_records, grid)
 
 
 @dataclass(frozen=True)
@@ -163,7 +184,7 @@ def compare(
     left = vector("released", released)
     if by_design:
         raise AnonymizationError("by_design must be empty when arrays are compared; leave it out")
-    return _bounds("measure", [(left, vector("reference", reference, len(left)))], margin, alpha, False)
+    return _bounds("measure", [(Side(left), Side(vector("reference", reference, len(left))))], margin, alpha, False)
 
 
 def compare_matched(
@@ -259,7 +280,7 @@ def _pooled(
     distance, ambiguity, uncertainty = (
         _bounds(
             name,
-            [(getattr(ours, name), getattr(theirs, name)) for ours, theirs in pairs],
+            [(Side.of(ours, name), Side.of(theirs, name)) for ours, theirs in pairs],
             margin,
             alpha,
             name in by_design,
@@ -281,23 +302,25 @@ def _pooled(
 
 
 def _bounds(
-    name: str, pairs: Sequence[tuple[Floats, Floats]], margin: float, alpha: float, void: bool
+    name: str, pairs: Sequence[tuple[Side, Side]], margin: float, alpha: float, void: bool
 ) -> MeasureComparison:
     """Compare one measure at every jump of its distribution functions, averaged over the draws."""
-    n = len(pairs[0][0])
+    n = len(pairs[0][0].values)
     z = float(norm.ppf(1.0 - alpha))
-    grid = np.unique(np.concatenate([side for pair in pairs for side in pair]))
-    excess, centre, error = (np.zeros(len(grid)) for _ in range(3))
+    grid = np.unique(np.concatenate([side.values for pair in pairs for side in pair]))
+    excess, centre, queries_only, with_sets = (np.zeros(len(grid)) for _ in range(4))
     for ours, theirs in pairs:
-        both = _count(np.maximum(ours, theirs), grid)
-        only_ours, only_theirs = _count(ours, grid) - both, _count(theirs, grid) - both
+        both = _count(np.maximum(ours.values, theirs.values), grid)
+        only_ours, only_theirs = _count(ours.values, grid) - both, _count(theirs.values, grid) - both
         excess += (only_ours - only_theirs) / n
         shrunk = (only_ours - only_theirs) / (n + 2)
         centre += shrunk
-        error += np.sqrt(((only_ours + only_theirs + 2) / (n + 2) - shrunk**2) / (n + 2))
+        variance = ((only_ours + only_theirs + 2) / (n + 2) - shrunk**2) / (n + 2)
+        queries_only += np.sqrt(variance)
+        with_sets += np.sqrt(variance + ours.set_variance(grid) + theirs.set_variance(grid))
     draws = len(pairs)
     sup, upper, lower = (
-        float(curve.max()) / draws for curve in (excess, centre + z * error, centre - z * error)
+        float(curve.max()) / draws for curve in (excess, centre + z * queries_only, centre - z * with_sets)
     )
     verdict: Verdict = "pass" if upper <= margin else "fail" if lower > margin else "inconclusive"
     return MeasureComparison(
@@ -309,8 +332,8 @@ def _bounds(
         margin=margin,
         alpha=alpha,
         n=n,
-        released_median=float(np.mean([np.median(ours) for ours, _ in pairs])),
-        reference_median=float(np.mean([np.median(theirs) for _, theirs in pairs])),
+        released_median=float(np.mean([np.median(ours.values) for ours, _ in pairs])),
+        reference_median=float(np.mean([np.median(theirs.values) for _, theirs in pairs])),
         verdict="by design" if void else verdict,
     )
 

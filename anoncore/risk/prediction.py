@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
 from anoncore.risk._checks import Floats, Indices, between, frozen, matrix
+from anoncore.risk.jackknife import Deletions
 
 _ENTRIES = 1 << 21  # neighbours' values held at a time
 
@@ -37,6 +38,7 @@ class PredictionMeasures:
     n_queries: int
     n_released: int
     n_original: int
+    deletions: Deletions | None = field(default=None, repr=False)
 
     def cdf_error(self, delta: float = 0.01) -> float:
         """Bound the error of each distribution function, exceeded with probability below ``delta``.
@@ -115,23 +117,75 @@ def measure(rows: Floats, chosen: Indices, points: Floats, k: int, own: Indices 
             f"k must be at most {available}, the number of neighbours there are, got {k}"
         )
     asked = rows[chosen]
-    far, near = nearest(asked, points, k, skip_self=False if own is None else own)
-    uncertainty = np.empty(len(asked))
-    step = max(1, _ENTRIES // (k * points.shape[1]))
+    distinct = _distinct(points)
+    # The k nearest records lie among the k nearest distinct ones; one more may leave, one more is j itself.
+    wide = min(k + 1 + (own is not None), len(distinct.first))
+    far, near = nearest(asked, points[distinct.first], wide)
+    copies = distinct.copies[near]
+    if own is not None:
+        copies -= (near == distinct.number[own][:, None]) & (own >= 0)[:, None]
+    far /= math.sqrt(points.shape[1])
+    measures = np.empty((3, len(asked)))
+    without = np.empty((3, len(asked), wide))
+    step = max(1, _ENTRIES // (wide * (wide + points.shape[1])))
     for begin in range(0, len(asked), step):
         block = slice(begin, begin + step)
-        uncertainty[block] = _spread(points[near[block]])
-    last = far[:, -1]
-    ambiguity = np.where(last > 0.0, far[:, 0] / np.where(last > 0.0, last, 1.0), 1.0)
+        gaps = _gaps(points[distinct.first[near[block]]])
+        measures[:, block] = _three(far[block], copies[block], gaps, k)
+        for left_out in range(wide):
+            others = copies[block].copy()
+            others[:, left_out] = 0
+            without[:, block, left_out] = _three(far[block], others, gaps, k)
     return PredictionMeasures(
-        distance=frozen(far[:, 0] / math.sqrt(points.shape[1])),
-        ambiguity=frozen(ambiguity),
-        uncertainty=frozen(uncertainty),
+        *map(frozen, measures),
         k=k,
         n_queries=len(asked),
         n_released=available,
         n_original=len(rows),
+        deletions=Deletions(near, *without, n_records=len(distinct.first)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Distinct:
+    """Distinct rows in order of their first copy: its index, their copies, and each row's number, (M,)."""
+
+    first: Indices
+    copies: Indices
+    number: Indices
+
+
+def _distinct(points: Floats) -> _Distinct:
+    _, first, number, copies = np.unique(
+        points, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(first)
+    return _Distinct(first[order], copies[order], np.argsort(order)[number])
+
+
+def _three(far: Floats, copies: Indices, gaps: Floats, k: int) -> Floats:
+    """Distance, ambiguity, uncertainty of queries whose neighbours have so many copies; infinite if none.
+
+    far : (q, d) ascending; copies : (q, d), zero where a neighbour does not count; gaps : (q, d, d)
+    """
+    taken = np.clip(k - (np.cumsum(copies, axis=1) - copies), 0, copies).astype(np.float64)
+    first = np.min(far, axis=1, where=taken > 0, initial=np.inf)
+    last = np.max(far, axis=1, where=taken > 0, initial=0.0)
+    ambiguity = np.where(last > 0.0, first / np.where(last > 0.0, last, 1.0), 1.0)
+    # Variance = half the mean squared difference of all pairs: identical ones vary by exactly zero.
+    found = taken.sum(axis=1)
+    spread = np.einsum("qa,qa->q", np.matmul(taken[:, None], gaps)[:, 0], taken)
+    uncertainty = spread / (2.0 * np.maximum(found, 1.0) ** 2)
+    return np.where(found > 0.0, [first, ambiguity, uncertainty], np.inf)
+
+
+def _gaps(rows: Floats) -> Floats:
+    """Mean squared difference over the columns, of every pair of neighbours, (q, d, n) → (q, d, d)."""
+    gaps = np.zeros((len(rows), rows.shape[1], rows.shape[1]))
+    for a in range(1, rows.shape[1]):
+        difference = rows[:, :a] - rows[:, a : a + 1]
+        gaps[:, :a, a] = gaps[:, a, :a] = np.einsum("qbi,qbi->qb", difference, difference)
+    return gaps / rows.shape[2]
 
 
 def measure_part(
@@ -153,13 +207,6 @@ def measure_part(
         place[subset] = np.arange(size)
         own = place[chosen]
     return measure(rows, chosen, points[subset], k, own)
-
-
-def _spread(neighbours: Floats) -> Floats:
-    """Mean over columns of the variance over the neighbours, (q, k, n) → (q,)."""
-    # From the first neighbour, so that identical ones vary by exactly zero.
-    spread = (neighbours - neighbours[:, :1]).var(axis=1).mean(axis=1)
-    return np.asarray(spread, dtype=np.float64)
 
 
 def chosen_rows(queries: ArrayLike | None, n: int) -> Indices:

@@ -418,7 +418,7 @@ def random_case(seed):
     return data, edits
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 100_000))
 def test_every_edit_holds_after_repair(seed):
     data, edits = random_case(seed)

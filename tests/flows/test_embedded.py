@@ -78,14 +78,12 @@ def run(script: str, *arguments: object, check: bool = True, **variables: str) -
     return done
 
 
-def ask(
-    server: embedded.Server, what: str, body: dict | None = None, auth: str | None = None
-) -> tuple[int, list]:
+def ask(server, what, body=None, *, auth=None, path=None):
     port = int(server.url.split(":")[2].split("/")[0])
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     token = base64.b64encode((auth or server.auth or "").encode()).decode()
     headers = {"Content-Type": "application/json", "Authorization": f"Basic {token}"}
-    connection.request("POST", f"/api/{what}/filter", json.dumps(body or {}), headers)
+    connection.request("POST", path or f"/api/{what}/filter", json.dumps(body or {}), headers)
     answer = connection.getresponse()
     content = answer.read()
     return answer.status, json.loads(content) if answer.status == 200 else []
@@ -114,12 +112,46 @@ def templates(tmp_path_factory):
     return directory
 
 
-@pytest.fixture
-def from_template(templates, monkeypatch):
-    monkeypatch.setenv("ANONFLOW_TEMPLATES", str(templates))
-    monkeypatch.setattr(embedded, "TEMPLATES", templates)
-    for name in embedded.OVERRIDES:
-        monkeypatch.delenv(name, raising=False)
+@pytest.fixture(scope="module", autouse=True)
+def surroundings(templates):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANONFLOW_TEMPLATES", str(templates))
+        patch.setattr(embedded, "TEMPLATES", templates)
+        for name in embedded.OVERRIDES:
+            patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory):
+    """A run that has ended, and what it left."""
+    place = tmp_path_factory.mktemp("past")
+    (place / "sitecustomize.py").write_text(textwrap.dedent(WITNESS))
+    witness = place / "witness"
+    variables = {"PYTHONPATH": str(place), "WITNESS": str(witness)}
+    run("import socket; socket.getaddrinfo('192.0.2.1', 1)", **variables)
+    assert witness.read_text() == "socket.getaddrinfo 192.0.2.1\n"
+    witness.unlink()
+    done = run(
+        RUN.replace("HOOK", "pass"),
+        place / "a home",
+        **variables,
+        HTTP_PROXY="http://192.0.2.1:9",
+        http_proxy="http://192.0.2.1:9",
+        PREFECT_PROFILE="of another life",
+        PREFECT_LOGGING_EXTRA_LOGGERS="root",
+    )
+    done.ended = time.time()
+    done.home, done.witness = place / "a home", witness
+    return done
+
+
+@pytest.fixture(scope="module")
+def server(past):
+    """Another server on the home of that run."""
+    with embedded.server(past.home) as running:
+        running.wait()
+        yield running
 
 
 # --- settings
@@ -169,78 +201,68 @@ def test_an_existing_home_keeps_its_mode_and_the_state_is_private(tmp_path):
 # --- the server
 
 
-def test_a_run_is_found_complete_afterwards_and_called_nobody(tmp_path, from_template):
-    home = tmp_path / "a home"
-    (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(WITNESS))
-    witness = tmp_path / "witness"
-    script = RUN.replace("HOOK", "import mlflow; mlflow.MlflowClient(embedded.tracking_ready(home))")
-    run("import socket; socket.getaddrinfo('192.0.2.1', 1)", PYTHONPATH=str(tmp_path), WITNESS=str(witness))
-    assert witness.read_text() == "socket.getaddrinfo 192.0.2.1\n"
-    witness.unlink()
-    done = run(
-        script,
-        home,
-        PYTHONPATH=str(tmp_path),
-        WITNESS=str(witness),
-        HTTP_PROXY="http://192.0.2.1:9",
-        http_proxy="http://192.0.2.1:9",
-        PREFECT_PROFILE="of another life",
-        PREFECT_LOGGING_EXTRA_LOGGERS="root",
-    )
-    ended = time.time()
-    assert done.stderr == ""
-    assert ended - float(done.stdout.split()[-1]) < 3, "the process lingered after its server had stopped"
-    assert not witness.exists(), witness.read_text()
-    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in home.rglob("*")}
+def test_a_run_is_quiet_private_and_ends_promptly(past):
+    assert past.stderr == ""
+    assert past.ended - float(past.stdout.split()[-1]) < 3, "it lingered after its server had stopped"
+    assert not past.witness.exists(), past.witness.read_text()
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in past.home.rglob("*")}
     assert not [path for path, mode in modes.items() if mode & 0o077]
-    assert not list((home / "prefect").glob("storage/*"))
-    assert b"must not be kept" not in (home / "prefect" / "prefect.db").read_bytes()
-
-    with embedded.server(home) as server:
-        server.wait()
-        _, (flow,) = ask(server, "flow_runs")
-        assert flow["state_type"] == "COMPLETED"
-        assert flow["total_run_time"] >= 0.4
-        _, tasks = ask(server, "task_runs")
-        assert sorted(task["name"] for task in tasks) == [f"step-{i}" for i in range(8)]
-        assert {task["state_type"] for task in tasks} == {"COMPLETED"}
-        assert all(0.04 < task["total_run_time"] < 5 for task in tasks)
-        _, logs = ask(server, "logs", {"limit": 100})
-        assert {f"working on {i}" for i in range(8)} <= {log["message"] for log in logs}
-        _, (artifact,) = ask(server, "artifacts")
-        assert artifact["data"] == "# counts only"
+    assert not list((past.home / "prefect").glob("storage/*"))
+    assert b"must not be kept" not in (past.home / "prefect" / "prefect.db").read_bytes()
 
 
-def test_the_server_asks_for_a_secret_that_nobody_else_sees(tmp_path, from_template):
-    with embedded.server(tmp_path) as server:
-        server.wait()
-        assert ask(server, "flows")[0] == 200
-        assert ask(server, "flows", auth="anonflow:guessed")[0] == 401
-        command = Path(f"/proc/{server.pid}/cmdline").read_text()
-        assert server.auth
-        assert server.auth.split(":")[1] not in command
-        assert os.environ["PREFECT_API_URL"] == server.url
-        sockets = subprocess.run(["cat", "/proc/net/tcp"], capture_output=True, text=True).stdout
-        port = int(server.url.split(":")[2].split("/")[0])
-        assert f"0100007F:{port:04X} 00000000:0000 0A" in sockets  # 127.0.0.1, listening
-        if (child := os.fork()) == 0:
-            server.stop()  # a forked worker ends, the server stays
-            os._exit(0)
-        os.waitpid(child, 0)
-        assert ask(server, "flows")[0] == 200
-        pid = server.pid
-    assert gone(pid)
+def test_a_run_is_found_complete_afterwards(server):
+    (flow,) = ask(server, "flow_runs")[1]
+    assert flow["state_type"] == "COMPLETED"
+    assert flow["total_run_time"] >= 0.4
+    tasks = ask(server, "task_runs")[1]
+    assert sorted(task["name"] for task in tasks) == [f"step-{i}" for i in range(8)]
+    assert {task["state_type"] for task in tasks} == {"COMPLETED"}
+    assert all(0.04 < task["total_run_time"] < 5 for task in tasks)
+    logs = ask(server, "logs", {"limit": 100})[1]
+    assert {f"working on {i}" for i in range(8)} <= {log["message"] for log in logs}
+    (artifact,) = ask(server, "artifacts")[1]
+    assert artifact["data"] == "# counts only"
+
+
+def test_the_server_asks_for_a_secret_that_nobody_else_sees(server):
+    assert ask(server, "flows")[0] == 200
+    assert ask(server, "flows", auth="anonflow:guessed")[0] == 401
+    assert server.auth.split(":")[1] not in Path(f"/proc/{server.pid}/cmdline").read_text()
+    port = int(server.url.split(":")[2].split("/")[0])
+    assert (
+        f"0100007F:{port:04X} 00000000:0000 0A" in Path("/proc/net/tcp").read_text()
+    )  # 127.0.0.1, listening
+
+
+def test_a_forked_worker_does_not_end_its_parents_server(server):
+    if (worker := os.fork()) == 0:
+        server.stop()
+        os._exit(0)
+    os.waitpid(worker, 0)
+    assert ask(server, "flows")[0] == 200
+
+
+def test_the_users_own_server_is_used(tmp_path, past, server):
+    script = RUN.replace("HOOK", "assert server.external").replace("eight", "theirs")
+    run(script, tmp_path, PREFECT_API_URL=server.url, PREFECT_API_AUTH_STRING=server.auth)
+    names = {flow["name"]: flow["id"] for flow in ask(server, "flows")[1]}
+    runs = {run["flow_id"]: run["state_type"] for run in ask(server, "flow_runs")[1]}
+    assert runs[names["theirs"]] == "COMPLETED"
+    assert not (tmp_path / "prefect" / "prefect.db").exists()
+
+
+def test_a_server_can_be_stopped_before_it_has_started(tmp_path):
+    before = os.environ.get("PREFECT_API_URL")
+    begin = time.monotonic()
+    with embedded.server(tmp_path) as hasty:
+        assert os.environ["PREFECT_API_URL"] == hasty.url != before
+    assert time.monotonic() - begin < 3
+    assert gone(hasty.pid)
     assert "PREFECT_API_URL" not in os.environ
 
 
-def test_a_server_can_be_stopped_before_it_has_started(tmp_path, from_template):
-    begin = time.monotonic()
-    with embedded.server(tmp_path):
-        pass
-    assert time.monotonic() - begin < 3
-
-
-def test_a_killed_process_leaves_no_server_and_no_running_run(tmp_path, from_template):
+def test_a_killed_process_leaves_no_server_and_no_running_run(tmp_path):
     script = RUN.replace("HOOK", "import os; time.sleep(0.5); os.kill(os.getpid(), 9)")
     done = run(script, tmp_path, check=False)
     assert done.returncode == -signal.SIGKILL
@@ -251,33 +273,23 @@ def test_a_killed_process_leaves_no_server_and_no_running_run(tmp_path, from_tem
     assert tasks == [("COMPLETED",)] * 8
 
 
-def test_two_processes_share_a_fresh_home_without_template(tmp_path):
-    script = textwrap.dedent(RUN.replace("HOOK", "pass"))
-    command = [sys.executable, "-c", script, str(tmp_path / "home")]
-    variables = os.environ | {"ANONFLOW_TEMPLATES": str(tmp_path / "none")}
-    processes = [subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL) for _ in range(2)]
-    assert [process.wait(120) for process in processes] == [0, 0]
-    database = tmp_path / "home" / "prefect" / "prefect.db"
-    with sqlite3.connect(database) as connection:
-        assert connection.execute("SELECT state_type FROM flow_run").fetchall() == [("COMPLETED",)] * 2
-        assert connection.execute("SELECT count(*) FROM task_run").fetchone() == (16,)
+def test_two_servers_take_turns_on_a_fresh_home_without_template(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANONFLOW_TEMPLATES", str(tmp_path / "none"))
+    with embedded.server(tmp_path) as first, embedded.server(tmp_path) as second:
+        first.wait()
+        second.wait()
+        for name, server in {"first": first, "second": second}.items():
+            assert ask(server, "flows", {"name": name}, path="/api/flows/")[0] == 201
+        for server in (first, second):
+            assert {flow["name"] for flow in ask(server, "flows")[1]} == {"first", "second"}
+    database = tmp_path / "prefect" / "prefect.db"
     assert embedded.migrated(database, "prefect")
     with sqlite3.connect(database) as connection:
         connection.execute("PRAGMA user_version = 7")
     assert not embedded.migrated(database, "prefect")
 
 
-def test_the_users_own_server_is_used(tmp_path, from_template):
-    with embedded.server(tmp_path / "theirs") as theirs:
-        theirs.wait()
-        script = RUN.replace("HOOK", "assert server.external")
-        run(script, tmp_path / "ours", PREFECT_API_URL=theirs.url, PREFECT_API_AUTH_STRING=theirs.auth or "")
-        _, (flow,) = ask(theirs, "flow_runs")
-    assert flow["state_type"] == "COMPLETED"
-    assert not (tmp_path / "ours" / "prefect" / "prefect.db").exists()
-
-
-def test_a_server_that_cannot_start_says_where_to_look(tmp_path, from_template):
+def test_a_server_that_cannot_start_says_where_to_look(tmp_path):
     (tmp_path / "prefect").mkdir()
     (tmp_path / "prefect" / "prefect.db").write_text("not a database at all, sadly")
     with (
@@ -291,7 +303,7 @@ def test_a_server_that_cannot_start_says_where_to_look(tmp_path, from_template):
 # --- MLflow
 
 
-def test_the_tracking_store_is_ready_without_a_server(tmp_path, from_template):
+def test_the_tracking_store_is_ready_without_a_server(tmp_path):
     begin = time.monotonic()
     uri = embedded.tracking_ready(tmp_path)
     assert time.monotonic() - begin < 1

@@ -51,7 +51,7 @@ def test_examples_in_docstrings():
 
 
 @pytest.mark.parametrize("shape", [(500, 6), (1, 3), (2, 5), (4, 9), (50, 1)])
-@pytest.mark.parametrize("block_rows", [7, 16_384])
+@pytest.mark.parametrize("block_rows", [7, 32_768])
 def test_basis_agrees_with_a_full_decomposition(shape, block_rows, monkeypatch):
     monkeypatch.setattr(spectral, "_BLOCK_ROWS", block_rows)
     x = table(*shape, offset=3.0)
@@ -286,10 +286,14 @@ def test_groups_are_those_of_the_recursion(n_records, n_columns, k, levels, seed
     t = rng.normal(size=(n_records, n_columns))
     if levels is not None:
         t = rng.integers(0, levels, t.shape).astype(float)
-    labels = spectral.rhs_groups(t, k)
     expected = reference_groups(t, k)
-    assert groups_of(labels) == set(expected)
-    np.testing.assert_array_equal(np.unique(labels), np.arange(len(expected)))
+    for cached, folded in ((8192, 1024), (20, 3)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(spectral, "_CACHED_ROWS", cached)
+            patch.setattr(spectral, "_FOLDED_ROWS", folded)
+            labels = spectral.rhs_groups(t, k)
+        assert groups_of(labels) == set(expected)
+        np.testing.assert_array_equal(np.unique(labels), np.arange(len(expected)))
 
 
 @given(n_records=st.integers(2, 5000), k=st.integers(1, 40))
@@ -304,7 +308,7 @@ def test_group_sizes(n_records, k):
 
 
 def test_groups_at_a_larger_size():
-    t = table(20_000, 6)
+    t = table(50_000, 6)
     assert groups_of(spectral.rhs_groups(t, 5)) == set(reference_groups(t, 5))
 
 

@@ -1,0 +1,229 @@
+"""The policy, gate by gate: what rejects, what asks a person, what publishes."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tasks.decide import PolicySection, UtilityLimits, decide
+
+NAN = float("nan")
+
+
+def measure(name: str, verdict: str = "pass") -> dict[str, Any]:
+    return {
+        "name": name,
+        "verdict": verdict,
+        "sup_excess": 0.01,
+        "upper": 0.03,
+        "alpha": 0.05,
+        "margin": 0.05,
+        "n": 814,
+    }
+
+
+FIGURES: dict[str, Any] = {
+    "records": {"released": 814},
+    "comparison": {"measures": [measure(n) for n in ("distance", "ambiguity", "uncertainty")]},
+    "tail": {"verdict": "pass", "p": 0.6, "n_released": 2, "n_reference": 3, "n": 814},
+    "extreme": {"verdict": "pass", "n_matched": 0, "n_extreme": 4, "baseline": 0, "n": 814},
+    "isolated": {"verdict": "fail", "p": 0.0},
+    "membership": {"auc": 0.51, "lower": 0.48, "upper": 0.54, "n_members": 814, "n_nonmembers": 814},
+    "claims": [
+        {
+            "claim": "5-anonymity",
+            "kind": "KAnonymity",
+            "holds": True,
+            "found": "smallest group: 5",
+            "records": 814,
+        },
+        {"claim": "none", "kind": "NoFormalGuarantee", "holds": True, "found": "measured", "records": 814},
+    ],
+    "utility": {
+        name: {"released": {"median": 0.02}, "reference": {"median": 0.03}}
+        for name in ("mean", "variance", "correlation", "rank_correlation")
+    },
+}
+LIMITS = UtilityLimits(mean=0.05, variance=0.05, correlation=0.05, rank_correlation=0.05)
+POLICY = PolicySection(utility=LIMITS)
+
+
+def figures(**changes: Any) -> dict[str, Any]:
+    """Return the good figures with some parts changed, by path: ``tail__p=0.001``."""
+    found = copy.deepcopy(FIGURES)
+    for path, value in changes.items():
+        at: Any = found
+        *way, last = [int(part) if part.isdigit() else part for part in path.split("__")]
+        for part in way:
+            at = at[part]
+        at[last] = value
+    return found
+
+
+def verdicts(given: dict[str, Any], policy: PolicySection = POLICY) -> dict[str, str]:
+    return {gate.name: gate.verdict for gate in decide(given, policy).gates}
+
+
+def test_when_every_gate_passes_it_is_published() -> None:
+    verdict = decide(FIGURES, POLICY)
+    assert (verdict.decision, verdict.reason) == ("publish", "every gate passed")
+    assert list(verdicts(FIGURES)) == [
+        "prediction distance",
+        "prediction ambiguity",
+        "prediction uncertainty",
+        "unusually close records",
+        "extreme records",
+        "membership",
+        "claim: 5-anonymity",
+        "utility: mean",
+        "utility: variance",
+        "utility: correlation",
+        "utility: rank correlation",
+    ]
+    assert set(verdicts(FIGURES).values()) == {"pass"}
+
+
+FAILURES = {
+    "prediction distance": {"comparison__measures__0__verdict": "fail"},
+    "prediction ambiguity": {"comparison__measures__1__verdict": "fail"},
+    "prediction uncertainty": {"comparison__measures__2__verdict": "fail"},
+    "unusually close records": {"tail__p": 0.0099},
+    "extreme records": {"extreme__verdict": "fail", "extreme__n_matched": 1},
+    "membership": {"membership__lower": 0.551},
+    "claim: 5-anonymity": {"claims__0__holds": False},
+    "utility: mean": {"utility__mean__released": {"median": 0.051}},
+    "utility: variance": {"utility__variance__released": {"median": 0.051}},
+    "utility: correlation": {"utility__correlation__released": {"median": 0.051}},
+    "utility: rank correlation": {"utility__rank_correlation__released": {"median": 0.051}},
+}
+
+
+@pytest.mark.parametrize("gate", FAILURES)
+@pytest.mark.parametrize("policy", [{}, {"approval": "person"}, {"inconclusive": "reject"}], ids=str)
+def test_each_gate_alone_rejects_and_is_named(gate: str, policy: dict[str, str]) -> None:
+    given = figures(**FAILURES[gate])
+    verdict = decide(given, PolicySection(utility=LIMITS, **policy))
+    assert (verdict.decision, verdict.reason) == ("reject", f"failed: {gate}")
+    assert [g.name for g in verdict.gates if g.verdict == "fail"] == [gate]
+
+
+def test_all_failed_gates_are_named() -> None:
+    every = {path: value for change in FAILURES.values() for path, value in change.items()}
+    assert decide(figures(**every), POLICY).reason == f"failed: {', '.join(FAILURES)}"
+
+
+OPEN = {
+    "prediction distance": {"comparison__measures__0__verdict": "inconclusive"},
+    "prediction uncertainty": {"comparison__measures__2__verdict": "inconclusive"},
+    "unusually close records": {"tail__verdict": "inconclusive", "tail__p": 1.0},
+}
+
+
+@pytest.mark.parametrize("gate", OPEN)
+def test_an_open_gate_asks_a_person_or_rejects(gate: str) -> None:
+    asked = decide(figures(**OPEN[gate]), POLICY)
+    assert asked.decision == "await"
+    assert asked.reason.endswith(f"a person must decide: {gate}")
+    refused = decide(figures(**OPEN[gate]), PolicySection(inconclusive="reject"))
+    assert refused.decision == "reject"
+    assert refused.reason == f"not proven safe at this sample size: {gate}"
+
+
+def test_a_failure_outweighs_an_open_gate() -> None:
+    verdict = decide(figures(tail__p=0.001, comparison__measures__0__verdict="inconclusive"), POLICY)
+    assert (verdict.decision, verdict.reason) == ("reject", "failed: unusually close records")
+
+
+def test_approval_by_a_person_is_asked_though_every_gate_passes() -> None:
+    verdict = decide(FIGURES, PolicySection(approval="person"))
+    assert verdict.decision == "await"
+    assert "asks for a person's approval" in verdict.reason
+
+
+@pytest.mark.parametrize("inconclusive", ["person", "reject"])
+def test_what_is_void_by_design_is_shown_and_not_counted(inconclusive: str) -> None:
+    given = figures(comparison__measures__2__verdict="by design")
+    policy = PolicySection(by_design=("uncertainty",), inconclusive=inconclusive)
+    assert verdicts(given, policy)["prediction uncertainty"] == "by design"
+    assert decide(given, policy).decision == "publish"
+
+
+def test_membership_without_a_reference_is_not_tested_and_says_so() -> None:
+    given = figures(membership=None)
+    gate = next(g for g in decide(given, POLICY).gates if g.name == "membership")
+    assert gate.verdict == "not tested"
+    assert gate.figure == "needs people who took no part"
+    assert decide(given, POLICY).decision == "publish"
+
+
+@pytest.mark.parametrize(("lower", "verdict"), [(0.55, "pass"), (0.5501, "fail"), (0.3, "pass")])
+def test_membership_is_gated_on_the_lower_bound(lower: float, verdict: str) -> None:
+    assert verdicts(figures(membership__lower=lower, membership__auc=0.9))["membership"] == verdict
+
+
+def test_membership_limit_is_the_policys() -> None:
+    given = figures(membership__lower=0.6)
+    assert verdicts(given, PolicySection(membership_auc=0.65))["membership"] == "pass"
+
+
+@pytest.mark.parametrize(("p", "verdict"), [(0.01, "pass"), (0.00999, "fail")])
+def test_the_tail_is_gated_at_the_policys_level(p: float, verdict: str) -> None:
+    assert verdicts(figures(tail__p=p))["unusually close records"] == verdict
+    assert verdicts(figures(tail__p=p), PolicySection(tail_p=0.001))["unusually close records"] == "pass"
+
+
+def test_a_limit_that_is_not_stated_is_not_gated() -> None:
+    given = figures(utility__mean__released={"median": 9.0})
+    assert not any(name.startswith("utility") for name in verdicts(given, PolicySection()))
+    only = PolicySection(utility=UtilityLimits(correlation=0.02))
+    assert [n for n in verdicts(given, only) if n.startswith("utility")] == ["utility: correlation"]
+    assert decide(given, only).decision == "publish"
+
+
+def test_utility_without_a_reference_says_so() -> None:
+    gate = decide(figures(utility__mean__reference=None), POLICY).gates[-4]
+    assert (gate.verdict, gate.baseline) == ("pass", "no reference sample")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"tail__p": NAN},
+        {"membership__lower": NAN},
+        {"utility__mean__released": {"median": NAN}},
+    ],
+    ids=str,
+)
+def test_a_figure_that_is_not_a_number_never_passes(broken: dict[str, Any]) -> None:
+    assert decide(figures(**broken), POLICY).decision == "reject"
+
+
+def test_no_formal_guarantee_is_no_gate() -> None:
+    assert "claim: none" not in verdicts(FIGURES)
+
+
+def test_every_gate_says_figure_limit_baseline_and_meaning() -> None:
+    for gate in decide(FIGURES, POLICY).gates:
+        assert all((gate.figure, gate.limit, gate.baseline, gate.meaning))
+        assert gate.records == (1628 if gate.name == "membership" else 814)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"approval": "nobody"},
+        {"by_design": ("distance",)},
+        {"tail_p": 0},
+        {"membership_auc": 0.4},
+        {"utility": {"mean": -1}},
+        {"utility": {"kurtosis": 1}},
+        {"surplus": 1},
+    ],
+    ids=str,
+)
+def test_impossible_policies_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        PolicySection(**wrong)
