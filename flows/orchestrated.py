@@ -65,8 +65,8 @@ def carry_out_in_prefect(plan: Path, home: Home, *, told: Told, rebuild: bool = 
             file = load_plan(plan)
             embedded.tracking_ready(home.path)
             # The server needs seconds to start; what the steps will need is imported meanwhile.
-            import great_expectations
-            import matplotlib.figure
+            import great_expectations  # noqa: F401
+            import matplotlib.figure  # noqa: F401
             import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
             from prefect import flow
             from prefect.client.schemas.objects import State
