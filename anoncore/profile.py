@@ -597,9 +597,11 @@ def _copies(values: np.ndarray) -> tuple[list[Relation], list[int]]:
     for j in range(values.shape[1]):
         key = (values[:, j] + 0.0).tobytes()
         first = seen.setdefault(key, j)
-        if first != j:
-            found.append(((first, j), (1.0, -1.0)))
-    return found, sorted(seen.values())
+        copy = ((first, j), (1.0, -1.0))
+        if first != j and _deviation(values, copy) == 0.0:
+            found.append(copy)
+    repeated = {copy[0][1] for copy in found}
+    return found, [j for j in range(values.shape[1]) if j not in repeated]
 
 
 def _renumbered(relation: Relation, columns: Sequence[int]) -> Relation:
