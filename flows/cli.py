@@ -123,7 +123,7 @@ def reject(
 def list_(home: HomeOption = None, json_: JsonOption = False) -> None:
     """List what was decided, oldest first."""
     from tasks import ledger
-    from tasks.workspace import Home
+    from tasks.home import Home
 
     entries = ledger.entries(Home.locate(home))
     if json_:
@@ -149,7 +149,7 @@ def show(release: ReleaseArgument, home: HomeOption = None, json_: JsonOption = 
     """Show one release: verdict, gates, and where its files are."""
     from tasks import ledger
     from tasks.faults import Refused
-    from tasks.workspace import Home
+    from tasks.home import Home
 
     where = Home.locate(home)
     entries = ledger.find(where, release=release)
@@ -178,7 +178,7 @@ def ui(
 ) -> None:
     """Open the Prefect and MLflow UIs on what the runs here have left, until Ctrl-C."""
     from flows import embedded
-    from tasks.workspace import Home
+    from tasks.home import Home
 
     where = Home.locate(home)
     embedded.apply(where.path)
@@ -190,22 +190,29 @@ def ui(
 def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild: bool) -> None:
     begun = time.perf_counter()
     from flows import embedded
-    from tasks.workspace import Home
+    from tasks.home import Home
 
     where = Home.locate(home)
     embedded.apply(where.path)
     progress = _Progress(quiet=as_json)
     if inline:
-        from flows.plan import load_plan
-        from flows.release import Direct, carry_out
+        with embedded.imports():
+            from flows.plan import load_plan
+            from flows.release import Direct, carry_out
 
         file = load_plan(plan)
         embedded.tracking_ready(where.path)
         outcome = carry_out(file, where, Direct(progress), rebuild=rebuild)
     else:
-        from flows.orchestrated import carry_out_in_prefect
+        with embedded.server(where.path) as server:
+            # The server needs seconds to start; what the run will need is imported meanwhile.
+            with embedded.imports():
+                import great_expectations  # noqa: F401
+                import matplotlib.figure  # noqa: F401
+                import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
 
-        outcome = carry_out_in_prefect(plan, where, told=progress, rebuild=rebuild)
+                from flows.orchestrated import carry_out_in_prefect
+            outcome = carry_out_in_prefect(plan, where, server, told=progress, rebuild=rebuild)
     _finish(outcome, where.path, as_json, time.perf_counter() - begun)
 
 
@@ -213,7 +220,7 @@ def _settle(action: str, release: str, by: str, reason: str, home: Path | None, 
     begun = time.perf_counter()
     from flows import embedded
     from tasks.faults import Refused, guarded
-    from tasks.workspace import Home
+    from tasks.home import Home
 
     if not by.strip() or not reason.strip():
         raise Refused("state who decides and why: --by NAME --reason TEXT")

@@ -9,10 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flows import embedded
+from prefect import flow, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from flows.embedded import Server, tracking_ready
+from flows.plan import load_plan
 from flows.release import Direct, Outcome, carry_out
 from tasks.faults import InputOutputFault
-from tasks.workspace import Home
+from tasks.home import Home
 
 T = TypeVar("T")
 Told = Callable[[str, float | None], None]
@@ -27,9 +34,6 @@ class ThroughPrefect(Direct):
 
     def call(self, label: str, function: Callable[..., T], *args: Any, retry: bool) -> T:
         """Carry out one step as a task; its arguments stay out of Prefect's sight."""
-        from prefect import task
-        from prefect.cache_policies import NO_CACHE
-
         step = task(
             name=label,
             task_run_name=label,
@@ -44,53 +48,41 @@ class ThroughPrefect(Direct):
 
     def show(self, key: str, markdown: str, description: str) -> None:
         """Store a markdown artifact, whose history grows with every run of the plan."""
-        from prefect.artifacts import create_markdown_artifact
-
         name = self.plan_name.replace("_", "-")
         create_markdown_artifact(markdown=markdown, key=f"{name}-{key}", description=description)
 
 
-def carry_out_in_prefect(plan: Path, home: Home, *, told: Told, rebuild: bool = False) -> Outcome:
-    """Run a plan as a Prefect flow, on the user's own server or on one that lives as long as the run.
+def carry_out_in_prefect(
+    plan: Path, home: Home, server: Server, *, told: Told, rebuild: bool = False
+) -> Outcome:
+    """Run a plan as a Prefect flow that reports to ``server``.
 
     Raises
     ------
     ReleaseError
         As `flows.release.carry_out`; Prefect keeps its safe message and nothing else.
     """
-    with embedded.server(home.path) as server:
-        with embedded.imports():
-            from flows.plan import load_plan
+    file = load_plan(plan)
+    tracking_ready(home.path)
+    runner = ThroughPrefect(file.plan.name, told)
+    ended: list[Outcome] = []
 
-            file = load_plan(plan)
-            embedded.tracking_ready(home.path)
-            # The server needs seconds to start; what the steps will need is imported meanwhile.
-            import great_expectations  # noqa: F401
-            import matplotlib.figure  # noqa: F401
-            import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
-            from prefect import flow
-            from prefect.client.schemas.objects import State
-            from prefect.states import Completed
+    @flow(
+        name="Release",
+        flow_run_name=file.plan.name,
+        description="From plan to published release, or to a refusal that says why.",
+        persist_result=False,
+        validate_parameters=False,
+        log_prints=False,
+    )
+    def release(plan: str) -> State[None]:
+        outcome = carry_out(file, home, runner, rebuild=rebuild)
+        ended.append(outcome)
+        return Completed(name=outcome.status.capitalize(), message=f"{outcome.release}: {outcome.reason}")
 
-        runner = ThroughPrefect(file.plan.name, told)
-        ended: list[Outcome] = []
-
-        @flow(
-            name="Release",
-            flow_run_name=file.plan.name,
-            description="From plan to published release, or to a refusal that says why.",
-            persist_result=False,
-            validate_parameters=False,
-            log_prints=False,
-        )
-        def release(plan: str) -> State[None]:
-            outcome = carry_out(file, home, runner, rebuild=rebuild)
-            ended.append(outcome)
-            return Completed(name=outcome.status.capitalize(), message=f"{outcome.release}: {outcome.reason}")
-
-        with server.session():
-            release(file.path.name)
-        return ended[0]
+    with server.session():
+        release(file.path.name)
+    return ended[0]
 
 
 def _failed_on_input_or_output(task: Any, run: Any, state: Any) -> bool:

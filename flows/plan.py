@@ -16,7 +16,7 @@ from anoncore.microdata import Schema, Variable
 from tasks.anonymize import Step
 from tasks.assess import AssessmentSection
 from tasks.decide import PolicySection
-from tasks.faults import Refused, ReleaseError
+from tasks.faults import Refused, ReleaseError, visible
 from tasks.ingest import SourceSection, header_of
 from tasks.publish import PublicationSection
 from tasks.split import ReferenceSection
@@ -25,6 +25,7 @@ from tasks.validate import EditsSection
 from tasks.workspace import Section, SeedSection, digest_of
 
 MAX_BYTES = 5_000_000
+MAX_WHOLE = 10**18
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
@@ -100,13 +101,14 @@ def load_plan(path: Path) -> PlanFile:
     """
     text = _read(path)
     document, lines = _parse(text, path.name)
-    problems: list[str] = []
+    problems = _odd_values(document, (), lines)
     plan = None
     try:
-        plan = Plan.model_validate(document)
-        problems = plan.problems(path.resolve().parent)
+        plan = None if problems else Plan.model_validate(document)
     except ValidationError as error:
-        problems = [_sentence(e, lines) for e in error.errors(include_url=False, include_input=False)]
+        problems = _sentences(error, lines)
+    if plan is not None:
+        problems = [_placed(p, plan, lines) for p in plan.problems(path.resolve().parent)]
     if plan is None or problems:
         raise Refused("\n".join(f"{path.name}: {p}" for p in dict.fromkeys(problems))) from None
     return PlanFile(plan, path.resolve(), text)
@@ -121,11 +123,11 @@ def _read(path: Path) -> str:
             return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         problem = "does not exist"
-    except (IsADirectoryError, PermissionError):
-        problem = "cannot be read as a file"
     except UnicodeDecodeError:
         problem = "is not UTF-8 text"
-    raise Refused(f"plan {path.name} {problem}") from None
+    except (OSError, ValueError):
+        problem = "cannot be read as a file"
+    raise Refused(f"plan {visible(path.name)} {problem}") from None
 
 
 def _parse(text: str, name: str) -> tuple[Any, dict[tuple[Any, ...], int]]:
@@ -157,17 +159,37 @@ class _Loader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(
                 problem="aliases (*name) are not allowed in a plan", problem_mark=event.start_mark
             )
-        return super().compose_node(parent, index)
+        node = super().compose_node(parent, index)
+        if isinstance(node, yaml.MappingNode):
+            self._check_keys(node)
+        return node
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+    def _check_keys(self, node: yaml.MappingNode) -> None:
         seen = set()
         for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"the key {key.value} stands twice", problem_mark=key.start_mark
-                )
+            problem = ""
+            if not isinstance(key, yaml.ScalarNode):
+                problem = "a key must be one word or text"
+            elif key.tag != "tag:yaml.org,2002:str":
+                problem = f"the key {key.value} is not text to YAML; quote it"
+            elif key.value in seen:
+                problem = f"the key {key.value} stands twice"
+            if problem:
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
-        return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+        except ValueError:
+            problem = (
+                "a value that YAML takes for a number or a date, and cannot read; quote it if it is text"
+            )
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from None
+        if isinstance(value, int) and abs(value) >= MAX_WHOLE:
+            problem = "a number with more than 18 digits, which no plan needs"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        return value
 
 
 def _note_lines(node: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int]) -> None:
@@ -181,13 +203,72 @@ def _note_lines(node: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int
             _note_lines(value, (*at, number), lines)
 
 
+def _odd_values(value: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int]) -> list[str]:
+    """Return what stands in lists of codes and is no code: YAML makes truth values of yes and no."""
+    if isinstance(value, dict):
+        return [p for key, part in value.items() for p in _odd_values(part, (*at, key), lines)]
+    if not isinstance(value, list):
+        return []
+    if at and at[-1] in CODES and not all(_is_code(v) for v in value):
+        return [f"line {lines[at]}: {_shown(at)}: {NO_CODE}"]
+    return [p for i, part in enumerate(value) for p in _odd_values(part, (*at, i), lines)]
+
+
+CODES = ("levels", "missing", "values")
+NO_CODE = (
+    "must hold numbers or text; quote what YAML takes for something else (yes, no, true, null, dates), "
+    "and write the truth values of a column as 0 and 1"
+)
+
+
+def _is_code(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _placed(problem: str, plan: Plan, lines: dict[tuple[Any, ...], int]) -> str:
+    """Put the line in front of a sentence about the whole plan."""
+    at: tuple[Any, ...] = ()
+    for number, rule in enumerate(plan.edits.rules):
+        if problem.startswith(f"edit {rule.name!r}"):
+            at = ("edits", "rules", number)
+    for number, variable in enumerate(plan.variables):
+        if problem.startswith(f"variable {variable.name!r}"):
+            at = ("variables", number)
+    first = re.split(r"\W", problem, maxsplit=1)[0]
+    at = at or (SUBJECTS.get(first, first),)
+    return f"line {lines[at]}: {problem}" if at in lines else problem
+
+
+# The section that a sentence speaks of, by its first word, where that is not the section's name.
+SUBJECTS = {"columns": "variables", "no": "edits", "computed": "edits"}
+
 WORDS = {
     "missing": "is missing",
     "missing_argument": "is missing",
     "missing_keyword_only_argument": "is missing",
     "extra_forbidden": "is not a key that stands here; check its spelling",
     "unexpected_keyword_argument": "is not a key that stands here; check its spelling",
+    "model_type": "must hold keys with values",
+    "model_attributes_type": "must hold keys with values",
+    "dataclass_type": "must hold keys with values",
+    "dict_type": "must hold keys with values",
+    "tuple_type": "must be a list",
+    "string_type": "must be text; quote it",
+    "union_tag_not_found": "does not say of which kind it is; add method (of a step) or edit (of a rule)",
+    "too_short": "must not be empty",
 }
+
+
+def _sentences(error: ValidationError, lines: dict[tuple[Any, ...], int]) -> list[str]:
+    """Return one sentence each; a list is not called empty because its items were refused."""
+    found: list[Any] = error.errors(include_url=False, include_input=False)
+    places = [e["loc"] for e in found]
+    return [
+        _sentence(e, lines)
+        for e in found
+        if e["type"] != "too_short"
+        or not any(len(p) > len(e["loc"]) and p[: len(e["loc"])] == e["loc"] for p in places)
+    ]
 
 
 def _sentence(error: Any, lines: dict[tuple[Any, ...], int]) -> str:
@@ -196,11 +277,15 @@ def _sentence(error: Any, lines: dict[tuple[Any, ...], int]) -> str:
     for part in error["loc"]:
         if (*at, part) in lines:
             at = (*at, part)
-    known = error["type"] in WORDS
-    place = (*at, error["loc"][-1]) if known and at[-1:] != error["loc"][-1:] else at
-    shown = ".".join(str(p + 1) if isinstance(p, int) else str(p) for p in place)
+    absent = error["type"].startswith("missing") and at[-1:] != error["loc"][-1:]
+    place = (*at, error["loc"][-1]) if absent else at
     what = WORDS.get(error["type"], error["msg"].removeprefix("Value error, "))
-    return f"line {lines[at]}: {shown}: {what}" if shown else what
+    return f"line {lines[at]}: {_shown(place) or 'the plan'}: {what}"
+
+
+def _shown(place: tuple[Any, ...]) -> str:
+    """Return a place as a person counts: variables.3.name."""
+    return ".".join(str(p + 1) if isinstance(p, int) else visible(p) for p in place)
 
 
 def _column_problems(source: SourceSection, schema: Schema, base: Path) -> list[str]:

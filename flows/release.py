@@ -17,6 +17,7 @@ from tasks.assess import assess
 from tasks.decide import decide
 from tasks.dossier import gather
 from tasks.faults import ExitCode, guarded
+from tasks.home import Home, make_private, write_private
 from tasks.ingest import ingest
 from tasks.publish import (
     keep_candidate,
@@ -26,7 +27,7 @@ from tasks.publish import (
     publish,
 )
 from tasks.split import split
-from tasks.workspace import Home, Run, make_private, wipe_abandoned, write_private
+from tasks.workspace import Run, wipe_abandoned
 
 T = TypeVar("T")
 Status = Literal["published", "unchanged", "rejected", "awaiting"]

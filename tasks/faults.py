@@ -9,8 +9,6 @@ from enum import IntEnum
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from anoncore.errors import AnonymizationError
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -55,6 +53,8 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
     raised outside the except block, so that no framework finds the original through its context.
     Control characters, which a column's name may hold, are written out and do not reach a terminal.
     """
+    # Late, so that a command can fail well before the numerics are imported.
+    from anoncore.errors import AnonymizationError
 
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         try:

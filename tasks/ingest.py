@@ -23,7 +23,8 @@ from pydantic import Field, model_validator
 
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.faults import Refused, visible
-from tasks.workspace import Run, Section, private_umask
+from tasks.home import private_umask
+from tasks.workspace import Run, Section
 
 Format = Literal["csv", "parquet", "stata"]
 SUFFIXES: dict[str, Format] = {".csv": "csv", ".txt": "csv", ".parquet": "parquet", ".dta": "stata"}

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from tasks.faults import Fault
-from tasks.workspace import PRIVATE_FILE, Home, make_private, write_private
+from tasks.home import PRIVATE_FILE, Home, make_private, write_private
 
 Event = Literal["published", "unchanged", "rejected", "awaiting", "approved"]
 START = "0" * 64

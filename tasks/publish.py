@@ -17,17 +17,8 @@ from pydantic import Field
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks import ledger
 from tasks.faults import Fault, Refused, visible
-from tasks.workspace import (
-    Home,
-    Run,
-    Section,
-    digest_of,
-    jsonable,
-    make_private,
-    private_umask,
-    sha256_of,
-    write_private,
-)
+from tasks.home import Home, make_private, private_umask, write_private
+from tasks.workspace import Run, Section, digest_of, jsonable, sha256_of
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.json.sig"

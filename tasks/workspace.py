@@ -11,7 +11,7 @@ import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,9 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.faults import Refused
+from tasks.home import Home, make_private, private_umask, write_private
 
-PRIVATE_FOLDER = 0o700
-PRIVATE_FILE = 0o600
 MAX_SEED_DIGITS = 1000
 OPENING_SECONDS = 60
 
@@ -41,45 +40,6 @@ class SeedSection(Section):
 
     secret: str | None = None
     public: int | None = Field(default=None, ge=0)
-
-
-@dataclass(frozen=True)
-class Home:
-    """The folder that holds all state: ``ANONFLOW_HOME``, by default ``.anonflow`` here."""
-
-    path: Path
-
-    @classmethod
-    def locate(cls, given: str | Path | None = None) -> Home:
-        """Return the home, created private when it is not there yet."""
-        home = cls(Path(given or os.environ.get("ANONFLOW_HOME") or ".anonflow").absolute())
-        make_private(home.path)
-        return home
-
-    @property
-    def workspaces(self) -> Path:
-        """Raw and half-finished data of runs that are under way."""
-        return self.path / "workspace"
-
-    @property
-    def candidates(self) -> Path:
-        """Releases that wait for a person."""
-        return self.path / "candidates"
-
-    @property
-    def releases(self) -> Path:
-        """Published releases."""
-        return self.path / "releases"
-
-    @property
-    def ledger(self) -> Path:
-        """The signed record of everything that was decided."""
-        return self.path / "ledger.jsonl"
-
-    @property
-    def key(self) -> Path:
-        """The key that signs the ledger and the manifests."""
-        return self.path / "keys" / "ed25519.pem"
 
 
 @dataclass(frozen=True)
@@ -163,39 +123,6 @@ def wipe_abandoned(home: Home) -> int:
             shutil.rmtree(folder, ignore_errors=True)
             wiped += 1
     return wiped
-
-
-def make_private(path: Path) -> Path:
-    """Create a folder, and its missing parents, for the owner alone."""
-    if not path.parent.exists():
-        make_private(path.parent)
-    try:
-        path.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-    except FileExistsError:
-        raise Refused(f"{path.name} should be a folder, and a file stands in its place") from None
-    return path
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file for the owner alone, whole or not at all."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
-
-
-class private_umask:
-    """Files created inside are for the owner alone, whatever the caller's umask."""
-
-    def __enter__(self) -> None:
-        self._before = os.umask(0o077)
-
-    def __exit__(self, *_: object) -> Literal[False]:
-        os.umask(self._before)
-        return False
 
 
 def sha256_of(path: Path) -> str:

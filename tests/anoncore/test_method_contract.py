@@ -75,12 +75,11 @@ def test_identifiers_and_households_are_not_released(params, mixed):
 @pytest.mark.parametrize("params", CASES, ids=str)
 def test_one_record_is_refused_or_handled(params):
     data = Microdata(pd.DataFrame({"x": [1.0]}), Schema([Variable("x", "continuous")]))
-    try:
-        release = anoncore.anonymize(data, params, rng=np.random.default_rng(0))
-    except AnonymizationError as error:
-        assert "record" in str(error)
+    if isinstance(params, SpectralSwap | SpectralRHS):
+        with pytest.raises(AnonymizationError, match="record"):
+            anoncore.anonymize(data, params, rng=np.random.default_rng(0))
     else:
-        assert len(release.data) == 1
+        assert len(anoncore.anonymize(data, params, rng=np.random.default_rng(0)).data) == 1
 
 
 @pytest.mark.parametrize(

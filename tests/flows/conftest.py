@@ -30,7 +30,10 @@ edits:
   rules:
     - {{edit: linear, name: net and tax make gross, terms: {{net: 1, tax: 1, gross: -1}}, dependent: gross}}
     - {{edit: bound, name: age, variable: age, lower: 18, upper: 99}}
-    - {{edit: conditional, name: men give no birth, when: [{{variable: sex, values: [m]}}], then: {{variable: births, missing: true}}}}
+    - edit: conditional
+      name: men give no birth
+      when: [{{variable: sex, values: [m]}}]
+      then: {{variable: births, missing: true}}
 assessment: {{margin: {margin}}}
 steps:
   - {step}

@@ -77,7 +77,7 @@ def test_when_every_gate_passes_it_is_published() -> None:
         "unusually close records",
         "extreme records",
         "membership",
-        "claim: 5-anonymity",
+        "5-anonymity",
         "utility: mean",
         "utility: variance",
         "utility: correlation",
@@ -93,7 +93,7 @@ FAILURES = {
     "unusually close records": {"tail__p": 0.0099},
     "extreme records": {"extreme__verdict": "fail", "extreme__n_matched": 1},
     "membership": {"membership__lower": 0.551},
-    "claim: 5-anonymity": {"claims__0__holds": False},
+    "5-anonymity": {"claims__0__holds": False},
     "utility: mean": {"utility__mean__released": {"median": 0.051}},
     "utility: variance": {"utility__variance__released": {"median": 0.051}},
     "utility: correlation": {"utility__correlation__released": {"median": 0.051}},
@@ -202,7 +202,7 @@ def test_a_figure_that_is_not_a_number_never_passes(broken: dict[str, Any]) -> N
 
 
 def test_no_formal_guarantee_is_no_gate() -> None:
-    assert "claim: none" not in verdicts(FIGURES)
+    assert "none" not in verdicts(FIGURES)
 
 
 def test_every_gate_says_figure_limit_baseline_and_meaning() -> None:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tasks import ledger
 from tasks.faults import Fault
-from tasks.workspace import Home, make_private, write_private
+from tasks.home import Home, make_private, write_private
 
 
 @pytest.fixture

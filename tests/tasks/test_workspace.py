@@ -14,16 +14,8 @@ import pytest
 
 from anoncore.microdata import Microdata
 from tasks.faults import Refused
-from tasks.workspace import (
-    Home,
-    Run,
-    SeedSection,
-    digest_of,
-    make_private,
-    sha256_of,
-    wipe_abandoned,
-    write_private,
-)
+from tasks.home import Home, make_private, write_private
+from tasks.workspace import Run, SeedSection, digest_of, sha256_of, wipe_abandoned
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "730274627364518273645182736451827364518273"
@@ -62,7 +54,8 @@ from tasks import ledger
 from tasks.ingest import SourceSection, ingest
 from tasks.publish import PublicationSection, prepare_data
 from tasks.split import ReferenceSection, split
-from tasks.workspace import Home, Run, SeedSection, make_private
+from tasks.home import Home, make_private
+from tasks.workspace import Run, SeedSection
 base = Path(sys.argv[1])
 home = Home.locate(base / "a" / "home")
 run = Run.start(home, SeedSection())
@@ -146,7 +139,7 @@ def test_runs_draw_apart_and_another_process_draws_the_same(home: Home) -> None:
     first, second = Run.start(home, SeedSection()), Run.start(home, SeedSection())
     assert draws(first) != draws(second)
     code = (
-        "import sys; from pathlib import Path; from tasks.workspace import Home, Run; "
+        "import sys; from pathlib import Path; from tasks.home import Home; from tasks.workspace import Run; "
         "h = Home(Path(sys.argv[1])); print(Run('x', Path(sys.argv[2]), h).rng('a').random(4).tolist())"
     )
     assert python(code, home.path, first.folder).strip() == str(draws(first))
@@ -281,7 +274,7 @@ def left_behind(home: Home, owner: str | bytes | None, age: float = 0.0) -> Path
 def test_workspaces_of_dead_processes_are_wiped_and_those_of_living_ones_stay(home: Home) -> None:
     mine = Run.start(home, SeedSection())
     code = (
-        "import sys; from tasks.workspace import Home, Run, SeedSection; "
+        "import sys; from tasks.home import Home; from tasks.workspace import Run, SeedSection; "
         "print(Run.start(Home.locate(sys.argv[1]), SeedSection()).folder, flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
