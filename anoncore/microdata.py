@@ -247,6 +247,12 @@ class Microdata:
         """Return the records at positions ``rows``; levels and precision stay those of the whole table."""
         return Microdata.trusted(self.frame.iloc[rows], self.schema)
 
+    def level_counts(self, name: str) -> dict[Any, int]:
+        """Return how many records hold each level of a categorical variable, absent levels included."""
+        levels = self.schema[name].levels or ()
+        codes = np.asarray(self.frame[name].cat.codes)
+        return dict(zip(levels, np.bincount(codes[codes >= 0], minlength=len(levels)).tolist(), strict=True))
+
     def plain(self) -> pd.DataFrame:
         """Return the table with ordinary columns: numbers, or text, with missing cells empty.
 

@@ -212,11 +212,11 @@ def _facts(column: pd.Series) -> _Facts:
     ordered = isinstance(column.dtype, pd.CategoricalDtype) and bool(column.dtype.ordered)
     try:
         counted = column.dropna().value_counts(sort=False)
-    except TypeError:
+        if isinstance(counted.index, pd.CategoricalIndex):
+            counted = counted.sort_index()
+        counts = {v: int(n) for v, n in zip(counted.index.tolist(), counted.tolist(), strict=True) if n > 0}
+    except (TypeError, ValueError):
         return _Facts(name, "other", records, {}, {}, bad="holds lists or structures")
-    if isinstance(counted.index, pd.CategoricalIndex):
-        counted = counted.sort_index()
-    counts = {v: int(n) for v, n in zip(counted.index.tolist(), counted.tolist(), strict=True) if n > 0}
     native = pd.api.types.is_numeric_dtype(
         column.cat.categories.dtype if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
     )
@@ -258,7 +258,7 @@ def _text_or_numbers(facts: _Facts) -> _Facts:
         return replace(facts, sort="other", bad="holds infinite values")
     # 01 is another code than 1, and a float does not hold more than 15 digits.
     padded = bool(rest.str.match(r"\s*[-+]?0\d").any())
-    if padded or rest.str.match(r".*\d{16}").any():
+    if padded or rest.str.match(r"\s*[-+]?\d{16}").any():
         return replace(facts, sort="text", padded=padded)
     merged: dict[float, int] = {}
     for value, text in zip(numbers.tolist(), rest, strict=True):
@@ -489,8 +489,9 @@ def _kind(facts: _Facts, adds_up: bool) -> tuple[Kind, str, bool]:
         return "continuous", "", False
     if facts.words & UNORDERED and count <= MAX_LEVELS:
         return "nominal", f"{count} codes without an order, by the name", True
-    compact = count <= MAX_CODES and np.ptp(facts.values) <= 30 and facts.known >= 10 * count
-    if compact:
+    codes = [value for value, _ in _codes(facts)]
+    span = np.ptp(facts.values[~np.isin(facts.values, codes)])
+    if count <= MAX_CODES and span <= 30 and facts.known >= 10 * count:
         return "ordinal", f"{count} whole numbers, taken for codes in an order", True
     return "continuous", "", False
 
@@ -998,14 +999,21 @@ def _cuts(table: _Table) -> list[Finding]:
     numbers = np.column_stack([table.numeric[n] for n in names])
     step = max(1, table.records // 1000)
     for name, codes in table.codes.items():
-        counts = table.counts(name)
-        held = counts[counts > 0]
-        if not 2 <= len(held) <= MAX_CODES or held.min() < MIN_RECORDS:
+        q = len(table.levels[name])
+        if not 2 <= (table.counts(name) > 0).sum() <= MAX_CODES:
             continue
-        near = _separate(codes[::step], numbers[::step], len(counts))
-        for number, j in enumerate(j for j in near if len(_separate(codes, numbers[:, [j]], len(counts)))):
-            found += _cut(table, name, names[j], active=number == 0)
+        near = _separate(codes[::step], numbers[::step], q)
+        sure = [j for j in near if _is_cut(codes, numbers[:, j], q)]
+        for place, j in enumerate(sure):
+            found += _cut(table, name, names[j], active=place == 0)
     return found
+
+
+def _is_cut(codes: np.ndarray, number: np.ndarray, q: int) -> bool:
+    """Whether the levels have separate ranges, each with enough records to tell."""
+    counts = np.bincount(codes[(codes >= 0) & ~np.isnan(number)], minlength=q)
+    enough = counts[counts > 0].min(initial=len(codes)) >= MIN_RECORDS
+    return bool(enough and len(_separate(codes, number[:, None], q)))
 
 
 def _ranges(codes: np.ndarray, numbers: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:

@@ -36,6 +36,7 @@ from tasks.workspace import Section
 
 DELIMITERS = (",", ";", "\t", "|")
 KINDS: dict[str, Format] = SUFFIXES | {".tsv": "csv"}
+VALUE = re.compile(r"[-+]?\d+([.,]\d+)?|\d+[-/.]\d+[-/.]\d+.*|\S+@\S+\.\w+")
 LONGEST_NAME = 200  # of a variable in an edit: YAML allows keys of 1024 characters
 
 
@@ -182,7 +183,8 @@ def _delimiter(data: Path, encoding: str) -> str:
 
 def _relative(data: Path, base: Path) -> str:
     """Return the path as the plan states it."""
-    target, folder = data.resolve(), base.resolve()
+    # The folder is resolved, but not a link that the file itself may be: it may come to point elsewhere.
+    target, folder = data.parent.resolve() / data.name, base.resolve()
     try:
         shared = Path(os.path.commonpath([target, folder]))
     except ValueError:
@@ -192,6 +194,9 @@ def _relative(data: Path, base: Path) -> str:
 
 
 def _names(data: Path, header: list[str]) -> tuple[str, ...]:
+    if KINDS[data.suffix.lower()] == "csv" and _is_record(header):
+        shown = visible(data.name)
+        raise Refused(f"source: the first line of {shown} seems to be a record; it must hold the names")
     if any(not name.strip() for name in header):
         raise Refused(f"source: {visible(data.name)} has a column without a name")
     twice = sorted({visible(name) for name in header if header.count(name) > 1})
@@ -200,6 +205,13 @@ def _names(data: Path, header: list[str]) -> tuple[str, ...]:
             f"source: {visible(data.name)} holds columns twice: {', '.join(twice)}; rename or remove one"
         )
     return tuple(header)
+
+
+def _is_record(header: list[str]) -> bool:
+    """Whether most names are numbers, dates or e-mail addresses; counted through (1, 2, 3) they are names."""
+    odd = [n.strip() for n in header if VALUE.fullmatch(n.strip())]
+    counted = [str(i) for i in range(len(odd) + 1)]
+    return len(odd) > 0.5 * len(header) and odd not in (counted[:-1], counted[1:])
 
 
 def _readable(table: _Table, guesses: Iterable[Guess]) -> tuple[tuple[Guess, ...], Microdata | None]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
@@ -26,6 +27,7 @@ from tasks.workspace import Section, SeedSection, digest_of
 
 MAX_BYTES = 5_000_000
 MAX_WHOLE = 10**18
+T = TypeVar("T")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
@@ -55,17 +57,17 @@ class Plan(Section):
 
     def problems(self, base: Path) -> list[str]:
         """Return what is wrong between the sections, and between the plan and its source's columns."""
-        found = []
-        try:
-            schema = Schema(self.variables)
-            found += self.edits.edit_set().problems(schema)
+        found: list[str] = []
+        schema = _tried(lambda: Schema(self.variables), found)
+        edits = _tried(self.edits.edit_set, found)
+        if schema is not None and edits is not None:
+            found += _tried(lambda: edits.problems(schema), found) or []
+        if schema is not None:
             if not schema.masked:
                 found.append(
                     "variables: every one is an identifier or a household; nothing would be released"
                 )
-            found += _column_problems(self.source, schema, base)
-        except (AnonymizationError, ReleaseError) as error:
-            found.append(str(error))
+            found += _tried(lambda: _column_problems(self.source, schema, base), found) or []
         if self.seed.secret is not None and self.seed.public is not None:
             found.append("seed: give secret or public, not both")
         last = self.steps[-1]
@@ -75,6 +77,15 @@ class Plan(Section):
                 "acknowledge it with by_design: [uncertainty]"
             )
         return found
+
+
+def _tried(function: Callable[[], T], found: list[str]) -> T | None:
+    """Return the result; or None, with the reason added to ``found``, so that all is told at once."""
+    try:
+        return function()
+    except (AnonymizationError, ReleaseError) as error:
+        found.append(str(error))
+        return None
 
 
 @dataclass(frozen=True)
@@ -104,10 +115,14 @@ def load_plan(path: Path) -> PlanFile:
     problems = _odd_values(document, (), lines)
     plan = None
     try:
-        plan = None if problems else Plan.model_validate(document)
+        plan = Plan.model_validate(document)
     except ValidationError as error:
-        problems = _sentences(error, lines)
-    if plan is not None:
+        problems += _sentences(error, lines)
+    except TypeError:
+        # A list where a code belongs, which has been told already, cannot be compared.
+        if not problems:
+            raise
+    if plan is not None and not problems:
         problems = [_placed(p, plan, lines) for p in plan.problems(path.resolve().parent)]
     if plan is None or problems:
         raise Refused("\n".join(f"{path.name}: {p}" for p in dict.fromkeys(problems))) from None
@@ -294,12 +309,18 @@ def _column_problems(source: SourceSection, schema: Schema, base: Path) -> list[
         return []
     absent = [n for n in schema.names if n not in header]
     surplus = [n for n in header if n not in schema]
+    if len(absent) == len(schema):
+        # Without a header the first record would stand here, so what was found is not shown.
+        return [
+            f"source: none of the {len(schema)} variables is among its {len(header)} columns; check that it "
+            "is the right table, that its first line holds the names, and its delimiter"
+        ]
     found = []
     if absent:
-        found.append(f"variables that the source does not have: {', '.join(absent)}")
+        found.append(f"variables that the source does not have: {', '.join(map(visible, absent))}")
     if surplus:
         found.append(
-            f"columns of the source without a declaration: {', '.join(surplus)}; "
+            f"columns of the source without a declaration: {', '.join(map(visible, surplus))}; "
             "declare them, as identifier to drop them"
         )
     return found

@@ -68,7 +68,7 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
         "k": section.k,
         "columns": x.shape[1],
         "queries": {"used": len(rows), "of": len(x), "epsilon": near.cdf_error() or None},
-        "comparison": _comparison(x, y, r, rows, section, by_design, rng),
+        "comparison": _comparison(x, y, r, rows, section, by_design, rng, (near, other)),
         "tail": asdict(tail_test(*distances, tau=section.tau)),
         "isolated": asdict(isolated_test(*distances, tau=section.tau)),
         "extreme": asdict(extreme_records(*distances, tau=section.tau)),
@@ -111,10 +111,12 @@ def _comparison(
     section: AssessmentSection,
     by_design: tuple[Measure, ...],
     rng: np.random.Generator,
+    measured: tuple[PredictionMeasures, PredictionMeasures] | None = None,
 ) -> dict[str, Any]:
+    """Compare release and reference; sets of different size are matched by repeated subsampling."""
     if len(y) == (len(x) if r is None else len(r)):
-        released, reference = _measures(x, y, r, rows, section.k, rng)
-        found = compare(released, reference, section.margin, alpha=section.alpha, by_design=by_design)
+        near, other = measured or _measures(x, y, r, rows, section.k, rng)
+        found = compare(near, other, section.margin, alpha=section.alpha, by_design=by_design)
     else:
         found = compare_matched(
             x,
@@ -198,22 +200,22 @@ def _kept_columns(encoder: Encoder, released: Microdata) -> np.ndarray:
     kept = np.ones(encoder.width, dtype=bool)
     for block in encoder.blocks:
         variable = block.variable
-        if variable.name not in released.schema or not variable.is_categorical:
-            continue
-        held = [bool((released.frame[variable.name] == level).any()) for level in variable.levels or ()]
-        kept[block.columns] = held if variable.kind == "nominal" else sum(held) > 1
+        if variable.name in released.schema and variable.is_categorical:
+            there = released.level_counts(variable.name)
+            held = [there.get(level, 0) > 0 for level in variable.levels or ()]
+            kept[block.columns] = held if variable.kind == "nominal" else sum(held) > 1
     return kept
 
 
 def _rare_levels(released: Microdata, k: int) -> list[dict[str, Any]]:
-    """Name the variables, and how many of their released levels fewer than k records hold."""
+    """Name the variables, and those of their released levels that fewer than k records hold."""
     found = []
     for variable in released.schema:
-        if variable.is_categorical and variable.levels:
-            counts = released.frame[variable.name].value_counts()
-            rare = counts[(counts > 0) & (counts < k)]
-            if len(rare):
-                found.append({"variable": variable.name, "levels": [str(level) for level in rare.index]})
+        if variable.is_categorical and variable.is_masked:
+            counts = released.level_counts(variable.name)
+            rare = [str(level) for level, count in counts.items() if 0 < count < k]
+            if rare:
+                found.append({"variable": variable.name, "levels": rare})
     return found
 
 

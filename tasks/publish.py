@@ -115,7 +115,7 @@ def _read_dossier(folder: Path) -> dict[str, Any] | None:
     try:
         dossier = json.loads((folder / DOSSIER).read_text(encoding="utf-8"))
         whole = dossier.pop("sha256") == digest_of(dossier)
-    except (FileNotFoundError, ValueError, AttributeError, KeyError):
+    except (FileNotFoundError, ValueError, AttributeError, KeyError, TypeError):
         return None
     return dossier | {"sha256": digest_of(dossier)} if whole else None
 

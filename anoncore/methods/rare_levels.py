@@ -83,7 +83,7 @@ def anonymize(data: Microdata, params: RareLevels, *, edits: EditSet, rng: np.ra
     for variable in data.schema:
         column = data.frame[variable.name]
         if variable.is_categorical and variable.is_masked:
-            mapping = _mapping(column, variable, params)
+            mapping = _mapping(data.level_counts(variable.name), variable, params)
             if mapping:
                 removed[variable.name] = tuple(mapping)
                 column, variable = _recode(column, variable, mapping)
@@ -100,9 +100,9 @@ def anonymize(data: Microdata, params: RareLevels, *, edits: EditSet, rng: np.ra
     )
 
 
-def _mapping(column: pd.Series, variable: Variable, params: RareLevels) -> dict[object, object]:
+def _mapping(held: dict[object, int], variable: Variable, params: RareLevels) -> dict[object, object]:
     """Return what each rare level becomes; None empties the cell."""
-    counts = {level: int(n) for level, n in column.value_counts(sort=False).items() if n > 0}
+    counts = {level: n for level, n in held.items() if n > 0}
     rare = [level for level, n in counts.items() if n < params.k]
     if not rare:
         return {}

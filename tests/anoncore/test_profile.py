@@ -1,0 +1,453 @@
+"""What a profile guesses, which rules it finds, and what it never writes down."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anoncore.edits import BoundEdit, ConditionalEdit, EditSet, LinearEdit
+from anoncore.microdata import Microdata, Schema
+from anoncore.profile import MIN_COUNT, find_rules, find_sums, outward, profile
+
+N = 400
+RNG = np.random.default_rng(7)
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def guess(column, name="x"):
+    (found,) = profile(pd.DataFrame({name: column}), rng=rng()).guesses
+    return found
+
+
+def variable(column, name="x"):
+    found = guess(column, name).variable
+    return found.kind, found.role
+
+
+def rules(frame):
+    found = profile(frame, rng=rng())
+    kept = [g.variable for g in found.guesses if g.variable.is_masked]
+    data = Microdata(frame[[v.name for v in kept]], Schema(kept))
+    return find_rules(data, found.sums), data
+
+
+def active(frame, kind):
+    return [f.edit for f in rules(frame)[0] if f.active and isinstance(f.edit, kind)]
+
+
+# ---------------------------------------------------------------- kinds and roles
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "role"),
+    [
+        (RNG.integers(0, 2, N), "binary", "other"),
+        (RNG.choice(["yes", "no"], N), "binary", "other"),
+        (RNG.choice([True, False], N), "binary", "other"),
+        (np.full(N, 3), "binary", "other"),
+        (RNG.choice(["red", "green", "blue"], N), "nominal", "other"),
+        (RNG.choice(["low", "medium", "high"], N), "ordinal", "other"),
+        (RNG.integers(1, 6, N), "ordinal", "other"),
+        (RNG.integers(0, 60, N), "continuous", "other"),
+        (RNG.normal(size=N), "continuous", "other"),
+        (np.full(N, np.nan), "nominal", "identifier"),
+        (RNG.permutation(N) + 1000, "nominal", "identifier"),
+        ([f"text {i}" for i in range(N)], "nominal", "identifier"),
+        ([f"text {i % 150}" for i in range(N)], "nominal", "identifier"),
+        ([f"p{i % 30}@example.org" for i in range(N)], "nominal", "identifier"),
+        ([f"2020-{i % 12 + 1:02d}-01" for i in range(N)], "nominal", "identifier"),
+        (pd.to_datetime([f"2020-{i % 12 + 1:02d}-01" for i in range(N)]), "nominal", "identifier"),
+        ([20200101 + i % 28 for i in range(N)], "nominal", "identifier"),
+        ([f"+49 30 12345{i % 40:02d}" for i in range(N)], "nominal", "identifier"),
+        ([f"{i % 40},5" for i in range(N)], "nominal", "identifier"),
+        ([f"{'word ' * 20}{i % 7}" for i in range(N)], "nominal", "identifier"),
+        ([[i] for i in range(N)], "nominal", "identifier"),
+        ([1, "a"] * (N // 2), "nominal", "identifier"),
+        ([1.0, np.inf] * (N // 2), "nominal", "identifier"),
+    ],
+)
+def test_kind_and_role_from_the_values(column, kind, role):
+    assert variable(column) == (kind, role)
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("age", "quasi-identifier"),
+        ("Sex", "quasi-identifier"),
+        ("birthYear", "quasi-identifier"),
+        ("zip_code", "quasi-identifier"),
+        ("birthcontrol", "other"),
+        ("ageing", "other"),
+        ("wages", "sensitive"),
+        ("district", "area"),
+        ("state_id", "area"),
+        ("pweight", "weight"),
+        ("sampling_weight", "weight"),
+        ("hhid", "household"),
+        ("person_id", "identifier"),
+        ("E-Mail", "identifier"),
+        ("lastName", "identifier"),
+        ("passport", "identifier"),
+    ],
+)
+def test_role_from_the_name(name, role):
+    assert variable(RNG.integers(1, 41, N), name)[1] == role
+
+
+def test_a_flag_about_an_identifier_is_none():
+    assert variable(RNG.integers(0, 2, N), "has_email") == ("binary", "other")
+
+
+def test_amounts_that_never_repeat_are_no_identifiers():
+    assert variable(RNG.permutation(10**6)[:N], "income") == ("continuous", "sensitive")
+
+
+def test_columns_that_add_up_are_no_identifiers():
+    parts = RNG.permutation(10**6)[: 2 * N].reshape(2, N)
+    frame = pd.DataFrame({"u": parts[0], "v": parts[1], "w": parts.sum(axis=0)})
+    assert {g.variable.kind for g in profile(frame, rng=rng()).guesses} == {"continuous"}
+
+
+def test_precision_is_observed():
+    assert guess(RNG.normal(size=N).round(2)).variable.precision == pytest.approx(0.01)
+    assert guess(RNG.integers(0, 90, N)).variable.precision == 1
+
+
+# ---------------------------------------------------------------- levels
+
+
+def test_levels_are_listed_only_when_each_has_enough_records():
+    column = ["a"] * 50 + ["b"] * MIN_COUNT + ["c"] * 20
+    assert guess(column).variable.levels == ("a", "b", "c")
+    assert guess([*column, *["rare"] * (MIN_COUNT - 1)]).variable.levels is None
+
+
+def test_levels_are_not_listed_when_there_are_many():
+    assert guess([f"l{i % 21}" for i in range(N)]).variable.levels is None
+    assert len(guess([f"l{i % 20}" for i in range(N)]).variable.levels) == 20
+
+
+def test_levels_of_a_known_scale_keep_its_order():
+    assert guess(RNG.choice(["high", "low", "medium"], N)).variable.levels == ("low", "medium", "high")
+
+
+def test_levels_of_an_ordered_column_keep_their_order():
+    column = pd.Categorical(RNG.choice(["b", "a", "c"], N), categories=["c", "b", "a"], ordered=True)
+    assert guess(column).variable.levels == ("c", "b", "a")
+
+
+def test_codes_with_leading_zeros_stay_text():
+    found = guess(RNG.choice(["01", "02", "10"], N)).variable
+    assert (found.kind, found.levels) == ("nominal", ("01", "02", "10"))
+
+
+def test_numbers_with_more_digits_than_a_float_holds_stay_text():
+    assert variable(["12345678901234567", "12345678901234568", "3"] * 100)[0] == "nominal"
+
+
+# ---------------------------------------------------------------- codes for missing
+
+
+def test_text_among_numbers_is_declared_missing():
+    found = guess([*[str(i % 45) for i in range(90)], *["NA"] * 10, *["unknown"] * 3])
+    assert found.variable.kind == "continuous"
+    assert found.variable.missing == ("NA", "unknown")
+    assert found.confirm
+
+
+def test_rare_codes_beside_text_stay_in_their_order():
+    column = ["1"] * 40 + ["2"] * 40 + ["10"] * 3 + ["NA"] * 20
+    assert guess(column).variable.kind == "continuous"
+    assert guess([*column, *["10"] * 5]).variable.levels == (1, 2, 10)
+
+
+@pytest.mark.parametrize(
+    ("values", "codes"),
+    [
+        ([1, 2, 3, 9], [9]),
+        ([0, 1, 9], [9]),
+        ([*range(1, 10)], []),
+        ([*range(20, 70), 99], [99]),
+        ([*range(20, 99), 99], []),
+        ([*range(20, 70), 97, 98, 99], [97, 98, 99]),
+        ([*range(5), -9], [-9]),
+        ([*range(5), -1], [-1]),
+        ([*range(-20, 20)], []),
+        ([*range(100, 1000, 7), 9999], [9999]),
+    ],
+)
+def test_outlying_codes_are_proposed(values, codes):
+    found = guess(values * 6)
+    assert [code for code, _ in found.codes] == codes
+    assert found.variable.missing == ()
+
+
+def test_codes_that_few_records_hold_are_not_proposed():
+    assert guess([*[20, 30, 40, 50, 60] * 30, *[99] * (MIN_COUNT - 1)]).codes == ()
+
+
+def test_text_that_means_missing_is_proposed_with_its_count():
+    assert guess(["a"] * 50 + ["b"] * 50 + ["unknown"] * 7).codes == (("unknown", 7),)
+
+
+# ---------------------------------------------------------------- sums
+
+
+def amounts(names, n=2000, seed=1):
+    draw = np.random.default_rng(seed)
+    return pd.DataFrame({c: draw.lognormal(5, 1, n).round(2) for c in names})
+
+
+def terms(findings):
+    return [(f.edit.dependent, set(f.edit.terms)) for f in findings if f.active]
+
+
+def test_a_difference_is_found_with_its_dependent():
+    frame = amounts("ab").assign(change=lambda f: (f.a - f.b).round(2))
+    (found,) = find_sums(frame, rng=rng())
+    assert found.edit.terms == {"a": 1, "b": -1, "change": -1}
+    assert found.edit.dependent == "change"
+
+
+@pytest.mark.parametrize("parts", [2, 3, 4, 5])
+@pytest.mark.parametrize("sparse", [0.0, 0.9])
+def test_a_total_is_found_among_other_columns(parts, sparse):
+    frame = amounts("abcdefgh")
+    frame = frame * (np.random.default_rng(2).random(frame.shape) >= sparse)
+    names = list("abcdefgh")[:parts]
+    frame["total"] = frame[names].sum(axis=1).round(2)
+    assert terms(find_sums(frame, rng=rng())) == [("total", {*names, "total"})]
+
+
+def test_sums_of_sums_are_found_without_repetition():
+    frame = amounts("abcdef").assign(ab=lambda f: f.a + f.b, cd=lambda f: f.c + f.d)
+    frame = frame.assign(abcd=lambda f: f.ab + f.cd, everything=lambda f: f.abcd + f.e - f.f).round(2)
+    found = find_sums(frame, rng=rng())
+    assert {d for d, _ in terms(found)} == {"ab", "cd", "abcd", "everything"}
+    EditSet(f.edit for f in found)
+
+
+def test_gaps_do_not_hide_a_sum():
+    frame = amounts("abc").assign(t=lambda f: (f.a + f.b + f.c).round(2), d=lambda f: (f.a - f.b).round(2))
+    gaps = np.random.default_rng(3).random(frame.shape) < 0.4
+    assert {d for d, _ in terms(find_sums(frame.mask(gaps), rng=rng()))} == {"t", "d"}
+
+
+def test_a_total_goes_to_its_parts_and_a_net_to_its_difference():
+    frame = amounts(["w", "p", "tax"]).assign(income_total=lambda f: (f.w + f.p).round(2))
+    frame["net"] = (frame.income_total - frame.tax).round(2)
+    assert {d for d, _ in terms(find_sums(frame, rng=rng()))} == {"income_total", "net"}
+
+
+def test_a_copy_is_found():
+    frame = amounts("ab").assign(again=lambda f: f.a)
+    assert terms(find_sums(frame, rng=rng())) == [("again", {"a", "again"})]
+
+
+def test_a_sum_with_one_wrong_record_is_only_proposed():
+    frame = amounts("ab").assign(c=lambda f: (f.a + f.b).round(2))
+    frame.loc[5, "c"] += 1
+    (found,) = find_sums(frame, rng=rng())
+    assert not found.active
+    assert "1 of 2000" in found.reason
+
+
+def test_a_sum_up_to_rounding_is_proposed_with_a_tolerance_above_the_largest_gap():
+    frame = amounts("ab", seed=4).assign(c=lambda f: (f.a + f.b).round(0))
+    (found,) = find_sums(frame, rng=rng())
+    assert not found.active
+    assert found.edit.tolerance == 1.0
+    assert found.edit.holds(frame).all()
+
+
+@pytest.mark.parametrize("n", [1, 5, 29])
+def test_few_records_prove_no_sum(n):
+    frame = amounts("ab", n=n).assign(c=lambda f: (f.a + f.b).round(2))
+    assert not any(f.active for f in find_sums(frame, rng=rng()))
+
+
+def test_few_combinations_of_values_prove_no_sum():
+    frame = pd.DataFrame({"a": [1.0, 2, 3] * 50, "b": [1.0, 1, 2] * 50}).assign(c=lambda f: f.a + f.b)
+    assert not any(f.active for f in find_sums(frame, rng=rng()))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_independent_counts_add_up_to_nothing(seed):
+    draw = np.random.default_rng(seed)
+    counts = {f"c{j}": draw.poisson(draw.choice([0.05, 0.5, 3]), 300).astype(float) for j in range(15)}
+    assert find_sums(pd.DataFrame(counts), rng=rng()) == ()
+
+
+# ---------------------------------------------------------------- rules
+
+
+def survey(n=3000, seed=5):
+    draw = np.random.default_rng(seed)
+    sex, age = draw.choice(["f", "m"], n), draw.integers(18, 95, n)
+    return pd.DataFrame(
+        {
+            "sex": sex,
+            "age": age,
+            "pregnancies": np.where(sex == "m", np.nan, draw.poisson(2, n)),
+            "older": (age > 50).astype(int),
+            "band": np.digitize(age, [30, 45, 60]),
+            "upper": age * 2 + draw.integers(0, 30, n),
+            "score": draw.normal(50, 10, n).round(1),
+        }
+    )
+
+
+def conditions(edit):
+    (when,) = edit.when
+    return (
+        when.variable,
+        when.values or (when.lower, when.upper),
+        edit.then.variable,
+        edit.then.values,
+        edit.then.missing,
+    )
+
+
+def test_structural_gaps_are_found_in_both_directions():
+    found = [conditions(e) for e in active(survey(), ConditionalEdit)]
+    assert ("sex", ("m",), "pregnancies", None, True) in found
+    assert ("sex", ("f",), "pregnancies", None, False) in found
+
+
+def test_flags_and_classes_of_a_number_are_found():
+    found = [conditions(e)[:4] for e in active(survey(), ConditionalEdit)]
+    assert ("age", (None, 50), "older", (0,)) in found
+    assert ("age", (51, None), "older", (1,)) in found
+    assert ("age", (30, 44), "band", (1,)) in found
+
+
+def test_levels_that_follow_from_another_variable_are_joined():
+    draw = np.random.default_rng(6)
+    state = draw.choice(list("abcdef"), 2000)
+    frame = pd.DataFrame({"state": state, "region": np.where(np.isin(state, list("abc")), "n", "s")})
+    found = {conditions(e)[:4] for e in active(frame, ConditionalEdit)}
+    assert found == {
+        ("state", ("a", "b", "c"), "region", ("n",)),
+        ("state", ("d", "e", "f"), "region", ("s",)),
+    }
+
+
+def test_an_order_is_proposed_and_not_active():
+    found, _ = rules(survey())
+    (order,) = [f for f in found if "at most" in f.edit.name]
+    assert order.edit.terms == {"upper": 1, "age": -1}
+    assert not order.active
+
+
+def test_limits_are_zero_or_beyond_the_extremes():
+    found, data = rules(survey())
+    for finding in found:
+        edit = finding.edit
+        if isinstance(edit, BoundEdit):
+            values = data.frame[edit.variable]
+            assert edit.lower == 0 or edit.lower < values.min()
+            assert edit.upper is None or edit.upper > values.max()
+
+
+def test_every_active_rule_holds_and_all_names_differ():
+    found, data = rules(survey())
+    assert all(f.edit.holds(data.frame).all() for f in found if f.active)
+    assert len({f.edit.name for f in found}) == len(found)
+    assert EditSet(f.edit for f in found if f.active).problems(data.schema) == []
+
+
+def test_a_rule_with_one_exception_is_not_found():
+    frame = survey()
+    frame.loc[frame.index[frame.sex == "m"][0], "pregnancies"] = 1
+    found = [conditions(e) for e in active(frame, ConditionalEdit)]
+    assert not any(e[0] == "sex" and e[2] == "pregnancies" for e in found)
+
+
+def test_rare_cases_prove_nothing():
+    frame = pd.DataFrame({"ill": [1] * 10 + [0] * 990, "sex": ["f"] * 600 + ["m"] * 400})
+    assert active(frame, ConditionalEdit) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_independent_columns_give_no_rules(seed):
+    draw = np.random.default_rng(seed)
+    frame = pd.DataFrame({f"q{j}": draw.integers(0, draw.choice([2, 4, 40]), 500) for j in range(10)})
+    frame = frame.mask(draw.random(frame.shape) < draw.random(10))
+    assert [f for f in rules(frame)[0] if not isinstance(f.edit, BoundEdit)] == []
+
+
+def test_computed_variables_get_no_rules_of_their_own():
+    frame = amounts(["a", "b"]).assign(lost=lambda f: np.arange(len(f)) % 3 == 0)
+    frame["change"] = (frame.a - frame.b).round(2).where(~frame.lost)
+    frame["a"] = frame.a.where(~frame.lost)
+    found = active(frame, ConditionalEdit)
+    assert {e.then.variable for e in found} == {"a"}
+    assert [e.dependent for e in active(frame, LinearEdit)] == ["change"]
+
+
+# ---------------------------------------------------------------- confidentiality, invariants
+
+
+def test_an_edge_between_rare_values_is_no_value():
+    draw = np.random.default_rng(8)
+    low, high = draw.uniform(0, 29.9, 100).round(2), draw.uniform(30.1, 60, 100).round(2)
+    number = np.concatenate([low, [29.99, 30.0], high])
+    frame = pd.DataFrame({"number": number, "flag": (number >= 30).astype(int)})
+    edges = [v for e in active(frame, ConditionalEdit) for v in (e.when[0].lower, e.when[0].upper) if v]
+    assert len(edges) == 2
+    assert not set(edges) & set(number)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, width=32), st.booleans())
+def test_outward_is_beyond_and_near(value, upward):
+    limit = outward(value, upward=upward)
+    if value == 0:
+        assert limit == 0
+    elif upward:
+        assert limit > value
+        assert abs(limit) <= 2.5 * abs(value) * (1 + 1e-6) or value < 0
+    else:
+        assert limit < value
+
+
+CELLS = st.one_of(
+    st.none(),
+    st.integers(-3, 12),
+    st.floats(allow_nan=False, allow_infinity=False, width=16),
+    st.sampled_from(["a", "b", "NA", "7", "07", "1.5", "x@y.org", "2020-01-01", ""]),
+    st.booleans(),
+)
+COLUMNS = st.one_of(
+    st.lists(CELLS, min_size=40, max_size=40),
+    st.lists(st.integers(0, 3), min_size=40, max_size=40),
+    st.lists(st.sampled_from(["1", "2", "NA"]), min_size=40, max_size=40),
+    st.lists(st.one_of(st.none(), st.booleans()), min_size=40, max_size=40),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.text(min_size=1).filter(str.strip), COLUMNS, min_size=1, max_size=5))
+def test_every_column_is_guessed_once_and_the_input_is_untouched(columns):
+    frame = pd.DataFrame(columns)
+    before = frame.copy()
+    found = profile(frame, rng=rng())
+    assert [g.variable.name for g in found.guesses] == list(frame.columns)
+    pd.testing.assert_frame_equal(frame, before)
+    for guessed in found.guesses:
+        levels = guessed.variable.levels or ()
+        counts = frame[guessed.variable.name].astype(str).value_counts()
+        if not pd.api.types.is_bool_dtype(frame[guessed.variable.name]) and all(
+            isinstance(v, str) for v in levels
+        ):
+            assert all(counts.get(level, MIN_COUNT) >= MIN_COUNT for level in levels)
+
+
+def test_the_same_table_gives_the_same_profile():
+    frame = survey().assign(total=lambda f: f.age + f.upper)
+    assert profile(frame, rng=rng()) == profile(frame, rng=rng())
+    assert rules(frame)[0] == rules(frame)[0]

@@ -1,0 +1,260 @@
+"""Risk and utility on real people: what must fail fails, and what is harmless never does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from anoncore.microdata import Microdata
+from anoncore.risk import sample_size
+from tasks.assess import AssessmentSection, assess
+from tasks.decide import PolicySection, decide
+from tasks.workspace import Home, Run, SeedSection
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return Home.locate(tmp_path_factory.mktemp("assess"))
+
+
+def measured(
+    home: Home, original: Microdata, released: Microdata, reference: Microdata | None, **section: Any
+) -> tuple[dict[str, Any], Run]:
+    run = Run.start(home, SeedSection(public=3))
+    run.save("original", original)
+    run.save("released", released)
+    if reference is not None:
+        run.save("reference", reference)
+    run.write_json("claims", [])
+    figures = assess(run, AssessmentSection(**section), ())
+    assert json.loads(json.dumps(figures, allow_nan=False)) == run.read_json("figures")
+    return figures, run
+
+
+def verdicts(figures: dict[str, Any], **policy: Any) -> dict[str, str]:
+    return {gate.name: gate.verdict for gate in decide(figures, PolicySection(**policy)).gates}
+
+
+@pytest.fixture(scope="module")
+def copied(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> dict[str, Any]:
+    """The figures of the worst release there is: the original itself."""
+    original, reference = nhefs_halves
+    return measured(home, original, original, reference)[0]
+
+
+@pytest.fixture(scope="module")
+def independent(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> tuple[dict[str, Any], Run]:
+    """The figures of a release that holds nobody of the original: the reference sample."""
+    original, reference = nhefs_halves
+    return measured(home, original, reference, reference)
+
+
+def test_releasing_the_original_fails_in_every_way(copied: dict[str, Any]) -> None:
+    found = verdicts(copied)
+    assert found["prediction distance"] == "fail"
+    assert found["unusually close records"] == "fail"
+    assert found["membership"] == "fail"
+    assert copied["membership"]["auc"] > 0.99
+    assert copied["tail"]["n_released"] == 814 - copied["tail"]["n_duplicates"]
+    assert copied["comparison"]["verdict"] == "fail"
+    assert decide(copied, PolicySection()).decision == "reject"
+
+
+def test_releasing_the_original_keeps_every_statistic(copied: dict[str, Any]) -> None:
+    for figure in copied["utility"].values():
+        assert figure["released"] == {"median": 0.0, "largest": 0.0}
+        assert figure["sufficient"]
+
+
+def test_releasing_the_reference_never_fails(independent: tuple[dict[str, Any], Run]) -> None:
+    figures = independent[0]
+    assert set(verdicts(figures).values()) <= {"pass", "inconclusive"}
+    assert verdicts(figures)["unusually close records"] == "pass"
+    assert verdicts(figures)["extreme records"] == "pass"
+    assert all(m["sup_excess"] == 0 for m in figures["comparison"]["measures"])
+    assert decide(figures, PolicySection()).decision in ("publish", "await")
+    for figure in figures["utility"].values():
+        assert figure["released"] == figure["reference"]
+
+
+def test_another_sample_of_the_population_never_fails(home: Home, nhefs: Microdata) -> None:
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(nhefs))
+        thirds = [nhefs.take(order[i * 543 : (i + 1) * 543]) for i in range(3)]
+        figures, _ = measured(home, *thirds)
+        assert "fail" not in verdicts(figures).values()
+
+
+def test_a_few_copied_records_fail_the_tail_though_distributions_agree(
+    home: Home, nhefs_halves: tuple[Microdata, Microdata]
+) -> None:
+    original, reference = nhefs_halves
+    frame = reference.frame.reset_index(drop=True)
+    spiked = frame.copy()
+    spiked.iloc[:24] = original.frame.iloc[:24].astype(object).to_numpy()
+    figures, _ = measured(home, original, Microdata(spiked, original.schema), reference)
+    assert verdicts(figures)["unusually close records"] == "fail"
+    assert verdicts(figures)["prediction distance"] != "fail"
+
+
+def test_sizes_and_settings_stand_beside_the_figures(copied: dict[str, Any]) -> None:
+    assert copied["records"] == {"original": 814, "released": 814, "reference": 814}
+    assert copied["queries"] == {"used": 814, "of": 814, "epsilon": None}
+    assert copied["k"] == 5
+    assert copied["continuous_form"] is None
+    assert {m["name"]: m["n"] for m in copied["comparison"]["measures"]} == {
+        "distance": 814,
+        "ambiguity": 814,
+        "uncertainty": 814,
+    }
+    assert len(copied["utility_columns"]) == copied["columns"]
+
+
+def test_curves_are_sorted_so_that_no_value_has_a_record(independent: tuple[dict[str, Any], Run]) -> None:
+    curves = independent[1].load_arrays("curves")
+    assert set(curves) == {
+        f"{side}_{name}"
+        for side in ("released", "reference")
+        for name in ("distance", "ambiguity", "uncertainty")
+    }
+    for curve in curves.values():
+        assert curve.shape == (814,)
+        assert (np.diff(curve) >= 0).all()
+
+
+def test_the_same_run_measures_the_same_again(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> None:
+    original, reference = nhefs_halves
+    small = original.take(np.arange(300))
+    figures, run = measured(home, small, reference.take(np.arange(200)), reference)
+    assert assess(run, AssessmentSection(), ()) == figures
+
+
+# Leave-one-out
+
+
+def test_leave_one_out_fails_the_original_and_tests_no_membership(
+    home: Home, nhefs_halves: tuple[Microdata, Microdata]
+) -> None:
+    original = nhefs_halves[0]
+    figures, _ = measured(home, original, original, None)
+    found = verdicts(figures)
+    assert found["prediction distance"] == "fail"
+    assert found["unusually close records"] == "fail"
+    assert found["membership"] == "not tested"
+    assert figures["membership"] is None
+    assert figures["records"]["reference"] is None
+    assert all(figure["reference"] is None for figure in figures["utility"].values())
+
+
+def test_leave_one_out_does_not_fail_people_who_took_no_part(
+    home: Home, nhefs_halves: tuple[Microdata, Microdata]
+) -> None:
+    original, others = nhefs_halves
+    figures, _ = measured(home, original, others, None)
+    assert "fail" not in verdicts(figures).values()
+
+
+def test_leave_one_out_of_fewer_released_records(
+    home: Home, nhefs_halves: tuple[Microdata, Microdata]
+) -> None:
+    original, others = nhefs_halves
+    some = np.random.default_rng(0).choice(len(others), 400, replace=False)
+    figures, _ = measured(home, original, others.take(some), None)
+    # Whoever is among the 400 drawn from the source is compared with the other 399.
+    assert (figures["comparison"]["n_released"], figures["comparison"]["n_reference"]) == (400, 399)
+    assert "fail" not in verdicts(figures).values()
+
+
+# Unequal sizes
+
+
+@pytest.mark.parametrize(("released", "reference"), [(400, 814), (814, 300), (500, 300)])
+def test_unequal_sizes_are_compared_at_the_smaller(
+    home: Home, nhefs_halves: tuple[Microdata, Microdata], released: int, reference: int
+) -> None:
+    original, others = nhefs_halves
+    size = min(released, reference)
+    copy, _ = measured(home, original, original.take(np.arange(released)), others.take(np.arange(reference)))
+    comparison = copy["comparison"]
+    assert (comparison["n_released"], comparison["n_reference"]) == (size, size)
+    assert comparison["draws"] > 1
+    assert verdicts(copy)["prediction distance"] == "fail"
+    assert verdicts(copy)["unusually close records"] == "fail"
+    assert copy["membership"]["n_nonmembers"] == reference
+
+
+# Sampled queries
+
+
+def test_above_the_limit_queries_are_sampled_and_the_error_is_stated(home: Home, nhefs: Microdata) -> None:
+    figures, run = measured(home, nhefs, nhefs, None, sample_above=1000, epsilon=0.06)
+    used = figures["queries"]["used"]
+    assert used == sample_size(0.06, 0.01) < len(nhefs) == figures["queries"]["of"]
+    assert 0 < figures["queries"]["epsilon"] <= 0.06
+    assert run.load_arrays("curves")["released_distance"].shape == (used,)
+    assert all(m["n"] == used for m in figures["comparison"]["measures"])
+    assert verdicts(figures)["prediction distance"] == "fail"
+
+
+def test_sampled_membership_takes_as_many_people_from_both_sides(home: Home, nhefs: Microdata) -> None:
+    original, others = nhefs.take(np.arange(1020)), nhefs.take(np.arange(1020, 1629))
+    section = {"sample_above": 1000, "epsilon": 0.09}
+    figures, _ = measured(home, original, original, others, **section)
+    attack = figures["membership"]
+    assert attack["n_members"] == attack["n_nonmembers"] == figures["queries"]["used"] < 609
+    assert verdicts(figures)["membership"] == "fail"
+
+
+def test_exhaustive_forbids_sampling(home: Home, nhefs: Microdata) -> None:
+    figures, _ = measured(home, nhefs, nhefs, None, sample_above=1000, exhaustive=True)
+    assert figures["queries"] == {"used": 1629, "of": 1629, "epsilon": None}
+
+
+# Awkward tables
+
+
+def test_constant_and_empty_columns_break_no_figure(home: Home, mixed: Microdata) -> None:
+    original, reference = mixed.take(np.arange(120)), mixed.take(np.arange(120, 240))
+    figures, _ = measured(home, original, reference, reference)
+    assert "fail" not in verdicts(figures).values()
+    assert not any(c["name"].startswith(("constant", "empty")) for c in figures["utility_columns"])
+
+
+def test_a_column_that_is_constant_in_the_release_breaks_no_figure(home: Home, mixed: Microdata) -> None:
+    original, reference = mixed.take(np.arange(120)), mixed.take(np.arange(120, 240))
+    flat = reference.frame.assign(
+        income=np.nan, change=1.0, grade=reference.frame["grade"].cat.categories[0], sex=0
+    )
+    released = Microdata(flat, original.schema)
+    figures, _ = measured(home, original, released, reference)
+    assert not figures["utility"]["variance"]["sufficient"]
+
+
+def test_many_identical_records_break_no_figure(home: Home, mixed: Microdata) -> None:
+    rows = np.repeat(np.arange(6), 40)
+    twins = mixed.take(rows)
+    figures, _ = measured(home, twins.take(np.arange(120)), twins, twins.take(np.arange(120, 240)))
+    assert figures["tail"]["n_duplicates"] == 120
+
+
+def test_rare_released_levels_are_named_for_the_report(home: Home, mixed: Microdata) -> None:
+    released = mixed.take(np.flatnonzero(mixed.frame["region"].to_numpy() != "w"))
+    rare = mixed.take(
+        np.concatenate([released.frame.index[:100], mixed.frame.index[mixed.frame["region"] == "w"][:2]])
+    )
+    figures, _ = measured(home, mixed, rare, None)
+    assert {"variable": "region", "levels": ["w"]} in figures["rare_levels"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"k": 1}, {"margin": 0}, {"alpha": 0.5}, {"tau": 1}, {"sample_above": 10}, {"epsilon": 0}, {"more": 1}],
+    ids=str,
+)
+def test_impossible_settings_are_refused_with_the_plan(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        AssessmentSection(**wrong)

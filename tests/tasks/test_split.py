@@ -1,0 +1,314 @@
+"""The reference sample: who is on which side, and how it is known that nobody is on both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from anoncore.microdata import Microdata, Variable
+from tasks.assess import AssessmentSection, assess
+from tasks.faults import Refused, guarded
+from tasks.ingest import SourceSection, ingest
+from tasks.split import ReferenceSection, Split, split
+from tasks.workspace import Home, Run, SeedSection
+
+CANARY = "CANARY4711"
+VARIABLES = (
+    Variable("id", "nominal", role="identifier"),
+    Variable("age", "continuous"),
+    Variable("land", "nominal", missing=("?",)),
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home.locate(tmp_path / "home")
+
+
+def table(records: int, first: int = 0) -> pd.DataFrame:
+    rows = range(first, first + records)
+    return pd.DataFrame(
+        {
+            "id": [f"{CANARY}-{i}" for i in rows],
+            "age": [float(i % 97) + 0.5 for i in rows],
+            "land": [("x", "y", "z")[i % 3] for i in rows],
+        }
+    )
+
+
+def started(
+    home: Home, source: pd.DataFrame, variables: tuple[Variable, ...] = VARIABLES, seed: int | None = None
+) -> Run:
+    run = Run.start(home, SeedSection(public=seed))
+    source.to_csv(home.path.parent / "source.csv", index=False)
+    ingest(run, SourceSection(path="source.csv"), variables, home.path.parent)
+    return run
+
+
+def by_file(
+    run: Run,
+    reference: pd.DataFrame,
+    variables: tuple[Variable, ...] = VARIABLES,
+    name: str = "other.csv",
+    **section: Any,
+) -> Split:
+    base = run.home.path.parent
+    if name.endswith("csv"):
+        reference.to_csv(base / name, index=False)
+    else:
+        reference.to_parquet(base / name, index=False)
+    given = ReferenceSection(kind="file", source=SourceSection(path=name), **section)
+    return guarded(split)(run, given, variables, base)
+
+
+def holdout(run: Run) -> Split:
+    return split(run, ReferenceSection(), VARIABLES, Path("/"))
+
+
+def sides(run: Run) -> tuple[list[int], list[int]]:
+    return run.load("original").frame.index.tolist(), run.load("reference").frame.index.tolist()
+
+
+# Holdout
+
+
+@pytest.mark.parametrize("records", [4, 5, 100, 101])
+def test_holdout_sides_are_equal_disjoint_and_cover(home: Home, records: int) -> None:
+    run = started(home, table(records))
+    done = holdout(run)
+    original, reference = sides(run)
+    assert done.original == done.reference == len(original) == len(reference) == records // 2
+    assert done.unused == records % 2
+    assert not set(original) & set(reference)
+    assert set(original) | set(reference) <= set(range(records))
+    assert len(set(original) | set(reference)) == records - records % 2
+    assert run.read_json("split")["unused"] == records % 2
+
+
+def test_holdout_keeps_each_record_whole(home: Home) -> None:
+    run = started(home, table(50))
+    holdout(run)
+    source = run.load("source").frame
+    for name in ("original", "reference"):
+        side = run.load(name)
+        assert side.frame.equals(source.loc[side.frame.index])
+        assert side.schema == run.load("source").schema
+
+
+def test_holdout_is_the_same_again_in_a_run_and_another_in_the_next(home: Home) -> None:
+    first, again, other = (started(home, table(200), seed=seed) for seed in (1, 1, 2))
+    for run in (first, again, other):
+        holdout(run)
+    once = sides(first)
+    holdout(first)
+    assert sides(first) == once == sides(again)
+    assert sides(other) != once
+    drawn = [started(home, table(200)) for _ in range(2)]
+    for run in drawn:
+        holdout(run)
+    assert sides(drawn[0]) != sides(drawn[1])
+
+
+def test_holdout_is_random_and_no_slice_of_the_source(home: Home) -> None:
+    counts = [0] * 20
+    for seed in range(60):
+        run = started(home, table(20), seed=seed)
+        holdout(run)
+        for row in sides(run)[0]:
+            counts[row] += 1
+    assert all(15 <= count <= 45 for count in counts)
+
+
+@pytest.mark.parametrize("records", [1, 2, 3])
+def test_too_few_records_for_a_holdout_are_refused(home: Home, records: int) -> None:
+    with pytest.raises(Refused, match=f"needs at least 4 records, the source has {records}"):
+        holdout(started(home, table(records)))
+
+
+def test_coinciding_values_are_counted_and_are_no_overlap(home: Home) -> None:
+    frame = table(40).assign(age=1.5, land="x")
+    done = holdout(started(home, frame))
+    assert (done.original, done.coinciding) == (20, 20)
+    assert holdout(started(home, table(40))).coinciding == 0
+    pairs = table(40).assign(age=[float(i // 2) for i in range(40)], land="x")
+    run = started(home, pairs, seed=3)
+    original, reference = (set(run_side) for run_side in (holdout(run), sides(run))[1])
+    apart = sum(row ^ 1 in reference for row in original)
+    assert 0 < run.read_json("split")["coinciding"] == apart < 20
+
+
+def test_gaps_coincide_with_gaps(home: Home) -> None:
+    frame = table(40).assign(age=None, land="?")
+    assert holdout(started(home, frame)).coinciding == 20
+
+
+# Leave-one-out
+
+
+def test_leave_one_out_releases_everybody(home: Home) -> None:
+    run = started(home, table(11))
+    done = split(run, ReferenceSection(kind="leave-one-out"), VARIABLES, Path("/"))
+    assert (done.original, done.reference, done.unused, done.coinciding) == (11, 10, 0, 0)
+    assert run.load("original").frame.equals(run.load("source").frame)
+    assert not (run.folder / "reference.parquet").exists()
+
+
+# A file
+
+
+def test_a_file_of_other_people_is_accepted(home: Home) -> None:
+    run = started(home, table(30))
+    done = by_file(run, table(30, first=1000))
+    assert (done.original, done.reference) == (30, 30)
+    assert done.disjoint == "no id of the source occurs in the reference file"
+    assert run.load("reference").schema.names == ("age", "land")
+    assert CANARY not in str(done)
+
+
+@pytest.mark.parametrize("name", ["other.csv", "other.parquet"])
+def test_people_who_are_in_both_are_refused_with_their_number(home: Home, name: str) -> None:
+    run = started(home, table(30))
+    with pytest.raises(Refused) as raised:
+        by_file(run, pd.concat([table(4, first=3), table(20, first=500)]), name=name)
+    assert str(raised.value) == "reference: 4 record(s) of the file stand in the source too; remove them"
+    assert not (run.folder / "reference.parquet").exists()
+    assert not list(run.folder.glob("copy-*"))
+
+
+@pytest.mark.parametrize(
+    "identifiers",
+    [
+        [3, 1000, 1001],
+        [3.0, 1000.0, None],
+        ["003", "1000", "1001"],
+        [" 3", "1000", "1001"],
+        ["3.0", "x", "y"],
+    ],
+    ids=str,
+)
+def test_an_identifier_is_recognised_however_the_file_writes_it(home: Home, identifiers: list[Any]) -> None:
+    run = started(home, table(30).assign(id=range(30)))
+    with pytest.raises(
+        Refused, match=r"1 record\(s\) of (the file stand in the source|source and file have no)"
+    ):
+        by_file(run, table(3, first=1000).assign(id=identifiers), name="other.parquet")
+
+
+TWO = (Variable("number", "nominal", role="identifier"), *VARIABLES)
+
+
+def with_number(frame: pd.DataFrame, numbers: list[Any]) -> pd.DataFrame:
+    return frame.assign(number=numbers)[["number", "id", "age", "land"]]
+
+
+def test_one_of_two_identifiers_is_enough_where_it_is_nobody_elses(home: Home) -> None:
+    run = started(home, with_number(table(10), list(range(10))), TWO)
+    other = with_number(table(3, first=100), [50, 7, None])
+    with pytest.raises(Refused, match=r"1 record\(s\) of the file stand"):
+        by_file(run, other, TWO)
+    assert by_file(run, with_number(table(3, first=100), [50, 51, None]), TWO).reference == 3
+
+
+def test_an_identifier_that_many_share_counts_only_with_the_others(home: Home) -> None:
+    run = started(home, with_number(table(10), [1] * 5 + [2] * 5).assign(id=[1, 2, 3, 4, 5] * 2), TWO)
+    other = with_number(table(3, first=100), [1, 2, 3]).assign(id=[9, 8, 1])
+    assert by_file(run, other, TWO).disjoint == "no number, id of the source occurs in the reference file"
+    with pytest.raises(Refused, match=r"1 record\(s\) of the file stand"):
+        by_file(run, with_number(table(3, first=100), [1, 2, 3]).assign(id=[9, 5, 1]), TWO)
+
+
+@pytest.mark.parametrize("side", ["source", "file"])
+def test_people_without_an_identifier_cannot_be_told_apart(home: Home, side: str) -> None:
+    frames = {"source": table(20), "file": table(20, first=100)}
+    frames[side].loc[[2, 5], "id"] = ["", " "]
+    run = started(home, frames["source"])
+    with pytest.raises(Refused, match=r"2 record\(s\) of source and file have no identifier"):
+        by_file(run, frames["file"])
+    assert by_file(run, frames["file"], disjoint_by="custodian").reference == 20
+
+
+def test_without_a_declared_identifier_somebody_must_vouch(home: Home) -> None:
+    run = started(home, table(20)[["age", "land"]], VARIABLES[1:])
+    other = table(20, first=100)[["age", "land"]]
+    with pytest.raises(Refused, match="no identifier is declared"):
+        by_file(run, other, VARIABLES[1:])
+    done = by_file(run, other, VARIABLES[1:], disjoint_by="custodian")
+    assert done.disjoint == "vouched for by the custodian; not proven"
+
+
+def test_who_vouches_is_believed_and_the_coincidences_are_counted(home: Home) -> None:
+    run = started(home, table(30))
+    assert by_file(run, table(30), disjoint_by="custodian").coinciding == 30
+
+
+def test_a_larger_file_is_subsampled(home: Home) -> None:
+    run = started(home, table(30), seed=4)
+    big = table(300, first=1000)
+    done = by_file(run, big)
+    chosen = run.load("reference").frame.index.tolist()
+    assert (done.original, done.reference) == (30, 30)
+    assert len(set(chosen)) == 30
+    assert chosen != list(range(30))
+    by_file(run, big)
+    assert run.load("reference").frame.index.tolist() == chosen
+
+
+def test_a_smaller_file_serves_as_it_is_and_risk_is_measured_on_equal_sizes(home: Home) -> None:
+    run = started(home, table(120))
+    done = by_file(run, table(40, first=1000).assign(land="w"))
+    assert (done.original, done.reference) == (120, 40)
+    run.save("released", run.load("original"))
+    run.write_json("claims", [])
+    figures = assess(run, AssessmentSection(), ())
+    assert figures["records"] == {"original": 120, "released": 120, "reference": 40}
+    assert (figures["comparison"]["n_released"], figures["comparison"]["n_reference"]) == (40, 40)
+    assert figures["comparison"]["draws"] > 1
+
+
+def test_a_file_of_other_columns_or_values_is_refused_as_a_source_is(home: Home) -> None:
+    run = started(home, table(30))
+    with pytest.raises(Refused, match="declared variables are not in the data: land"):
+        by_file(run, table(5, first=100).drop(columns="land"))
+    with pytest.raises(Refused, match=r"'age' is declared continuous but 5 record\(s\)") as raised:
+        by_file(run, table(5, first=100).assign(age=CANARY))
+    assert CANARY not in str(raised.value)
+    with pytest.raises(Refused, match=r"there is no file gone\.csv"):
+        split(
+            run,
+            ReferenceSection(kind="file", source=SourceSection(path="gone.csv")),
+            VARIABLES,
+            home.path.parent,
+        )
+
+
+def test_a_reference_from_a_query_works_too(home: Home) -> None:
+    import sqlite3
+
+    run = started(home, table(30))
+    with sqlite3.connect(home.path.parent / "other.db") as connection:
+        table(25, first=100).to_sql("people", connection, index=False)
+    connection.close()
+    source = SourceSection(sql="SELECT * FROM people", url="sqlite:///other.db")
+    done = split(run, ReferenceSection(kind="file", source=source), VARIABLES, home.path.parent)
+    assert done.reference == 25
+
+
+def test_nhefs_splits_in_two_halves_of_814(home: Home, nhefs: Microdata) -> None:
+    run = Run.start(home, SeedSection())
+    run.save("source", nhefs)
+    done = holdout(run)
+    assert (done.original, done.reference, done.unused, done.coinciding) == (814, 814, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"kind": "file"}, {"kind": "holdout", "source": {"path": "x.csv"}}, {"kind": "half"}, {"share": 0.3}],
+    ids=str,
+)
+def test_an_impossible_reference_is_refused_with_the_plan(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        ReferenceSection(**given)

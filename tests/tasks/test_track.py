@@ -1,0 +1,246 @@
+"""What auditors read in MLflow: one run per release, aggregates only, in a real SQLite store."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tasks.workspace import sha256_of
+
+ROOT = Path(__file__).resolve().parents[2]
+CANARY = "CANARY4711"
+NUMBER = 98765.4321
+PLAN = """
+anonflow: 1
+name: people
+source: {path: people.csv}
+variables:
+  - {name: id, kind: nominal, role: identifier}
+  - {name: income, kind: continuous}
+  - {name: age, kind: continuous}
+  - {name: town, kind: nominal, levels: [x, y, z]}
+  - {name: sex, kind: binary}
+edits: {rules: [{edit: bound, name: age, variable: age, lower: 18, upper: 90}]}
+steps: [{method: spectral-swap}]
+assessment: {margin: 0.4}
+policy: {approval: person, membership_auc: 0.9}
+seed: {secret: ANONFLOW_TEST_SEED}
+"""
+SEED = "730274627364518273645182736451827364518273"
+
+# A process of its own, because MLflow reads its settings at import and other tests have theirs.
+RELEASE = """
+import json, sys
+from pathlib import Path
+from flows import embedded
+home, plan = Path(sys.argv[1]), Path(sys.argv[2])
+embedded.apply(home)
+embedded.tracking_ready(home)
+from flows.plan import load_plan
+from flows.release import Direct, carry_out
+from tasks import track
+from tasks.workspace import Home
+found = {}
+kept = track.track
+def tracked(dossier, experiment, files):
+    found["run"] = kept(dossier, experiment, files)
+    found["again"] = kept(dossier, experiment, files)
+    found["dossier"] = dossier
+    found["files"] = sorted(files)
+    return found["run"]
+track.track = tracked
+outcome = carry_out(load_plan(plan), Home.locate(home), Direct())
+track.set_status(found["run"], "approved", approver="me", approval_reason="wörks \\udc80" + "x" * 9000)
+found["status"] = outcome.status
+print(json.dumps(found, default=str))
+"""
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """The home of one tracked release, and what the process said."""
+
+    home: Path
+    said: dict[str, Any]
+
+    def ask(self, sql: str, *arguments: str) -> list[tuple[Any, ...]]:
+        database = self.home / "mlflow" / "mlflow.db"
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            return connection.execute(sql, arguments).fetchall()
+
+    def pairs(self, sql: str) -> dict[str, Any]:
+        return dict(self.ask(sql, self.said["run"]))
+
+
+def python(code: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT,
+        env={k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "PREFECT"))} | variables,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+
+
+@pytest.fixture(scope="module")
+def tracked(tmp_path_factory: pytest.TempPathFactory) -> Tracked:
+    base = tmp_path_factory.mktemp("tracked")
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame(
+        {
+            "id": [f"{CANARY}-{i}" for i in range(240)],
+            "income": np.exp(rng.normal(8, 1, 240)).round(2),
+            "age": rng.integers(18, 91, 240),
+            "town": rng.choice(["x", "y", "z"], 240),
+            "sex": rng.integers(0, 2, 240),
+        }
+    )
+    people.loc[:5, "income"] = [NUMBER + i for i in range(6)]
+    people.to_csv(base / "people.csv", index=False)
+    (base / "plan.yaml").write_text(PLAN)
+    done = python(RELEASE, base / "home", base / "plan.yaml", ANONFLOW_TEST_SEED=SEED)
+    assert done.returncode == 0, done.stderr
+    return Tracked(base / "home", json.loads(done.stdout.splitlines()[-1]))
+
+
+pytestmark = pytest.mark.platform
+
+
+def test_one_release_is_one_run_even_when_it_is_tried_again(tracked: Tracked) -> None:
+    rows = tracked.ask("SELECT run_uuid, name, status, lifecycle_stage FROM runs")
+    assert rows == [(tracked.said["run"], tracked.said["dossier"]["release"]["id"], "FINISHED", "active")]
+    assert tracked.said["again"] == tracked.said["run"]
+    names = tracked.ask("SELECT e.name FROM runs r JOIN experiments e ON r.experiment_id = e.experiment_id")
+    assert names == [("people",)]
+
+
+def test_parameters_are_the_plans(tracked: Tracked) -> None:
+    found = tracked.pairs("SELECT key, value FROM params WHERE run_uuid = ?")
+    assert found["plan"] == "people"
+    assert found["reference"] == "holdout"
+    assert found["assessment.k"] == "5"
+    assert found["step1.method"] == "spectral-swap"
+    assert found["step1.released"] == "calibrated"
+
+
+def test_metrics_are_grouped_and_the_dossiers(tracked: Tracked) -> None:
+    found = tracked.pairs("SELECT key, value FROM latest_metrics WHERE run_uuid = ?")
+    assert {name.split("/")[0] for name in found} == {"size", "risk", "utility", "edits"}
+    figures = tracked.said["dossier"]["figures"]
+    assert found["size/source"] == 240
+    assert found["size/released"] == found["size/reference"] == 120
+    measures = {m["name"]: m for m in figures["comparison"]["measures"]}
+    for name, measure in measures.items():
+        for key in ("sup_excess", "upper", "lower", "ks_p"):
+            assert found[f"risk/{name}/{key}"] == pytest.approx(measure[key])
+    assert found["risk/membership/auc"] == pytest.approx(figures["membership"]["auc"])
+    assert found["risk/tail/p"] == pytest.approx(figures["tail"]["p"])
+    median = figures["utility"]["correlation"]["released"]["median"]
+    assert found["utility/correlation/released_median"] == pytest.approx(median)
+    assert found["edits/violated_masked"] == 0
+    assert not tracked.ask("SELECT key FROM metrics WHERE is_nan")
+
+
+def test_tags_say_what_it_was_and_how_it_ended(tracked: Tracked) -> None:
+    found = tracked.pairs("SELECT key, value FROM tags WHERE run_uuid = ?")
+    dossier = tracked.said["dossier"]
+    assert tracked.said["status"] == "awaiting"
+    assert found["release.status"] == "approved"
+    assert found["release.approver"] == "me"
+    assert found["release.approval_reason"].startswith("wörks ?xxx")
+    assert found["release.id"] == dossier["release"]["id"]
+    assert found["release.reason"] == dossier["verdict"]["reason"]
+    assert found["plan.sha256"] == dossier["plan"]["digest"]
+    assert found["data.sha256"] == sha256_of(tracked.home.parent / "people.csv")
+    assert found["dossier.sha256"] == dossier["sha256"]
+    assert found["anonflow.run"] == dossier["run"]["id"]
+
+
+def test_artifacts_are_the_documents_and_the_pictures(tracked: Tracked) -> None:
+    ((place,),) = tracked.ask("SELECT artifact_uri FROM runs")
+    folder = Path(place.removeprefix("file://"))
+    assert folder.is_relative_to(tracked.home / "mlflow" / "artifacts")
+    found = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+    assert sorted(found) == tracked.said["files"]
+    assert {"report.html", "method.md", "assessment.json", "plan.yaml"} <= set(found)
+    assert sum(name.startswith("pictures/") for name in found) == 3
+    assert not any(p.suffix in (".csv", ".parquet") for p in found.values())
+    assert found["plan.yaml"].read_text() == PLAN
+    published = json.loads(
+        (tracked.home / "assessments" / tracked.said["dossier"]["release"]["id"] / "dossier.json").read_text()
+    )
+    for name in ("report.html", "assessment.json"):
+        assert sha256_of(found[name]) == published["candidate"][name]
+
+
+def test_nothing_in_mlflow_is_a_value_an_identifier_or_the_seed(tracked: Tracked) -> None:
+    canaries = [CANARY, *(str(NUMBER + i) for i in range(6)), "98765.4", SEED]
+    files = [p for p in (tracked.home / "mlflow").rglob("*") if p.is_file()]
+    assert any(p.name == "mlflow.db" for p in files)
+    for file in files:
+        content = file.read_bytes()
+        assert not any(canary.encode() in content for canary in canaries), file.name
+    assert not any(canary in json.dumps(tracked.said) for canary in canaries)
+
+
+def test_the_store_is_the_owners_alone(tracked: Tracked) -> None:
+    wide = [p for p in (tracked.home / "mlflow").rglob("*") if p.stat().st_mode & 0o077]
+    assert wide == []
+
+
+UNREACHABLE = """
+import json, sys
+from pathlib import Path
+from flows import embedded
+embedded.apply(Path(sys.argv[1]))
+from tasks import track
+from tasks.faults import Fault, guarded
+said = []
+dossier = json.loads(Path(sys.argv[2]).read_text())
+for function, arguments in (
+    (track.track, (dossier, "CANARY4711", {})),
+    (track.set_status, ("0" * 32, "published")),
+):
+    try:
+        guarded(function)(*arguments)
+    except Fault as error:
+        said.append([type(error).__name__, str(error), error.__context__ is None, int(error.code)])
+print(json.dumps(said))
+"""
+
+
+def test_a_store_that_cannot_be_reached_is_a_fault_with_a_safe_message(
+    tracked: Tracked, tmp_path: Path
+) -> None:
+    dossier = tmp_path / "dossier.json"
+    dossier.write_text(json.dumps(tracked.said["dossier"]))
+    # Nobody listens on the discard port, and the address holds a password.
+    done = python(
+        UNREACHABLE,
+        tmp_path / "home",
+        dossier,
+        MLFLOW_TRACKING_URI="http://me:hunter2@127.0.0.1:9",
+        MLFLOW_HTTP_REQUEST_MAX_RETRIES="0",
+        MLFLOW_HTTP_REQUEST_TIMEOUT="2",
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert [s[0] for s in said] == ["InputOutputFault", "InputOutputFault"]
+    for _, message, clean, code in said:
+        assert message.startswith("the MLflow store did not take the record (")
+        assert clean
+        assert code == 1
+    assert "hunter2" not in done.stdout + done.stderr
+    assert CANARY not in done.stdout + done.stderr
