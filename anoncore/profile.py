@@ -36,6 +36,7 @@ MIN_ROWS = 30  # complete records behind a sum
 MAX_TERMS = 7
 SCREEN_ROWS = 64
 ROUNDED = 5e-3  # of a term's standard deviation: a sum that holds up to rounding
+NESTED = "holds lists or structures"
 MAX_SUGGESTED = 20  # of each kind
 
 Sort = Literal["empty", "number", "text", "truth", "date", "other"]
@@ -216,7 +217,7 @@ def _facts(column: pd.Series) -> _Facts:
             counted = counted.sort_index()
         counts = {v: int(n) for v, n in zip(counted.index.tolist(), counted.tolist(), strict=True) if n > 0}
     except (TypeError, ValueError):
-        return _Facts(name, "other", records, {}, {}, bad="holds lists or structures")
+        return _Facts(name, "other", records, {}, {}, bad=NESTED)
     native = pd.api.types.is_numeric_dtype(
         column.cat.categories.dtype if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
     )
@@ -438,7 +439,7 @@ def _released(facts: _Facts, adds_up: bool) -> Guess:
     if missing:
         confirm = True
         reason += f"; text where a number is missing ({sum(facts.gaps.values())} record(s))"
-    foreign = facts.sort == "number" and not facts.native and levels is None
+    foreign = facts.sort == "number" and not facts.native and levels is None and kind != "continuous"
     if foreign and (kind == "ordinal" or not facts.spelled):
         # Levels that are read as text have the order of text, unless they are listed.
         kind, reason, confirm = "continuous", f"{reason}; some too rare to list, so kept as a number", True

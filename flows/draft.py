@@ -25,7 +25,7 @@ import yaml
 from anoncore.edits import to_dict
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.profile import Finding, Guess, find_rules, profile
+from anoncore.profile import NESTED, Finding, Guess, find_rules, profile
 from tasks.assess import AssessmentSection
 from tasks.decide import PolicySection
 from tasks.faults import Refused, visible
@@ -37,6 +37,8 @@ from tasks.workspace import Section
 DELIMITERS = (",", ";", "\t", "|")
 KINDS: dict[str, Format] = SUFFIXES | {".tsv": "csv"}
 VALUE = re.compile(r"[-+]?\d+([.,]\d+)?|\d+[-/.]\d+[-/.]\d+.*|\S+@\S+\.\w+")
+# The names are not shown, since they may be somebody's data.
+NO_HEADER = "source: the first line of {} seems to be a record; it must hold the columns' names"
 LONGEST_NAME = 200  # of a variable in an edit: YAML allows keys of 1024 characters
 
 
@@ -71,6 +73,12 @@ def draft_plan(data: Path, base: Path) -> str:
     table = _Table.open(data, base)
     frame = table.natural()
     found = profile(frame, rng=np.random.default_rng(0))
+    nested = [g.variable.name for g in found.guesses if g.reason.startswith(NESTED)]
+    if nested:
+        shown = ", ".join(map(visible, nested))
+        raise Refused(
+            f"source: columns of {visible(data.name)} hold lists or structures: {shown}; convert them"
+        )
     guesses, microdata = _readable(table, found.guesses)
     rules = find_rules(microdata, found.sums) if microdata is not None else ()
     return "\n".join([*_head(table, frame), *_variables(guesses), *_edits(rules), *_choices(table.path), ""])
@@ -124,6 +132,8 @@ class _Table:
             )
         if frame.empty:
             raise Refused(f"source: {visible(self.path.name)} holds no records")
+        if self.kind == "csv" and sum(bool((frame[n] == n).any()) for n in self.names) > 1:
+            raise Refused(NO_HEADER.format(visible(self.path.name)))
         return frame
 
 
@@ -195,8 +205,7 @@ def _relative(data: Path, base: Path) -> str:
 
 def _names(data: Path, header: list[str]) -> tuple[str, ...]:
     if KINDS[data.suffix.lower()] == "csv" and _is_record(header):
-        shown = visible(data.name)
-        raise Refused(f"source: the first line of {shown} seems to be a record; it must hold the names")
+        raise Refused(NO_HEADER.format(visible(data.name)))
     if any(not name.strip() for name in header):
         raise Refused(f"source: {visible(data.name)} has a column without a name")
     twice = sorted({visible(name) for name in header if header.count(name) > 1})
@@ -208,10 +217,11 @@ def _names(data: Path, header: list[str]) -> tuple[str, ...]:
 
 
 def _is_record(header: list[str]) -> bool:
-    """Whether most names are numbers, dates or e-mail addresses; counted through (1, 2, 3) they are names."""
+    """Whether at least half of the names are numbers, dates or e-mail addresses, and no series of years."""
     odd = [n.strip() for n in header if VALUE.fullmatch(n.strip())]
-    counted = [str(i) for i in range(len(odd) + 1)]
-    return len(odd) > 0.5 * len(header) and odd not in (counted[:-1], counted[1:])
+    series = [int(n) for n in odd if n.isdecimal()]
+    counted = 1 < len(odd) == len(series) and series in (sorted(set(series)), sorted(set(series))[::-1])
+    return len(odd) >= 0.5 * len(header) and not counted
 
 
 def _readable(table: _Table, guesses: Iterable[Guess]) -> tuple[tuple[Guess, ...], Microdata | None]:

@@ -118,10 +118,6 @@ def load_plan(path: Path) -> PlanFile:
         plan = Plan.model_validate(document)
     except ValidationError as error:
         problems += _sentences(error, lines)
-    except TypeError:
-        # A list where a code belongs, which has been told already, cannot be compared.
-        if not problems:
-            raise
     if plan is not None and not problems:
         problems = [_placed(p, plan, lines) for p in plan.problems(path.resolve().parent)]
     if plan is None or problems:
@@ -219,12 +215,16 @@ def _note_lines(node: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int
 
 
 def _odd_values(value: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int]) -> list[str]:
-    """Return what stands in lists of codes and is no code: YAML makes truth values of yes and no."""
+    """Return what stands in lists of codes and is no code: YAML makes truth values of yes and no.
+
+    Such a list is then replaced by plain codes, so that the rest of the plan can be judged too.
+    """
     if isinstance(value, dict):
         return [p for key, part in value.items() for p in _odd_values(part, (*at, key), lines)]
     if not isinstance(value, list):
         return []
     if at and at[-1] in CODES and not all(_is_code(v) for v in value):
+        value[:] = [str(i) for i in range(len(value))]
         return [f"line {lines[at]}: {_shown(at)}: {NO_CODE}"]
     return [p for i, part in enumerate(value) for p in _odd_values(part, (*at, i), lines)]
 

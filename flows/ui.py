@@ -25,7 +25,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from rich.console import Console
 
 from flows import embedded
-from flows.embedded import App, Receive, Scope, Send
+from flows.embedded.child import App, Parent, Receive, Scope, Send, inherited, prefect_app, run_app
 
 HEALTH = {"prefect": "/api/health", "mlflow": "/health"}
 NAMES = {"prefect": "Prefect", "mlflow": "MLflow"}
@@ -258,16 +258,16 @@ async def _refuse(scope: Scope, send: Send, status: int, body: bytes) -> None:
         await _answer(send, status, [(b"content-type", b"text/plain")], body)
 
 
-def _prefect_app(parent: embedded.Parent) -> App:
+def _prefect_app(parent: Parent) -> App:
     os.environ["PREFECT__SERVER_WEBSERVER_ONLY"] = "1"
     import prefect
 
     # The second interface contacts its makers when it loads: it is not served at all.
     prefect.__ui_v2_static_path__ = Path(os.devnull) / "none"
-    return embedded.prefect_app(parent, ephemeral=False)
+    return prefect_app(parent, ephemeral=False)
 
 
-def _mlflow_app(parent: embedded.Parent) -> App:
+def _mlflow_app(parent: Parent) -> App:
     parent.at_end(lambda orderly: None)  # a migration must not be cut short
     uri = embedded.tracking_ready(Path(os.environ["PREFECT_HOME"]).parent)
     os.environ["_MLFLOW_SERVER_FILE_STORE"] = uri
@@ -281,10 +281,10 @@ def _main(arguments: Iterable[str]) -> int:
     role, descriptor = arguments
     token = os.environ.pop("ANONFLOW_UI_TOKEN")
     first_page = _FIRST_PAGE if role == "mlflow" else b""
-    with embedded.inherited(descriptor) as (sock, parent):
+    with inherited(descriptor) as (sock, parent):
         app = _prefect_app(parent) if role == "prefect" else _mlflow_app(parent)
         gate = Gate(app, token, sock.getsockname()[1], HEALTH[role], first_page)
-        return embedded.run_app(gate, sock, parent)
+        return run_app(gate, sock, parent)
 
 
 if __name__ == "__main__":

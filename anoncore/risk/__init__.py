@@ -1,6 +1,7 @@
 """Risk: is taking part riskier than staying out? Every figure beside its baseline and sample size."""
 
-from anoncore.risk.comparison import Comparison, MeasureComparison, compare, compare_matched
+from anoncore.risk.bounds import MeasureComparison
+from anoncore.risk.comparison import Comparison, compare, compare_matched
 from anoncore.risk.membership import MembershipAttack, membership_attack, nearest_distance_attack
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
 from anoncore.risk.tail import ExtremeRecords, TailTest, extreme_records, isolated_test, tail_test

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -9,6 +11,7 @@ from anoncore.errors import AnonymizationError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Number = TypeVar("Number", bound=np.number)
 
 
 def _finite(name: str, values: ArrayLike) -> Floats:
@@ -62,7 +65,7 @@ def same_size(released: int, reference: int) -> None:
         )
 
 
-def frozen(values: Floats) -> Floats:
+def frozen(values: NDArray[Number]) -> NDArray[Number]:
     """Return a read-only copy."""
     copy = np.array(values)
     copy.setflags(write=False)

@@ -2,72 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
 
 from anoncore.errors import AnonymizationError
-from anoncore.risk._checks import Floats, between, matrix, same_size, vector
-from anoncore.risk.jackknife import set_variance
+from anoncore.risk._checks import between, matrix, same_size, vector
+from anoncore.risk.bounds import MeasureComparison, Side, Verdict, bounds
 from anoncore.risk.prediction import PredictionMeasures, chosen_rows, measure_part
 
-Verdict = Literal["pass", "fail", "inconclusive", "by design"]
-
 MEASURES = ("distance", "ambiguity", "uncertainty")
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    values: Floats
-    record: object = None
-    without: object = None
-    n_records: int = 0
-
-    @classmethod
-    def of(cls, m, name):
-        d = m.deletions
-        if d is None:
-            return cls(getattr(m, name))
-        return cls(getattr(m, name), d.record, getattr(d, name), d.n_records)
-
-    def set_variance(self, grid):
-        if self.record is None:
-            return np.zeros(len(grid))
-        return set_variance(self.values, self.without, self.record, self.n_records, grid)
-
-
-@dataclass(frozen=True)
-class MeasureComparison:
-    """One measure of a release beside the reference's: the baseline is "no excess", 0.
-
-    Parameters
-    ----------
-    name : the measure
-    sup_excess : largest F_released(x) − F_reference(x), as observed
-    upper, lower : largest e(x) + z·se(x) and e(x) − z·se(x), the bounds that the verdict rests on
-    ks_p : p-value of the paper's one-sided Kolmogorov–Smirnov test; small means riskier
-    margin, alpha : what counts as equivalent, and the level
-    n : records compared
-    released_median, reference_median : of the measure, for orientation
-    verdict : "pass", "fail", "inconclusive" (a person must decide) or "by design"
-    """
-
-    name: str
-    sup_excess: float
-    upper: float
-    lower: float
-    ks_p: float
-    margin: float
-    alpha: float
-    n: int
-    released_median: float
-    reference_median: float
-    verdict: Verdict
 
 
 @dataclass(frozen=True)
@@ -131,14 +78,26 @@ def compare(
 
     With F the distribution of a measure over records, small values meaning risk, the excess is
     e(x) = F_released(x) − F_reference(x), the mean over records j of 1[released_j ≤ x] − 1[reference_j ≤ x].
-    *Pass* when e(x) + z·se(x) ≤ margin at every x, an intersection–union test of level alpha without
-    correction; *fail* when e(x) − z·se(x) > margin at some x; else *inconclusive*.
+    *Pass* when e(x) + z·se(x) ≤ margin at every x; *fail* when e(x) − z′·se′(x) > margin at some x; else
+    *inconclusive*. The two sides differ, because they claim different things.
+
+    Passing is a claim about this release beside this reference: both sets are given, no other is going to
+    be published, and se counts the sampling of the queried records only. It must hold at every x, an
+    intersection–union test, of level alpha without correction: z is the normal quantile.
+
+    Failing is a claim about the way the release was made: another draw would do harm too. One draw of
+    records can lie nearer to A than another by chance alone, a few records being the neighbours of very
+    many. So se′² = se² + v_released(x) + v_reference(x), with v the jackknife variance of
+    :func:`anoncore.risk.jackknife.set_variance`: by the law of total variance, what e(x) varies when
+    records and sets are drawn independently. And because one x suffices, z′ = √(2·ln(1/alpha)), 2.45 at
+    0.05, from Smirnov's limit for a whole curve. Where only arrays are given, no sets are known, and
+    se′ = se.
 
     Where few records disagree, the plain standard error is zero and one record would decide. The bounds
     therefore use the adjusted Wald interval: with b(x) and c(x) the records for which only the released
     or only the reference value is ≤ x, e = (b − c)/(N + 2) and
     se² = ((b + c + 2)/(N + 2) − e²)/(N + 2). At margin 0.05 fewer than 45 records cannot pass, and fewer
-    than 4 cannot fail; at thousands the adjustment is invisible.
+    than 5 cannot fail; at thousands the adjustment is invisible.
 
     ``ks_p`` belongs to the null hypothesis F_released(x) ≤ F_reference(x) + margin for all x (the paper's
     "equivalent or greater"): exp(−N·max(0, sup e − margin)²), Smirnov's two-sample limit, which takes the
@@ -167,7 +126,8 @@ def compare(
     -----
     Source: Lasko and Vinterbo 2010, section II.A (reference standard, Kolmogorov–Smirnov test). Departs
     from it in gating on the paired test. Interval: Bonett and Price 2012, *Journal of Educational and
-    Behavioral Statistics* 37, 479–488.
+    Behavioral Statistics* 37, 479–488. z′: P(sup |bridge| > λ) one-sided is exp(−2λ²), and the bridge's
+    largest standard deviation ½.
 
     Examples
     --------
@@ -184,7 +144,8 @@ def compare(
     left = vector("released", released)
     if by_design:
         raise AnonymizationError("by_design must be empty when arrays are compared; leave it out")
-    return _bounds("measure", [(Side(left), Side(vector("reference", reference, len(left))))], margin, alpha, False)
+    right = vector("reference", reference, len(left))
+    return bounds("measure", [(Side(left), Side(right))], margin, alpha, void=False)
 
 
 def compare_matched(
@@ -278,12 +239,12 @@ def _pooled(
         )
     same_size(released.n_released, reference.n_released)
     distance, ambiguity, uncertainty = (
-        _bounds(
+        bounds(
             name,
             [(Side.of(ours, name), Side.of(theirs, name)) for ours, theirs in pairs],
             margin,
             alpha,
-            name in by_design,
+            void=name in by_design,
         )
         for name in MEASURES
     )
@@ -299,45 +260,3 @@ def _pooled(
         draws=len(pairs),
         verdict=next(verdict for verdict in order if verdict in verdicts),
     )
-
-
-def _bounds(
-    name: str, pairs: Sequence[tuple[Side, Side]], margin: float, alpha: float, void: bool
-) -> MeasureComparison:
-    """Compare one measure at every jump of its distribution functions, averaged over the draws."""
-    n = len(pairs[0][0].values)
-    z = float(norm.ppf(1.0 - alpha))
-    grid = np.unique(np.concatenate([side.values for pair in pairs for side in pair]))
-    excess, centre, queries_only, with_sets = (np.zeros(len(grid)) for _ in range(4))
-    for ours, theirs in pairs:
-        both = _count(np.maximum(ours.values, theirs.values), grid)
-        only_ours, only_theirs = _count(ours.values, grid) - both, _count(theirs.values, grid) - both
-        excess += (only_ours - only_theirs) / n
-        shrunk = (only_ours - only_theirs) / (n + 2)
-        centre += shrunk
-        variance = ((only_ours + only_theirs + 2) / (n + 2) - shrunk**2) / (n + 2)
-        queries_only += np.sqrt(variance)
-        with_sets += np.sqrt(variance + ours.set_variance(grid) + theirs.set_variance(grid))
-    draws = len(pairs)
-    sup, upper, lower = (
-        float(curve.max()) / draws for curve in (excess, centre + z * queries_only, centre - z * with_sets)
-    )
-    verdict: Verdict = "pass" if upper <= margin else "fail" if lower > margin else "inconclusive"
-    return MeasureComparison(
-        name=name,
-        sup_excess=sup,
-        upper=upper,
-        lower=lower,
-        ks_p=math.exp(-n * max(0.0, sup - margin) ** 2),
-        margin=margin,
-        alpha=alpha,
-        n=n,
-        released_median=float(np.mean([np.median(ours.values) for ours, _ in pairs])),
-        reference_median=float(np.mean([np.median(theirs.values) for _, theirs in pairs])),
-        verdict="by design" if void else verdict,
-    )
-
-
-def _count(values: Floats, grid: Floats) -> Floats:
-    """Return how many values are at or below each grid point."""
-    return np.searchsorted(np.sort(values), grid, side="right").astype(np.float64)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from flows import embedded
+from flows.embedded import stores
 
 pytestmark = pytest.mark.platform
 
@@ -116,7 +117,7 @@ def templates(tmp_path_factory):
 def surroundings(templates):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANONFLOW_TEMPLATES", str(templates))
-        patch.setattr(embedded, "TEMPLATES", templates)
+        patch.setattr(stores, "TEMPLATES", templates)
         for name in embedded.OVERRIDES:
             patch.delenv(name, raising=False)
         yield
@@ -152,6 +153,26 @@ def server(past):
     with embedded.server(past.home) as running:
         running.wait()
         yield running
+
+
+# --- imports
+
+
+def test_the_parents_side_imports_the_standard_library_only():
+    script = """
+        import sys
+        before = set(sys.modules)
+        import flows.embedded
+        new = {name.partition(".")[0] for name in set(sys.modules) - before}
+        print(sorted(new - sys.stdlib_module_names), "flows.embedded.child" in sys.modules)
+    """
+    assert run(script).stdout == "['flows'] False\n"
+
+
+def test_the_child_runs_the_files_that_we_run(server):
+    variables = Path(f"/proc/{server.pid}/environ").read_text().split("\0")
+    (path,) = [value for name, _, value in (v.partition("=") for v in variables) if name == "PYTHONPATH"]
+    assert Path(path.split(os.pathsep)[0]) / "flows" / "embedded" == Path(embedded.__file__).parent
 
 
 # --- settings

@@ -13,7 +13,8 @@ from anoncore.microdata import Microdata
 from anoncore.risk import sample_size
 from tasks.assess import AssessmentSection, assess
 from tasks.decide import PolicySection, decide
-from tasks.workspace import Home, Run, SeedSection
+from tasks.home import Home
+from tasks.workspace import Run, SeedSection
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +82,11 @@ def test_releasing_the_reference_never_fails(independent: tuple[dict[str, Any], 
         assert figure["released"] == figure["reference"]
 
 
-def test_another_sample_of_the_population_never_fails(home: Home, nhefs: Microdata) -> None:
-    for seed in range(3):
-        order = np.random.default_rng(seed).permutation(len(nhefs))
-        thirds = [nhefs.take(order[i * 543 : (i + 1) * 543]) for i in range(3)]
-        figures, _ = measured(home, *thirds)
-        assert "fail" not in verdicts(figures).values()
+@pytest.mark.parametrize("seed", [0, 1])
+def test_another_sample_of_the_population_never_fails(home: Home, nhefs: Microdata, seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(len(nhefs))
+    figures, _ = measured(home, *(nhefs.take(order[i * 400 : (i + 1) * 400]) for i in range(3)))
+    assert "fail" not in verdicts(figures).values()
 
 
 def test_a_few_copied_records_fail_the_tail_though_distributions_agree(
@@ -127,9 +127,9 @@ def test_curves_are_sorted_so_that_no_value_has_a_record(independent: tuple[dict
 
 
 def test_the_same_run_measures_the_same_again(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> None:
-    original, reference = nhefs_halves
-    small = original.take(np.arange(300))
-    figures, run = measured(home, small, reference.take(np.arange(200)), reference)
+    reference = nhefs_halves[1]
+    few = [side.take(np.arange(200)) for side in nhefs_halves]
+    figures, run = measured(home, few[0], reference.take(np.arange(100)), few[1])
     assert assess(run, AssessmentSection(), ()) == figures
 
 
@@ -172,11 +172,11 @@ def test_leave_one_out_of_fewer_released_records(
 # Unequal sizes
 
 
-@pytest.mark.parametrize(("released", "reference"), [(400, 814), (814, 300), (500, 300)])
+@pytest.mark.parametrize(("released", "reference"), [(200, 400), (400, 200)])
 def test_unequal_sizes_are_compared_at_the_smaller(
     home: Home, nhefs_halves: tuple[Microdata, Microdata], released: int, reference: int
 ) -> None:
-    original, others = nhefs_halves
+    original, others = nhefs_halves[0].take(np.arange(400)), nhefs_halves[1]
     size = min(released, reference)
     copy, _ = measured(home, original, original.take(np.arange(released)), others.take(np.arange(reference)))
     comparison = copy["comparison"]

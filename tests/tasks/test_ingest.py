@@ -33,8 +33,9 @@ from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Variable
 from tasks import ingest as module
 from tasks.faults import Refused, guarded
+from tasks.home import Home
 from tasks.ingest import Ingested, SourceSection, content_digest, header_of, identities, ingest
-from tasks.workspace import Home, Run, SeedSection, sha256_of
+from tasks.workspace import Run, SeedSection, sha256_of
 
 CANARY = "CANARY4711"
 NUMBER = "98765.4321"

@@ -27,6 +27,7 @@ from tasks.assess import AssessmentSection, assess
 from tasks.decide import PolicySection, decide
 from tasks.dossier import gather
 from tasks.faults import Fault, Refused, guarded
+from tasks.home import Home
 from tasks.ingest import SourceSection, ingest
 from tasks.publish import (
     PublicationSection,
@@ -39,7 +40,7 @@ from tasks.publish import (
 )
 from tasks.split import ReferenceSection, split
 from tasks.validate import EditsSection, validate_masked, validate_raw
-from tasks.workspace import Home, Run, SeedSection, sha256_of
+from tasks.workspace import Run, SeedSection, digest_of, sha256_of
 
 CANARY = "CANARY4711"
 SEED = 730274627364518273645182736451827364518273
@@ -553,8 +554,6 @@ def test_a_candidate_that_was_changed_while_it_waited_is_refused(
 def test_a_dossier_with_a_new_sum_of_its_own_is_still_not_the_ledgers(
     run: Run, waiting: Path, dossier: dict[str, Any]
 ) -> None:
-    from tasks.workspace import digest_of
-
     body = {k: v for k, v in dossier.items() if k != "sha256"} | {"candidate": {}}
     (waiting / "dossier.json").write_text(json.dumps(body | {"sha256": digest_of(body)}))
     with pytest.raises(Refused, match="was changed after it was assessed"):

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from anoncore.microdata import Microdata, Variable
 from tasks.assess import AssessmentSection, assess
 from tasks.faults import Refused, guarded
+from tasks.home import Home
 from tasks.ingest import SourceSection, ingest
 from tasks.split import ReferenceSection, Split, split
-from tasks.workspace import Home, Run, SeedSection
+from tasks.workspace import Run, SeedSection
 
 CANARY = "CANARY4711"
 VARIABLES = (
@@ -115,8 +116,10 @@ def test_holdout_is_the_same_again_in_a_run_and_another_in_the_next(home: Home) 
 
 def test_holdout_is_random_and_no_slice_of_the_source(home: Home) -> None:
     counts = [0] * 20
+    source = started(home, table(20)).load("source")
     for seed in range(60):
-        run = started(home, table(20), seed=seed)
+        run = Run.start(home, SeedSection(public=seed))
+        run.save("source", source)
         holdout(run)
         for row in sides(run)[0]:
             counts[row] += 1

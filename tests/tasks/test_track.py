@@ -50,7 +50,7 @@ embedded.tracking_ready(home)
 from flows.plan import load_plan
 from flows.release import Direct, carry_out
 from tasks import track
-from tasks.workspace import Home
+from tasks.home import Home
 found = {}
 kept = track.track
 def tracked(dossier, experiment, files):
@@ -166,6 +166,12 @@ def test_tags_say_what_it_was_and_how_it_ended(tracked: Tracked) -> None:
     assert found["data.sha256"] == sha256_of(tracked.home.parent / "people.csv")
     assert found["dossier.sha256"] == dossier["sha256"]
     assert found["anonflow.run"] == dossier["run"]["id"]
+
+
+def test_the_source_is_named_by_its_digest_and_size(tracked: Tracked) -> None:
+    (row,) = tracked.ask("SELECT name, digest, dataset_source, dataset_profile FROM datasets")
+    assert row[:3] == ("people", sha256_of(tracked.home.parent / "people.csv")[:36], "{}")
+    assert json.loads(row[3]) == {"num_rows": 240, "num_columns": 4}
 
 
 def test_artifacts_are_the_documents_and_the_pictures(tracked: Tracked) -> None:

@@ -1,0 +1,123 @@
+"""The bounds of one measure's excess, and the verdict they lead to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.stats import norm
+
+from anoncore.risk._checks import Floats
+from anoncore.risk.jackknife import Deletions, set_variance
+from anoncore.risk.prediction import PredictionMeasures
+
+Verdict = Literal["pass", "fail", "inconclusive", "by design"]
+
+
+@dataclass(frozen=True)
+class MeasureComparison:
+    """One measure of a release beside the reference's: the baseline is "no excess", 0.
+
+    Parameters
+    ----------
+    name : the measure
+    sup_excess : largest F_released(x) − F_reference(x), as observed
+    upper : largest e(x) + z·se(x), the two sets given; at or below the margin passes
+    lower : largest e(x) − z′·se′(x), the sets' own variation counted; above the margin fails
+    ks_p : p-value of the paper's one-sided Kolmogorov–Smirnov test; small means riskier
+    margin, alpha : what counts as equivalent, and the level
+    n : records compared
+    released_median, reference_median : of the measure, for orientation
+    verdict : "pass", "fail", "inconclusive" (a person must decide) or "by design"
+    """
+
+    name: str
+    sup_excess: float
+    upper: float
+    lower: float
+    ks_p: float
+    margin: float
+    alpha: float
+    n: int
+    released_median: float
+    reference_median: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One measure against one set: its (N,) values and, where known, those without each draw of the set."""
+
+    values: Floats
+    without: Floats | None = None
+    deletions: Deletions | None = None
+
+    @classmethod
+    def of(cls, measures: PredictionMeasures, name: str) -> Side:
+        """Take one measure out of the three."""
+        deletions = measures.deletions
+        without = None if deletions is None else getattr(deletions, name)
+        return cls(getattr(measures, name), without, deletions)
+
+    def up_to(self, grid: Floats) -> Floats:
+        """Count the values at or below each grid point."""
+        return np.searchsorted(np.sort(self.values), grid, side="right").astype(np.float64)
+
+    def variance(self, grid: Floats) -> Floats:
+        """Estimate the variance owed to the draw of the set; zero where no set is known."""
+        if self.without is None or self.deletions is None:
+            return np.zeros(len(grid))
+        draw, count = self.deletions.draw, self.deletions.n_draws
+        return set_variance(self.values, self.without, draw, count, grid)
+
+
+def bounds(
+    name: str, pairs: Sequence[tuple[Side, Side]], margin: float, alpha: float, *, void: bool
+) -> MeasureComparison:
+    """Compare one measure at every jump of its distribution functions, averaged over the draws.
+
+    Parameters
+    ----------
+    name : the measure
+    pairs : (released, reference) of each draw
+    margin, alpha : see :func:`anoncore.risk.compare`, where the test is described
+    void : by design, so that the verdict has no weight
+
+    Returns
+    -------
+    MeasureComparison
+    """
+    n = len(pairs[0][0].values)
+    grid = np.unique(np.concatenate([side.values for pair in pairs for side in pair]))
+    excess, centre, error, error_with_sets = (np.zeros(len(grid)) for _ in range(4))
+    for ours, theirs in pairs:
+        both = Side(np.maximum(ours.values, theirs.values)).up_to(grid)
+        only_ours, only_theirs = ours.up_to(grid) - both, theirs.up_to(grid) - both
+        excess += (only_ours - only_theirs) / n
+        shrunk = (only_ours - only_theirs) / (n + 2)
+        centre += shrunk
+        variance = ((only_ours + only_theirs + 2) / (n + 2) - shrunk**2) / (n + 2)
+        error += np.sqrt(variance)
+        error_with_sets += np.sqrt(variance + ours.variance(grid) + theirs.variance(grid))
+    everywhere, somewhere = float(norm.ppf(1.0 - alpha)), math.sqrt(2.0 * math.log(1.0 / alpha))
+    sup, upper, lower = (
+        float(curve.max()) / len(pairs)
+        for curve in (excess, centre + everywhere * error, centre - somewhere * error_with_sets)
+    )
+    verdict: Verdict = "pass" if upper <= margin else "fail" if lower > margin else "inconclusive"
+    return MeasureComparison(
+        name=name,
+        sup_excess=sup,
+        upper=upper,
+        lower=lower,
+        ks_p=math.exp(-n * max(0.0, sup - margin) ** 2),
+        margin=margin,
+        alpha=alpha,
+        n=n,
+        released_median=float(np.mean([np.median(ours.values) for ours, _ in pairs])),
+        reference_median=float(np.mean([np.median(theirs.values) for _, theirs in pairs])),
+        verdict="by design" if void else verdict,
+    )

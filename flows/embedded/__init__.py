@@ -1,0 +1,40 @@
+"""Prefect and MLflow inside the user's own command: private, quiet, with no service to start first.
+
+Call in this order; the reasons and the seconds are in ``docs/startup.md``::
+
+    embedded.apply(home)                      # before prefect or mlflow is imported
+    with embedded.server(home) as server:     # returns at once, the server starts beside us
+        with embedded.imports():              # import what the release needs meanwhile
+            from prefect import flow
+        with server.session():                # waits until the server answers
+            release(...)                      # leaving it sends what is still queued
+
+Only the standard library is imported at module level. What the server's own process runs
+(``python -m flows.embedded ROLE FD``) is in ``flows.embedded.child``, which is not imported here.
+"""
+
+from __future__ import annotations
+
+from flows.embedded.process import Child, EmbeddedServerError, listen
+from flows.embedded.servers import Server, flush, server, start
+from flows.embedded.settings import LOOPBACK, OVERRIDES, apply, environment, imports, private_directories
+from flows.embedded.stores import migrated, prepare_templates, tracking_ready
+
+__all__ = [
+    "LOOPBACK",
+    "OVERRIDES",
+    "Child",
+    "EmbeddedServerError",
+    "Server",
+    "apply",
+    "environment",
+    "flush",
+    "imports",
+    "listen",
+    "migrated",
+    "prepare_templates",
+    "private_directories",
+    "server",
+    "start",
+    "tracking_ready",
+]

@@ -1,0 +1,163 @@
+"""The databases of Prefect and MLflow: migrated once per version, or copied from a migrated template."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.metadata
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from flows.embedded.process import Child, EmbeddedServerError, listen
+from flows.embedded.settings import environment, private_directories
+
+TEMPLATES = Path(os.environ.get("ANONFLOW_TEMPLATES") or Path(sys.prefix) / "share" / "anonflow")
+
+
+def _prefect_database(home: Path) -> Path:
+    return Path(home).expanduser().resolve() / "prefect" / "prefect.db"
+
+
+def _mlflow_database(home: Path) -> Path:
+    return Path(home).expanduser().resolve() / "mlflow" / "mlflow.db"
+
+
+def _stamp(database: Path, package: str) -> tuple[int, int]:
+    """Return the mark in the file, and the mark it must bear to need no migration by this ``package``."""
+    uri = database.resolve().as_uri() + "?mode=ro"
+    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=60)) as connection:
+        (mark,) = connection.execute("PRAGMA user_version").fetchone()
+        (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return mark, zlib.crc32(
+        f"{package} {importlib.metadata.version(package)} {revision}".encode()
+    ) & 0x7FFFFFFF
+
+
+def migrated(database: Path, package: str) -> bool:
+    """Whether this very version of ``package`` migrated the database, and no other has since."""
+    if not database.is_file():
+        return False
+    try:
+        mark, wanted = _stamp(database, package)
+    except (sqlite3.Error, TypeError):
+        return False
+    return mark == wanted
+
+
+def mark_migrated(database: Path, package: str) -> None:
+    """Write into the database that this version of ``package`` has migrated it."""
+    _, wanted = _stamp(database, package)
+    with contextlib.closing(sqlite3.connect(database, timeout=60)) as connection:
+        connection.execute(f"PRAGMA user_version = {wanted}")
+
+
+@contextlib.contextmanager
+def locked(database: Path) -> Iterator[None]:
+    """Let one process at a time prepare or migrate the database; the others wait."""
+    with open(database.with_suffix(".lock"), "a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def prepared(database: Path, package: str) -> bool:
+    """Take the template if there is no database; put aside a copy of one to be migrated. Call it locked.
+
+    Returns
+    -------
+    bool
+        Whether the database fits now; otherwise it is for the caller to migrate and to mark.
+    """
+    if migrated(database, package):
+        return True
+    template = TEMPLATES / f"{package}.db"
+    if not database.exists() and migrated(template, package):
+        partial = database.with_suffix(".partial")
+        shutil.copyfile(template, partial)
+        partial.chmod(0o600)
+        partial.replace(database)
+        return True
+    if database.exists():
+        kept = database.with_suffix(f".before-{importlib.metadata.version(package)}")
+        with (
+            contextlib.closing(sqlite3.connect(database)) as old,
+            contextlib.closing(sqlite3.connect(kept)) as new,
+        ):
+            old.backup(new)
+        kept.chmod(0o600)
+    return False
+
+
+def tracking_ready(home: Path) -> str:
+    """Make sure that the MLflow store exists and fits this MLflow, without starting a server.
+
+    With a marked database or a template this takes milliseconds and imports nothing. A store that the user
+    named (``MLFLOW_TRACKING_URI``) is left alone.
+
+    Returns
+    -------
+    str
+        The tracking address, also to be given to ``MlflowClient(tracking_uri=...)``.
+    """
+    uri = environment(home)["MLFLOW_TRACKING_URI"]
+    database = _mlflow_database(home)
+    if uri != f"sqlite:///{database}" or migrated(database, "mlflow"):
+        return uri
+    private_directories(home)
+    with locked(database):
+        if not prepared(database, "mlflow"):
+            import sqlalchemy
+            from mlflow.store.db import utils
+
+            engine = sqlalchemy.create_engine(uri)
+            # It creates what is missing, then upgrades from whatever version is there.
+            utils._initialize_tables(engine)  # type: ignore[no-untyped-call]
+            engine.dispose()
+            database.chmod(0o600)
+            mark_migrated(database, "mlflow")
+    return uri
+
+
+def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
+    """Make the empty, migrated databases that fresh homes are copied from; ten seconds, once.
+
+    They hold no data and lie in the virtual environment. A home made without them migrates for itself.
+
+    Returns
+    -------
+    list of Path
+        The files, those already fitting included.
+
+    Raises
+    ------
+    EmbeddedServerError
+        If a migration fails; the message ends with its log.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    databases = {"prefect": _prefect_database, "mlflow": _mlflow_database}
+    templates = {package: directory / f"{package}.db" for package in databases}
+    with tempfile.TemporaryDirectory() as scratch:
+        home = private_directories(Path(scratch))
+        variables = environment(home) | {"ANONFLOW_TEMPLATES": scratch}
+        missing = [package for package, template in templates.items() if not migrated(template, package)]
+        children = [
+            Child("flows.embedded", f"migrate-{package}", listen(), variables, home / f"{package}.log")
+            for package in missing
+        ]
+        for package, child in zip(missing, children, strict=True):
+            code = child.process.wait()
+            child.stop()
+            if code:
+                raise EmbeddedServerError(f"{package} could not migrate: {child.log.read_text()[-2000:]}")
+            partial = templates[package].with_suffix(".partial")
+            partial.unlink(missing_ok=True)
+            with contextlib.closing(sqlite3.connect(databases[package](home))) as connection:
+                connection.execute("VACUUM INTO ?", (str(partial),))
+            mark_migrated(partial, package)
+            partial.replace(templates[package])
+    return list(templates.values())

@@ -1,0 +1,449 @@
+"""What a plan may say, what is told when it says it wrong, and that docs/plan.md says it all."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from anoncore.edits import EDITS, Condition
+from anoncore.microdata import Variable
+from anoncore.registry import METHODS
+from flows.plan import MAX_BYTES, Plan, load_plan
+from tasks.decide import UtilityLimits
+from tasks.faults import Refused
+from tasks.workspace import Section
+
+LINES = [
+    "anonflow: 1",
+    "name: people",
+    "source: {path: people.csv}",
+    "variables:",
+    "  - {name: a, kind: continuous}",
+    "  - {name: b, kind: continuous}",
+    "  - {name: s, kind: nominal, levels: [x, y]}",
+    "steps:",
+    "  - {method: spectral-swap}",
+]
+NUMBER = {line.split(":")[0].strip(): i for i, line in enumerate(LINES, start=1)}
+
+
+def plan(folder: Path, *more: str, **changed: str) -> Path:
+    """Write a plan whose lines are those above, some of them changed by number (l5=...), and more."""
+    lines = list(LINES)
+    for key, line in changed.items():
+        lines[int(key[1:]) - 1] = line
+    (folder / "people.csv").write_text("a,b,s\n1,2,x\n3,4,y\n", encoding="utf-8")
+    path = folder / "plan.yaml"
+    path.write_text("\n".join([*lines, *more]) + "\n", encoding="utf-8")
+    return path
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(Refused) as refused:
+        load_plan(path)
+    assert refused.value.__cause__ is None
+    return str(refused.value)
+
+
+def rules(*edits: str) -> list[str]:
+    return ["edits:", "  rules:", *(f"    - {edit}" for edit in edits)]
+
+
+def test_a_plan_loads(tmp_path):
+    file = load_plan(plan(tmp_path))
+    assert file.plan.name == "people"
+    assert file.base == tmp_path
+    assert file.text.startswith("anonflow: 1\n")
+
+
+def test_the_digest_ignores_layout_and_comments(tmp_path):
+    one = load_plan(plan(tmp_path)).plan.digest
+    assert (
+        load_plan(plan(tmp_path, "# a comment", l2='"name":   people  # said otherwise')).plan.digest == one
+    )
+    assert load_plan(plan(tmp_path, l2="name: people2")).plan.digest != one
+
+
+def test_paths_are_relative_to_the_plan(tmp_path, monkeypatch):
+    path = plan(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert load_plan(path).base == tmp_path
+
+
+# ---------------------------------------------------------------- everything at once, with its line
+
+
+def test_everything_that_is_wrong_is_told_at_once(tmp_path):
+    told = refusal(
+        plan(
+            tmp_path,
+            "policy: {tail_p: 7, approval: nobody}",
+            "extra: 1",
+            "assessment:",
+            "  k: 1",
+            l3="source: {pth: people.csv}",
+            l5="  - {name: a, kind: cont}",
+            l6="  - {nmae: b, kind: continuous}",
+            l7="  - {name: s, kind: nominal, levels: [yes, [1]]}",
+            l9="  - {method: swap}",
+        )
+    )
+    for place in (
+        "line 3: source.pth: is not a key that stands here",
+        "line 5: variables.1.kind: ",
+        "line 6: variables.2.nmae: is not a key that stands here",
+        "line 6: variables.2.name: is missing",
+        "line 7: variables.3.levels: must hold numbers or text",
+        "line 9: steps.1: ",
+        "line 10: policy.tail_p: ",
+        "line 10: policy.approval: ",
+        "line 11: extra: is not a key that stands here",
+        "line 13: assessment.k: ",
+    ):
+        assert f"plan.yaml: {place}" in told
+    assert "must not be empty" not in told
+
+
+def test_problems_between_sections_are_told_together_with_their_lines(tmp_path):
+    told = refusal(
+        plan(
+            tmp_path,
+            *rules(
+                "{edit: linear, name: text, terms: {a: 1, s: 1}}",
+                "{edit: bound, name: nobody, variable: zz, lower: 0}",
+                "{edit: set, name: level, variable: s, values: [q]}",
+            ),
+            "seed: {secret: X, public: 1}",
+            l6="  - {name: c, kind: continuous}",
+        )
+    )
+    for place in (
+        "line 12: edit 'text' computes with 's', which holds no numbers",
+        "line 13: edit 'nobody' names unknown variable(s) zz",
+        "line 14: edit 'level' lists a value that is no level of 's'",
+        "line 4: variables that the source does not have: c",
+        "line 4: columns of the source without a declaration: b",
+        "line 15: seed: give secret or public, not both",
+    ):
+        assert f"plan.yaml: {place}" in told
+
+
+def test_one_problem_does_not_hide_the_others(tmp_path):
+    told = refusal(
+        plan(
+            tmp_path,
+            *rules(bound("e", lower=0), bound("e", upper=9)),
+            l6="  - {name: c, kind: continuous}",
+        )
+    )
+    assert "line 10: edits declared more than once: e" in told
+    assert "variables that the source does not have: c" in told
+
+
+def bound(name: str, **limits: float) -> str:
+    stated = "".join(f", {k}: {v}" for k, v in limits.items())
+    return f"{{edit: bound, name: {name}, variable: a{stated}}}"
+
+
+def linear(name: str, terms: str = "{a: 1, b: -1}", more: str = "") -> str:
+    return f"{{edit: linear, name: {name}, terms: {terms}{more}}}"
+
+
+def conditional(when: str) -> str:
+    return f"{{edit: conditional, name: e, when: [{when}], then: {{variable: b, missing: true}}}}"
+
+
+@pytest.mark.parametrize(
+    ("edits", "message"),
+    [
+        ([bound("e", lower=9), bound("f", upper=1)], "line 10: no record can satisfy .* together: e, f"),
+        ([bound("e", lower=9, upper=1)], "line 12: .*lower must not exceed upper"),
+        ([bound("e")], "line 12: .*give lower, upper or both"),
+        ([linear("e", more=", dependent: s")], "line 12: .*dependent 's' must be one of its terms"),
+        (
+            [linear("e", more=", dependent: a"), linear("f", more=", dependent: b")],
+            "line 10: edits compute each other in a circle: e, f",
+        ),
+        (
+            [linear("e", more=", dependent: a"), linear("f", "{a: 1, b: 1}", ", dependent: a")],
+            "line 10: computed by more than one edit: a",
+        ),
+        ([linear("e", "{a: .nan}")], "line 12: .*finite coefficients"),
+        ([linear("e", "[a, b]")], "line 12: edits.rules.1.terms: must hold keys with values"),
+        (["{edit: lineer, name: e}"], "line 12: edits.rules.1: .*'linear', 'bound', 'set'"),
+        (["{name: e, variable: a}"], "line 12: edits.rules.1: does not say of which kind it is"),
+        ([conditional("{variable: a}")], "line 12: edits.rules.1.when.1: condition on 'a' states nothing"),
+        ([conditional("")], "line 12: .*when needs at least one"),
+        (
+            ["{edit: set, name: e, variable: s, values: [[1]]}"],
+            "line 12: edits.rules.1.values: must hold numbers or text",
+        ),
+        (
+            ["{edit: ratio, name: e, numerator: a, denominator: a, upper: 1}"],
+            "line 12: .*the same variable",
+        ),
+    ],
+)
+def test_impossible_edits_are_refused(tmp_path, edits, message):
+    assert re.search(message, refusal(plan(tmp_path, *rules(*edits))))
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "message"),
+    [
+        (1, "anonflow: 2", "line 1: anonflow: Input should be 1"),
+        (2, "name: My Plan", "line 2: name: "),
+        (2, "name: ../up", "line 2: name: "),
+        (2, r'name: "x\n"', "line 2: name: "),
+        (2, "name: 5", "line 2: name: must be text; quote it"),
+        (3, "source: {}", "line 3: source: name a source"),
+        (3, "source: {path: none.csv}", "line 3: source: there is no file none.csv"),
+        (3, "source: {path: .}", "line 3: source: .* is a folder"),
+        (3, "source: {path: people.csv, delimiter: ';;'}", "line 3: source.delimiter: "),
+        (3, "source: {path: people.csv, encoding: klingon}", "line 3: source: .*no encoding called klingon"),
+        (3, "source: [people.csv]", "line 3: source: must hold keys with values"),
+        (
+            5,
+            "  - {name: a, kind: continuous, precision: -1}",
+            "line 5: .*precision must be a positive number",
+        ),
+        (5, "  - {name: a, kind: continuous, levels: [1]}", "line 5: .*continuous variable has no levels"),
+        (5, "  - a", "line 5: variables.1: must hold keys with values"),
+        (5, "  - {name: b, kind: continuous}", "line 4: variables declared more than once: b"),
+        (7, "  - {name: s, kind: nominal, levels: xy}", "line 7: variables.3.levels: must be a list"),
+        (7, "  - {name: s, kind: nominal, levels: [x, 1]}", "line 7: .*all text or all numbers"),
+        (7, "  - {name: s, kind: nominal, levels: [x, x]}", "line 7: .*listed twice"),
+        (7, "  - {name: s, kind: nominal, levels: [yes, no]}", "line 7: variables.3.levels: .*quote"),
+        (7, "  - {name: s, kind: nominal, levels: [2020-01-01]}", "line 7: variables.3.levels: .*quote"),
+        (7, "  - {name: s, kind: nominal, levels: [~, x]}", "line 7: variables.3.levels: .*quote"),
+        (
+            7,
+            "  - {name: s, kind: nominal, missing: [{a: 1}]}",
+            "line 7: variables.3.missing: must hold numbers",
+        ),
+        (7, "  - {name: s, kind: nominal, role: [other]}", "line 7: variables.3.role: "),
+        (9, "  - spectral-swap", "line 9: steps.1: must hold keys with values"),
+        (9, "  - {k: 5}", "line 9: steps.1: does not say of which kind it is; add method"),
+        (9, "  - {method: spectral-swap, kk: 5}", "line 9: steps.1.kk: is not a key that stands here"),
+        (9, "  - {method: spectral-rhs}", r"policy: .*by_design: \[uncertainty\]"),
+        (9, "  - {method: spectral-rhs, k: 1}", "line 9: steps.1: k must be at least 2, got 1"),
+    ],
+)
+def test_wrong_values_are_refused_with_the_line(tmp_path, line, text, message):
+    assert re.search(message, refusal(plan(tmp_path, **{f"l{line}": text})))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("assessment: {k: five}", "line 10: assessment.k: "),
+        ("assessment: {k: 5.5}", "line 10: assessment.k: "),
+        ("assessment: {margin: .nan}", "line 10: assessment.margin: "),
+        ("assessment: {margin: .inf}", "line 10: assessment.margin: "),
+        ("assessment: {margin: 1.0e+999}", "line 10: assessment.margin: "),
+        ("assessment:", "line 10: assessment: must hold keys with values"),
+        ("edits: {rules: }", "line 10: edits.rules: must be a list"),
+        ("reference: {kind: file}", "line 10: reference: a reference of kind file needs a source"),
+        ("policy: {by_design: [zz]}", "line 10: policy.by_design.1: "),
+        ("policy: {utility: {median: 1}}", "line 10: policy.utility.median: is not a key that stands here"),
+        ("publication: {formats: []}", "line 10: publication.formats: must not be empty"),
+        ("seed: {public: -1}", "line 10: seed.public: "),
+    ],
+)
+def test_wrong_sections_are_refused_with_the_line(tmp_path, more, message):
+    assert re.search(message, refusal(plan(tmp_path, more)))
+
+
+def test_an_empty_list_of_steps_is_told_as_such(tmp_path):
+    path = plan(tmp_path)
+    path.write_text("\n".join([*LINES[:7], "steps: []"]), encoding="utf-8")
+    assert "line 8: steps: must not be empty" in refusal(path)
+
+
+def test_a_plan_that_would_release_nothing_is_refused(tmp_path):
+    told = refusal(
+        plan(
+            tmp_path,
+            l5="  - {name: a, kind: continuous, role: identifier}",
+            l6="  - {name: b, kind: nominal, role: household}",
+            l7="  - {name: s, kind: nominal, role: identifier}",
+        )
+    )
+    assert "line 4: variables: every one is an identifier or a household" in told
+
+
+# ---------------------------------------------------------------- YAML
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["x: &a [1]", "y: *a"], "line 11: aliases"),
+        (["x: &a {b: *a}"], "line 10: aliases"),
+        (["name: again"], "line 10: the key name stands twice"),
+        (['"name": again'], "line 10: the key name stands twice"),
+        (["policy: {tail_p: 0.1, tail_p: 0.2}"], "line 10: the key tail_p stands twice"),
+        (["? [a, b]", ": 1"], "line 10: a key must be one word or text"),
+        (["? {a: 1}", ": 1"], "line 10: a key must be one word or text"),
+        (["1: x"], "line 10: the key 1 is not text to YAML"),
+        (["yes: x"], "line 10: the key yes is not text to YAML"),
+        (["<<: {name: x}"], "line 10: the key << is not text to YAML"),
+        (["---", "a: 1"], "line 10: "),
+        (["x: [1, 2"], "line 11: "),
+        (["\tx: 1"], "line 10: "),
+        (['x: "\\q"'], "line 10: "),
+        (['x: !!python/object/apply:os.system ["true"]'], "line 10: could not determine a constructor"),
+        (["x: 2020-13-45"], "line 10: a value that YAML takes for a number or a date"),
+        ([f"assessment: {{k: {'9' * 400}}}"], "line 10: a number with more than 18 digits"),
+        ([f"assessment: {{k: {'9' * 5000}}}"], "line 10: a value that YAML takes for a number"),
+        ([f"assessment: {{margin: 1{'0' * 400}}}"], "line 10: a number with more than 18 digits"),
+        ([f"seed: {{public: 1{'0' * 100}}}"], "line 10: a number with more than 18 digits"),
+        (["x: " + "[" * 3000 + "]" * 3000], "is not readable YAML"),
+        (["x: " + "{a: " * 1500 + "1" + "}" * 1500], "is not readable YAML"),
+        (['x: "\x01"'], "is not readable YAML"),
+    ],
+)
+def test_yaml_that_no_plan_needs_is_refused(tmp_path, more, message):
+    assert re.search(message, refusal(plan(tmp_path, *more)))
+
+
+def test_a_bomb_of_aliases_does_not_go_off(tmp_path):
+    path = tmp_path / "plan.yaml"
+    levels = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    path.write_text("\n".join(["a0: &a0 [x, x, x]", *levels]))
+    assert "line 2: aliases" in refusal(path)
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n"])
+def test_an_empty_plan_is_refused(tmp_path, text):
+    (tmp_path / "plan.yaml").write_text(text)
+    assert re.search("is empty|must hold keys with values", refusal(tmp_path / "plan.yaml"))
+
+
+@pytest.mark.parametrize("text", ["- a\n", "hello\n", "5\n", "null\n", "!!set {a, b}\n"])
+def test_a_plan_that_is_no_mapping_is_refused(tmp_path, text):
+    (tmp_path / "plan.yaml").write_text(text)
+    assert "plan.yaml: line 1: " in refusal(tmp_path / "plan.yaml")
+
+
+def test_a_plan_that_is_not_utf8_is_refused(tmp_path):
+    path = plan(tmp_path)
+    path.write_bytes(path.read_bytes() + "# Zürich\n".encode("latin-1"))
+    assert refusal(path) == "plan plan.yaml is not UTF-8 text"
+
+
+def test_a_plan_that_is_too_large_is_refused_unread(tmp_path):
+    (tmp_path / "plan.yaml").write_bytes(b"x" * (MAX_BYTES + 1))
+    assert "larger than 5 MB" in refusal(tmp_path / "plan.yaml")
+
+
+@pytest.mark.parametrize("name", ["none.yaml", ".", "a\0b", "a" * 300, "none/plan.yaml"])
+def test_a_path_without_a_plan_is_refused(tmp_path, name):
+    assert re.search("does not exist|cannot be read as a file", refusal(tmp_path / name))
+
+
+# ---------------------------------------------------------------- no value of the data
+
+
+def test_a_missing_header_does_not_show_the_first_record(tmp_path):
+    path = plan(tmp_path)
+    (tmp_path / "people.csv").write_text("4711,Quibble,zq@example.org\n4712,Quibbly,q@example.org\n")
+    told = refusal(path)
+    assert "line 3: source: none of the 3 variables is among its 3 columns" in told
+    assert not re.search("471|Quibbl|@", told)
+
+
+def test_a_password_is_not_repeated(tmp_path):
+    told = refusal(plan(tmp_path, l3='source: {sql: select 1, url: "postgresql://me:HUNTER2@db/people"}'))
+    assert "holds a password" in told
+    assert "HUNTER2" not in told
+
+
+def test_levels_are_not_repeated(tmp_path):
+    told = refusal(
+        plan(
+            tmp_path,
+            *rules("{edit: set, name: e, variable: s, values: [Quibble]}"),
+            l7="  - {name: s, kind: nominal, levels: [x, y, Zacharias], missing: [Zacharias]}",
+        )
+    )
+    assert not re.search("Quibble|Zacharias", told)
+
+
+def test_names_cannot_write_to_the_terminal(tmp_path):
+    told = refusal(plan(tmp_path, l5='  - {name: "a\\e[31m\\nb", kind: continuous}'))
+    assert "\x1b" not in told
+    assert r"a\x1b[31m\nb" in told
+
+
+# ---------------------------------------------------------------- docs/plan.md
+
+DOCS = (Path(__file__).parents[2] / "docs" / "plan.md").read_text(encoding="utf-8")
+SECTIONS = {
+    name: field.annotation
+    for name, field in Plan.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+}
+REQUIRED = "required"
+
+
+def tables() -> list[dict[str, str]]:
+    """Return the tables of keys in the docs, each as key and default."""
+    found = []
+    for table in re.split(r"\| key \| default \| meaning \|\n\|---\|---\|---\|\n", DOCS)[1:]:
+        rows = re.match(r"(\|.*\|\n?)+", table).group().splitlines()
+        cells = [[c.strip() for c in row.strip("|").split(" | ")] for row in rows]
+        found.append({c[0].strip("`| "): c[1].strip("` ") for c in cells})
+    return found
+
+
+def stated(default: str):
+    return default if default == REQUIRED else None if default == "none" else yaml.safe_load(default)
+
+
+def of_dataclass(model) -> dict:
+    absent = dataclasses.MISSING
+    plain = {f.name: REQUIRED if f.default is absent else f.default for f in dataclasses.fields(model)}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
+
+
+@pytest.mark.parametrize("model", [*SECTIONS.values(), UtilityLimits], ids=lambda m: m.__name__)
+def test_every_key_of_a_section_is_in_the_docs_with_its_default(model):
+    expected = {k: _plain(f.default) for k, f in model.model_fields.items()}
+    assert expected in [{k: stated(v) for k, v in table.items()} for table in tables()]
+
+
+@pytest.mark.parametrize("model", [Variable, Condition, *EDITS.values(), *METHODS], ids=lambda m: m.__name__)
+def test_every_key_of_an_entry_is_in_the_docs_with_its_default(model):
+    assert of_dataclass(model) in [{k: stated(v) for k, v in table.items()} for table in tables()]
+
+
+def test_every_section_is_in_the_docs():
+    assert set(tables()[0]) == set(Plan.model_fields)
+    for name in set(Plan.model_fields) - {"anonflow", "name"}:
+        assert f"\n## {name}\n" in DOCS
+
+
+def _plain(value):
+    if isinstance(value, tuple):
+        return list(value)
+    return {} if isinstance(value, Section) else value
+
+
+def examples() -> list[str]:
+    return re.findall(r"```yaml\n(.*?)```", DOCS, re.DOTALL)
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda e: e.split("\n")[0])
+def test_examples_in_the_docs_are_valid(example):
+    plain = yaml.safe_load("\n".join(LINES))
+    Plan.model_validate(plain | yaml.safe_load(example))
+
+
+def test_the_whole_plan_in_the_docs_loads(tmp_path):
+    (tmp_path / "people.csv").write_text("pid,sex,age,income\n1,f,30,100\n2,m,40,-9\n")
+    (tmp_path / "plan.yaml").write_text(examples()[0])
+    assert load_plan(tmp_path / "plan.yaml").plan.name == "people"
