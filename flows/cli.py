@@ -19,7 +19,8 @@ from rich.table import Table
 
 # Frameworks and numerics are imported inside the commands: `anonflow --help` must answer at once, and
 # the embedded Prefect server must be on its way before anything heavy is loaded.
-from tasks.faults import ExitCode, Fault, ReleaseError
+from tasks.faults import ExitCode, Fault, Refused, ReleaseError
+from tasks.home import Home
 
 app = typer.Typer(
     add_completion=False,
@@ -83,7 +84,7 @@ def plan(
 ) -> None:
     """Draft a commented plan from a data file, for a person to confirm."""
     from flows.draft import draft_plan
-    from tasks.faults import Refused, guarded
+    from tasks.faults import guarded
 
     text = guarded(draft_plan)(data, output.parent if output else Path.cwd())
     if output is None:
@@ -123,7 +124,6 @@ def reject(
 def list_(home: HomeOption = None, json_: JsonOption = False) -> None:
     """List what was decided, oldest first."""
     from tasks import ledger
-    from tasks.home import Home
 
     entries = ledger.entries(Home.locate(home))
     if json_:
@@ -148,8 +148,6 @@ def list_(home: HomeOption = None, json_: JsonOption = False) -> None:
 def show(release: ReleaseArgument, home: HomeOption = None, json_: JsonOption = False) -> None:
     """Show one release: verdict, gates, and where its files are."""
     from tasks import ledger
-    from tasks.faults import Refused
-    from tasks.home import Home
 
     where = Home.locate(home)
     entries = ledger.find(where, release=release)
@@ -177,11 +175,7 @@ def ui(
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
 ) -> None:
     """Open the Prefect and MLflow UIs on what the runs here have left, until Ctrl-C."""
-    from flows import embedded
-    from tasks.home import Home
-
-    where = Home.locate(home)
-    embedded.apply(where.path)
+    where = _home(home)
     from flows.ui import serve_uis
 
     serve_uis(where.path, prefect_port=prefect_port, mlflow_port=mlflow_port, open_browser=browser)
@@ -190,10 +184,8 @@ def ui(
 def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild: bool) -> None:
     begun = time.perf_counter()
     from flows import embedded
-    from tasks.home import Home
 
-    where = Home.locate(home)
-    embedded.apply(where.path)
+    where = _home(home)
     progress = _Progress(quiet=as_json)
     if inline:
         with embedded.imports():
@@ -219,18 +211,30 @@ def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild:
 def _settle(action: str, release: str, by: str, reason: str, home: Path | None, as_json: bool) -> None:
     begun = time.perf_counter()
     from flows import embedded
-    from tasks.faults import Refused, guarded
-    from tasks.home import Home
+    from tasks.faults import guarded
 
     if not by.strip() or not reason.strip():
         raise Refused("state who decides and why: --by NAME --reason TEXT")
-    where = Home.locate(home)
-    embedded.apply(where.path)
+    where = _home(home)
     embedded.tracking_ready(where.path)
     from flows import release as releases
 
     outcome = guarded(getattr(releases, action))(where, release, by=by.strip(), reason=reason.strip())
     _finish(outcome, where.path, as_json, time.perf_counter() - begun, settled=action)
+
+
+def _home(given: Path | None) -> Home:
+    """Return the home with the frameworks' settings applied, before any of them is imported."""
+    from flows import embedded
+
+    home = Home.locate(given)
+    try:
+        embedded.apply(home.path)
+    except ValueError as error:
+        unusable = str(error)
+    else:
+        return home
+    raise Refused(unusable) from None
 
 
 class _Progress:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 FRAMEWORKS = ("prefect", "mlflow")
+FONTS = Path(sys.prefix) / "share" / "anonflow" / "matplotlib"
 OVERRIDES = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")
 
 # Values of OVERRIDES that this process has set, as opposed to the user; shared by modules, so never rebound.
@@ -93,6 +94,8 @@ def environment(home: Path) -> dict[str, str]:
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "GX_ANALYTICS_ENABLED": "false",
+        # Matplotlib lists the machine's fonts once, which takes seconds, and would keep the list in $HOME.
+        "MPLCONFIGDIR": str(FONTS if FONTS.is_dir() and os.access(FONTS, os.W_OK) else home / "matplotlib"),
         # MLflow reads the literal "true" only.
         "DO_NOT_TRACK": "true",
     }

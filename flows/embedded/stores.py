@@ -8,6 +8,7 @@ import importlib.metadata
 import os
 import shutil
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import zlib
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flows.embedded.process import Child, EmbeddedServerError, listen
-from flows.embedded.settings import environment, private_directories
+from flows.embedded.settings import FONTS, environment, private_directories
 
 TEMPLATES = Path(os.environ.get("ANONFLOW_TEMPLATES") or Path(sys.prefix) / "share" / "anonflow")
 
@@ -123,6 +124,16 @@ def tracking_ready(home: Path) -> str:
     return uri
 
 
+def _list_fonts(directory: Path) -> None:
+    """Let matplotlib list the machine's fonts, in a process of its own: it reads the place at import."""
+    directory.mkdir(exist_ok=True)
+    subprocess.run(
+        [sys.executable, "-c", "import matplotlib.font_manager"],
+        env=os.environ | {"MPLCONFIGDIR": str(directory)},
+        check=True,
+    )
+
+
 def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
     """Make the empty, migrated databases that fresh homes are copied from; ten seconds, once.
 
@@ -139,6 +150,7 @@ def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
         If a migration fails; the message ends with its log.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    _list_fonts(directory / FONTS.name)
     databases = {"prefect": _prefect_database, "mlflow": _mlflow_database}
     templates = {package: directory / f"{package}.db" for package in databases}
     with tempfile.TemporaryDirectory() as scratch:
