@@ -191,7 +191,8 @@ class Microdata:
     frame : DataFrame, (N, n)
         One row per record. Columns that the schema does not name are refused.
     schema : Schema
-        Completed here: levels and precision that it leaves open are observed from the data.
+        Completed here: levels and precision that it leaves open are observed from the data, and
+        missing codes, which have become gaps, are dropped.
 
     Raises
     ------
@@ -282,6 +283,8 @@ def _canonical(column: pd.Series, variable: Variable) -> tuple[pd.Series, Variab
     """Bring one column into canonical form and complete its variable."""
     if variable.missing:
         column = column.mask(_matches(column, variable.missing))
+        # The codes end here: a masked value that happens to equal one is a value.
+        variable = replace(variable, missing=())
     if variable.kind == "continuous":
         numbers = _to_numbers(column, variable.name)
         unit = variable.precision if variable.precision is not None else observed_precision(numbers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -153,7 +154,7 @@ def show(release: ReleaseArgument, home: HomeOption = None, json_: JsonOption = 
     entries = ledger.find(where, release=release)
     if not entries:
         raise Refused(f"no release is called {release!r}; see anonflow list")
-    dossier = json.loads((where.path / "assessments" / entries[-1]["release"] / "dossier.json").read_text())
+    dossier = json.loads((where.assessment(entries[-1]["release"]) / "dossier.json").read_text())
     if json_:
         _print_json({"events": entries, "dossier": dossier})
         return
@@ -162,7 +163,7 @@ def show(release: ReleaseArgument, home: HomeOption = None, json_: JsonOption = 
     out.print(_gates(dossier["verdict"]["gates"]))
     if published.exists():
         _place("Files", published)
-    _place("Report", where.path / "assessments" / release / "report.html")
+    _place("Report", where.assessment(release) / "report.html")
     for entry in entries:
         _place("History", f"{entry['time']} {entry['event']} by {entry.get('approver') or entry['by']}")
 
@@ -217,9 +218,10 @@ def _settle(action: str, release: str, by: str, reason: str, home: Path | None, 
         raise Refused("state who decides and why: --by NAME --reason TEXT")
     where = _home(home)
     embedded.tracking_ready(where.path)
-    from flows import release as releases
+    from tasks import conclude
 
-    outcome = guarded(getattr(releases, action))(where, release, by=by.strip(), reason=reason.strip())
+    outcome = guarded(getattr(conclude, action))(where, release, by=by.strip(), reason=reason.strip())
+    guarded(conclude.mirror)(outcome, approver=by.strip(), approval_reason=reason.strip())
     _finish(outcome, where.path, as_json, time.perf_counter() - begun, settled=action)
 
 
@@ -329,6 +331,9 @@ def _print_json(value: Any) -> None:
 def main() -> None:
     """Run the command line; whatever goes wrong ends in one clear message and an exit code."""
     os.umask(0o077)
+    # Ended from outside, a run must still wipe its workspace.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: sys.exit(128 + received))
     logging.captureWarnings(True)
     as_json = "--json" in sys.argv
     sys.exit(_guarded_exit(lambda: app(standalone_mode=True), as_json))
@@ -341,7 +346,7 @@ def _guarded_exit(command: Callable[[], Any], as_json: bool) -> int:
         _report(error, as_json)
         return int(error.code)
     except KeyboardInterrupt:
-        err.print("Stopped; nothing was published.")
+        err.print("Stopped. See anonflow list for what was decided before.")
         return 130
     except SystemExit as exit_:
         return int(exit_.code or 0)

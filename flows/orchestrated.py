@@ -17,7 +17,8 @@ from prefect.states import Completed
 
 from flows.embedded import Server, tracking_ready
 from flows.plan import load_plan
-from flows.release import Direct, Outcome, carry_out
+from flows.release import Direct, carry_out
+from tasks.conclude import Outcome
 from tasks.faults import InputOutputFault
 from tasks.home import Home
 

@@ -12,7 +12,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from anoncore.errors import AnonymizationError
-from anoncore.methods import SpectralRHS
+from anoncore.methods import SpectralSwap
 from anoncore.microdata import Schema, Variable
 from tasks.anonymize import Step
 from tasks.assess import AssessmentSection
@@ -55,6 +55,38 @@ class Plan(Section):
         """The SHA-256 of what the plan says, whatever its layout and comments."""
         return digest_of(self.model_dump(mode="json"))
 
+    def public_text(self) -> str:
+        """Return the plan for auditors: without the source's address and query, and without the seed."""
+        told = self.model_dump(mode="json", exclude={"seed"}, exclude_defaults=True)
+        told["source"] = {"kind": "query" if self.source.sql is not None else "file"}
+        if self.reference.source is not None:
+            told["reference"]["source"] = {
+                "kind": "query" if self.reference.source.sql is not None else "file"
+            }
+        return yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
+
+    def _step_problems(self) -> list[str]:
+        """Return what the steps and the policy, or the steps and the edits, hold against each other."""
+        found = []
+        void = {measure for step in self.steps for measure in getattr(step, "void_by_design", ())}
+        surplus = sorted(set(self.policy.by_design) - void)
+        if surplus:
+            found.append(f"policy: by_design lists {', '.join(surplus)}, which no step makes void; remove it")
+        if "uncertainty" in void and "uncertainty" not in self.policy.by_design:
+            found.append(
+                "policy: a step publishes groups of identical records, so uncertainty is 0 by design; "
+                "acknowledge it with by_design: [uncertainty]"
+            )
+        if any(isinstance(s, SpectralSwap) and s.released == "probabilities" for s in self.steps):
+            spread = {v.name for v in self.variables if v.kind in ("binary", "nominal")}
+            broken = [e.name for e in self.edits.rules if spread & set(e.variables)]
+            if broken:
+                found.append(
+                    "steps: released: probabilities replaces binary and nominal variables by one column per "
+                    f"level, which these edits read: {', '.join(broken)}; remove them or choose calibrated"
+                )
+        return found
+
     def problems(self, base: Path) -> list[str]:
         """Return what is wrong between the sections, and between the plan and its source's columns."""
         found: list[str] = []
@@ -68,14 +100,7 @@ class Plan(Section):
                     "variables: every one is an identifier or a household; nothing would be released"
                 )
             found += _tried(lambda: _column_problems(self.source, schema, base), found) or []
-        if self.seed.secret is not None and self.seed.public is not None:
-            found.append("seed: give secret or public, not both")
-        last = self.steps[-1]
-        if isinstance(last, SpectralRHS) and "uncertainty" not in self.policy.by_design:
-            found.append(
-                "policy: spectral-rhs publishes groups of identical records, so uncertainty is 0 by design; "
-                "acknowledge it with by_design: [uncertainty]"
-            )
+        found += self._step_problems()
         return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, TypeAlias
 
 from pydantic import Field
@@ -39,7 +39,7 @@ def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> Masked:
     whole = complete(release.data, edits, _schema_after(original.schema, release.data.schema, edits))
     repaired = repair(whole, edits, rng=run.rng("repair"))
     final = Release(
-        data=repaired.data,
+        data=_trimmed(repaired.data),
         claims=release.claims,
         keeps_records=release.keeps_records,
         notes=release.notes,
@@ -66,6 +66,7 @@ def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
     keeps = True
+    masked = 0
     release = None
     for number, step in enumerate(steps, start=1):
         run.save("step-input", data)
@@ -76,8 +77,22 @@ def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -
         claims += release.claims
         notes += release.notes
         keeps = keeps and release.keeps_records
+        masked += release.scores is not None or not release.keeps_records
     assert release is not None
-    return Release(data=data, claims=claims, keeps_records=keeps, notes=notes, scores=release.scores)
+    # The paper's form is that of one masking; after two, the scores belong to data already masked.
+    scores = release.scores if masked == 1 else None
+    return Release(data=data, claims=claims, keeps_records=keeps, notes=notes, scores=scores)
+
+
+def _trimmed(data: Microdata) -> Microdata:
+    """Drop levels that no record holds any more: nothing that is published may name them."""
+    variables = [
+        replace(v, levels=tuple(level for level, n in data.level_counts(v.name).items() if n > 0))
+        if v.is_categorical
+        else v
+        for v in data.schema
+    ]
+    return Microdata(data.frame, Schema(variables))
 
 
 def _schema_after(original: Schema, masked: Schema, edits: EditSet) -> Schema:

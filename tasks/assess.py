@@ -17,6 +17,7 @@ from anoncore.risk import (
     compare,
     compare_matched,
     extreme_records,
+    identical_records,
     isolated_test,
     nearest_distance_attack,
     prediction_measures,
@@ -61,17 +62,23 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
     rng = run.rng("assess")
     rows = _queries(len(x), section, rng)
     near, other = _measures(x, y, r, rows, section.k, rng)
-    own = nearest(x[rows], x, 1, skip_self=rows)[0][:, 0] / np.sqrt(x.shape[1])
-    distances = (near.distance, other.distance, own)
+    gaps = nearest(x[rows], x, 2, skip_self=rows)[0] / np.sqrt(x.shape[1])
+    own = gaps[:, 0]
+    # The neighbour that the reference of leave-one-out finds is the own one; what it comes close to by
+    # chance is told by the next: d₁ < τ·d₂, written as d₁²/d₂ < τ·d₁.
+    chance = other.distance if r is not None else own**2 / np.where(gaps[:, 1] > 0, gaps[:, 1], 1.0)
+    whole = nearest(x[rows], y, 1)[0][:, 0] / np.sqrt(x.shape[1])
     figures = {
         "records": {"original": len(x), "released": len(y), "reference": None if r is None else len(r)},
         "k": section.k,
         "columns": x.shape[1],
         "queries": {"used": len(rows), "of": len(x), "epsilon": near.cdf_error() or None},
         "comparison": _comparison(x, y, r, rows, section, by_design, rng, (near, other)),
-        "tail": asdict(tail_test(*distances, tau=section.tau)),
-        "isolated": asdict(isolated_test(*distances, tau=section.tau)),
-        "extreme": asdict(extreme_records(*distances, tau=section.tau)),
+        "tail": asdict(tail_test(near.distance, chance, own, tau=section.tau)),
+        "isolated": asdict(isolated_test(near.distance, chance, own, tau=section.tau)),
+        "extreme": asdict(extreme_records(whole, chance, own, tau=section.tau))
+        | {"sampled": len(rows) < len(x)},
+        "identical": asdict(identical_records(near.distance, other.distance, own)),
         "membership": None if r is None else asdict(_membership(x[rows], y, r, len(rows) == len(x), rng)),
         "continuous_form": _continuous_form(run, reference, section, by_design),
         "claims": run.read_json("claims"),
@@ -170,7 +177,7 @@ def _utility(
     Levels that the release does not have at all are counted and left out: what was suppressed on
     purpose would otherwise hide what masking did to the rest.
     """
-    kept = _kept_columns(encoder, released)
+    kept = kept_columns(encoder, released)
     names = [name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep]
     ours = utility_figures(x[:, kept], y[:, kept])
     theirs = None if r is None else utility_figures(x[:, kept], r[:, kept])
@@ -195,7 +202,7 @@ def _utility(
     return {"utility": table, "utility_columns": columns, "utility_left_out": int((~kept).sum())}
 
 
-def _kept_columns(encoder: Encoder, released: Microdata) -> np.ndarray:
+def kept_columns(encoder: Encoder, released: Microdata) -> np.ndarray:
     """Return (m,) bool: False for what a step has suppressed, levels and variables with one level left."""
     kept = np.ones(encoder.width, dtype=bool)
     for block in encoder.blocks:

@@ -27,12 +27,14 @@ class PolicySection(Section):
     """When a release may be published.
 
     ``approval: person`` asks a person even when every gate passes. ``by_design`` acknowledges
-    measures that say nothing about a method which publishes groups of identical records.
+    measures that say nothing about a method which publishes groups of identical records;
+    ``untested`` accepts that membership cannot be tested without a reference sample.
     """
 
     approval: Literal["automatic", "person"] = "automatic"
     inconclusive: Literal["person", "reject"] = "person"
     by_design: tuple[Measure, ...] = ()
+    untested: tuple[Literal["membership"], ...] = ()
     tail_p: float = Field(default=0.01, gt=0, lt=1)
     membership_auc: float = Field(default=0.55, ge=0.5, le=1)
     utility: UtilityLimits = UtilityLimits()
@@ -60,21 +62,27 @@ class Verdict:
     gates: tuple[Gate, ...]
 
 
-def decide(figures: dict[str, Any], policy: PolicySection) -> Verdict:
+def decide(figures: dict[str, Any], policy: PolicySection, earlier: int = 0) -> Verdict:
     """Put every gate to the figures of one assessment.
 
     A failed gate rejects. An inconclusive one asks a person, or rejects when the plan says so:
-    the sample was then too small to prove the release safe or unsafe.
+    the sample was then too small to prove the release safe or unsafe. ``earlier`` counts releases of
+    the same data under other plans.
     """
     gates = (
         *_comparison_gates(figures),
         *_tail_gates(figures, policy),
         _membership_gate(figures, policy),
+        _earlier_gate(earlier),
         *_claim_gates(figures),
         *_utility_gates(figures, policy),
     )
     failed = [g.name for g in gates if g.verdict == "fail"]
-    open_ = [g.name for g in gates if g.verdict == "inconclusive"]
+    open_ = [
+        g.name
+        for g in gates
+        if g.verdict == "inconclusive" or (g.verdict == "not tested" and g.name not in policy.untested)
+    ]
     if failed:
         return Verdict("reject", f"failed: {', '.join(failed)}", gates)
     if open_ and policy.inconclusive == "reject":
@@ -113,8 +121,19 @@ def _comparison_gates(figures: dict[str, Any]) -> list[Gate]:
 
 
 def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
-    tail, extreme = figures["tail"], figures["extreme"]
+    tail, extreme, same = figures["tail"], figures["extreme"], figures["identical"]
+    # A sample that matches none says nothing about the extreme records outside it.
+    unseen = extreme["sampled"] and extreme["verdict"] == "pass"
     return [
+        Gate(
+            name="identical records",
+            verdict="fail" if same["p"] < policy.tail_p else "pass",
+            figure=f"{same['n_released']}, p = {same['p']:.3g}",
+            limit=f"p ≥ {policy.tail_p:g}",
+            baseline=f"{same['n_reference']}, the reference",
+            records=same["n"],
+            meaning="people of the source whose record stands in the release as it is",
+        ),
         Gate(
             name="unusually close records",
             verdict=_tail_verdict(tail, policy),
@@ -126,7 +145,7 @@ def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
         ),
         Gate(
             name="extreme records",
-            verdict=extreme["verdict"],
+            verdict="inconclusive" if unseen else extreme["verdict"],
             figure=f"{extreme['n_matched']} of {extreme['n_extreme']} matched",
             limit="0",
             baseline=f"{extreme['baseline']}, the reference",
@@ -159,6 +178,18 @@ def _membership_gate(figures: dict[str, Any], policy: PolicySection) -> Gate:
         baseline="0.50, guessing",
         records=attack["n_members"] + attack["n_nonmembers"],
         meaning=meaning,
+    )
+
+
+def _earlier_gate(earlier: int) -> Gate:
+    return Gate(
+        name="earlier releases of these data",
+        verdict="inconclusive" if earlier else "pass",
+        figure=str(earlier),
+        limit="0",
+        baseline="0, a first release",
+        records=0,
+        meaning="releases of one table under other plans, which an attacker can average",
     )
 
 

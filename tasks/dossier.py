@@ -24,6 +24,7 @@ def gather(
     seed: SeedSection,
     edit_policy: str,
     set_aside: int,
+    published: int,
     verdict: Verdict,
     release: dict[str, Any],
 ) -> dict[str, Any]:
@@ -34,6 +35,7 @@ def gather(
     run : Run
         Its workspace holds what the steps have found.
     plan : name, title, description and digest of the plan
+    published : releases of the same data under other plans
     release : identity of the candidate, from `tasks.publish.prepare_data`
     """
     source = run.read_json("ingested")
@@ -59,7 +61,10 @@ def gather(
         "figures": run.read_json("figures"),
         "verdict": asdict(verdict),
         "release": release,
-        "history": {"earlier_runs": len(ledger.find(run.home, data=source["digest"]))},
+        "history": {
+            "earlier_runs": len({e["run"] for e in ledger.find(run.home, data=source["digest"])}),
+            "published": published,
+        },
     }
 
 

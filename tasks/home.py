@@ -45,6 +45,10 @@ class Home:
         """Published releases."""
         return self.path / "releases"
 
+    def assessment(self, release: str) -> Path:
+        """Where report and dossier of a candidate are kept, also of a rejected one."""
+        return self.path / "assessments" / release
+
     @property
     def ledger(self) -> Path:
         """The signed record of everything that was decided."""
@@ -71,11 +75,15 @@ def write_private(path: Path, content: bytes) -> None:
     """Write a file for the owner alone, whole or not at all."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 class private_umask:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from tasks.faults import Fault
 from tasks.home import PRIVATE_FILE, Home, make_private, write_private
 
-Event = Literal["published", "unchanged", "rejected", "awaiting", "approved"]
+Event = Literal["publishing", "published", "unchanged", "abandoned", "rejected", "awaiting", "approved"]
 START = "0" * 64
 
 

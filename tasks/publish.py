@@ -230,9 +230,25 @@ def _public_figures(dossier: dict[str, Any]) -> dict[str, Any]:
         "release": dossier["release"]["id"],
         "split": dossier["split"],
         "edits": {k: dossier["edits"][k] for k in ("policy", "raw", "masked", "repaired")},
-        "figures": dossier["figures"],
+        "figures": _rounded(_own_figures(dossier["figures"])),
         "verdict": dossier["verdict"],
     }
+
+
+def _own_figures(figures: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what would describe the unreleased reference column by column."""
+    kept = ("name", "mean", "variance")
+    columns = [{k: column[k] for k in kept} for column in figures["utility_columns"]]
+    return figures | {"utility_columns": columns}
+
+
+def _rounded(value: Any) -> Any:
+    """Round to 3 digits: exact differences would give exact sums of the source back."""
+    if isinstance(value, float):
+        return float(f"{value:.3g}")
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items()}
+    return [_rounded(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _write_data(folder: Path, frame: pd.DataFrame, section: PublicationSection) -> list[str]:

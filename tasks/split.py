@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -50,8 +50,8 @@ class Split:
 def split(run: Run, section: ReferenceSection, variables: tuple[Variable, ...], base: Path) -> Split:
     """Write ``original`` and, where there is one, ``reference`` to the workspace.
 
-    Non-overlap is a property of records, shown by their identity; records whose values coincide
-    by chance are counted apart.
+    Non-overlap is a property of people, shown by household or identifier where one repeats, else by row
+    number; records whose values coincide by chance are counted apart.
     """
     source = run.load("source")
     if section.kind == "leave-one-out":
@@ -69,21 +69,50 @@ def _holdout(run: Run, source: Microdata) -> Split:
     half = len(source) // 2
     if half < 2:
         raise Refused(f"reference: a holdout needs at least 4 records, the source has {len(source)}")
-    order = run.rng("split").permutation(len(source))
-    original, reference = source.take(np.sort(order[:half])), source.take(np.sort(order[half : 2 * half]))
-    shared = original.frame.index.intersection(reference.frame.index)
-    if len(shared):
-        raise Refused("reference: the two sides share records")
+    people, by = _people(run, source)
+    order = _people_in_random_order(people, run.rng("split"))
+    cut = half
+    while cut < len(order) and people[order[cut]] == people[order[cut - 1]]:
+        cut += 1
+    if len(order) - cut < 2:
+        raise Refused(f"reference: a holdout by {by} leaves no second half; choose a file or leave-one-out")
+    sides = order[:cut], order[cut : 2 * cut if by == "row number" else len(order)]
+    if set(people[sides[0]]) & set(people[sides[1]]):
+        raise Refused("reference: the two sides share people")
+    original, reference = (source.take(np.sort(side)) for side in sides)
     run.save("original", original)
     run.save("reference", reference)
     return Split(
         "holdout",
-        half,
-        half,
-        len(source) - 2 * half,
-        "no row number of the source stands on both sides",
+        len(original),
+        len(reference),
+        len(source) - len(original) - len(reference),
+        f"no {by} of the source stands on both sides",
         _coinciding(original, reference),
     )
+
+
+def _people(run: Run, source: Microdata) -> tuple[np.ndarray, str]:
+    """Return (N,) whose record each is, and by what that is known: household, identifier or row number."""
+    households = source.schema.with_role("household")
+    if households:
+        rows = pd.MultiIndex.from_frame(source.frame[list(households)].astype("string").fillna(""))
+        return rows.factorize()[0], " and ".join(households)
+    file = run.folder / "identifiers.parquet"
+    if file.exists():
+        known = pd.read_parquet(file).iloc[source.frame.index]
+        codes = pd.MultiIndex.from_frame(known.fillna("")).factorize()[0]
+        nameless = known.isna().all(axis=1).to_numpy()
+        codes[nameless] = codes.max(initial=0) + 1 + np.arange(nameless.sum())
+        if len(np.unique(codes)) < len(codes):
+            return codes, " and ".join(known.columns)
+    return np.arange(len(source)), "row number"
+
+
+def _people_in_random_order(people: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the records, people in random order and the records of one person together."""
+    place = rng.permutation(people.max() + 1)
+    return np.argsort(place[people], kind="stable")
 
 
 def _file(
@@ -91,7 +120,8 @@ def _file(
 ) -> Split:
     assert section.source is not None
     frame, _ = read(run, section.source, variables, base)
-    reference, _ = to_microdata(frame, variables)
+    levels = {v.name: v.levels for v in source.schema}
+    reference, _ = to_microdata(frame, tuple(replace(v, levels=levels.get(v.name)) for v in variables))
     disjoint = "vouched for by the custodian; not proven"
     if section.disjoint_by == "identifier":
         disjoint = _proven_disjoint(run, frame, [v.name for v in variables if v.role == "identifier"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import secrets
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.faults import Refused
@@ -40,6 +43,17 @@ class SeedSection(Section):
 
     secret: str | None = None
     public: int | None = Field(default=None, ge=0)
+    data_are_public: bool = False
+
+    @model_validator(mode="after")
+    def _public_seed_for_public_data(self) -> SeedSection:
+        if self.public is not None and self.secret is not None:
+            raise ValueError("give secret or public, not both")
+        if self.public is not None and not self.data_are_public:
+            raise ValueError(
+                "a public seed lets anyone undo the masking; state data_are_public: true, or remove the seed"
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -113,6 +127,26 @@ class Run:
     def wipe(self) -> None:
         """Remove the workspace and everything in it."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextmanager
+def alone(home: Home, plan: str) -> Iterator[None]:
+    """Let no other run of the same plan begin in this home before this one has ended.
+
+    Raises
+    ------
+    Refused
+        When one is under way.
+    """
+    with (make_private(home.path / "locks") / f"{plan}.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            busy = f"another run of the plan {plan} is under way in this home; wait until it has ended"
+        else:
+            yield
+            return
+    raise Refused(busy)
 
 
 def wipe_abandoned(home: Home) -> int:

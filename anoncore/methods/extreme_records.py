@@ -14,6 +14,9 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
 from anoncore.microdata import Microdata, round_to
 from anoncore.release import Release
+from anoncore.risk.tail import is_extreme
+
+LEAST_CODED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +32,8 @@ class ExtremeRecords:
         kept) or by the value at the cut (winsorising).
     times : float, above 1
     tail : float, in (0, 0.25]
-        Share of the records at either end.
+        Share of the records at either end; at least 5 records are coded. A variable with too few
+        values for that is left alone.
     """
 
     method: Literal["extreme-records"] = "extreme-records"
@@ -78,7 +82,7 @@ def _extreme(data: Microdata, times: float) -> np.ndarray:
         return np.zeros(len(data), dtype=bool)
     matrix = Encoder.fit(data).encode(data)
     own = nearest(matrix, matrix, 1, skip_self=True)[0][:, 0]
-    return np.asarray(own > times * np.quantile(own, 0.99))
+    return np.asarray(is_extreme(own, times))
 
 
 def _coded(data: Microdata, params: ExtremeRecords) -> Microdata:
@@ -88,8 +92,8 @@ def _coded(data: Microdata, params: ExtremeRecords) -> Microdata:
             continue
         values = frame[variable.name].to_numpy(copy=True)
         told = np.flatnonzero(~np.isnan(values))
-        width = int(np.ceil(params.tail * len(told)))
-        if width < 1 or 2 * width >= len(told):
+        width = max(int(np.ceil(params.tail * len(told))), LEAST_CODED)
+        if 2 * width >= len(told):
             continue
         order = told[np.argsort(values[told], kind="stable")]
         for end, cut in ((order[:width], order[width]), (order[-width:], order[-width - 1])):

@@ -117,6 +117,7 @@ def _mapping(held: dict[object, int], variable: Variable, params: RareLevels) ->
             f"variable {variable.name!r}: label of merged levels must be "
             f"{'text' if text else 'a number'}, like its other levels"
         )
+    rare = [level for level in rare if level != params.label]
     pooled = sum(counts[level] for level in rare) + counts.get(params.label, 0)
     # A pool that is still rare takes the least frequent level above k with it.
     frequent = [level for level in counts if level not in rare and level != params.label]
@@ -124,6 +125,8 @@ def _mapping(held: dict[object, int], variable: Variable, params: RareLevels) ->
     while pooled < params.k and rest:
         rare.append(rest.pop(0))
         pooled += counts[rare[-1]]
+    if pooled < params.k:
+        return dict.fromkeys(counts)
     return dict.fromkeys(rare, params.label)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -29,7 +29,12 @@ class SpectralRHS:
         publishes one real record per group.
     released : {"calibrated", "mode"}
         How scores become levels, see `Encoder.decode`; whole groups always share a level.
+
+    Groups of identical records have ambiguity 1 and uncertainty 0, whatever the risk: these measures are
+    void by design.
     """
+
+    void_by_design: ClassVar[tuple[str, ...]] = ("ambiguity", "uncertainty")
 
     method: Literal["spectral-rhs"] = "spectral-rhs"
     k: int = 10

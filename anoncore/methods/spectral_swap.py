@@ -13,7 +13,7 @@ from anoncore.edits import EditSet
 from anoncore.encoding import Decoding, Encoder, NumericScale
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import ranks, spectral
-from anoncore.microdata import Microdata
+from anoncore.microdata import Microdata, round_to
 from anoncore.release import Release
 
 EVIDENCE = (
@@ -66,6 +66,10 @@ class SpectralSwap:
         ):
             if value < least:
                 raise AnonymizationError(f"{name} must be at least {least}, got {value}")
+        if self.marginals == "exact" and self.released == "mode":
+            raise AnonymizationError(
+                "marginals: exact needs as many gaps as there were; choose released: calibrated"
+            )
 
 
 def anonymize(data: Microdata, params: SpectralSwap, *, edits: EditSet, rng: np.random.Generator) -> Release:
@@ -136,12 +140,12 @@ def _with_exact_marginals(masked: Microdata, original: Microdata, tail: int) -> 
             continue
         source = np.sort(original.frame[variable.name].dropna().to_numpy())
         told = frame[variable.name].notna().to_numpy()
-        if len(source) != told.sum() or len(source) == 0:
+        if len(source) == 0:
             continue
         width = min(tail, len(source))
         source[:width] = source[:width].mean()
         source[-width:] = source[-width:].mean()
         values = frame[variable.name].to_numpy(copy=True)
-        values[told] = ranks.match_ranks(values[told], source)
+        values[told] = ranks.match_ranks(values[told], round_to(source, variable.precision))
         frame[variable.name] = values
     return Microdata(frame, masked.schema)

@@ -4,7 +4,14 @@ from anoncore.risk.bounds import MeasureComparison
 from anoncore.risk.comparison import Comparison, compare, compare_matched
 from anoncore.risk.membership import MembershipAttack, membership_attack, nearest_distance_attack
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
-from anoncore.risk.tail import ExtremeRecords, TailTest, extreme_records, isolated_test, tail_test
+from anoncore.risk.tail import (
+    ExtremeRecords,
+    TailTest,
+    extreme_records,
+    identical_records,
+    isolated_test,
+    tail_test,
+)
 
 __all__ = [
     "Comparison",
@@ -16,6 +23,7 @@ __all__ = [
     "compare",
     "compare_matched",
     "extreme_records",
+    "identical_records",
     "isolated_test",
     "membership_attack",
     "nearest_distance_attack",

@@ -165,7 +165,7 @@ def test_exit_codes(office, tmp_path, more, code):
         out, _ = anonflow("show", release, home=home)
         assert "A. Smith" in out
         out, _ = anonflow("list", "--json", home=home)
-        assert [e["event"] for e in json.loads(out)] == ["awaiting", "approved", "published"]
+        assert [e["event"] for e in json.loads(out)] == ["awaiting", "approved", "publishing", "published"]
     if code == 2:
         assert "policy.approval" in err
 

@@ -11,8 +11,9 @@ import pytest
 from anoncore.edits import EditSet
 from flows import embedded
 from flows.plan import load_plan
-from flows.release import Direct, approve, carry_out, reject
+from flows.release import Direct, carry_out
 from tasks import ledger
+from tasks.conclude import approve, reject
 from tasks.faults import Fault, Refused
 from tasks.home import Home
 from tasks.publish import verify_release
@@ -47,7 +48,7 @@ def test_a_release_is_published_whole(office, home):
     }  # fmt: skip
     assert verify_release(outcome.folder) == []
     assert ledger.verify(home) == []
-    assert [e["event"] for e in ledger.entries(home)] == ["published"]
+    assert [e["event"] for e in ledger.entries(home)] == ["publishing", "published"]
     assert not any(home.workspaces.iterdir())
     assert sum(outcome.seconds.values()) > 0
 
@@ -87,7 +88,7 @@ def test_changed_data_make_another_release(office, home, people):
 
 
 def test_a_public_seed_repeats_to_the_byte(office, home, tmp_path):
-    plan = office(more="seed: {public: 5}")
+    plan = office(more="seed: {public: 5, data_are_public: true}")
     first = _run(plan, home)
     other = _run(plan, Home.locate(tmp_path / "other"))
     assert first.release == other.release
@@ -124,7 +125,7 @@ def test_awaiting_then_approved(office, home):
     done = approve(home, outcome.release, by="A. Smith", reason="read the report")
     assert done.status == "published"
     assert verify_release(done.folder) == []
-    assert [e["event"] for e in ledger.entries(home)] == ["awaiting", "approved", "published"]
+    assert [e["event"] for e in ledger.entries(home)] == ["awaiting", "approved", "publishing", "published"]
     assert ledger.entries(home)[1]["approver"] == "A. Smith"
     with pytest.raises(Refused, match="awaits"):
         approve(home, outcome.release, by="A. Smith", reason="again")

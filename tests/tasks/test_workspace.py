@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import stat
 import subprocess
@@ -24,6 +25,10 @@ SECRET = "730274627364518273645182736451827364518273"
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home.locate(tmp_path / "home")
+
+
+# A process of its own, without the seconds that its imports would take.
+FORK = multiprocessing.get_context("fork")
 
 
 def python(code: str, *arguments: object) -> str:
@@ -138,11 +143,11 @@ def test_streams_draw_the_same_again_and_apart_from_each_other(home: Home) -> No
 def test_runs_draw_apart_and_another_process_draws_the_same(home: Home) -> None:
     first, second = Run.start(home, SeedSection()), Run.start(home, SeedSection())
     assert draws(first) != draws(second)
-    code = (
-        "import sys; from pathlib import Path; from tasks.home import Home; from tasks.workspace import Run; "
-        "h = Home(Path(sys.argv[1])); print(Run('x', Path(sys.argv[2]), h).rng('a').random(4).tolist())"
-    )
-    assert python(code, home.path, first.folder).strip() == str(draws(first))
+    said = FORK.SimpleQueue()
+    other = FORK.Process(target=lambda: said.put(draws(Run("x", first.folder, home))))
+    other.start()
+    assert said.get() == draws(first)
+    other.join(60)
 
 
 def test_the_same_secret_draws_the_same_on_the_same_data_only(
@@ -273,23 +278,19 @@ def left_behind(home: Home, owner: str | bytes | None, age: float = 0.0) -> Path
 
 def test_workspaces_of_dead_processes_are_wiped_and_those_of_living_ones_stay(home: Home) -> None:
     mine = Run.start(home, SeedSection())
-    code = (
-        "import sys; from tasks.home import Home; from tasks.workspace import Run, SeedSection; "
-        "print(Run.start(Home.locate(sys.argv[1]), SeedSection()).folder, flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(home.path)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as other:
-        assert other.stdout is not None
-        theirs = Path(other.stdout.readline().strip())
-        assert wipe_abandoned(home) == 0
-        assert theirs.exists()
-        other.kill()
-        other.wait()
+    said = FORK.SimpleQueue()
+
+    def run_and_stay() -> None:
+        said.put(Run.start(home, SeedSection()).folder)
+        time.sleep(600)
+
+    other = FORK.Process(target=run_and_stay, daemon=True)
+    other.start()
+    theirs: Path = said.get()
+    assert wipe_abandoned(home) == 0
+    assert theirs.exists()
+    other.kill()
+    other.join(60)
     assert wipe_abandoned(home) == 1
     assert not theirs.exists()
     assert mine.folder.exists()

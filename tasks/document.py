@@ -1,0 +1,52 @@
+"""Draw the pictures and write the report of a candidate, and show its tables to whoever watches the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from anoncore.encoding import Encoder
+from tasks import pictures, report
+from tasks.assess import kept_columns
+from tasks.home import make_private, write_private
+from tasks.publish import prepare_documents
+from tasks.workspace import Run
+
+# No picture shows a group of fewer people than this, whatever k the measures use.
+LEAST_SHOWN = 5
+Show = Callable[[str, str, str], None]
+
+
+def document(run: Run, dossier: dict[str, Any], show: Show) -> dict[str, Any]:
+    """Complete the candidate with its documents; return the dossier with its digest.
+
+    Report and dossier are kept in the home for every candidate, also for one that is rejected.
+    """
+    drawn = _draw(run, max(dossier["figures"]["k"], LEAST_SHOWN))
+    folder = make_private(run.folder / "pictures")
+    for name, content in drawn.items():
+        write_private(folder / f"{name}.svg", content)
+    page = report.render(dossier, drawn)
+    finished = prepare_documents(run, dossier, page)
+    kept = make_private(run.home.assessment(dossier["release"]["id"]))
+    write_private(kept / "report.html", page.encode())
+    write_private(kept / "dossier.json", json.dumps(finished, ensure_ascii=False, default=str).encode())
+    show("risk", report.risk_markdown(finished), "Disclosure risk beside its baseline")
+    show("utility", report.utility_markdown(finished), "What the release keeps")
+    show("verdict", report.verdict_markdown(finished), "What the policy says, and why")
+    return finished
+
+
+def _draw(run: Run, least: int) -> dict[str, bytes]:
+    """Draw without the columns of levels that are not released: their names are not for the public."""
+    original, released = run.load("original"), run.load("released")
+    encoder = Encoder.fit(original)
+    kept = kept_columns(encoder, released)
+    names = [name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep]
+    x, y = encoder.encode(original)[:, kept], encoder.encode(released)[:, kept]
+    return {
+        "curves": pictures.cumulative_curves(run.load_arrays("curves")),
+        "marginals": pictures.marginals(original, released, k=least),
+        "correlations": pictures.correlations(x, y, names, k=least),
+    }
