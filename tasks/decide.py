@@ -127,7 +127,7 @@ def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
     return [
         Gate(
             name="identical records",
-            verdict="fail" if same["p"] < policy.tail_p else "pass",
+            verdict="pass" if same["p"] >= policy.tail_p else "fail",
             figure=f"{same['n_released']}, p = {same['p']:.3g}",
             limit=f"p ≥ {policy.tail_p:g}",
             baseline=f"{same['n_reference']}, the reference",

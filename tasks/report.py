@@ -29,6 +29,7 @@ PICTURES = ("curves", "marginals", "correlations")
 # Kinds of rules that follow from the declared variables and not from an edit.
 FORM = ("columns", "levels", "numbers")
 COUNTED = {
+    "identical": "identical records",
     "tail": "anybody",
     "isolated": "the most isolated 1 %",
     "extreme": "extreme records",
@@ -278,7 +279,7 @@ def _counted(figures: dict[str, Any]) -> list[dict[str, Any]]:
     tail, isolated, extreme = figures["tail"], figures["isolated"], figures["extreme"]
     rows = [
         {"key": key, "released": f["n_released"], "reference": f["n_reference"], "n": f["n"], "p": f["p"]}
-        for key, f in (("tail", tail), ("isolated", isolated))
+        for key, f in (("identical", figures["identical"]), ("tail", tail), ("isolated", isolated))
     ]
     matched, by_chance = extreme["n_matched"], extreme["baseline"]
     rows.append(

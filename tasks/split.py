@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import model_validator
 
+from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Variable
 from tasks.faults import Refused
 from tasks.ingest import SourceSection, identities, read, to_microdata
@@ -120,8 +121,7 @@ def _file(
 ) -> Split:
     assert section.source is not None
     frame, _ = read(run, section.source, variables, base)
-    levels = {v.name: v.levels for v in source.schema}
-    reference, _ = to_microdata(frame, tuple(replace(v, levels=levels.get(v.name)) for v in variables))
+    reference = _like(source, frame, variables)
     disjoint = "vouched for by the custodian; not proven"
     if section.disjoint_by == "identifier":
         disjoint = _proven_disjoint(run, frame, [v.name for v in variables if v.role == "identifier"])
@@ -132,6 +132,16 @@ def _file(
     run.save("original", source)
     run.save("reference", reference)
     return Split("file", len(source), len(reference), 0, disjoint, _coinciding(source, reference))
+
+
+def _like(source: Microdata, frame: pd.DataFrame, variables: tuple[Variable, ...]) -> Microdata:
+    """Return the file as microdata whose levels are the source's."""
+    levels = {v.name: v.levels for v in source.schema}
+    try:
+        return to_microdata(frame, tuple(replace(v, levels=levels.get(v.name)) for v in variables))[0]
+    except (AnonymizationError, Refused) as error:
+        problem = str(error)
+    raise Refused(f"reference: {problem}")
 
 
 def _proven_disjoint(run: Run, frame: pd.DataFrame, names: list[str]) -> str:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.faults import Refused
-from tasks.home import Home, make_private, private_umask, write_private
+from tasks.home import PRIVATE_FILE, Home, make_private, private_umask, write_private
 
 MAX_SEED_DIGITS = 1000
 OPENING_SECONDS = 60
@@ -138,14 +138,17 @@ def alone(home: Home, plan: str) -> Iterator[None]:
     Refused
         When one is under way.
     """
-    with (make_private(home.path / "locks") / f"{plan}.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            busy = f"another run of the plan {plan} is under way in this home; wait until it has ended"
-        else:
-            yield
-            return
+    path = make_private(home.path / "locks") / f"{plan}.lock"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        busy = f"another run of the plan {plan} is under way in this home; wait until it has ended"
+    else:
+        yield
+        return
+    finally:
+        os.close(descriptor)
     raise Refused(busy)
 
 

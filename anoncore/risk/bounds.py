@@ -77,12 +77,12 @@ class Side:
 def bounds(
     name: str, pairs: Sequence[tuple[Side, Side]], margin: float, alpha: float, *, void: bool
 ) -> MeasureComparison:
-    """Compare one measure at every jump of its distribution functions, averaged over the draws.
+    """Compare one measure at every jump of its distribution functions, averaged over the subsamples.
 
     Parameters
     ----------
     name : the measure
-    pairs : (released, reference) of each draw
+    pairs : (released, reference) of each subsample, one pair where the sizes were equal
     margin, alpha : see :func:`anoncore.risk.compare`, where the test is described
     void : by design, so that the verdict has no weight
 

@@ -43,8 +43,9 @@ def set_variance(values: Floats, without: Floats, draw: Indices, n_draws: int, g
     Σ_i S_i² − (Σ_i S_i)²/R alone is the delete-one jackknife of F. The terms Σ_j Δ_ij² of a query with
     itself are taken out, because they measure the sampling of the queries, which the paired standard error
     has counted. What remains is the jackknife of G(x) = P(m ≤ x | set), the distribution function of
-    endlessly many queries, estimated without bias from n of them. For a set of independent draws its mean
-    is no less than the variance of G at R − 1 draws, however rough G may be (Efron and Stein).
+    endlessly many queries, estimated from n of them without bias but for a factor 1 − 1/n and the cut at
+    zero. For independent draws its mean is no less than the variance of G at R − 1 draws, however rough G
+    may be (Efron and Stein); measured, it lies near that variance.
 
     Parameters
     ----------
@@ -80,8 +81,8 @@ def set_variance(values: Floats, without: Floats, draw: Indices, n_draws: int, g
     total = _up_to(absent, places) - _up_to(present, places)
     own = _up_to(np.minimum(absent, present), places) - _up_to(np.maximum(absent, present), places)
     # The jumps of every S_i, as one sortable number each: draw, place, direction.
-    first = draw[query, column] * places
-    jumps = np.concatenate([2 * (first + absent) + 1, 2 * (first + present)])
+    start = draw[query, column] * places
+    jumps = np.concatenate([2 * (start + absent) + 1, 2 * (start + present)])
     jumps.sort()
     step = 2 * (jumps & 1) - 1
     after = np.cumsum(step)  # S_i: the jumps of one draw add up to zero, so the next one starts from zero

@@ -116,7 +116,6 @@ def test_problems_between_sections_are_told_together_with_their_lines(tmp_path):
                 "{edit: bound, name: nobody, variable: zz, lower: 0}",
                 "{edit: set, name: level, variable: s, values: [q]}",
             ),
-            "seed: {secret: X, public: 1}",
             l6="  - {name: c, kind: continuous}",
         )
     )
@@ -126,7 +125,6 @@ def test_problems_between_sections_are_told_together_with_their_lines(tmp_path):
         "line 14: edit 'level' lists a value that is no level of 's'",
         "line 4: variables that the source does not have: c",
         "line 4: columns of the source without a declaration: b",
-        "line 15: seed: give secret or public, not both",
     ):
         assert f"plan.yaml: {place}" in told
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +18,7 @@ from tasks.conclude import approve, reject
 from tasks.faults import Fault, Refused
 from tasks.home import Home
 from tasks.publish import verify_release
+from tasks.workspace import alone
 
 pytestmark = pytest.mark.platform
 
@@ -159,7 +161,50 @@ def test_raw_violations_by_policy(office, home, people):
     assert dossier["edits"]["set_aside"] == 5
     assert sum(dossier["figures"]["records"][k] for k in ("original", "reference")) <= 2995
     repaired = _run(office(frame, on_violation="repair"), home)
-    assert repaired.status == "published", repaired.reason
+    assert repaired.status == "awaiting", repaired.reason
+    assert repaired.reason.endswith("earlier releases of these data")
+
+
+def test_a_publication_cut_short_is_settled_by_the_next_run(office, home):
+    """Killed between putting the files in place and the ledger's entry, or before either."""
+    plan = office()
+    first = _run(plan, home)
+    lines = home.ledger.read_text().splitlines()
+    assert json.loads(lines[-1])["event"] == "published"
+    home.ledger.write_text(lines[0] + "\n")
+    assert _run(plan, home).status == "unchanged"
+    entry = ledger.entries(home)[-1]
+    assert (entry["event"], entry["recovered"]) == ("published", True)
+    home.ledger.write_text(lines[0] + "\n")
+    shutil.rmtree(first.folder)
+    assert _run(plan, home).status == "published"
+    assert [e["event"] for e in ledger.entries(home)][:2] == ["publishing", "abandoned"]
+    assert ledger.verify(home) == []
+
+
+def test_two_runs_of_one_plan_do_not_overlap(office, home):
+    plan = office()
+    with alone(home, "office"), pytest.raises(Refused, match="under way"):
+        _run(plan, home)
+
+
+def test_a_rejected_candidate_cannot_be_approved_any_more(office, home):
+    outcome = _run(office(more="policy: {approval: person}"), home)
+    kept = home.candidates / outcome.release
+    shutil.copytree(kept, home.path / "copy")
+    reject(home, outcome.release, by="A. Smith", reason="too risky")
+    shutil.move(home.path / "copy", kept)
+    with pytest.raises(Refused, match="awaits no decision any more: it is rejected"):
+        approve(home, outcome.release, by="A. Smith", reason="after all")
+
+
+def test_records_of_one_person_stay_on_one_side(office, home, people):
+    """Many identical records of each person, which would hide a verbatim copy from every comparison."""
+    frame = people(400)
+    frame = frame.loc[frame.index.repeat(6)].reset_index(drop=True)
+    outcome = _run(office(frame, step="{method: extreme-records, action: winsorise, tail: 0.001}"), home)
+    assert outcome.status == "rejected"
+    assert "identical records" in outcome.reason
 
 
 def test_a_step_that_breaks_wipes_the_workspace(office, home, monkeypatch):

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from anoncore.microdata import Microdata
+from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import sample_size
 from tasks.assess import AssessmentSection, assess
 from tasks.decide import PolicySection, decide
@@ -25,7 +26,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 def measured(
     home: Home, original: Microdata, released: Microdata, reference: Microdata | None, **section: Any
 ) -> tuple[dict[str, Any], Run]:
-    run = Run.start(home, SeedSection(public=3))
+    run = Run.start(home, SeedSection(public=3, data_are_public=True))
     run.save("original", original)
     run.save("released", released)
     if reference is not None:
@@ -58,7 +59,9 @@ def test_releasing_the_original_fails_in_every_way(copied: dict[str, Any]) -> No
     found = verdicts(copied)
     assert found["prediction distance"] == "fail"
     assert found["unusually close records"] == "fail"
+    assert found["identical records"] == "fail"
     assert found["membership"] == "fail"
+    assert copied["identical"]["n_released"] == 814
     assert copied["membership"]["auc"] > 0.99
     assert copied["tail"]["n_released"] == 814 - copied["tail"]["n_duplicates"]
     assert copied["comparison"]["verdict"] == "fail"
@@ -169,6 +172,20 @@ def test_leave_one_out_of_fewer_released_records(
     assert "fail" not in verdicts(figures).values()
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_leave_one_out_forgives_what_few_columns_meet_by_chance(home: Home, columns: int) -> None:
+    names = [f"x{i}" for i in range(columns)]
+    schema = Schema(Variable(name, "continuous") for name in names)
+    values = np.random.default_rng(columns).normal(size=(2, 500, columns))
+    people, others = (Microdata(pd.DataFrame(v, columns=names), schema) for v in values)
+    figures, _ = measured(home, people, others, None)
+    assert verdicts(figures)["unusually close records"] == "pass"
+    copies = Microdata(pd.concat([people.frame[:100], others.frame[100:]], ignore_index=True), schema)
+    found = verdicts(measured(home, people, copies, None)[0])
+    assert found["unusually close records"] == "fail"
+    assert found["identical records"] == "fail"
+
+
 # Unequal sizes
 
 
@@ -198,6 +215,7 @@ def test_above_the_limit_queries_are_sampled_and_the_error_is_stated(home: Home,
     assert run.load_arrays("curves")["released_distance"].shape == (used,)
     assert all(m["n"] == used for m in figures["comparison"]["measures"])
     assert verdicts(figures)["prediction distance"] == "fail"
+    assert figures["extreme"]["sampled"]
 
 
 def test_sampled_membership_takes_as_many_people_from_both_sides(home: Home, nhefs: Microdata) -> None:

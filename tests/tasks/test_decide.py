@@ -29,7 +29,8 @@ FIGURES: dict[str, Any] = {
     "records": {"released": 814},
     "comparison": {"measures": [measure(n) for n in ("distance", "ambiguity", "uncertainty")]},
     "tail": {"verdict": "pass", "p": 0.6, "n_released": 2, "n_reference": 3, "n": 814},
-    "extreme": {"verdict": "pass", "n_matched": 0, "n_extreme": 4, "baseline": 0, "n": 814},
+    "extreme": {"verdict": "pass", "n_matched": 0, "n_extreme": 4, "baseline": 0, "n": 814, "sampled": False},
+    "identical": {"p": 1.0, "n_released": 0, "n_reference": 0, "n": 814},
     "isolated": {"verdict": "fail", "p": 0.0},
     "membership": {"auc": 0.51, "lower": 0.48, "upper": 0.54, "n_members": 814, "n_nonmembers": 814},
     "claims": [
@@ -74,9 +75,11 @@ def test_when_every_gate_passes_it_is_published() -> None:
         "prediction distance",
         "prediction ambiguity",
         "prediction uncertainty",
+        "identical records",
         "unusually close records",
         "extreme records",
         "membership",
+        "earlier releases of these data",
         "5-anonymity",
         "utility: mean",
         "utility: variance",
@@ -90,6 +93,7 @@ FAILURES = {
     "prediction distance": {"comparison__measures__0__verdict": "fail"},
     "prediction ambiguity": {"comparison__measures__1__verdict": "fail"},
     "prediction uncertainty": {"comparison__measures__2__verdict": "fail"},
+    "identical records": {"identical__p": 0.0099},
     "unusually close records": {"tail__p": 0.0099},
     "extreme records": {"extreme__verdict": "fail", "extreme__n_matched": 1},
     "membership": {"membership__lower": 0.551},
@@ -119,6 +123,8 @@ OPEN = {
     "prediction distance": {"comparison__measures__0__verdict": "inconclusive"},
     "prediction uncertainty": {"comparison__measures__2__verdict": "inconclusive"},
     "unusually close records": {"tail__verdict": "inconclusive", "tail__p": 1.0},
+    "extreme records": {"extreme__sampled": True},
+    "membership": {"membership": None},
 }
 
 
@@ -151,12 +157,28 @@ def test_what_is_void_by_design_is_shown_and_not_counted(inconclusive: str) -> N
     assert decide(given, policy).decision == "publish"
 
 
-def test_membership_without_a_reference_is_not_tested_and_says_so() -> None:
+def test_membership_without_a_reference_is_not_tested_and_a_plan_may_accept_that() -> None:
     given = figures(membership=None)
-    gate = next(g for g in decide(given, POLICY).gates if g.name == "membership")
-    assert gate.verdict == "not tested"
-    assert gate.figure == "needs people who took no part"
-    assert decide(given, POLICY).decision == "publish"
+    accepted = PolicySection(untested=("membership",))
+    for policy, decision in ((POLICY, "await"), (accepted, "publish")):
+        verdict = decide(given, policy)
+        gate = next(g for g in verdict.gates if g.name == "membership")
+        assert gate.verdict == "not tested"
+        assert gate.figure == "needs people who took no part"
+        assert verdict.decision == decision
+
+
+def test_a_sample_that_met_an_extreme_record_fails_and_one_that_met_none_proves_nothing() -> None:
+    assert verdicts(figures(extreme__sampled=True))["extreme records"] == "inconclusive"
+    met = figures(extreme__sampled=True, extreme__verdict="fail", extreme__n_matched=1)
+    assert verdicts(met)["extreme records"] == "fail"
+
+
+def test_releases_of_the_same_data_under_other_plans_ask_a_person() -> None:
+    verdict = decide(FIGURES, POLICY, earlier=2)
+    assert verdict.decision == "await"
+    assert verdict.reason.endswith("earlier releases of these data")
+    assert decide(FIGURES, PolicySection(inconclusive="reject"), earlier=1).decision == "reject"
 
 
 @pytest.mark.parametrize(("lower", "verdict"), [(0.55, "pass"), (0.5501, "fail"), (0.3, "pass")])
@@ -192,6 +214,7 @@ def test_utility_without_a_reference_says_so() -> None:
     "broken",
     [
         {"tail__p": NAN},
+        {"identical__p": NAN},
         {"membership__lower": NAN},
         {"utility__mean__released": {"median": NAN}},
     ],
@@ -208,7 +231,8 @@ def test_no_formal_guarantee_is_no_gate() -> None:
 def test_every_gate_says_figure_limit_baseline_and_meaning() -> None:
     for gate in decide(FIGURES, POLICY).gates:
         assert all((gate.figure, gate.limit, gate.baseline, gate.meaning))
-        assert gate.records == (1628 if gate.name == "membership" else 814)
+        counted = {"membership": 1628, "earlier releases of these data": 0}
+        assert gate.records == counted.get(gate.name, 814)
 
 
 @pytest.mark.parametrize(

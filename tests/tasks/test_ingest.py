@@ -879,7 +879,9 @@ def test_the_content_digest_knows_every_cell_and_no_order() -> None:
 
 
 def test_the_seed_is_bound_to_the_data(run: Run) -> None:
-    first, second, other = (Run.start(run.home, SeedSection(public=1)) for _ in range(3))
+    first, second, other = (
+        Run.start(run.home, SeedSection(public=1, data_are_public=True)) for _ in range(3)
+    )
     read(first, HEADER + "a,1,x,0\n")
     read(second, HEADER + "a,1,x,0\n")
     read(other, HEADER + "a,2,x,0\n")

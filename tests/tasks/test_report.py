@@ -107,7 +107,8 @@ def dossier(
         "comparison": comparison,
         "tail": asdict(TailTest(814, 0, 1, 2, 1, 2, 0.1, 0.01, 0.875, "pass")),
         "isolated": asdict(TailTest(9, 0, 0, 0, 0, 0, 0.1, 0.01, 1.0, "pass")),
-        "extreme": asdict(ExtremeRecords(814, 1, 0, 0, 5.0, 0.1, "pass")),
+        "identical": asdict(TailTest(814, 0, 0, 0, 0, 0, 0.0, 0.01, 1.0, "pass")),
+        "extreme": asdict(ExtremeRecords(814, 1, 0, 0, 5.0, 0.1, "pass")) | {"sampled": False},
         "membership": asdict(MembershipAttack(0.512, 0.484, 0.54, 814, 814, "pass")) if membership else None,
         "continuous_form": copy.deepcopy(comparison) if continuous else None,
         "claims": [promise if formal else claim],
@@ -129,7 +130,10 @@ def dossier(
         ],
         "rare_levels": [{"variable": "marital", "levels": ["6", "8"]}] if edits else [],
     }
-    policy = PolicySection(approval="person" if decision == "await" else "automatic")
+    policy = PolicySection(
+        approval="person" if decision == "await" else "automatic",
+        untested=() if membership else ("membership",),
+    )
     verdict = json.loads(json.dumps(asdict(decide(figures, policy))))
     rules = [rule("weight change", 0), rule("schema: age", 0, kind="numbers", description="")]
     return {

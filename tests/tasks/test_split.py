@@ -44,7 +44,7 @@ def table(records: int, first: int = 0) -> pd.DataFrame:
 def started(
     home: Home, source: pd.DataFrame, variables: tuple[Variable, ...] = VARIABLES, seed: int | None = None
 ) -> Run:
-    run = Run.start(home, SeedSection(public=seed))
+    run = Run.start(home, SeedSection(public=seed, data_are_public=True))
     source.to_csv(home.path.parent / "source.csv", index=False)
     ingest(run, SourceSection(path="source.csv"), variables, home.path.parent)
     return run
@@ -118,7 +118,7 @@ def test_holdout_is_random_and_no_slice_of_the_source(home: Home) -> None:
     counts = [0] * 20
     source = started(home, table(20)).load("source")
     for seed in range(60):
-        run = Run.start(home, SeedSection(public=seed))
+        run = Run.start(home, SeedSection(public=seed, data_are_public=True))
         run.save("source", source)
         holdout(run)
         for row in sides(run)[0]:
@@ -147,6 +147,46 @@ def test_coinciding_values_are_counted_and_are_no_overlap(home: Home) -> None:
 def test_gaps_coincide_with_gaps(home: Home) -> None:
     frame = table(40).assign(age=None, land="?")
     assert holdout(started(home, frame)).coinciding == 20
+
+
+HOUSEHOLDS = (*VARIABLES, Variable("home", "nominal", role="household"))
+
+
+def test_the_records_of_a_person_stand_on_one_side(home: Home) -> None:
+    frame = table(90).assign(id=[f"{CANARY}-{i // 3}" for i in range(90)])
+    run = started(home, frame, seed=1)
+    done = holdout(run)
+    original, reference = (set(side) for side in sides(run))
+    assert not {row // 3 for row in original} & {row // 3 for row in reference}
+    assert original | reference == set(range(90))
+    assert abs(len(original) - len(reference)) <= 3
+    assert (done.original, done.reference, done.unused) == (len(original), len(reference), 0)
+    assert done.disjoint == "no id of the source stands on both sides"
+
+
+def test_who_has_no_identifier_is_a_person_of_its_own(home: Home) -> None:
+    frame = table(40).assign(id=["", "", *[f"{CANARY}-{i // 2}" for i in range(38)]])
+    together = set()
+    for seed in range(8):
+        run = started(home, frame, seed=seed)
+        holdout(run)
+        together.add(len({0, 1} & set(sides(run)[0])))
+    assert together >= {1}
+
+
+def test_a_household_stands_on_one_side(home: Home) -> None:
+    frame = table(60).assign(home=[f"h{i % 12}" for i in range(60)])
+    run = started(home, frame, HOUSEHOLDS, seed=1)
+    done = split(run, ReferenceSection(), HOUSEHOLDS, Path("/"))
+    original, reference = sides(run)
+    assert not {row % 12 for row in original} & {row % 12 for row in reference}
+    assert (len(original), len(reference)) == (30, 30)
+    assert done.disjoint == "no home of the source stands on both sides"
+
+
+def test_one_person_alone_cannot_be_held_out(home: Home) -> None:
+    with pytest.raises(Refused, match="leaves no second half"):
+        holdout(started(home, table(20).assign(id=CANARY)))
 
 
 # Leave-one-out
@@ -262,7 +302,7 @@ def test_a_larger_file_is_subsampled(home: Home) -> None:
 
 def test_a_smaller_file_serves_as_it_is_and_risk_is_measured_on_equal_sizes(home: Home) -> None:
     run = started(home, table(120))
-    done = by_file(run, table(40, first=1000).assign(land="w"))
+    done = by_file(run, table(40, first=1000))
     assert (done.original, done.reference) == (120, 40)
     run.save("released", run.load("original"))
     run.write_json("claims", [])
@@ -274,10 +314,13 @@ def test_a_smaller_file_serves_as_it_is_and_risk_is_measured_on_equal_sizes(home
 
 def test_a_file_of_other_columns_or_values_is_refused_as_a_source_is(home: Home) -> None:
     run = started(home, table(30))
-    with pytest.raises(Refused, match="declared variables are not in the data: land"):
+    with pytest.raises(Refused, match=r"^reference: declared variables are not in the data: land"):
         by_file(run, table(5, first=100).drop(columns="land"))
     with pytest.raises(Refused, match=r"'age' is declared continuous but 5 record\(s\)") as raised:
         by_file(run, table(5, first=100).assign(age=CANARY))
+    assert CANARY not in str(raised.value)
+    with pytest.raises(Refused, match=r"^reference: variable 'land': 2 record\(s\) hold a value") as raised:
+        by_file(run, table(5, first=100).assign(land=["x", CANARY, "y", "w", "z"]))
     assert CANARY not in str(raised.value)
     with pytest.raises(Refused, match=r"there is no file gone\.csv"):
         split(

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from tasks.workspace import sha256_of
 
@@ -202,7 +203,7 @@ def test_artifacts_are_the_documents_and_the_pictures(tracked: Tracked) -> None:
     assert {"report.html", "method.md", "assessment.json", "plan.yaml"} <= set(found)
     assert sum(name.startswith("pictures/") for name in found) == 3
     assert not any(p.suffix in (".csv", ".parquet") for p in found.values())
-    assert found["plan.yaml"].read_text() == PLAN
+    assert yaml.safe_load(found["plan.yaml"].read_text())["name"] == "people"
     published = json.loads(
         (tracked.home / "assessments" / tracked.said["dossier"]["release"]["id"] / "dossier.json").read_text()
     )

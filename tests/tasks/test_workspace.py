@@ -9,14 +9,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from anoncore.microdata import Microdata
 from tasks.faults import Refused
 from tasks.home import Home, make_private, write_private
-from tasks.workspace import Run, SeedSection, digest_of, sha256_of, wipe_abandoned
+from tasks.workspace import Run, SeedSection, alone, digest_of, sha256_of, wipe_abandoned
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "730274627364518273645182736451827364518273"
@@ -60,7 +62,7 @@ from tasks.ingest import SourceSection, ingest
 from tasks.publish import PublicationSection, prepare_data
 from tasks.split import ReferenceSection, split
 from tasks.home import Home, make_private
-from tasks.workspace import Run, SeedSection
+from tasks.workspace import Run, SeedSection, alone
 base = Path(sys.argv[1])
 home = Home.locate(base / "a" / "home")
 run = Run.start(home, SeedSection())
@@ -73,6 +75,8 @@ run.save_arrays("scores", scores=np.zeros(3))
 run.write_json("suite", {"json": "{}"})
 prepare_data(run, "people", PublicationSection(), "0")
 ledger.append(home, "awaiting", release="x")
+with alone(home, "people"):
+    pass
 """
 
 
@@ -164,7 +168,7 @@ def test_the_same_secret_draws_the_same_on_the_same_data_only(
 
 
 def test_a_step_that_is_tried_again_binds_to_the_same_effect(home: Home) -> None:
-    run = Run.start(home, SeedSection(public=1))
+    run = Run.start(home, SeedSection(public=1, data_are_public=True))
     run.bind("a" * 64)
     once = draws(run)
     run.bind("a" * 64)
@@ -172,8 +176,12 @@ def test_a_step_that_is_tried_again_binds_to_the_same_effect(home: Home) -> None
 
 
 def test_a_public_seed_is_used_as_stated(home: Home) -> None:
-    assert draws(Run.start(home, SeedSection(public=5))) == draws(Run.start(home, SeedSection(public=5)))
-    assert draws(Run.start(home, SeedSection(public=5))) != draws(Run.start(home, SeedSection(public=6)))
+    assert draws(Run.start(home, SeedSection(public=5, data_are_public=True))) == draws(
+        Run.start(home, SeedSection(public=5, data_are_public=True))
+    )
+    assert draws(Run.start(home, SeedSection(public=5, data_are_public=True))) != draws(
+        Run.start(home, SeedSection(public=6, data_are_public=True))
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,6 +224,22 @@ def test_the_entropy_stands_in_no_other_file(
         if file.is_file() and file.name not in ("entropy", "bound"):
             assert not any(form in file.read_bytes() for form in forms)
     assert SECRET not in repr(run)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"public": 1},
+        {"public": -1, "data_are_public": True},
+        {"public": 1, "secret": "X", "data_are_public": True},
+        {"public": "one", "data_are_public": True},
+        {"seed": 1},
+    ],
+    ids=str,
+)
+def test_an_impossible_seed_is_refused_with_the_plan(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        SeedSection(**given)
 
 
 # What is stored comes back
@@ -327,6 +351,33 @@ def test_wiping_follows_no_link(home: Home, tmp_path: Path) -> None:
     os.utime(outside, (0, 0))
     wipe_abandoned(home)
     assert (outside / "kept").exists()
+
+
+def test_a_plan_runs_alone_in_its_home_and_others_beside_it(home: Home) -> None:
+    said = FORK.SimpleQueue()
+
+    def run_and_stay() -> None:
+        with alone(home, "people"):
+            said.put("begun")
+            time.sleep(600)
+
+    other = FORK.Process(target=run_and_stay, daemon=True)
+    other.start()
+    assert said.get() == "begun"
+    with pytest.raises(Refused, match="another run of the plan people is under way"), alone(home, "people"):
+        pytest.fail("two runs of one plan at once")
+    with alone(home, "animals"):
+        pass
+    other.kill()
+    other.join(60)
+    with alone(home, "people"), pytest.raises(Refused), alone(home, "people"):
+        pytest.fail("two runs of one plan at once")
+
+
+def test_what_goes_wrong_in_a_run_passes_and_frees_the_plan(home: Home) -> None:
+    for _ in range(2):
+        with pytest.raises(KeyError, match="mine"), alone(home, "people"):
+            raise KeyError("mine")
 
 
 def test_nothing_to_wipe_is_nothing(home: Home) -> None:

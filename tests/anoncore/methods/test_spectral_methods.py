@@ -40,7 +40,7 @@ def test_exact_marginals_hold_original_values_but_for_the_ends(mixed):
     released = anoncore.anonymize(mixed, params, rng=np.random.default_rng(0)).data.frame
     ours, theirs = np.sort(released["change"]), np.sort(mixed.frame["change"])
     np.testing.assert_array_equal(ours[4:-4], theirs[4:-4])
-    assert ours[-1] == pytest.approx(theirs[-4:].mean())
+    assert ours[-1] == pytest.approx(theirs[-4:].mean(), abs=0.005)
     assert theirs[-1] not in ours
 
 

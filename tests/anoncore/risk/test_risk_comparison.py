@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from anoncore.errors import AnonymizationError
 from anoncore.risk import compare, compare_matched, prediction_measures
 
-Z = 1.6448536269514722
+Z = 1.6448536269514722  # normal quantile at 0.95
+SOMEWHERE = 2.4477468306808161  # √(2·ln 20)
 
 
-def brute(released, reference, z=Z):
+def brute(released, reference):
     """The bounds at every jump, one at a time."""
     n = len(released)
     excess, upper, lower = [], [], []
@@ -25,8 +26,8 @@ def brute(released, reference, z=Z):
         e = (b - c) / (n + 2)
         se = math.sqrt(((b + c + 2) / (n + 2) - e * e) / (n + 2))
         excess.append((b - c) / n)
-        upper.append(e + z * se)
-        lower.append(e - z * se)
+        upper.append(e + Z * se)
+        lower.append(e - SOMEWHERE * se)
     return max(excess), max(upper), max(lower)
 
 
@@ -57,12 +58,13 @@ def test_equal_values_pass_once_there_are_enough():
     assert compare(np.ones(45), np.ones(45)).verdict == "pass"
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_a_few_records_prove_nothing(n):
     for released in (np.zeros(n), np.ones(n), np.full(n, 2.0)):
         found = compare(released, np.ones(n))
         assert found.verdict == "inconclusive"
         assert np.isfinite([found.upper, found.lower, found.ks_p]).all()
+    assert compare(np.zeros(5), np.ones(5)).verdict == "fail"
 
 
 def test_farther_than_the_reference_passes_at_small_size():
@@ -89,11 +91,8 @@ def test_anchors(columns):
         copied = compare(prediction_measures(original, original), baseline)
         assert copied.verdict == copied.distance.verdict == copied.ambiguity.verdict == "fail"
         independent = compare(prediction_measures(original, other), baseline)
-        assert independent.distance.verdict != "fail"
-        assert independent.ambiguity.verdict != "fail"
         verdicts.append(independent.verdict)
-    if columns == 3:
-        assert "fail" not in verdicts
+    assert "fail" not in verdicts
 
 
 def test_small_tables_are_inconclusive():
