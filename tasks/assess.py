@@ -215,7 +215,7 @@ def kept_columns(encoder: Encoder, released: Microdata) -> np.ndarray:
 
 
 def _rare_levels(released: Microdata, k: int) -> list[dict[str, Any]]:
-    """Name the variables, and those of their released levels that fewer than k records hold."""
+    """Name the released levels that fewer than k released records hold, as they can be counted there."""
     found = []
     for variable in released.schema:
         if variable.is_categorical and variable.is_masked:

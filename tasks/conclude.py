@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tasks import ledger
-from tasks.faults import Refused, ReleaseError
+from tasks.faults import Refused, ReleaseError, visible
 from tasks.home import Home
 from tasks.publish import keep_candidate, load_candidate, publish, verify_release
 from tasks.workspace import Run
@@ -21,6 +21,8 @@ from tasks.workspace import Run
 Status = Literal["published", "unchanged", "rejected", "awaiting"]
 
 LOCK = "decide.lock"
+# A candidate waits until it is decided on, and again when its publication was cut short.
+WAITS = ("awaiting", "approved", "abandoned")
 CHAIN = ("number", "time", "event", "previous", "digest", "signature")
 UNCHANGED = (
     "the data and the plan are unchanged; repeated releases of one table can be averaged, so none is made"
@@ -122,7 +124,7 @@ def approve(home: Home, release_id: str, *, by: str, reason: str) -> Outcome:
 
 
 def reject(home: Home, release_id: str, *, by: str, reason: str) -> Outcome:
-    """Reject a candidate that awaits a person; it is removed.
+    """Reject a candidate that awaits a person; it is removed, even when it was changed meanwhile.
 
     Raises
     ------
@@ -130,10 +132,19 @@ def reject(home: Home, release_id: str, *, by: str, reason: str) -> Outcome:
         When no such candidate waits.
     """
     with ledger.locked(home, LOCK):
-        folder, dossier, known = _waiting(home, release_id)
+        events = ledger.find(home, release=release_id)
+        if not events or events[-1]["event"] not in WAITS:
+            raise Refused(f"no candidate {visible(release_id)!r} awaits a decision; see anonflow list")
+        known = {k: v for k, v in events[-1].items() if k not in CHAIN}
         ledger.append(home, "rejected", **known | {"approver": by, "approval_reason": reason})
-        shutil.rmtree(folder)
-    return _outcome(home, "rejected", dossier, known["mlflow_run"], None)
+        shutil.rmtree(home.candidates / events[-1]["release"], ignore_errors=True)
+    return Outcome(
+        status="rejected",
+        release=known["release"],
+        reason=f"rejected by {by}: {reason}",
+        report=home.assessment(known["release"]) / "report.html",
+        mlflow_run=known["mlflow_run"],
+    )
 
 
 def mirror(outcome: Outcome, **tags: str) -> bool:
@@ -172,7 +183,7 @@ def _waiting(home: Home, release_id: str) -> tuple[Path, dict[str, Any], dict[st
     """Return a candidate whose last event says that it waits, or that its approval was cut short."""
     folder, dossier = load_candidate(home, release_id)
     events = ledger.find(home, release=release_id)
-    if events[-1]["event"] not in ("awaiting", "approved", "abandoned"):
+    if events[-1]["event"] not in WAITS:
         raise Refused(f"{release_id} awaits no decision any more: it is {events[-1]['event']}")
     return folder, dossier, facts(dossier, events[-1]["mlflow_run"])
 

@@ -89,6 +89,8 @@ def environment(home: Path) -> dict[str, str]:
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
         "MLFLOW_TRACKING_URI": f"sqlite:///{mlflow / 'mlflow.db'}",
         "_MLFLOW_SERVER_ARTIFACT_ROOT": (mlflow / "artifacts").as_uri(),
+        # A tracking server that is away must fail the run in seconds and not in minutes.
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
         "MLFLOW_LOGGING_LEVEL": "WARNING",
         "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING": "false",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",

@@ -146,6 +146,7 @@ def test_a_candidate_changed_while_waiting_is_not_published(office, home):
     data.write_text(data.read_text() + "x")
     with pytest.raises((Refused, Fault), match=r"data\.csv"):
         approve(home, outcome.release, by="A. Smith", reason="fine")
+    assert reject(home, outcome.release, by="A. Smith", reason="changed").status == "rejected"
     assert not home.releases.exists() or not any(home.releases.rglob("data*"))
 
 
