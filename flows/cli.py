@@ -23,6 +23,8 @@ from rich.table import Table
 from tasks.faults import ExitCode, Fault, Refused, ReleaseError
 from tasks.home import Home
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -126,12 +128,13 @@ def list_(home: HomeOption = None, json_: JsonOption = False) -> None:
     """List what was decided, oldest first."""
     from tasks import ledger
 
-    entries = ledger.entries(Home.locate(home))
+    where = Home.locate(home)
+    entries = ledger.entries(where)
     if json_:
         _print_json(entries)
         return
     if not entries:
-        out.print("Nothing was decided yet. Start with: anonflow demo")
+        out.print(f"Nothing was decided yet in {where.path}. Start with: anonflow demo", soft_wrap=True)
         return
     table = Table("When", "Plan", "Release", "Event", "By", box=None, pad_edge=False)
     for entry in entries:
@@ -165,7 +168,8 @@ def show(release: ReleaseArgument, home: HomeOption = None, json_: JsonOption = 
         _place("Files", published)
     _place("Report", where.assessment(release) / "report.html")
     for entry in entries:
-        _place("History", f"{entry['time']} {entry['event']} by {entry.get('approver') or entry['by']}")
+        why = f": {entry['approval_reason']}" if "approval_reason" in entry else ""
+        _place("History", f"{entry['time']} {entry['event']} by {entry.get('approver') or entry['by']}{why}")
 
 
 @app.command()
@@ -347,9 +351,12 @@ def _guarded_exit(command: Callable[[], Any], as_json: bool) -> int:
         return int(error.code)
     except KeyboardInterrupt:
         err.print("Stopped. See anonflow list for what was decided before.")
-        return 130
+        return INTERRUPTED
     except SystemExit as exit_:
-        return int(exit_.code or 0)
+        code = int(exit_.code or 0)
+        if code == INTERRUPTED:
+            err.print("Stopped. See anonflow list for what was decided before.")
+        return code
     except Exception as error:
         fault = Fault(f"an unexpected {type(error).__name__}; this is a fault of anonflow, please report it")
         _report(fault, as_json)

@@ -271,7 +271,8 @@ NOTHING_LEFT = """\
 EDITS = """\
 # What every record must satisfy, before masking and after it.
 edits:
-  # Raw records that break a rule: refuse ends the run, set-aside leaves them out, repair mends them.
+  # Raw records that break a rule: refuse ends the run, set-aside leaves them out, repair keeps them as they
+  # are; only the released data are made to fit.
   on_violation: refuse"""
 
 

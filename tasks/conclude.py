@@ -181,10 +181,11 @@ def facts(dossier: dict[str, Any], mlflow_run: str) -> dict[str, Any]:
 
 def _waiting(home: Home, release_id: str) -> tuple[Path, dict[str, Any], dict[str, Any]]:
     """Return a candidate whose last event says that it waits, or that its approval was cut short."""
-    folder, dossier = load_candidate(home, release_id)
     events = ledger.find(home, release=release_id)
-    if events[-1]["event"] not in WAITS:
-        raise Refused(f"{release_id} awaits no decision any more: it is {events[-1]['event']}")
+    if events and events[-1]["event"] not in WAITS:
+        last = events[-1]
+        raise Refused(f"{release_id} awaits no decision any more: it is {last['event']} since {last['time']}")
+    folder, dossier = load_candidate(home, release_id)
     return folder, dossier, facts(dossier, events[-1]["mlflow_run"])
 
 
@@ -194,7 +195,8 @@ def _publish(
     """Announce, publish, confirm; what stands already is confirmed as unchanged."""
     if not again:
         ledger.append(home, "publishing", **known)
-    target = publish(home, folder, dossier)
+    approval = {"by": known["approver"], "reason": known["approval_reason"]} if "approver" in known else None
+    target = publish(home, folder, dossier, approval)
     ledger.append(home, "unchanged" if again else "published", **known)
     return target
 

@@ -88,9 +88,7 @@ def decide(figures: dict[str, Any], policy: PolicySection, earlier: int = 0) -> 
     if open_ and policy.inconclusive == "reject":
         return Verdict("reject", f"not proven safe at this sample size: {', '.join(open_)}", gates)
     if open_:
-        return Verdict(
-            "await", f"not proven at this sample size, a person must decide: {', '.join(open_)}", gates
-        )
+        return Verdict("await", f"a person must decide: {', '.join(open_)}", gates)
     if policy.approval == "person":
         return Verdict("await", "every gate passed; the plan asks for a person's approval", gates)
     return Verdict("publish", "every gate passed", gates)
@@ -189,7 +187,7 @@ def _earlier_gate(earlier: int) -> Gate:
         limit="0",
         baseline="0, a first release",
         records=0,
-        meaning="releases of one table under other plans, which an attacker can average",
+        meaning="releases of the same file under other plans, in this home; an attacker can average them",
     )
 
 

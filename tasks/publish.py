@@ -120,7 +120,9 @@ def _read_dossier(folder: Path) -> dict[str, Any] | None:
     return dossier | {"sha256": digest_of(dossier)} if whole else None
 
 
-def publish(home: Home, folder: Path, dossier: dict[str, Any]) -> Path:
+def publish(
+    home: Home, folder: Path, dossier: dict[str, Any], approval: dict[str, str] | None = None
+) -> Path:
     """Publish a candidate folder; return where it stands.
 
     The files are written beside, synced, and renamed into place as one folder. A release with
@@ -143,7 +145,7 @@ def publish(home: Home, folder: Path, dossier: dict[str, Any]) -> Path:
             shutil.rmtree(left)
         staged = _stage(folder, target.with_name(f".{release_id}"), dossier)
         version = 1 + sum(1 for p in target.parent.iterdir() if p.is_dir() and p != staged)
-        _write_manifest(home, staged, dossier, version)
+        _write_manifest(home, staged, dossier, version, approval)
         _sync(staged)
         os.rename(staged, target)
         _sync(target.parent)
@@ -279,7 +281,9 @@ def _described(variable: Variable) -> dict[str, Any]:
     return facts
 
 
-def _write_manifest(home: Home, folder: Path, dossier: dict[str, Any], version: int) -> None:
+def _write_manifest(
+    home: Home, folder: Path, dossier: dict[str, Any], version: int, approval: dict[str, str] | None
+) -> None:
     manifest = {
         "release": dossier["release"]["id"],
         "name": dossier["release"]["name"],
@@ -287,6 +291,7 @@ def _write_manifest(home: Home, folder: Path, dossier: dict[str, Any], version: 
         "created": dossier["run"]["created"],
         "plan": dossier["plan"]["digest"],
         "dossier": dossier["sha256"],
+        "approved": approval,
         "files": {p.name: sha256_of(p) for p in sorted(folder.iterdir())},
     }
     content = _json(manifest)
