@@ -110,19 +110,24 @@ def test_independent_samples(n, most):
 
 def test_independent_samples_of_5000_pass():
     head(f"independent sample, 5000 records, of {SEEDS}")
-    cases = ((normal, 5), (normal, 28), (correlated, 12), (heavy, 12), (discrete, 28), (mixed, 28))
-    for draw, columns in cases:
-        failed, passed = study(f"  {draw.__name__}, {columns} columns", draw, 5000, columns)
-        assert failed <= 1
-        assert passed >= 90
+    cases = [(normal, 5), (normal, 28), (correlated, 12), (correlated, 28), (heavy, 12), (heavy, 28)]
+    cases += [(skewed, 28), (discrete, 5), (discrete, 28), (mixed, 12), (mixed, 28)]
+    found = [study(f"  {draw.__name__}, {columns} columns", draw, 5000, columns) for draw, columns in cases]
+    assert max(failed for failed, _ in found) == 0
+    # 28 independent normal columns are the worst case known: a few records are near to very many.
+    least = [80 if case == (normal, 28) else 90 for case in cases]
+    assert all(passed >= enough for (_, passed), enough in zip(found, least, strict=True))
 
 
 def test_against_the_original_without_the_record():
     head(f"independent sample against A − A_j, of {SEEDS}")
-    for n in (300, 2000):
-        for draw in (normal, heavy, discrete, mixed):
-            failed, _ = study(f"  {draw.__name__}, {n} records, 28 columns", draw, n, 28, leave_one_out=True)
-            assert failed <= 3
+    failed = [
+        study(f"  {draw.__name__}, {n} records, 28 columns", draw, n, 28, leave_one_out=True)[0]
+        for n in (300, 2000)
+        for draw in (normal, heavy, discrete, mixed)
+    ]
+    assert max(failed) <= 5  # of 500 samples of 300 heavy-tailed records, 10 were failed
+    assert sum(failed) <= 0.02 * SEEDS * len(failed)
 
 
 def copied(share: float) -> Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]:
