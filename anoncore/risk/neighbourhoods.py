@@ -12,7 +12,7 @@ from anoncore.risk._checks import Floats, Indices, frozen
 from anoncore.risk.jackknife import Deletions
 
 _ENTRIES = 1 << 17  # values of neighbours held at a time: the arrays of a block stay in the cache
-_FEW = 0.05  # of the records; fewer without a twin, and the set is one of groups
+_FEW = 0.05  # share of records; with fewer than that without a twin, the set is one of groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +74,17 @@ def _draws(points: Floats) -> _Draws:
     Groups made by masking were drawn once, and deleting one copy would change nothing. Identical records
     of a discrete table were drawn one by one.
     """
+    every = np.arange(len(points))
+    single = _Draws(every, np.ones_like(every), every)
+    many = _FEW * len(points)
+    # A value that occurs once belongs to a record without a twin; one such column spares comparing rows.
+    if any((np.unique(column, return_counts=True)[1] == 1).sum() >= many for column in points.T):
+        return single
     _, first, number, copies = np.unique(
         points, axis=0, return_index=True, return_inverse=True, return_counts=True
     )
-    if (copies == 1).sum() >= _FEW * len(points):
-        every = np.arange(len(points))
-        return _Draws(every, np.ones_like(every), every)
+    if (copies == 1).sum() >= many:
+        return single
     order = np.argsort(first)
     return _Draws(first[order], copies[order], np.argsort(order)[number])
 
