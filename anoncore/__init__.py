@@ -1,5 +1,6 @@
 """anoncore: anonymization of microdata, and the measurement of what it costs and what it hides."""
 
+from anoncore.boxes import Boxes, read_boxes
 from anoncore.claims import KAnonymity, LDiversity, NoFormalGuarantee
 from anoncore.edits import (
     BoundEdit,
@@ -19,6 +20,7 @@ from anoncore.release import Release
 __all__ = [
     "AnonymizationError",
     "BoundEdit",
+    "Boxes",
     "Condition",
     "ConditionalEdit",
     "EditSet",
@@ -36,4 +38,5 @@ __all__ = [
     "SetEdit",
     "Variable",
     "anonymize",
+    "read_boxes",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from anoncore.errors import AnonymizationError
@@ -11,12 +12,16 @@ from anoncore.microdata import Microdata
 
 @dataclass(frozen=True)
 class ClaimCheck:
-    """The outcome of checking one claim: what was promised, what was found, on how many records."""
+    """The outcome of checking one claim: what was promised, what was found, on how many records.
+
+    ``figures`` are what was found, as numbers under short names, for whoever compares releases.
+    """
 
     claim: str
     holds: bool
     found: str
     records: int
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 class Claim(Protocol):
@@ -53,10 +58,118 @@ class KAnonymity:
     def check(self, released: Microdata) -> ClaimCheck:
         """Count the smallest group of identical records."""
         names = list(self.variables or released.frame.columns)
-        sizes = released.frame.groupby(names, dropna=False, observed=True, sort=False).size()
-        smallest = int(sizes.min()) if len(sizes) else 0
-        found = f"smallest group of identical records: {smallest}, {len(sizes)} groups"
-        return ClaimCheck(self.statement, smallest >= self.k, found, len(released))
+        smallest, groups = smallest_group(released, names)
+        found = f"smallest group of identical records: {smallest}, {groups} groups"
+        figures = {"smallest_group": smallest, "groups": groups}
+        return ClaimCheck(self.statement, smallest >= self.k, found, len(released), figures)
+
+
+def smallest_group(released: Microdata, names: list[str]) -> tuple[int, int]:
+    """Return the size of the smallest group of records identical on ``names``, and the number of groups."""
+    sizes = released.frame.groupby(names, dropna=False, observed=True, sort=False).size()
+    return (int(sizes.min()) if len(sizes) else 0), len(sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockwiseKAnonymity:
+    """Within each block of variables every record is identical to k − 1 others, on all together it need not.
+
+    Source: Domingo-Ferrer and Mateo-Sanz 2002, where blocks of variables are aggregated one by one. The
+    joint k, over all variables, is counted and told, and promised to nobody.
+    """
+
+    k: int
+    blocks: tuple[tuple[str, ...], ...]
+
+    @property
+    def statement(self) -> str:
+        """Return the promise in one sentence."""
+        return (
+            f"{self.k}-anonymity within each of {len(self.blocks)} blocks of variables, not on all together"
+        )
+
+    def check(self, released: Microdata) -> ClaimCheck:
+        """Count the smallest groups within the blocks, and on all variables together."""
+        smallest = min(smallest_group(released, list(block))[0] for block in self.blocks)
+        joint, groups = smallest_group(released, list(released.frame.columns))
+        found = f"smallest group of identical records within a block: {smallest}; on all together: {joint}"
+        figures = {"smallest_group": smallest, "joint_k": joint, "joint_groups": groups}
+        return ClaimCheck(self.statement, smallest >= self.k, found, len(released), figures)
+
+
+POSTERIOR_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkagePosterior:
+    """Whoever knows a record and every centre links the record to its row with probability 1/k at most.
+
+    The memberships behind it are confidential, so it cannot be recomputed from the release; the method
+    computes it and the claim holds or falls with these figures.
+
+    Parameters
+    ----------
+    k : int
+    worst : float, the largest posterior over records and centres
+    share_above : float, the share of records whose posterior exceeds 1/k
+    centres, distinct_centres : int, used by the method, and of them distinct
+    sweeps : int, that the method took
+    converged : bool, whether they sufficed
+    """
+
+    k: int
+    worst: float
+    share_above: float
+    centres: int
+    distinct_centres: int
+    sweeps: int
+    converged: bool
+
+    @property
+    def statement(self) -> str:
+        """Return the promise in one sentence."""
+        return f"nobody's record is linked to its released row with more than probability 1/{self.k}"
+
+    def check(self, released: Microdata) -> ClaimCheck:
+        """Compare the worst posterior with 1/k."""
+        holds = self.worst <= 1.0 / self.k + POSTERIOR_TOLERANCE
+        ended = "converged after" if self.converged else "not converged after"
+        found = (
+            f"worst posterior {self.worst:.4f}, {self.share_above:.1%} of the records above 1/{self.k}; "
+            f"{self.distinct_centres} of {self.centres} centres distinct, {ended} {self.sweeps} sweeps"
+        )
+        figures = {
+            "worst_posterior": self.worst,
+            "share_above": self.share_above,
+            "centres": self.centres,
+            "distinct_centres": self.distinct_centres,
+            "converged": float(self.converged),
+        }
+        return ClaimCheck(self.statement, holds, found, len(released), figures)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectiveRecords:
+    """Every centre averages at least k records, counted as (Σ weight)² / Σ weight²: none sits on a person.
+
+    As with `LinkagePosterior`, the weights are confidential and the figure is the method's.
+    """
+
+    k: int
+    fewest: float
+    centres_below: int
+
+    @property
+    def statement(self) -> str:
+        """Return the promise in one sentence."""
+        return f"every centre averages an effective number of at least {self.k} records"
+
+    def check(self, released: Microdata) -> ClaimCheck:
+        """Compare the fewest effective records of a centre with k."""
+        holds = self.fewest >= self.k * (1.0 - POSTERIOR_TOLERANCE)
+        found = f"fewest: {self.fewest:.2f}; centres below {self.k}: {self.centres_below}"
+        figures = {"fewest_effective_records": self.fewest, "centres_below": self.centres_below}
+        return ClaimCheck(self.statement, holds, found, len(released), figures)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,3 +217,32 @@ class NoFormalGuarantee:
     def check(self, released: Microdata) -> ClaimCheck:
         """Hold always, because nothing is promised; the figure of merit stands in ``evidence``."""
         return ClaimCheck(self.statement, True, self.evidence, len(released))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistinctValues:
+    """Every box holds at least l values of each variable that are ε apart, as the published counts say.
+
+    Source: Machanavajjhala et al. 2007, distinct l-diversity, with values told apart by ε as in Xiang et
+    al. 2013. What stands in a range is not published, only how many values; the counts are the method's.
+    """
+
+    l: int  # noqa: E741  the field's standard letter
+    columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.l < 2:
+            raise AnonymizationError(f"l must be at least 2, got {self.l}")
+
+    @property
+    def statement(self) -> str:
+        """Return the promise in one sentence."""
+        names = ", ".join(c.removesuffix("_distinct") for c in self.columns)
+        return f"at least {self.l} values of {names} in each box"
+
+    def check(self, released: Microdata) -> ClaimCheck:
+        """Take the fewest of the published counts; variables that a box's records all lack do not count."""
+        counts = released.frame[list(self.columns)].min()
+        fewest = int(counts.min()) if counts.notna().any() else 0
+        found = f"fewest values of a variable in a box: {fewest}"
+        return ClaimCheck(self.statement, fewest >= self.l, found, len(released), {"fewest_values": fewest})

@@ -318,6 +318,11 @@ class EditSet:
         """The linear edits, equalities and inequalities."""
         return tuple(e for e in self.edits if isinstance(e, LinearEdit))
 
+    def within(self, names: Iterable[str]) -> EditSet:
+        """Return the edits that speak of ``names`` alone."""
+        known = set(names)
+        return EditSet(e for e in self.edits if set(e.variables) <= known)
+
     @property
     def dependents(self) -> tuple[LinearEdit, ...]:
         """Equalities with a dependent, ordered so that each can be solved after those before it."""

@@ -18,7 +18,7 @@ from anoncore.kernels.transport import assign_levels
 from anoncore.microdata import Microdata, Schema, Variable, round_to
 
 Decoding = Literal["calibrated", "mode", "probabilities"]
-NumericScale = Literal["log", "normal"]
+NumericScale = Literal["log", "normal", "linear"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +84,10 @@ class Encoder:
         ----------
         data : Microdata, N records
             Identifier and household variables are left out.
-        numeric : {"log", "normal"}
-            How continuous variables are scaled: log where strictly positive, or normal scores
-            (rank → Φ⁻¹), under which heavy tails and monotone non-linearity survive.
+        numeric : {"log", "normal", "linear"}
+            How continuous variables are scaled before they are standardised: log where strictly
+            positive; or normal scores (rank → Φ⁻¹), under which heavy tails and monotone
+            non-linearity survive; or not at all, under which linear edits stay linear.
         """
         names = data.schema.masked
         if not names or not len(data):
@@ -241,7 +242,7 @@ def _fit_continuous(block: Block, known: np.ndarray, numeric: NumericScale) -> B
     if numeric == "normal":
         order = np.argsort(known, kind="stable")
         return replace(block, quantiles=(normal_scores(known)[order], known[order]))
-    log = bool(known.min() > 0)
+    log = numeric == "log" and bool(known.min() > 0)
     scaled = np.log(known) if log else known
     # The floor keeps a positive variable positive after rounding, and the log defined elsewhere.
     floor = (block.variable.precision or float(known.min()) / 2) if log else None

@@ -34,8 +34,8 @@ class Variable:
         The scale on which its values live.
     role : str, default "other"
         What the value is to a person: "identifier" (dropped, never released), "quasi-identifier",
-        "sensitive", "weight", "area", "household" (links records; released only by methods that
-        keep households) or "other".
+        "sensitive", "weight", "area", "household" (links records that belong together; never
+        released) or "other".
     levels : sequence, optional
         The values of a categorical variable; for an ordinal one in their order. Observed values,
         sorted, when not given. A value outside stated levels is refused.

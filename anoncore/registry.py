@@ -10,11 +10,19 @@ import numpy as np
 from anoncore.edits import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.methods import (
+    MDAV,
     ExtremeRecords,
+    FuzzyMicroaggregation,
+    GroupAnonymity,
+    OptimalBoxes,
     RareLevels,
     SpectralRHS,
     SpectralSwap,
     extreme_records,
+    fuzzy_microaggregation,
+    group_anonymity,
+    mdav,
+    optimal_boxes,
     rare_levels,
     spectral_rhs,
     spectral_swap,
@@ -22,14 +30,30 @@ from anoncore.methods import (
 from anoncore.microdata import Microdata
 from anoncore.release import Release
 
-Parameters: TypeAlias = SpectralSwap | SpectralRHS | RareLevels | ExtremeRecords
+Parameters: TypeAlias = (
+    SpectralSwap
+    | SpectralRHS
+    | FuzzyMicroaggregation
+    | MDAV
+    | OptimalBoxes
+    | GroupAnonymity
+    | RareLevels
+    | ExtremeRecords
+)
 
 METHODS: dict[type, Callable[..., Release]] = {
     SpectralSwap: spectral_swap.anonymize,
     SpectralRHS: spectral_rhs.anonymize,
+    FuzzyMicroaggregation: fuzzy_microaggregation.anonymize,
+    MDAV: mdav.anonymize,
+    OptimalBoxes: optimal_boxes.anonymize,
+    GroupAnonymity: group_anonymity.anonymize,
     RareLevels: rare_levels.anonymize,
     ExtremeRecords: extreme_records.anonymize,
 }
+
+# What these leave of a single record is what it was; the others mask every record.
+PREPARATORY = (RareLevels, ExtremeRecords, GroupAnonymity)
 
 
 def anonymize(

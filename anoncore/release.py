@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,16 +26,27 @@ class Release:
         records is defined.
     notes : tuple of str
         What a reader of the method statement must know; no data values.
+    figures : mapping of short name to number
+        What the method measured on the way, for comparison between releases; aggregates only.
+    points : Microdata, optional
+        The same records as single values, where ``data`` releases ranges: what measures that need points
+        are given. Never published.
     scores : (N, m) float64, optional
         The masked encoded matrix before discrete values were decoded, for the paper's continuous
         form of the risk measures. Confidential: never published, logged or tracked.
+    confidential : mapping of name to array, optional
+        Aggregates that give away what the method hides, for the custodian's own eyes: never published,
+        logged or tracked.
     """
 
     data: Microdata
     claims: tuple[Claim, ...]
     keeps_records: bool
     notes: tuple[str, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
+    points: Microdata | None = None
     scores: np.ndarray | None = field(default=None, repr=False)
+    confidential: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     def check(self) -> tuple[ClaimCheck, ...]:
         """Check every claim on the released data."""

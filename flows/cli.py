@@ -311,6 +311,7 @@ MARKS = {
     "inconclusive": "[yellow]open[/yellow]",
     "by design": "[dim]by design[/dim]",
     "not tested": "[dim]not tested[/dim]",
+    "waived": "[dim]waived[/dim]",
 }
 
 

@@ -11,10 +11,12 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import Field, ValidationError
 
+from anoncore.edits import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.methods import SpectralSwap
+from anoncore.methods import GroupAnonymity, SpectralSwap
 from anoncore.microdata import Schema, Variable
-from tasks.anonymize import Step
+from anoncore.registry import PREPARATORY
+from tasks.anonymize import Step, releases_ranges
 from tasks.assess import AssessmentSection
 from tasks.decide import PolicySection
 from tasks.faults import Refused, ReleaseError, visible
@@ -65,9 +67,26 @@ class Plan(Section):
             }
         return yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
 
-    def _step_problems(self) -> list[str]:
-        """Return what the steps and the policy, or the steps and the edits, hold against each other."""
+    def _step_problems(self, schema: Schema | None, edits: EditSet | None) -> list[str]:
+        """Return what the steps and the policy, or the steps and table and edits, hold against each other."""
         found = []
+        for number, step in enumerate(self.steps, start=1):
+            if schema is not None and edits is not None and hasattr(step, "problems"):
+                found += [f"steps: {number} ({step.method}): {p}" for p in step.problems(schema, edits)]
+            if number < len(self.steps) and releases_ranges((step,)):
+                found.append(
+                    f"steps: {number} ({step.method}) releases ranges, which no later step can read; make it "
+                    "the last, or choose release: means"
+                )
+        hides = any(isinstance(s, GroupAnonymity) for s in self.steps)
+        alone = hides and all(isinstance(s, PREPARATORY) for s in self.steps)
+        if alone and self.policy.individual_protection != "none":
+            found.append(
+                "policy: no step protects single records, which group-anonymity leaves as they were; add "
+                "one, or state individual_protection: none with an individual_protection_reason"
+            )
+        if not alone and self.policy.individual_protection == "none":
+            found.append("policy: individual_protection: none is for plans that only hide a group; remove it")
         void = {measure for step in self.steps for measure in getattr(step, "void_by_design", ())}
         surplus = sorted(set(self.policy.by_design) - void)
         if surplus:
@@ -100,7 +119,7 @@ class Plan(Section):
                     "variables: every one is an identifier or a household; nothing would be released"
                 )
             found += _tried(lambda: _column_problems(self.source, schema, base), found) or []
-        found += self._step_problems()
+        found += self._step_problems(schema, edits)
         return found
 
 

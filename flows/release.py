@@ -129,11 +129,12 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         seed=plan.seed,
         edit_policy=plan.edits.on_violation,
         set_aside=checked["set_aside"],
+        unprotected=plan.policy.individual_protection_reason,
         published=earlier,
         verdict=verdict,
         release=release,
     )
-    dossier = step("Write the report", document, run, dossier, runner.show)
+    dossier = step("Write the report", document, run, dossier, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, dossier, file, retry=True)
     outcome = step("Publish, keep or reject", conclude, run, dossier, mlflow_run)
     step("Mirror the outcome in MLflow", mirror, outcome)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, TypeAlias
 
+import numpy as np
 from pydantic import Field
 
 from anoncore.claims import Claim
 from anoncore.edits import EditSet
+from anoncore.methods import OptimalBoxes
+from anoncore.methods.group_anonymity import settled
 from anoncore.microdata import Microdata, Schema
-from anoncore.registry import Parameters, anonymize
+from anoncore.registry import PREPARATORY, Parameters, anonymize
 from anoncore.release import Release
-from anoncore.repair import complete, repair, without_dependents
+from anoncore.repair import Repaired, complete, repair, without_dependents
+from anoncore.risk.group_masking import GroupCounts
 from tasks.faults import Refused
 from tasks.workspace import Run
 
@@ -35,16 +39,19 @@ def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> Masked:
     afterwards; what edits still break is repaired on the masked data.
     """
     original = run.load("original")
-    release = _chain(run, without_dependents(original, edits), steps, edits)
-    whole = complete(release.data, edits, _schema_after(original.schema, release.data.schema, edits))
-    repaired = repair(whole, edits, rng=run.rng("repair"))
-    final = Release(
-        data=_trimmed(repaired.data),
-        claims=release.claims,
-        keeps_records=release.keeps_records,
-        notes=release.notes,
-    )
+    if releases_ranges(steps):
+        # A range holds what the record held, sums included: nothing to compute anew, nothing to repair.
+        release = _chain(run, original, steps, edits)
+        repaired = Repaired(release.data, {e.name: 0 for e in edits.edits}, 0, 0)
+    else:
+        release = _chain(run, without_dependents(original, edits), steps, edits)
+        whole = complete(release.data, edits, _schema_after(original.schema, release.data.schema, edits))
+        repaired = repair(whole, edits, rng=run.rng("repair"))
+    released = repaired.data.select(repaired.data.schema.masked)
+    final = replace(release, data=_trimmed(released))
     run.save("released", final.data)
+    if final.points is not None:
+        run.save("points", final.points)
     run.write_json(
         "claims",
         [
@@ -56,18 +63,25 @@ def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> Masked:
         "repaired",
         {"records": repaired.records_changed, "cells": repaired.cells_changed, "edits": repaired.changed},
     )
-    run.write_json("masked", {"keeps_records": final.keeps_records, "notes": final.notes})
+    run.write_json(
+        "masked",
+        {"keeps_records": final.keeps_records, "notes": final.notes, "figures": dict(release.figures)},
+    )
     if release.scores is not None:
         run.save_arrays("scores", scores=release.scores)
+    if release.confidential:
+        run.save_arrays("confidential", **release.confidential)
     return Masked(len(final.data), repaired.records_changed, final.notes)
 
 
 def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -> Release:
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
+    figures: dict[str, float] = {}
+    confidential: dict[str, np.ndarray] = {}
     keeps = True
     masked = 0
-    release = None
+    release: Release | None = None
     for number, step in enumerate(steps, start=1):
         run.save("step-input", data)
         release = anonymize(data, step, rng=run.rng(f"step-{number}"), edits=edits)
@@ -76,12 +90,43 @@ def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -
         data = release.data
         claims += release.claims
         notes += release.notes
+        figures |= {f"step{number}.{name}": value for name, value in release.figures.items()}
         keeps = keeps and release.keeps_records
-        masked += release.scores is not None or not release.keeps_records
+        confidential |= {f"step{number}.{name}": value for name, value in release.confidential.items()}
+        masked += not isinstance(step, PREPARATORY)
     assert release is not None
     # The paper's form is that of one masking; after two, the scores belong to data already masked.
     scores = release.scores if masked == 1 else None
-    return Release(data=data, claims=claims, keeps_records=keeps, notes=notes, scores=scores)
+    release = replace(
+        release,
+        claims=claims,
+        keeps_records=keeps,
+        notes=notes,
+        figures=figures,
+        scores=scores,
+        confidential=confidential,
+    )
+    return _with_counts_kept(release, edits, run.rng("settle"))
+
+
+def _with_counts_kept(release: Release, edits: EditSet, rng: np.random.Generator) -> Release:
+    """Bring a hidden group's counts back to the chosen ones, where later steps have carried members away."""
+    for claim in release.claims:
+        if isinstance(claim, GroupCounts) and not claim.check(release.data).holds:
+            release = replace(
+                release,
+                data=settled(release.data, claim, edits=edits, rng=rng),
+                notes=(
+                    *release.notes,
+                    "after the later steps the group's counts were brought back by moving again",
+                ),
+            )
+    return release
+
+
+def releases_ranges(steps: tuple[Step, ...]) -> bool:
+    """Whether the last step releases ranges in place of values."""
+    return isinstance(steps[-1], OptimalBoxes) and steps[-1].release == "intervals"
 
 
 def _trimmed(data: Microdata) -> Microdata:

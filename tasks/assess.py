@@ -6,14 +6,19 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from pydantic import Field
 
 from anoncore.encoding import Encoder
 from anoncore.kernels.neighbors import nearest
-from anoncore.microdata import Microdata
+from anoncore.microdata import Microdata, Schema
+from anoncore.ranges import ReleasedBoxes, released_boxes
 from anoncore.risk import (
+    BoxMeasures,
     MembershipAttack,
     PredictionMeasures,
+    box_density_attack,
+    box_measures,
     compare,
     compare_matched,
     extreme_records,
@@ -52,9 +57,10 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
     """Write ``figures``: every risk and utility figure with its baseline and sample size.
 
     The encoding is fitted to the original records; released and reference records are encoded
-    with it. Without a reference sample every record is compared with the source without it.
+    with it. Without a reference sample every record is compared with the source without it. Released
+    ranges are measured by their middles, and once more as what they are.
     """
-    original, released = run.load("original"), run.load("released")
+    original, released = run.load("original"), run.load("points" if run.has("points") else "released")
     reference = run.load("reference") if (run.folder / "reference.parquet").exists() else None
     encoder = Encoder.fit(original)
     x, y = encoder.encode(original), encoder.encode(released)
@@ -82,8 +88,10 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
         "membership": None if r is None else asdict(_membership(x[rows], y, r, len(rows) == len(x), rng)),
         "continuous_form": _continuous_form(run, reference, section, by_design),
         "claims": run.read_json("claims"),
+        "method": run.read_json("masked")["figures"],
         **_utility(x, y, r, encoder, released),
         "rare_levels": _rare_levels(released, section.k),
+        "boxes": _boxes(run, original, reference, rows, run.rng("assess-boxes")),
     }
     run.write_json("figures", figures)
     run.save_arrays("curves", **_curves(near, other))
@@ -167,6 +175,61 @@ def _continuous_form(
     r = encoder.encode(reference.select(data.schema.names))
     rng = run.rng("assess-continuous")
     return _comparison(x, y, r, _queries(len(x), section, rng), section, by_design, rng)
+
+
+def _boxes(
+    run: Run,
+    original: Microdata,
+    reference: Microdata | None,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+) -> dict[str, Any] | None:
+    """Measure released ranges: what a box says about those inside, and whether boxes tell members."""
+    if not run.has("points"):
+        return None
+    points = run.load("points").schema
+    boxes = released_boxes(run.load("released"), points)
+    sides_ = [original.take(rows)]
+    if reference is not None:
+        # Where members are sampled, as many non-members are.
+        whole = len(rows) == len(original) or len(reference) <= len(rows)
+        drawn = np.arange(len(reference)) if whole else rng.choice(len(reference), len(rows), replace=False)
+        sides_.append(reference.take(drawn))
+    measured = [_among(side, original, boxes, points) for side in sides_]
+    sides = {
+        side: {
+            "reidentification": float(one.reidentification.mean()),
+            "largest_reidentification": float(one.reidentification.max()),
+            "inside": float((one.distance == 0).mean()),
+            "uncertainty": float(np.median(one.uncertainty)),
+            "log_volume": float(np.median(one.log_volume)),
+            "people": len(one.distance),
+        }
+        for side, one in zip(("original", "reference"), measured, strict=False)
+    }
+    attack = None if reference is None else asdict(box_density_attack(*measured))
+    return sides | {"membership": attack, "variables": len(boxes.names)}
+
+
+def _among(people: Microdata, original: Microdata, boxes: ReleasedBoxes, levels: Schema) -> BoxMeasures:
+    """Locate people among boxes, numbers in standard deviations of the original records."""
+    known = original.frame[list(boxes.names)]
+    middle = known.mean().to_numpy()
+    spread = known.std(ddof=0).replace(0.0, 1.0).fillna(1.0).to_numpy()
+    values = people.frame[list(boxes.names)].to_numpy(dtype="float64")
+    codes = [
+        np.where(people.frame[n].isna(), -1, np.where(own < 0, -2, own))
+        for n in boxes.held
+        for own in [pd.Index(levels[n].levels or ()).get_indexer(people.frame[n].astype("object"))]
+    ]
+    return box_measures(
+        (values - middle) / spread,
+        (boxes.lower - middle) / spread,
+        (boxes.upper - middle) / spread,
+        boxes.sizes,
+        levels=np.column_stack(codes) if codes else None,
+        held=tuple(boxes.held.values()),
+    )
 
 
 def _utility(

@@ -173,6 +173,7 @@ def facts(dossier: dict[str, Any], mlflow_run: str) -> dict[str, Any]:
         "candidate": dossier["candidate"],
         "decision": dossier["verdict"]["decision"],
         "reason": dossier["verdict"]["reason"],
+        "individual_protection": dossier["individual_protection"],
         "gates": {g["name"]: [g["verdict"], g["figure"]] for g in dossier["verdict"]["gates"]},
         "mlflow_run": mlflow_run,
         "version": dossier["run"]["versions"]["anonflow"],

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tasks.workspace import Section
 
 Measure = Literal["ambiguity", "uncertainty"]
-GateVerdict = Literal["pass", "fail", "inconclusive", "by design", "not tested"]
+GateVerdict = Literal["pass", "fail", "inconclusive", "by design", "not tested", "waived"]
 Decision = Literal["publish", "reject", "await"]
 
 
@@ -28,16 +28,28 @@ class PolicySection(Section):
 
     ``approval: person`` asks a person even when every gate passes. ``by_design`` acknowledges
     measures that say nothing about a method which publishes groups of identical records;
-    ``untested`` accepts that membership cannot be tested without a reference sample.
+    ``untested`` accepts that membership cannot be tested without a reference sample;
+    ``individual_protection: none`` accepts, for a stated reason, that single records stay as they were, as
+    they do when only a group is hidden: what is measured of them is told and not gated, and a person decides.
     """
 
     approval: Literal["automatic", "person"] = "automatic"
     inconclusive: Literal["person", "reject"] = "person"
     by_design: tuple[Measure, ...] = ()
     untested: tuple[Literal["membership"], ...] = ()
+    individual_protection: Literal["required", "none"] = "required"
+    individual_protection_reason: str = ""
     tail_p: float = Field(default=0.01, gt=0, lt=1)
     membership_auc: float = Field(default=0.55, ge=0.5, le=1)
     utility: UtilityLimits = UtilityLimits()
+
+    @model_validator(mode="after")
+    def _waiving_has_a_reason(self) -> PolicySection:
+        if (self.individual_protection == "none") != bool(self.individual_protection_reason.strip()):
+            raise ValueError(
+                "individual_protection: none needs an individual_protection_reason, and only it has one"
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -65,14 +77,19 @@ class Verdict:
 def decide(figures: dict[str, Any], policy: PolicySection, earlier: int = 0) -> Verdict:
     """Put every gate to the figures of one assessment.
 
-    A failed gate rejects. An inconclusive one asks a person, or rejects when the plan says so:
+    A failed gate rejects; one about single records is waived where the plan waives their protection, and
+    a person decides then. An inconclusive one asks a person, or rejects when the plan says so:
     the sample was then too small to prove the release safe or unsafe. ``earlier`` counts releases of
     the same data under other plans.
     """
-    gates = (
+    waived = policy.individual_protection == "none"
+    individual = (
         *_comparison_gates(figures),
         *_tail_gates(figures, policy),
-        _membership_gate(figures, policy),
+        *_membership_gates(figures, policy),
+    )
+    gates = (
+        *(replace(g, verdict="waived") if waived else g for g in individual),
         _earlier_gate(earlier),
         *_claim_gates(figures),
         *_utility_gates(figures, policy),
@@ -81,7 +98,8 @@ def decide(figures: dict[str, Any], policy: PolicySection, earlier: int = 0) -> 
     open_ = [
         g.name
         for g in gates
-        if g.verdict == "inconclusive" or (g.verdict == "not tested" and g.name not in policy.untested)
+        if g.verdict == "inconclusive"
+        or (g.verdict == "not tested" and g.name.split()[0] not in policy.untested)
     ]
     if failed:
         return Verdict("reject", f"failed: {', '.join(failed)}", gates)
@@ -89,6 +107,8 @@ def decide(figures: dict[str, Any], policy: PolicySection, earlier: int = 0) -> 
         return Verdict("reject", f"not proven safe at this sample size: {', '.join(open_)}", gates)
     if open_:
         return Verdict("await", f"a person must decide: {', '.join(open_)}", gates)
+    if waived:
+        return Verdict("await", "a person must decide: single records are not protected, by the plan", gates)
     if policy.approval == "person":
         return Verdict("await", "every gate passed; the plan asks for a person's approval", gates)
     return Verdict("publish", "every gate passed", gates)
@@ -160,16 +180,22 @@ def _tail_verdict(tail: dict[str, Any], policy: PolicySection) -> GateVerdict:
     return "pass" if tail["p"] >= policy.tail_p else "fail"
 
 
-def _membership_gate(figures: dict[str, Any], policy: PolicySection) -> Gate:
-    attack = figures["membership"]
-    meaning = "whether an attacker can tell who took part from who did not"
+def _membership_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
+    attacks = {
+        "membership": (figures["membership"], "whether an attacker can tell who took part from who did not")
+    }
+    if figures["boxes"] is not None:
+        meaning = "whether how densely people stand in a box tells who took part from who did not"
+        attacks["membership by boxes"] = (figures["boxes"]["membership"], meaning)
+    return [_membership_gate(name, attack, meaning, policy) for name, (attack, meaning) in attacks.items()]
+
+
+def _membership_gate(name: str, attack: dict[str, Any] | None, meaning: str, policy: PolicySection) -> Gate:
     limit = f"lower bound ≤ {policy.membership_auc:.2f}"
     if attack is None:
-        return Gate(
-            "membership", "not tested", "needs people who took no part", limit, "0.50, guessing", 0, meaning
-        )
+        return Gate(name, "not tested", "needs people who took no part", limit, "0.50, guessing", 0, meaning)
     return Gate(
-        name="membership",
+        name=name,
         verdict="pass" if attack["lower"] <= policy.membership_auc else "fail",
         figure=f"AUC {attack['auc']:.3f} [{attack['lower']:.3f}, {attack['upper']:.3f}]",
         limit=limit,

@@ -6,8 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from anoncore.encoding import Encoder
+from anoncore.methods import GroupAnonymity
 from tasks import pictures, report
+from tasks.anonymize import Step
 from tasks.assess import kept_columns
 from tasks.home import make_private, write_private
 from tasks.publish import prepare_documents
@@ -18,10 +22,11 @@ LEAST_SHOWN = 5
 Show = Callable[[str, str, str], None]
 
 
-def document(run: Run, dossier: dict[str, Any], show: Show) -> dict[str, Any]:
+def document(run: Run, dossier: dict[str, Any], steps: tuple[Step, ...], show: Show) -> dict[str, Any]:
     """Complete the candidate with its documents; return the dossier with its digest.
 
-    Report and dossier are kept in the home for every candidate, also for one that is rejected.
+    Report and dossier are kept in the home for every candidate, also for one that is rejected. What a step
+    says to the custodian alone stands beside them there, and is neither published nor tracked.
     """
     drawn = _draw(run, max(dossier["figures"]["k"], LEAST_SHOWN))
     folder = make_private(run.folder / "pictures")
@@ -32,15 +37,26 @@ def document(run: Run, dossier: dict[str, Any], show: Show) -> dict[str, Any]:
     kept = make_private(run.home.assessment(dossier["release"]["id"]))
     write_private(kept / "report.html", page.encode())
     write_private(kept / "dossier.json", json.dumps(finished, ensure_ascii=False, default=str).encode())
+    for number, step in enumerate(steps, start=1):
+        if isinstance(step, GroupAnonymity):
+            from tasks.custodian import custodian_page
+
+            told = _of_step(run.load_arrays("confidential"), number)
+            write_private(kept / f"custodian-step{number}.html", custodian_page(told, step).encode())
     show("risk", report.risk_markdown(finished), "Disclosure risk beside its baseline")
     show("utility", report.utility_markdown(finished), "What the release keeps")
     show("verdict", report.verdict_markdown(finished), "What the policy says, and why")
     return finished
 
 
+def _of_step(arrays: dict[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
+    start = f"step{number}."
+    return {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
+
+
 def _draw(run: Run, least: int) -> dict[str, bytes]:
     """Draw without the columns of levels that are not released: their names are not for the public."""
-    original, released = run.load("original"), run.load("released")
+    original, released = run.load("original"), run.load("points" if run.has("points") else "released")
     encoder = Encoder.fit(original)
     kept = kept_columns(encoder, released)
     names = [name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep]

@@ -24,6 +24,7 @@ def gather(
     seed: SeedSection,
     edit_policy: str,
     set_aside: int,
+    unprotected: str,
     published: int,
     verdict: Verdict,
     release: dict[str, Any],
@@ -35,6 +36,7 @@ def gather(
     run : Run
         Its workspace holds what the steps have found.
     plan : name, title, description and digest of the plan
+    unprotected : why single records are not protected; empty where they are
     published : releases of the same data under other plans
     release : identity of the candidate, from `tasks.publish.prepare_data`
     """
@@ -58,6 +60,7 @@ def gather(
             "repaired": run.read_json("repaired"),
         },
         "method": {"steps": [asdict(step) for step in steps], "notes": run.read_json("masked")["notes"]},
+        "individual_protection": f"none: {unprotected}" if unprotected else "required",
         "figures": run.read_json("figures"),
         "verdict": asdict(verdict),
         "release": release,

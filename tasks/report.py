@@ -270,7 +270,7 @@ def _gate_groups(dossier: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]
 
 def _tally(gates: Iterable[dict[str, Any]]) -> list[tuple[str, int]]:
     verdicts = [gate["verdict"] for gate in gates]
-    order = ("pass", "fail", "inconclusive", "by design", "not tested")
+    order = ("pass", "fail", "inconclusive", "by design", "waived", "not tested")
     return [(name, verdicts.count(name)) for name in order if name in verdicts]
 
 

@@ -121,7 +121,7 @@ def parameters(dossier: dict[str, Any]) -> dict[str, Any]:
 
 
 def metrics(dossier: dict[str, Any]) -> dict[str, float]:
-    """Return the figures in groups: risk/…, utility/…, edits/…, size/…."""
+    """Return the figures in groups: risk/…, utility/…, claim/…, method/…, edits/…, size/…."""
     figures, edits = dossier["figures"], dossier["edits"]
     flat: dict[str, Any] = {
         "size/source": dossier["source"]["records"],
@@ -141,6 +141,10 @@ def metrics(dossier: dict[str, Any]) -> dict[str, float]:
         for side in ("released", "reference"):
             if figure[side] is not None:
                 flat |= {f"utility/{name}/{side}_{k}": v for k, v in figure[side].items()}
+    for claim in figures["claims"]:
+        flat |= {f"claim/{claim['kind']}/{k}": v for k, v in claim["figures"].items()}
+        flat[f"claim/{claim['kind']}/holds"] = claim["holds"]
+    flat |= {f"method/{name}": value for name, value in figures["method"].items()}
     flat["edits/repaired_records"] = edits["repaired"]["records"]
     flat["edits/repaired_cells"] = edits["repaired"]["cells"]
     flat["edits/set_aside"] = edits["set_aside"]

@@ -106,6 +106,10 @@ class Run:
         frame = pd.read_parquet(self.folder / f"{name}.parquet").set_index("__record__")
         return Microdata(frame.rename_axis(None), schema)
 
+    def has(self, name: str) -> bool:
+        """Whether microdata of that name are stored in the workspace."""
+        return (self.folder / f"{name}.parquet").exists()
+
     def write_json(self, name: str, value: Any) -> None:
         """Store a small result in the workspace."""
         write_private(self.folder / f"{name}.json", json.dumps(value, default=jsonable).encode())

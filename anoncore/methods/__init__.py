@@ -1,8 +1,22 @@
 """One module per method: its frozen parameters and ``anonymize(data, params, *, edits, rng) -> Release``."""
 
 from anoncore.methods.extreme_records import ExtremeRecords
+from anoncore.methods.fuzzy_microaggregation import FuzzyMicroaggregation
+from anoncore.methods.group_anonymity import GroupAnonymity
+from anoncore.methods.mdav import MDAV
+from anoncore.methods.optimal_boxes import OptimalBoxes, Statistic
 from anoncore.methods.rare_levels import RareLevels
 from anoncore.methods.spectral_rhs import SpectralRHS
 from anoncore.methods.spectral_swap import SpectralSwap
 
-__all__ = ["ExtremeRecords", "RareLevels", "SpectralRHS", "SpectralSwap"]
+__all__ = [
+    "MDAV",
+    "ExtremeRecords",
+    "FuzzyMicroaggregation",
+    "GroupAnonymity",
+    "OptimalBoxes",
+    "RareLevels",
+    "SpectralRHS",
+    "SpectralSwap",
+    "Statistic",
+]

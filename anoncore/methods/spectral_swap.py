@@ -37,8 +37,9 @@ class SpectralSwap:
         original values, so the ``tail_coding`` largest and smallest are replaced by their mean.
     tail_coding : int, at least 2
         Values averaged at either end when marginals are exact.
-    numeric : {"log", "normal"}
-        Scale of continuous variables; normal scores keep heavy tails and monotone non-linearity.
+    numeric : {"log", "normal", "linear"}
+        Scale of continuous variables; normal scores keep heavy tails and monotone non-linearity,
+        linear ones keep linear edits up to rounding.
     local : int, at least 1
         Number of clusters within which to swap, for data with non-linear structure.
     min_cluster : int

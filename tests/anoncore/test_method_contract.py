@@ -6,7 +6,16 @@ import pytest
 
 import anoncore
 from anoncore import AnonymizationError, Microdata, Schema, Variable
-from anoncore.methods import ExtremeRecords, RareLevels, SpectralRHS, SpectralSwap
+from anoncore.methods import (
+    MDAV,
+    ExtremeRecords,
+    FuzzyMicroaggregation,
+    GroupAnonymity,
+    OptimalBoxes,
+    RareLevels,
+    SpectralRHS,
+    SpectralSwap,
+)
 from anoncore.registry import METHODS
 
 CASES = [
@@ -21,6 +30,24 @@ CASES = [
     SpectralRHS(k=4),
     SpectralRHS(k=4, representative="medoid"),
     SpectralRHS(k=4, released="mode"),
+    MDAV(k=4),
+    MDAV(k=4, blocks=(("income", "change"),)),
+    FuzzyMicroaggregation(k=4),
+    FuzzyMicroaggregation(k=4, blocks=(("income", "change"),), released="mode"),
+    FuzzyMicroaggregation(k=4, form="fcm", m1=1.2, m2=1.5, clusters=1),
+    FuzzyMicroaggregation(k=4, form="entropy", lambda1=1.0, clusters=1),
+    OptimalBoxes(k=8),
+    OptimalBoxes(k=8, l=2, rare="fuzzy"),
+    OptimalBoxes(k=8, categorical="constant", bounds="grid"),
+    OptimalBoxes(k=8, release="means"),
+    GroupAnonymity(
+        vital=({"smokes": (1,)},),
+        parameter="region",
+        order=("n", "e", "s", "w"),
+        level=1,
+        caps={"n": 20},
+        details="winsorised",
+    ),
     RareLevels(k=30),
     RareLevels(k=30, action="suppress"),
     ExtremeRecords(),
@@ -28,6 +55,7 @@ CASES = [
     ExtremeRecords(action="winsorise", tail=0.05),
 ]
 RANDOM = [case for case in CASES if isinstance(case, SpectralSwap)]
+MASKING = (SpectralSwap, SpectralRHS, MDAV, FuzzyMicroaggregation, OptimalBoxes)
 
 
 def test_every_method_is_in_the_cases():
@@ -66,7 +94,7 @@ def test_identifiers_and_households_are_not_released(params, mixed):
         ]
     )
     data = Microdata(frame, schema)
-    if type(params) in (SpectralSwap, SpectralRHS):
+    if isinstance(params, MASKING):
         released = anoncore.anonymize(data, params, rng=np.random.default_rng(0)).data
         assert "person" not in released.frame
         assert "house" not in released.frame
@@ -75,8 +103,8 @@ def test_identifiers_and_households_are_not_released(params, mixed):
 @pytest.mark.parametrize("params", CASES, ids=str)
 def test_one_record_is_refused_or_handled(params):
     data = Microdata(pd.DataFrame({"x": [1.0]}), Schema([Variable("x", "continuous")]))
-    if isinstance(params, SpectralSwap | SpectralRHS):
-        with pytest.raises(AnonymizationError, match="record"):
+    if isinstance(params, (*MASKING, GroupAnonymity)):
+        with pytest.raises(AnonymizationError, match="record|is no variable that is released"):
             anoncore.anonymize(data, params, rng=np.random.default_rng(0))
     else:
         assert len(anoncore.anonymize(data, params, rng=np.random.default_rng(0)).data) == 1

@@ -404,7 +404,9 @@ def stated(default: str):
 
 def of_dataclass(model) -> dict:
     absent = dataclasses.MISSING
-    plain = {f.name: REQUIRED if f.default is absent else f.default for f in dataclasses.fields(model)}
+    fields = dataclasses.fields(model)
+    plain = {f.name: REQUIRED if f.default is absent else f.default for f in fields}
+    plain |= {f.name: f.default_factory() for f in fields if f.default_factory is not absent}
     return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
 
 

@@ -111,6 +111,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[
         seed=SeedSection(public=SEED, data_are_public=True),
         edit_policy="refuse",
         set_aside=checked["set_aside"],
+        unprotected="",
         published=0,
         verdict=verdict,
         release=release,

@@ -128,6 +128,7 @@ def dossier(
             }
             for name in COLUMNS
         ],
+        "boxes": None,
         "rare_levels": [{"variable": "marital", "levels": ["6", "8"]}] if edits else [],
     }
     policy = PolicySection(
@@ -149,6 +150,7 @@ def dossier(
             "versions": {"anonflow": "0.1.0", "numpy": "2.4.6", "scipy": "1.17.1", "pandas": "3.0.1"},
             "seed": "drawn from the operating system",
         },
+        "individual_protection": "required",
         "source": {
             "records": 1629,
             "variables": 63,

@@ -1,0 +1,172 @@
+"""Microaggregation on microdata: blocks of variables, encoded, grouped, and given back by their centres."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from anoncore.edits import EditSet
+from anoncore.encoding import Decoding, Encoder
+from anoncore.errors import AnonymizationError, InfeasibleError
+from anoncore.kernels.projection import project
+from anoncore.microdata import Microdata, Schema
+from anoncore.repair import repair
+
+Constrain = Callable[[np.ndarray], np.ndarray]
+
+PLACED = (
+    "numbers are rounded to their variables' units; where an edit ties them, the coarsest unit is rounded "
+    "first and the finest, or the variable that the edit computes, takes up the remainder"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Variables that are aggregated together.
+
+    Parameters
+    ----------
+    data : Microdata, N records of these variables alone
+    edits : EditSet, the edits that speak of them
+    encoder : Encoder, fitted to ``data``; numbers are standardised and not logged, so that linear
+        edits stay linear
+    matrix : (N, m) float64, in standard deviations
+    constrain : maps centres (c, m) to the nearest that satisfy the linear edits and bounds; None
+        where there are none
+    """
+
+    data: Microdata
+    edits: EditSet
+    encoder: Encoder
+    matrix: np.ndarray
+    constrain: Constrain | None
+
+    def given_back(
+        self, centres: np.ndarray, labels: np.ndarray, form: Decoding, rng: np.random.Generator
+    ) -> Microdata:
+        """Return the microdata in which record i holds centre ``labels[i]``.
+
+        Parameters
+        ----------
+        centres : (c, m), labels : (N,) int
+        form : how scores become levels; records of one group always share them
+        rng : numpy Generator, for edits that only a draw can settle
+
+        Returns
+        -------
+        Microdata, N records in their order; every edit of the block holds, after rounding, and
+        records of one group are identical.
+        """
+        decoded = self.encoder.decode(centres[labels], form=form, groups=labels, index=self.data.frame.index)
+        return repair(decoded, self.edits, rng=rng).data if len(self.edits) else decoded
+
+
+def blocks(data: Microdata, names: tuple[tuple[str, ...], ...], edits: EditSet) -> Iterator[Block]:
+    """Yield the blocks of variables ``names``, and the variables in none of them as one more.
+
+    Parameters
+    ----------
+    data : Microdata, N records
+    names : variables of each block; empty for all in one
+    edits : EditSet; those that name variables the data lack are left out
+
+    Raises
+    ------
+    AnonymizationError
+        When a name is unknown or stands twice, or an edit spans blocks.
+    InfeasibleError
+        When edits contradict each other; it names them.
+    """
+    if problems := block_problems(data.schema, names, edits):
+        raise AnonymizationError("\n".join(problems))
+    edits = edits.within(data.schema.masked)
+    if conflict := edits.conflict():
+        raise InfeasibleError(f"no record can satisfy these edits together: {', '.join(conflict)}")
+    for part in _parts(data.schema, names):
+        yield _block(data.select(part), edits.within(part))
+
+
+def block_problems(schema: Schema, names: tuple[tuple[str, ...], ...], edits: EditSet) -> list[str]:
+    """Return what is wrong with blocks of variables, one sentence each; as for `blocks`.
+
+    An edit whose dependent is computed after masking spans nothing: only the parts are in blocks.
+    """
+    stated = [n for block in names for n in block]
+    computed = {e.dependent for e in edits.dependents}
+    unknown = sorted(set(stated) - set(schema.masked))
+    twice = sorted({n for n in stated if stated.count(n) > 1})
+    found = [
+        f"blocks: {', '.join(wrong)} {what}; every variable that is released stands in one block"
+        for wrong, what in ((unknown, "is not released"), (twice, "stands in more than one"))
+        if wrong
+    ]
+    parts = [set(part) for part in _parts(schema, names)]
+    spanning = [
+        e.name
+        for e in edits.within(set(schema.masked) - computed).edits
+        if not any(set(e.variables) <= part for part in parts)
+    ]
+    if spanning:
+        found.append(
+            f"blocks: the variables of edit(s) {', '.join(spanning)} stand in different blocks; put those of "
+            "one edit together"
+        )
+    return found
+
+
+def _parts(schema: Schema, names: tuple[tuple[str, ...], ...]) -> list[tuple[str, ...]]:
+    """Return the blocks in the order of the schema, and what stands in none as the last."""
+    stated = {n for block in names for n in block}
+    rest = set(schema.masked) - stated
+    parts = [tuple(n for n in schema.masked if n in block) for block in (*names, rest)]
+    return [part for part in parts if part]
+
+
+def _block(data: Microdata, edits: EditSet) -> Block:
+    encoder = Encoder.fit(data, numeric="linear")
+    return Block(data, edits, encoder, encoder.encode(data), constraint(encoder, edits))
+
+
+def constraint(encoder: Encoder, edits: EditSet) -> Constrain | None:
+    """Return what makes centres satisfy the linear edits, ratios and bounds among continuous variables.
+
+    Parameters
+    ----------
+    encoder : Encoder, fitted with ``numeric="linear"``
+    edits : EditSet; those about variables with levels, and conditional ones, are left to repair
+
+    Returns
+    -------
+    Function from (c, m) centres to the nearest (c, m) that satisfy them, or None without such edits.
+    The distance is that of the encoded space, which is W = diag(1/sd²) in original units.
+    """
+    fitted = {b.variable.name: b for b in encoder.blocks if b.variable.kind == "continuous"}
+    told = edits.within(fitted)
+    names = [n for n in fitted if any(n in e.variables for e in told.edits)]
+    A, b = told.equalities(names)
+    G, h = told.inequalities(names)
+    lower, upper = told.bounds(names)
+    if not (len(A) or len(G) or np.isfinite(lower).any() or np.isfinite(upper).any()):
+        return None
+    columns = [fitted[n].start for n in names]
+    location = np.array([fitted[n].location for n in names])
+    scale = np.array([fitted[n].scale for n in names])
+
+    def constrain(centres: np.ndarray) -> np.ndarray:
+        values = project(centres[:, columns] * scale + location, A, b, scale, lower, upper, G, h)
+        kept = centres.copy()
+        kept[:, columns] = (values - location) / scale
+        return kept
+
+    return constrain
+
+
+def joined(parts: list[Microdata], schema: Schema) -> Microdata:
+    """Return blocks of variables as one table, in the order of ``schema``."""
+    variables = {v.name: v for part in parts for v in part.schema}
+    names = [n for n in schema.names if n in variables]
+    frame = pd.concat([part.frame for part in parts], axis=1)[names]
+    return Microdata.trusted(frame, Schema(replace(variables[n]) for n in names))

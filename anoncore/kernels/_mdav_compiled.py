@@ -1,0 +1,273 @@
+"""Compiled part of `anoncore.kernels.mdav`: groups are peeled off records that are kept in blocks.
+
+A block holds up to B neighbouring records, columns first. Its bounding box gives limits on the distances of
+all its records to any point. The limits are sums of squares in the order of the distances themselves, and
+rounding is monotone: they hold for the computed distances exactly, and no block is skipped that could matter.
+
+Distances are compared as the integers of the same bits, which order non-negative floats alike and whose
+extremes are found several times as fast.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+WIDTH = 8  # distances are computed in full vectors; what lies behind the last record is not looked at
+SLACK = 1.0 + 1e-9  # above the rounding error of a distance
+TINY = 1e-150  # above the underflow of a distance
+
+
+@njit(cache=True, nogil=True)
+def peel(  # type: ignore[no-untyped-def]
+    data, index, counts, low, high, where, sums, factors, k, floor, labels, label
+):
+    """Take pairs of groups off until fewer than ``floor`` records are left; return the next free label.
+
+    Parameters
+    ----------
+    data : (blocks, t, B) float, index : (blocks, B) int, counts : (blocks,) int
+        Records, their row numbers and how many there are in each block. Changed in place.
+    low, high : (t, blocks) float
+        Bounding boxes of the blocks.
+    where : (N,) int
+        Place of each row, block * B + slot. Changed in place.
+    sums : (t,) int, factors : (t,) float
+        Sums of the records that are left, in units of 1 / factors. Changed in place.
+    k, floor : int
+        Group size, at least 2, and at least 3k.
+    labels : (N,) int
+        Filled for the groups taken.
+    label : int
+        Of the first group.
+    """
+    blocks, columns, size = data.shape
+    distances = np.empty(size)
+    nearest, farthest = np.empty(blocks), np.empty(blocks)
+    reach, seen_from = np.full(blocks, np.inf), np.zeros((columns, blocks))
+    keys, rows = np.empty(k - 1, np.int64), np.empty(k - 1, np.int64)
+    point, unused = np.empty(columns), np.empty(columns)
+    left = counts.sum()
+    while left >= floor:
+        for j in range(columns):
+            point[j] = sums[j] / left / factors[j]
+        row = _farthest_from_centroid(data, index, counts, point, reach, seen_from, farthest, distances)
+        for second in range(2):
+            home = where[row] // size
+            _take(row, label, data, index, counts, where, sums, factors, labels, point)
+            _box_limits(low, high, point, nearest, farthest)
+            if second == 0:
+                row = _farthest_and_nearest(
+                    data, index, counts, point, home, nearest, farthest, distances, keys, rows
+                )
+            else:
+                _nearest(data, index, counts, point, home, nearest, distances, keys, rows)
+            for i in range(k - 1):
+                _take(rows[i], label, data, index, counts, where, sums, factors, labels, unused)
+                if second == 0 and rows[i] == row:
+                    # All the others are just as far away.
+                    row = np.int64(-1)
+            if row < 0:
+                row = _first(index, counts)
+            label += 1
+        left -= 2 * k
+    return label
+
+
+@njit(cache=True, nogil=True)
+def _take(  # type: ignore[no-untyped-def]
+    row, label, data, index, counts, where, sums, factors, labels, point
+):
+    """Remove a record, whose values go to ``point``; the last one of its block moves to its place."""
+    size = index.shape[1]
+    block, slot = where[row] // size, where[row] % size
+    counts[block] -= 1
+    last = counts[block]
+    for j in range(data.shape[1]):
+        value = data[block, j, slot]
+        point[j] = value
+        sums[j] -= np.int64(np.rint(value * factors[j]))
+        data[block, j, slot] = data[block, j, last]
+    moved = index[block, last]
+    index[block, slot] = moved
+    where[moved] = block * size + slot
+    labels[row] = label
+
+
+@njit(cache=True, nogil=True)
+def _first(index, counts):  # type: ignore[no-untyped-def]
+    first = np.int64(-1)
+    for b in range(len(counts)):
+        for i in range(counts[b]):
+            if first < 0 or index[b, i] < first:
+                first = index[b, i]
+    return first
+
+
+@njit(cache=True, nogil=True)
+def _measure(block, point, count, out):  # type: ignore[no-untyped-def]
+    """Squared distances, added up column by column; return the least and the greatest as integers."""
+    full = (count + WIDTH - 1) // WIDTH * WIDTH
+    for i in range(full):
+        delta = block[0, i] - point[0]
+        out[i] = delta * delta
+    for j in range(1, len(point)):
+        for i in range(full):
+            delta = block[j, i] - point[j]
+            out[i] += delta * delta
+    keys = out.view(np.int64)
+    least = greatest = keys[0]
+    for i in range(count):
+        least = min(least, keys[i])
+        greatest = max(greatest, keys[i])
+    return least, greatest
+
+
+@njit(cache=True, nogil=True)
+def _box_limits(low, high, point, nearest, farthest):  # type: ignore[no-untyped-def]
+    """Least and greatest squared distance that a record in each block can have."""
+    nearest[:] = 0.0
+    farthest[:] = 0.0
+    for j in range(len(point)):
+        for b in range(len(nearest)):
+            below, above = low[j, b] - point[j], point[j] - high[j, b]
+            outside = below if below > above else above
+            outside = outside if outside > 0.0 else 0.0
+            across = above if above < below else below
+            nearest[b] += outside * outside
+            farthest[b] += across * across
+
+
+@njit(cache=True, nogil=True)
+def _farthest_from_centroid(  # type: ignore[no-untyped-def]
+    data, index, counts, point, reach, seen_from, limits, distances
+):
+    """Row of the farthest record, the first of equals.
+
+    A block's farthest record was at distance ``reach`` of ``seen_from``: it is now at most as much farther
+    away as the centroid has moved.
+    """
+    blocks = len(counts)
+    limits[:] = 0.0
+    for j in range(len(point)):
+        for b in range(blocks):
+            delta = seen_from[j, b] - point[j]
+            limits[b] += delta * delta
+    for b in range(blocks):
+        limits[b] = ((np.sqrt(limits[b]) + reach[b]) * SLACK + TINY) ** 2
+    keys, far = distances.view(np.int64), limits.view(np.int64)
+    start = limits.argmax()
+    most, row = np.int64(-1), np.int64(-1)
+    for step in range(blocks):
+        b = (start + step) % blocks
+        count = counts[b]
+        if count == 0 or far[b] < most:
+            continue
+        greatest = _measure(data[b], point, count, distances)[1]
+        if greatest >= most:
+            row = _first_at(keys, index[b], count, greatest, most, row)
+            most = greatest
+        reach[b] = np.sqrt(_as_float(greatest))
+        for j in range(len(point)):
+            seen_from[j, b] = point[j]
+    return row
+
+
+@njit(cache=True, nogil=True)
+def _as_float(key):  # type: ignore[no-untyped-def]
+    return np.array([key], np.int64).view(np.float64)[0]
+
+
+@njit(cache=True, nogil=True)
+def _first_at(keys, index, count, greatest, most, row):  # type: ignore[no-untyped-def]
+    """First of the rows at ``greatest``, and of ``row`` if that is at the same distance."""
+    if greatest > most:
+        row = index[:count].max()
+    for i in range(count):
+        if keys[i] == greatest and index[i] < row:
+            row = index[i]
+    return row
+
+
+@njit(cache=True, nogil=True)
+def _farthest_and_nearest(  # type: ignore[no-untyped-def]
+    data, index, counts, point, home, nearest, farthest, distances, best, rows
+):
+    """Fill ``rows`` with the nearest records, return the farthest: the first of equals in both."""
+    keys, near, far = distances.view(np.int64), nearest.view(np.int64), farthest.view(np.int64)
+    found, most, row = 0, np.int64(-1), np.int64(-1)
+    for step in range(-1, len(counts)):
+        b = home if step < 0 else step
+        count = counts[b]
+        if step == home or count == 0:
+            continue
+        if found == len(best) and near[b] > best[0] and far[b] < most:
+            continue
+        least, greatest = _measure(data[b], point, count, distances)
+        if greatest >= most:
+            row = _first_at(keys, index[b], count, greatest, most, row)
+            most = greatest
+        if found < len(best) or least <= best[0]:
+            found = _hold(keys, index[b], count, best, rows, found)
+    return row
+
+
+@njit(cache=True, nogil=True)
+def _nearest(  # type: ignore[no-untyped-def]
+    data, index, counts, point, home, nearest, distances, best, rows
+):
+    """Fill ``rows`` with the nearest records, the first of equals."""
+    keys, near = distances.view(np.int64), nearest.view(np.int64)
+    found = 0
+    for step in range(-1, len(counts)):
+        b = home if step < 0 else step
+        count = counts[b]
+        if step == home or count == 0 or (found == len(best) and near[b] > best[0]):
+            continue
+        least = _measure(data[b], point, count, distances)[0]
+        if found < len(best) or least <= best[0]:
+            found = _hold(keys, index[b], count, best, rows, found)
+
+
+@njit(cache=True, nogil=True)
+def _hold(keys, index, count, best, rows, found):  # type: ignore[no-untyped-def]
+    """Keep the nearest in a heap with the farthest on top, the last of equals; return how many there are."""
+    for i in range(count):
+        if found < len(best):
+            _rise(best, rows, found, keys[i], index[i])
+            found += 1
+        elif _before(keys[i], index[i], best[0], rows[0]):
+            _sink(best, rows, keys[i], index[i])
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _before(key, row, other_key, other_row):  # type: ignore[no-untyped-def]
+    return key < other_key or (key == other_key and row < other_row)
+
+
+@njit(cache=True, nogil=True)
+def _rise(best, rows, place, key, row):  # type: ignore[no-untyped-def]
+    """Add to the heap at its end."""
+    while place > 0:
+        parent = (place - 1) // 2
+        if _before(key, row, best[parent], rows[parent]):
+            break
+        best[place], rows[place] = best[parent], rows[parent]
+        place = parent
+    best[place], rows[place] = key, row
+
+
+@njit(cache=True, nogil=True)
+def _sink(best, rows, key, row):  # type: ignore[no-untyped-def]
+    """Replace the top of the heap."""
+    place, size = 0, len(best)
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and _before(best[child], rows[child], best[child + 1], rows[child + 1]):
+            child += 1
+        if _before(best[child], rows[child], key, row):
+            break
+        best[place], rows[place] = best[child], rows[child]
+        place = child
+    best[place], rows[place] = key, row

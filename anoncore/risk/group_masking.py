@@ -1,0 +1,327 @@
+"""Whether a hidden group can be found again: promises about counts per area, and attacks on them.
+
+What is hidden are the counts before and where they were largest; no statement, finding or figure here tells
+them, nor which area an attack exposes. That stands on the custodian's own page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anoncore.claims import ClaimCheck
+from anoncore.kernels.inversion import Audit, audit
+from anoncore.kernels.redistribution import Goals
+from anoncore.microdata import Microdata
+from anoncore.risk._reinference import (
+    Recount,
+    coded,
+    membership_odds,
+    recount_by_membership,
+    recount_by_origin,
+)
+
+LEAD = 3.0  # standard errors by which an area must lead to be known as the first
+NOT_RELEASED = "its variables are not released"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Who is hidden, and the areas.
+
+    Parameters
+    ----------
+    vital : mappings of variable to values; a member has, for one of them, one of the values of each variable
+    parameter : the variable whose values are the areas
+    order : the m areas, in their stated order
+    """
+
+    vital: tuple[Mapping[str, tuple[Any, ...]], ...]
+    parameter: str
+    order: tuple[Any, ...]
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that say who belongs to the group."""
+        return tuple(dict.fromkeys(n for one in self.vital for n in one))
+
+    def others(self, data: Microdata) -> list[str]:
+        """Return the released variables that say neither who belongs to the group nor where."""
+        return [n for n in data.schema.masked if n not in (self.parameter, *self.variables)]
+
+    def told_by(self, data: Microdata) -> bool:
+        """Whether the data hold the variables by which the group is counted."""
+        return all(n in data.schema for n in (self.parameter, *self.variables))
+
+    def members(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return (N,) bool: the record belongs to the group."""
+        found = np.zeros(len(frame), dtype=bool)
+        for one in self.vital:
+            holds = np.ones(len(frame), dtype=bool)
+            for name, values in one.items():
+                holds &= _among(frame[name], values)
+            found |= holds
+        return found
+
+    def level_codes(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return (m,) int: the code of each area among the levels of the parameter, −1 where it is none."""
+        at = {str(level): code for code, level in enumerate(frame[self.parameter].cat.categories)}
+        return np.array([at.get(str(a), -1) for a in self.order])
+
+    def areas(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return (N,) int: the position of each record's area in ``order``, −1 elsewhere."""
+        codes = self.level_codes(frame)
+        place = np.full(len(frame[self.parameter].cat.categories) + 1, -1)
+        place[codes[codes >= 0]] = np.flatnonzero(codes >= 0)
+        return np.asarray(place[frame[self.parameter].cat.codes.to_numpy()])
+
+    def counts(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return (m,) int: members per area, the quantity signal."""
+        area = self.areas(frame)
+        return np.bincount(area[self.members(frame) & (area >= 0)], minlength=len(self.order))
+
+
+def _among(column: pd.Series, values: tuple[Any, ...]) -> np.ndarray:
+    told = {str(v) for v in values}
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return column.isin([float(v) for v in values]).to_numpy()
+    good = np.array([str(level) in told for level in column.cat.categories] + [False])
+    return np.asarray(good[column.cat.codes.to_numpy()])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Hidden:
+    """What was hidden and how; the original counts are confidential and are never told.
+
+    Parameters
+    ----------
+    group : Group, of m areas
+    original, population, target : (m,) int
+    goals : Goals
+    wavelet, level, ratio, pad, details, share : of the redistribution; the exact share of the details kept
+    tolerance : a count restored within this share of the truth is found
+    match_on : variables by which counterparts are chosen; all others than the group's when empty
+    """
+
+    group: Group
+    original: np.ndarray = field(repr=False)
+    population: np.ndarray = field(repr=False)
+    target: np.ndarray
+    goals: Goals = field(repr=False)
+    wavelet: str
+    level: int
+    ratio: bool
+    pad: Any
+    details: str
+    share: float = field(repr=False)
+    tolerance: float
+    match_on: tuple[str, ...] = ()
+
+    def inverted(self, share: float | None = None) -> Audit:
+        """Invert the target, knowing the share of details or not, and compare with the original counts."""
+        return audit(
+            self.original,
+            self.target,
+            self.goals,
+            wavelet=self.wavelet,
+            level=self.level,
+            tolerance=self.tolerance,
+            population=self.population,
+            ratio=self.ratio,
+            share=share,
+            pad=self.pad,
+        )
+
+    def attacks(self) -> tuple[Audit, ...]:
+        """Return the inversions: by the largest gain, and by the share of details that the release tells."""
+        return (self.inverted(), self.inverted(self.share)) if self.share > 0 else (self.inverted(),)
+
+    def exposed_by_inversion(self) -> list[int]:
+        """Return positions whose hidden count, or rank, an inversion restores."""
+        attacks = self.attacks()
+        exposed = {int(i) for a in attacks for i in a.positions[a.exposed]}
+        return sorted(exposed & set(self.concealed(attacks[0])))
+
+    def standing_out(self) -> list[int]:
+        """Return positions of hidden counts that were outliers and still are."""
+        found = self.inverted()
+        return sorted(set(self.concealed(found)) & set(found.shared_outliers.tolist()))
+
+    def concealed(self, found: Audit) -> list[int]:
+        """Return the positions whose count was to be hidden: a small one that is merely kept is no secret."""
+        return [int(i) for i, kind in zip(found.positions, found.kinds, strict=True) if kind != "protected"]
+
+    def recounted(self, recount: Recount) -> list[int]:
+        """Return positions of hidden counts that a recount finds, and knows that it finds.
+
+        Found is a count that comes out within the tolerance, or first (a raised one: last) as it is, with a
+        standard error that tells the attacker so; unless sharing the group out by population tells as much.
+        """
+        return [
+            i
+            for i in self.concealed(self.inverted())
+            if self._is_close(recount, i) or self._is_first(recount, i)
+        ]
+
+    @property
+    def _by_population(self) -> np.ndarray:
+        return np.asarray(self.target.sum() * self.population / max(self.population.sum(), 1))
+
+    def _is_close(self, recount: Recount, at: int) -> bool:
+        truth, reach = float(self.original[at]), self.tolerance * max(float(self.original[at]), 1.0)
+        sure = recount.errors[at] <= self.tolerance * max(recount.counts[at], 1.0)
+        shared_out = abs(self._by_population[at] - truth) <= reach
+        return bool(sure and abs(recount.counts[at] - truth) <= reach and not shared_out)
+
+    def _is_first(self, recount: Recount, at: int) -> bool:
+        heads = np.maximum(self.population, 1) if self.ratio else np.ones(len(self.original))
+        sign = -1.0 if self.goals.raises.get(at, 0) > self.original[at] else 1.0
+        truth, found, even = (sign * c / heads for c in (self.original, recount.counts, self._by_population))
+        rivals = np.arange(len(truth)) != at
+        error = recount.errors / heads
+        ahead = found[at] - found[rivals] > LEAD * np.hypot(error[at], error[rivals])
+        clear = ahead & (np.abs(found[at] - found[rivals]) > self.tolerance * np.abs(found[rivals]))
+        shared_out = (even[at] > even[rivals]).all()
+        return bool((truth[at] > truth[rivals]).all() and clear.all() and not shared_out)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupCounts:
+    """The release holds exactly the stated number of members of the group in every area.
+
+    Source: Chertov and Tavrov 2010, section 2.1.
+    """
+
+    hidden: Hidden
+
+    @property
+    def statement(self) -> str:
+        """Return the promise in one sentence."""
+        group = self.hidden.group
+        return f"the group's counts in {len(group.order)} areas of {group.parameter} are the chosen ones"
+
+    def check(self, released: Microdata) -> ClaimCheck:
+        """Count the group in the release, area by area."""
+        group = self.hidden.group
+        if not group.told_by(released):
+            return ClaimCheck(self.statement, False, NOT_RELEASED, len(released))
+        counts = group.counts(released.frame)
+        off = int((counts != self.hidden.target).sum())
+        found = f"{len(counts) - off} of {len(counts)} counts as chosen, {int(counts.sum())} members in all"
+        return ClaimCheck(self.statement, off == 0, found, len(released), {"counts_off": off})
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InversionAudit:
+    """Who knows the wavelet cannot restore a hidden count from the released ones.
+
+    Two attacks, each a linear program: the largest gain of the details that leaves no count negative, and the
+    same with the told share of details. The audit fails when a hidden count comes out within the tolerance,
+    when its area comes out first (a raised one: last) as it truly is, or when it remains an outlier.
+
+    Source: refutes Chertov and Tavrov 2010, section 1, on there being no way back.
+    """
+
+    hidden: Hidden
+
+    @property
+    def statement(self) -> str:
+        """Return the promise in one sentence."""
+        return "no hidden count is restored by inverting the wavelet route"
+
+    def check(self, released: Microdata) -> ClaimCheck:
+        """Attack the chosen counts; of the outcome only how many are exposed is told."""
+        hidden = self.hidden
+        attacked = len(hidden.concealed(hidden.inverted()))
+        exposed, standing = hidden.exposed_by_inversion(), hidden.standing_out()
+        told = [f"{attacked} hidden count(s) attacked, none restored within {hidden.tolerance:.0%}"]
+        if exposed:
+            told = [
+                f"the released counts give away {len(exposed)} of {attacked} hidden count(s): inverting "
+                f"the wavelet route restores a count within {hidden.tolerance:.0%} of the truth or shows "
+                "its area as the extreme one, as it is"
+            ]
+        if standing:
+            told.append(f"{len(standing)} hidden count(s) remain outliers")
+        if (exposed or standing) and hidden.details != "winsorised":
+            told.append("take the details from a winsorised signal (details: winsorised)")
+        elif exposed or standing:
+            told.append("state goals further from the truth, other levels or a smaller share")
+        figures = {"attacked": attacked, "exposed": len(exposed), "outliers_left": len(standing)}
+        return ClaimCheck(self.statement, not (exposed or standing), "; ".join(told), len(released), figures)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReinferenceAudit:
+    """Counting the group once more from the other variables does not find a hidden count.
+
+    Two attacks, both on the release itself. One learns who looks like a member, without the area, and finds
+    for every area the share of members under which its records are likeliest. The other learns from everybody
+    else which areas people look to be from, and finds the shares of areas under which the members' values are
+    likeliest. Both know the group's size. A hidden count is found when it comes out within the tolerance, or
+    its area first (a raised one: last) as it truly is, the attack's own standard error confirming it (at
+    most the tolerance; a lead of three), where sharing the group out by population does not show it.
+
+    Source: the adversary whom Chertov and Tavrov 2010 leave out; Saerens, Latinne and Decaestecker 2002.
+    """
+
+    hidden: Hidden
+
+    @property
+    def statement(self) -> str:
+        """Return the promise in one sentence."""
+        return "no hidden count is found again from the other variables"
+
+    def check(self, released: Microdata) -> ClaimCheck:
+        """Learn, count again, compare with the truth and with sharing out by population."""
+        hidden = self.hidden
+        if not hidden.group.told_by(released):
+            return ClaimCheck(self.statement, False, NOT_RELEASED, len(released))
+        by_membership, by_origin = recounts(released, hidden)
+        alike = [] if by_membership is None else hidden.recounted(by_membership)
+        traced = [] if by_origin is None else hidden.recounted(by_origin)
+        attacked = len(hidden.concealed(hidden.inverted()))
+        told = []
+        if alike:
+            told.append(
+                f"counting who looks like the group finds {len(alike)} of {attacked} hidden count(s): those "
+                "who changed places with members resemble them too much; match on fewer variables (match_on)"
+            )
+        if traced:
+            told.append(
+                f"tracing members to where they look to be from finds {len(traced)} of {attacked} hidden "
+                "count(s): a variable that stays with them follows the area; coarsen it or do not release it"
+            )
+        found = "; ".join(told) or f"{attacked} hidden count(s) attacked twice, none found"
+        figures = {"attacked": attacked, "found_by_looks": len(alike), "found_by_origin": len(traced)}
+        return ClaimCheck(self.statement, not told, found, len(released), figures)
+
+
+def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recount | None]:
+    """Count a group per area by who looks like a member, and by where members look to be from.
+
+    Parameters
+    ----------
+    released : Microdata, N records
+    hidden : Hidden
+        Its group, its areas and, with more than 64 areas, which of them are of interest.
+
+    Returns
+    -------
+    two Recount, over the m areas; None where there is nothing to learn from
+    """
+    group, m = hidden.group, len(hidden.group.order)
+    area = group.areas(released.frame)
+    rows = np.flatnonzero(area >= 0)
+    part, area = released.take(rows), area[rows]
+    vital = group.members(part.frame)
+    codes, width = coded(part, group.others(part))
+    total = float(hidden.target.sum())
+    odds = membership_odds(codes, width, vital)
+    by_membership = None if odds is None else recount_by_membership(odds, area, m, total)
+    kept = np.array(hidden.concealed(hidden.inverted()), dtype=np.intp)
+    return by_membership, recount_by_origin(codes, width, area, vital, m, kept, total)

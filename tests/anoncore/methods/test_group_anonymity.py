@@ -1,0 +1,492 @@
+"""Group anonymity on microfiles: exact counts, whole households, edits, what is told and what is not."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anoncore
+from anoncore import (
+    AnonymizationError,
+    Condition,
+    ConditionalEdit,
+    EditSet,
+    InfeasibleError,
+    LinearEdit,
+    Microdata,
+    Schema,
+    Variable,
+)
+from anoncore.encoding import Encoder
+from anoncore.kernels.relocation import moved_means
+from anoncore.methods import GroupAnonymity, RareLevels, SpectralSwap, group_anonymity
+
+AREAS = ("a", "b", "c", "d", "e", "f", "g", "h")
+MEMBERS = (30, 5, 80, 12, 9, 41, 6, 217)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def microfile(records=6000, members=MEMBERS, seed=0, elsewhere=0.1, households=True):
+    """People in households in areas and elsewhere, a given number of members of the group in each area."""
+    r = rng(seed)
+    m = len(members)
+    size = r.choice([1, 2, 3, 4], records, p=[0.4, 0.3, 0.2, 0.1])
+    house = np.repeat(np.arange(records), size)[:records]
+    area = r.choice(m + 1, records, p=[*np.full(m, (1 - elsewhere) / m), elsewhere])[house]
+    soldier = np.zeros(records, dtype=int)
+    for a, count in enumerate(members):
+        soldier[r.choice(np.flatnonzero(area == a), count, replace=False)] = 1
+    frame = pd.DataFrame(
+        {
+            "house": house,
+            "area": np.array([*AREAS[:m], "elsewhere"])[area],
+            "service": np.where(soldier == 1, r.choice([1, 2], records), r.choice([0, 3, 4], records)),
+            "age": r.integers(18, 70, records),
+            "sex": r.choice(["f", "m"], records),
+            "income": np.exp(r.normal(8, 0.5, records)).round(),
+        }
+    )
+    variables = [
+        Variable("house", "nominal", role="household" if households else "identifier"),
+        Variable("area", "nominal", role="area"),
+        Variable("service", "ordinal", levels=(0, 1, 2, 3, 4)),
+        Variable("age", "continuous"),
+        Variable("sex", "binary"),
+        Variable("income", "continuous"),
+    ]
+    return Microdata(frame, Schema(variables))
+
+
+def params(**more):
+    given_ = {"vital": ({"service": (1, 2)},), "parameter": "area", "order": AREAS, "caps": {"h": 60}}
+    return GroupAnonymity(**(given_ | {"details": "winsorised"} | more))
+
+
+def mask(data, p, edits=(), seed=1):
+    return anoncore.anonymize(data, p, rng=rng(seed), edits=EditSet(edits))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return microfile()
+
+
+@pytest.fixture(scope="module")
+def release(data):
+    return mask(data, params())
+
+
+def counted(frame):
+    return frame.loc[frame["service"].isin([1, 2]), "area"].value_counts()
+
+
+# -- the rewritten file
+
+
+def test_counts_are_the_chosen_ones_and_populations_stay(data, release):
+    before, after = data.frame, release.data.frame
+    assert counted(before)[list(AREAS)].tolist() == list(MEMBERS)
+    assert counted(after)[list(AREAS)].tolist() == release.confidential["after"].tolist()
+    assert counted(after)["h"] <= 60
+    assert counted(after).sum() == sum(MEMBERS)
+    assert before["area"].value_counts().to_dict() == after["area"].value_counts().to_dict()
+    assert release.claims[0].check(release.data).holds
+
+
+def test_only_the_area_changes(data, release):
+    pd.testing.assert_frame_equal(data.frame.drop(columns="area"), release.data.frame.drop(columns="area"))
+    elsewhere = data.frame["area"] == "elsewhere"
+    assert (release.data.frame.loc[elsewhere, "area"] == "elsewhere").all()
+    assert data.schema == release.data.schema
+    assert release.keeps_records
+
+
+def test_households_stay_whole_and_sizes_per_area_stay(data, release):
+    before, after = data.frame, release.data.frame
+    assert (after.groupby("house")["area"].nunique() == 1).all()
+    sizes = [f.groupby("house").agg(n=("area", "size"), area=("area", "first")) for f in (before, after)]
+    assert sizes[0].value_counts().to_dict() == sizes[1].value_counts().to_dict()
+    moved = (before["area"] != after["area"]).to_numpy()
+    mates = before[moved].groupby("house")["service"].agg(lambda s: s.isin([1, 2]).sum())
+    assert (mates == 0).any()
+    assert (mates >= 1).any()
+    assert release.figures["households_split"] == 0
+
+
+def test_without_households_single_records_move():
+    data = microfile(households=False)
+    release = mask(data, params())
+    moved = data.frame["area"] != release.data.frame["area"]
+    assert moved.sum() == 2 * release.confidential["group_moved"]
+    assert "households_split" not in release.figures
+
+
+def test_a_household_in_two_areas_moves_by_its_parts():
+    frame = microfile().frame.assign(house=lambda f: f.index // 3)
+    schema = Schema([Variable("house", "nominal", role="household"), *microfile().schema.variables[1:]])
+    data = Microdata(frame, schema)
+    release = mask(data, params())
+    assert release.claims[0].check(release.data).holds
+    parts = frame.assign(new=release.data.frame["area"]).groupby(["house", "area"], observed=True)["new"]
+    assert (parts.nunique() == 1).all()
+
+
+def test_gaps_in_area_group_and_household_are_handled():
+    frame = microfile().frame.astype(object)
+    frame.loc[:50, "area"] = None
+    frame.loc[60:90, "service"] = None
+    frame.loc[100:300, "house"] = None
+    schema = Schema(
+        [
+            Variable("house", "nominal", role="household"),
+            Variable("area", "nominal"),
+            Variable("service", "ordinal", levels=(0, 1, 2, 3, 4)),
+            Variable("age", "continuous"),
+            Variable("sex", "binary"),
+            Variable("income", "continuous"),
+        ]
+    )
+    release = mask(Microdata(frame, schema), params())
+    assert release.data.frame["area"].isna().sum() == 51
+    assert release.claims[0].check(release.data).holds
+
+
+def test_several_attributes_and_several_sets_of_values():
+    data = microfile(9000)
+    vital = ({"service": (1, 2), "sex": ("m",)}, {"service": (4,), "sex": ("f",)})
+    release = mask(data, params(vital=vital, caps={"h": 150}))
+    frame = release.data.frame
+    member = (frame["service"].isin([1, 2]) & (frame["sex"] == "m")) | (
+        (frame["service"] == 4) & (frame["sex"] == "f")
+    )
+    found = frame.loc[member, "area"].value_counts()
+    assert found[list(AREAS)].tolist() == release.confidential["after"].tolist()
+    assert found["h"] <= 150
+
+
+def test_a_number_can_tell_the_group():
+    frame = microfile().frame.assign(service=lambda f: f["service"].astype(float))
+    schema = Schema(
+        [Variable("service", "continuous") if v.name == "service" else v for v in microfile().schema]
+    )
+    release = mask(Microdata(frame, schema), params(vital=({"service": (1, 2.0)},)))
+    assert counted(release.data.frame)["h"] <= 60
+
+
+def test_ratio_signals_raises_protection_and_weights():
+    data = microfile(12_000)
+    release = mask(
+        data, params(signal="ratio", raises={"b": 20}, protected=("c",), weights={"d": 5.0}, level=1)
+    )
+    found = counted(release.data.frame)
+    assert found["b"] >= 20
+    assert found["c"] <= 80
+    assert found["h"] <= 60
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(st.integers(0, 60), min_size=8, max_size=8),
+    st.integers(0, 40),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_any_signal(members, cap, households, seed):
+    data = microfile(3000, tuple(members), seed=seed, households=households)
+    if not sum(members):
+        with pytest.raises(AnonymizationError, match="no record of the areas"):
+            mask(data, params(caps={"a": cap}, details="plain"))
+        return
+    try:
+        release = mask(data, params(caps={"a": cap}, details="plain"), seed=seed)
+    except InfeasibleError as error:
+        assert "cap of a" in str(error)
+        return
+    found = counted(release.data.frame).reindex(AREAS, fill_value=0)
+    assert found.tolist() == release.confidential["after"].tolist()
+    assert found["a"] <= cap
+    assert found.sum() == sum(members)
+    assert data.frame["area"].value_counts().to_dict() == release.data.frame["area"].value_counts().to_dict()
+
+
+def test_the_papers_route_says_what_it_misses(data):
+    # A large shift levels the counts, and the least area gets more than its cap.
+    release = mask(data, params(route="paper", shift=900.0, caps={"h": 10}, details="plain"))
+    assert release.figures["goals_unmet"] == 1
+    assert any("1 goal(s) are missed" in note for note in release.notes)
+    assert release.claims[0].check(release.data).holds
+
+
+def test_means_of_other_variables_shift_as_the_costs_bound_them():
+    data = microfile(60_000, tuple(10 * n for n in MEMBERS))
+    near = mask(data, params(caps={"h": 600}))
+    far = mask(data, params(caps={"h": 600}, match_on=("sex",)))
+    inside = np.flatnonzero(data.frame["area"] != "elsewhere")
+    others = data.take(inside).select(["age", "sex", "income"])
+    x = Encoder.fit(others, numeric="linear").encode(others)
+    shifts = []
+    for release in (near, far):
+        home, away = (
+            f["area"].cat.set_categories(AREAS).cat.codes.to_numpy()[inside]
+            for f in (data.frame, release.data.frame)
+        )
+        shift = moved_means(x, home, away, len(AREAS))
+        np.testing.assert_allclose(release.confidential["mean_shift"][:, 1:], shift, atol=1e-12)
+        shifts.append(np.abs(shift).max())
+        assert shifts[-1] <= release.figures["largest_mean_shift_at_most"] < 2.6 * shifts[-1]
+    length = np.linalg.norm(near.confidential["mean_shift"], axis=1)
+    assert (length <= near.confidential["mean_shift_bound"] + 1e-12).all()
+    assert 0 < shifts[0] < shifts[1] / 3
+
+
+# -- edits that tie the area to other variables
+
+
+def with_dialect(data, share=0.1):
+    """Areas a to d are northern; a northern dialect is spoken there only, a general one everywhere."""
+    r = rng(5)
+    north = data.frame["area"].isin(["a", "b", "c", "d"]).to_numpy()
+    spoken = np.where(r.random(len(data)) < share, np.where(north, "northern", "southern"), "general")
+    frame = data.frame.assign(dialect=spoken)
+    return Microdata(frame, Schema([*data.schema, Variable("dialect", "nominal")]))
+
+
+DIALECT = [
+    ConditionalEdit(
+        name="northern is spoken in the north",
+        when=(Condition(variable="dialect", values=("northern",)),),
+        then=Condition(variable="area", values=("a", "b", "c", "d", "elsewhere")),
+    ),
+    ConditionalEdit(
+        name="southern is spoken in the south",
+        when=(Condition(variable="dialect", values=("southern",)),),
+        then=Condition(variable="area", values=("e", "f", "g", "h", "elsewhere")),
+    ),
+]
+
+
+@pytest.mark.parametrize("match_on", [(), ("income",)])
+def test_edits_on_the_area_hold_still(match_on):
+    data = with_dialect(microfile())
+    raw = EditSet(DIALECT).violations(data.frame)
+    free = mask(data, params(match_on=match_on))
+    assert sum(EditSet(DIALECT).violations(free.data.frame).values()) > sum(raw.values())
+    bound = mask(data, params(match_on=match_on), DIALECT)
+    assert EditSet(DIALECT).violations(bound.data.frame) == raw
+    assert bound.claims[0].check(bound.data).holds
+
+
+def test_an_edit_on_numbers_lets_pass_who_may_go():
+    """Nobody above 40 lives in b: members of h who are older stay, whoever resembles them."""
+    frame = microfile().frame
+    frame = frame.assign(age=np.where(frame["area"] == "b", np.minimum(frame["age"], 40), frame["age"]))
+    rule = ConditionalEdit(
+        name="b is young",
+        when=(Condition(variable="area", values=("b",)),),
+        then=Condition(variable="age", upper=40),
+    )
+    release = mask(Microdata(frame, microfile().schema), params(raises={"b": 20}), [rule])
+    assert EditSet([rule]).violations(release.data.frame) == {"b is young": 0}
+    assert counted(release.data.frame)["b"] >= 20
+
+
+def test_edits_that_nobody_could_keep_are_named():
+    data = with_dialect(microfile(), share=1.0)
+    with pytest.raises(InfeasibleError, match="without breaking edits: (northern|southern) is spoken"):
+        mask(data, params(raises={"b": 100}), DIALECT)
+
+
+def test_other_edits_play_no_part(data):
+    rule = LinearEdit(name="age", terms={"age": 1.0}, relation="<=", constant=120)
+    assert mask(data, params(), [rule]).claims[0].check
+
+
+# -- what is told
+
+
+def test_nothing_exact_about_the_original_is_told(data, release):
+    """Neither the counts before nor how many moved stands in any text or figure."""
+    told = json.dumps(
+        [release.notes, dict(release.figures)]
+        + [[c.claim, c.found, dict(c.figures)] for c in release.check()]
+        + [c.statement for c in release.claims]
+    )
+    numbers = {float(n) for n in re.findall(r"\d+\.?\d*(?:e-?\d+)?", told)}
+    exact = release.confidential
+    flows = exact["flows"]
+    secrets = {*exact["before"][exact["before"] > 12].tolist(), *flows[flows > 12].ravel().tolist()}
+    secrets |= {float(exact[name]) for name in ("group_moved", "records_moved", "units_moved", "agreement")}
+    assert not numbers & {float(s) for s in secrets}
+    assert "'h'" not in told
+    assert " h" not in told
+
+
+def test_representations_hide_the_original(release):
+    for claim in release.claims:
+        assert "217" not in repr(claim)
+    assert "217" not in repr(release.figures)
+
+
+def test_how_many_moved_is_told_as_a_power_of_ten_only(data, release):
+    share = float(release.confidential["records_moved"]) / int((data.frame["area"] != "elsewhere").sum())
+    told = release.figures["records_moved_at_most"]
+    assert told in (1.0, 0.1, 0.01, 0.001)
+    assert told / 10 < share <= told
+    # With one area capped, the exact number would all but tell its count: after + moved.
+    gives_away = release.confidential["after"][7] + release.confidential["group_moved"]
+    assert gives_away == pytest.approx(217, rel=0.2)
+
+
+def test_confidential_parameters_are_parameters():
+    assert set(GroupAnonymity.confidential_parameters) < {f.name for f in fields(GroupAnonymity)}
+
+
+# -- refusals
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"vital": ()}, "vital must name"),
+        ({"vital": ({},)}, "vital must name"),
+        ({"vital": ({"service": ()},)}, "vital must name"),
+        ({"order": ("a",)}, "order must list at least 2 areas, each once, got 1"),
+        ({"order": ("a", "a")}, "each once"),
+        ({"level": 0}, "level must be at least 1, got 0"),
+        ({"level": 4}, "8 positions cannot be decomposed to level 4"),
+        ({"order": AREAS[:6], "caps": {"a": 1}}, "must be a multiple of 4, such as 4 or 8; pad it"),
+        ({"wavelet": "morl"}, "wavelet must be a discrete one"),
+        ({"tolerance": 0}, "tolerance must lie between 0 and 1"),
+        ({"share": 1.5}, "share must lie in 0 to 1, got 1.5"),
+        ({"caps": {"h": -1}}, "caps must be 0 or more"),
+        ({"weights": {"h": float("nan")}}, "weights must be 0 or more"),
+        ({"caps": {"z": 1}}, "z is none of the areas in order"),
+        ({"protected": ("z", "y")}, "y, z is none of the areas"),
+        ({"free": ("h",)}, "h is named free and also capped"),
+        ({"caps": {}}, "nothing would be hidden"),
+        ({"shift": 3.0}, "coefficients and shift belong to route: paper"),
+        ({"route": "paper", "share": 0.5}, "share and weights belong to route: joint"),
+        ({"route": "paper", "coefficients": (1.0,)}, "coefficients must be 2 for 8 areas and level 2, got 1"),
+    ],
+)
+def test_parameters_check_themselves(wrong, said):
+    with pytest.raises(AnonymizationError, match=re.escape(said)):
+        params(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"parameter": "place"}, "place: no such variable is released"),
+        ({"parameter": "house"}, "house: no such variable is released"),
+        ({"vital": ({"rank": (1,)},)}, "rank: no such variable"),
+        ({"match_on": ("height",)}, "height: no such variable"),
+        ({"match_on": ("area", "age")}, "match_on lists area, by which"),
+        ({"parameter": "age"}, "'age' has no levels"),
+        ({"vital": ({"area": ("a",)},)}, "vital and parameter must be different"),
+        ({"vital": ({"service": (1, 9)},)}, "1 value(s) given for 'service' are none of its levels"),
+        ({"vital": ({"age": ("old",)},)}, "'age' holds numbers"),
+        (
+            {"order": (*AREAS[:7], "z"), "caps": {"a": 1}},
+            "1 value(s) given for 'area' are none of its levels",
+        ),
+    ],
+)
+def test_names_and_values_are_checked_against_the_table(data, wrong, said):
+    with pytest.raises(AnonymizationError, match=re.escape(said)):
+        mask(data, params(**wrong))
+
+
+def test_goals_that_contradict_each_other_are_named(data):
+    with pytest.raises(InfeasibleError, match="these goals contradict each other: cap of h, raise of h"):
+        mask(data, params(raises={"h": 61}))
+
+
+def test_too_few_counterparts_names_areas_and_no_numbers():
+    """Everybody outside h lives in households of a size that does not occur in h."""
+    frame = microfile().frame
+    in_h = (frame["area"] == "h").to_numpy()
+    frame = frame.assign(house=np.where(in_h, frame.index, 10**6 + frame.groupby(~in_h).cumcount() // 2))
+    frame = frame.sort_values("area", kind="stable").reset_index(drop=True)
+    with pytest.raises(
+        InfeasibleError, match="too few records to move: no counterpart of equal size"
+    ) as caught:
+        mask(Microdata(frame, microfile().schema), params())
+    assert "h to" in str(caught.value)
+    assert "declare no household" in str(caught.value)
+    assert not re.search(r"\d", str(caught.value))
+
+
+def test_one_record_is_refused():
+    data = Microdata(
+        pd.DataFrame({"area": ["a"], "service": [0]}),
+        Schema([Variable("area", "nominal", levels=AREAS), Variable("service", "ordinal", levels=(0, 1, 2))]),
+    )
+    with pytest.raises(AnonymizationError, match="no record of the areas in order belongs to the group"):
+        mask(data, params())
+
+
+def test_same_seed_same_file_other_seed_other_file(data, release):
+    pd.testing.assert_frame_equal(release.data.frame, mask(data, params()).data.frame)
+    assert not release.data.frame["area"].equals(
+        mask(data, params(match_on=("sex",)), seed=2).data.frame["area"]
+    )
+
+
+# -- after later steps
+
+
+def test_settled_after_spectral_swapping(data, release):
+    swapped = mask(release.data, SpectralSwap()).data
+    claim = release.claims[0]
+    assert not claim.check(swapped).holds
+    settled = group_anonymity.settled(swapped, claim, edits=EditSet(), rng=rng())
+    assert claim.check(settled).holds
+    assert settled.frame["area"].value_counts().to_dict() == swapped.frame["area"].value_counts().to_dict()
+    pd.testing.assert_frame_equal(settled.frame.drop(columns="area"), swapped.frame.drop(columns="area"))
+
+
+def test_settled_keeps_edits_and_returns_what_is_right_already():
+    data = with_dialect(microfile())
+    release = mask(data, params(), DIALECT)
+    claim = release.claims[0]
+    assert group_anonymity.settled(release.data, claim, edits=EditSet(), rng=rng()) is release.data
+    swapped = mask(release.data, SpectralSwap()).data
+    kept = EditSet(DIALECT).satisfied(swapped.frame)
+    settled = group_anonymity.settled(swapped, claim, edits=EditSet(DIALECT), rng=rng())
+    assert claim.check(settled).holds
+    assert EditSet(DIALECT).satisfied(settled.frame)[kept].all()
+
+
+def test_settled_with_households(data, release):
+    shuffled = data  # the counts before are as wrong as any
+    settled = group_anonymity.settled(shuffled, release.claims[0], edits=EditSet(), rng=rng())
+    assert release.claims[0].check(settled).holds
+    assert (settled.frame.groupby("house")["area"].nunique() == 1).all()
+
+
+def test_settled_refuses_in_words(data, release):
+    claim = release.claims[0]
+    frame = release.data.frame
+    fewer = frame.assign(service=frame["service"].where(~frame["service"].isin([1]), 0))
+    with pytest.raises(InfeasibleError, match="changed the size of the group") as caught:
+        group_anonymity.settled(Microdata(fewer, data.schema), claim, edits=EditSet(), rng=rng())
+    assert not re.search(r"\d", str(caught.value))
+    with pytest.raises(InfeasibleError, match="does not release service"):
+        group_anonymity.settled(release.data.select(["area", "age"]), claim, edits=EditSet(), rng=rng())
+
+
+def test_before_and_after_recoding(data):
+    recoded = mask(data, RareLevels(k=5)).data
+    release = mask(recoded, params())
+    assert release.claims[0].check(mask(release.data, RareLevels(k=5)).data).holds
