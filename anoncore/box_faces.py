@@ -62,7 +62,8 @@ def outer_faces(
             f"limits: values of {', '.join(outside)} lie beyond the limits that the step or the edits state; "
             "widen them or set those records aside (on_violation: set-aside)"
         )
-    return low, high, tuple(followed)
+    # 0 without a sign
+    return low + 0.0, high + 0.0, tuple(followed)
 
 
 def beyond(known: np.ndarray, k: int, precision: float | None) -> tuple[float, float]:

@@ -90,7 +90,6 @@ def wanted(stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray) -> 
         correlation is asked of does not vary.
     """
     asked = stated or [Statistic(statistic="mean", of=(n,)) for n in names]
-    total = sum(s.probability for s in asked)
     found = []
     for one in asked:
         columns = [names.index(n) for n in one.of]
@@ -105,8 +104,9 @@ def wanted(stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray) -> 
             raise AnonymizationError(f"statistics: {', '.join(flat)} does not vary; leave {one.text} out")
         scale = float(box_shapes.statistic_scales(values, [_told(one)])[0])
         accuracy = one.accuracy or ACCURACY * scale
-        found.append(Wanted(one, columns, rows, one.probability / total, accuracy))
-    return found
+        found.append(Wanted(one, columns, rows, one.probability, accuracy))
+    total = sum(one.probability for one in found)
+    return [replace(one, probability=one.probability / total) for one in found]
 
 
 def influences(x: np.ndarray, statistics: Sequence[Wanted]) -> tuple[np.ndarray, float]:

@@ -110,7 +110,7 @@ def as_ranges(
                 told[DISTINCT] = boxes.distinct
             for end, values in told.items():
                 made = _described(variable, end)
-                columns[made.name] = values[label, at]
+                columns[made.name] = values[label, at] + 0.0
                 variables.append(made)
         elif variable.is_masked:
             columns[variable.name], described = _sets(data, variable, label)

@@ -11,6 +11,9 @@ from anoncore.edits import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.methods import (
     MDAV,
+    RHS,
+    AdditiveNoise,
+    DataShuffling,
     ExtremeRecords,
     FuzzyMicroaggregation,
     GroupAnonymity,
@@ -18,12 +21,15 @@ from anoncore.methods import (
     RareLevels,
     SpectralRHS,
     SpectralSwap,
+    additive_noise,
+    data_shuffling,
     extreme_records,
     fuzzy_microaggregation,
     group_anonymity,
     mdav,
     optimal_boxes,
     rare_levels,
+    rhs,
     spectral_rhs,
     spectral_swap,
 )
@@ -33,6 +39,9 @@ from anoncore.release import Release
 Parameters: TypeAlias = (
     SpectralSwap
     | SpectralRHS
+    | AdditiveNoise
+    | DataShuffling
+    | RHS
     | FuzzyMicroaggregation
     | MDAV
     | OptimalBoxes
@@ -44,6 +53,9 @@ Parameters: TypeAlias = (
 METHODS: dict[type, Callable[..., Release]] = {
     SpectralSwap: spectral_swap.anonymize,
     SpectralRHS: spectral_rhs.anonymize,
+    AdditiveNoise: additive_noise.anonymize,
+    DataShuffling: data_shuffling.anonymize,
+    RHS: rhs.anonymize,
     FuzzyMicroaggregation: fuzzy_microaggregation.anonymize,
     MDAV: mdav.anonymize,
     OptimalBoxes: optimal_boxes.anonymize,

@@ -141,10 +141,7 @@ def metrics(dossier: dict[str, Any]) -> dict[str, float]:
         for side in ("released", "reference"):
             if figure[side] is not None:
                 flat |= {f"utility/{name}/{side}_{k}": v for k, v in figure[side].items()}
-    for claim in figures["claims"]:
-        flat |= {f"claim/{claim['kind']}/{k}": v for k, v in claim["figures"].items()}
-        flat[f"claim/{claim['kind']}/holds"] = claim["holds"]
-    flat |= {f"method/{name}": value for name, value in figures["method"].items()}
+    flat |= _of_the_method(figures)
     flat["edits/repaired_records"] = edits["repaired"]["records"]
     flat["edits/repaired_cells"] = edits["repaired"]["cells"]
     flat["edits/set_aside"] = edits["set_aside"]
@@ -152,6 +149,20 @@ def metrics(dossier: dict[str, Any]) -> dict[str, float]:
         flat[f"edits/violated_{side}"] = sum(not r["success"] for r in edits[side]["rules"])
         flat[f"edits/violations_{side}"] = sum(r["violated"] or 0 for r in edits[side]["rules"])
     return {k: float(v) for k, v in flat.items() if v is not None}
+
+
+def _of_the_method(figures: dict[str, Any]) -> dict[str, Any]:
+    """Return what only some methods have: promises with their figures, steps' own figures, boxes."""
+    flat = {f"method/{name}": value for name, value in figures["method"].items()}
+    for claim in figures["claims"]:
+        if claim["kind"] != "NoFormalGuarantee":
+            found = claim["figures"] | {"holds": claim["holds"]}
+            flat |= {f"claim/{claim['kind']}/{key}": value for key, value in found.items()}
+    if figures["boxes"] is not None:
+        flat |= {f"risk/boxes/{key}": value for key, value in figures["boxes"]["original"].items()}
+        attack = figures["boxes"]["membership"]
+        flat |= {f"risk/boxes/membership_{key}": attack[key] for key in ("auc", "lower", "upper") if attack}
+    return flat
 
 
 def tags(dossier: dict[str, Any]) -> dict[str, str]:

@@ -28,7 +28,8 @@ SLIGHT = 1e-8  # entries below this are left out of Newton's equations
 FAINT = 1e-12  # entries below this are dropped from the plan
 EXACT = 1e-13  # missing mass of a row or column that needs no mending
 COARSE_TREE = 4  # columns beyond which the search for candidates may be approximate
-SHARPEST = 1e12  # the recommended value where all records lie on centres
+SHARPEST = 200.0  # largest recommended lam times the median squared distance between near centres
+NOTHING = 1e-9  # change of the objective per record, times λ, that is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +161,8 @@ def recommended_lambda(x: Floats, centers: Floats) -> float:
 
     Returns
     -------
-    lam, in 1 / squared encoded units: 16 over the mean squared distance to the nearest centre.
+    lam, in 1 / squared encoded units: 16 over the mean squared distance to the nearest centre, or 200 over
+    the median squared distance between neighbouring centres if that is less.
 
     Claim: none; measured on survey and heavy-tailed data, see the documentation of the method. The bound
     on the posterior does not depend on lam.
@@ -168,12 +170,17 @@ def recommended_lambda(x: Floats, centers: Floats) -> float:
 
     Examples
     --------
-    >>> recommended_lambda(np.array([[0.0], [2.0], [10.0], [12.0]]), np.array([[1.0], [11.0]]))
-    16.0
+    >>> recommended_lambda(np.array([[0.0], [2.0], [4.0], [6.0]]), np.array([[1.0], [5.0]]))
+    12.5
     """
     distances, _ = cKDTree(centers).query(x, k=1, eps=_coarseness(x))
     spread = float(np.mean(distances**2))
-    return STIFFNESS / spread if spread * SHARPEST > STIFFNESS else SHARPEST
+    apart = np.unique(centers, axis=0)
+    if len(apart) < 2:
+        return STIFFNESS / (spread or 1.0)
+    # Where records sit on centres, as those of levels do, the few that must join others are what counts.
+    gaps = np.asarray(cKDTree(apart).query(apart, k=[2])[0])
+    return STIFFNESS / max(spread, STIFFNESS / SHARPEST * float(np.median(gaps**2)))
 
 
 def balanced_entropy_c_means(
@@ -241,7 +248,8 @@ def balanced_entropy_c_means(
             prices, plan, sums, value = _balance(graph, costs, now, sizes, prices, inner)
             if stage == 0:
                 objectives.append(value / now)
-                settled = sweep > 0 and abs(before - value) <= tolerance * abs(now * float(plan @ costs))
+                slight = tolerance * abs(now * _dot(plan, costs)) + NOTHING * len(x)
+                settled = sweep > 0 and abs(before - value) <= slight
                 before = value
                 if settled or sweep == sweeps - 1:
                     break
@@ -319,6 +327,11 @@ def round_dependently(plan: Balanced, sizes: Integers, *, rng: np.random.Generat
 
 def _coarseness(x: Floats) -> float:
     return 0.0 if x.shape[1] <= COARSE_TREE else 0.5
+
+
+def _dot(a: Floats | Integers, b: Floats) -> float:
+    """Return the inner product, summed in an order that does not depend on the number of threads."""
+    return float(np.einsum("i,i->", a, b))
 
 
 def _halved(x: Floats, sizes: Integers, centers: Floats | None = None) -> tuple[Integers, Integers]:
@@ -415,7 +428,7 @@ def _balance(
     plan, sums = np.empty(len(costs)), np.empty(len(sizes))
 
     def dual(at: Floats) -> float:
-        return float(sizes @ at - scale_rows(graph.indptr, graph.columns, costs, lam, at, plan, sums))
+        return _dot(sizes, at) - float(scale_rows(graph.indptr, graph.columns, costs, lam, at, plan, sums))
 
     def sinkhorn(at: Floats) -> Floats:
         if sums.min() < FAINT:
@@ -461,21 +474,21 @@ def _newton(
     transposed = plan.T
     change, rest = np.zeros(len(sums)), lacking.copy()
     search = rest / diagonal
-    product = float(rest @ search)
-    enough = min(0.05, worst) * np.linalg.norm(lacking)
+    product = _dot(rest, search)
+    enough = min(0.05, worst) * math.sqrt(_dot(lacking, lacking))
     for _ in range(rounds):
         image = ridge * sums * search + FAINT * search - transposed @ (plan @ search)
-        curvature = float(search @ image)
+        curvature = _dot(search, image)
         if curvature <= 0:
             break
         change += product / curvature * search
         rest -= product / curvature * image
-        if np.linalg.norm(rest) <= enough:
+        if math.sqrt(_dot(rest, rest)) <= enough:
             break
         scaled = rest / diagonal
-        product, previous = float(rest @ scaled), product
+        product, previous = _dot(rest, scaled), product
         search = scaled + product / previous * search
-    return change, float(lacking @ change)
+    return change, _dot(lacking, change)
 
 
 def _exact(graph: _Graph, plan: Floats, sizes: Integers) -> tuple[sparse.csr_array, float]:
@@ -525,4 +538,4 @@ def _objective(x: Floats, centers: Floats, lam: float, plan: sparse.csr_array) -
     none = np.zeros(0, dtype=np.intp)
     graph = _Graph(plan.indptr.astype(np.intp), plan.indices.astype(np.intp), none, none)
     positive = plan.data[plan.data > 0]
-    return float(plan.data @ _costs(x, centers, graph) + (positive @ np.log(positive)) / lam)
+    return float(_dot(plan.data, _costs(x, centers, graph)) + _dot(positive, np.log(positive)) / lam)

@@ -11,16 +11,15 @@ import pandas as pd
 import pywt
 
 from anoncore.edits import EditSet
-from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels import relocation
 from anoncore.kernels.redistribution import Goals, Redistribution, redistribute
 from anoncore.kernels.wavelet import pad_signal
+from anoncore.methods._group_exchange import exchanged
+from anoncore.methods._group_told import figures_of, notes_of
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
 from anoncore.risk.group_masking import Group, GroupCounts, Hidden, InversionAudit, ReinferenceAudit
-
-EDITS_FIRST = 1e3  # how much more than a standard deviation it counts whether an edit lets a record move
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,7 +230,7 @@ def anonymize(
         raise AnonymizationError("vital: no record of the areas in order belongs to the group")
     found = _new_counts(params, counts, heads)
     flows = relocation.net_flows(counts, found.target)
-    masked, moved = _exchanged(data, group, flows, params.match_on, edits, rng)
+    masked, moved = exchanged(data, group, flows, params.match_on, edits, rng)
     hidden = Hidden(
         group=group,
         original=counts,
@@ -247,12 +246,12 @@ def anonymize(
         tolerance=params.tolerance,
         match_on=params.match_on,
     )
-    figures, exact = _figures(data, masked, hidden, found, moved)
+    figures, exact = figures_of(data, masked, hidden, found, moved)
     return Release(
         data=masked,
         claims=(GroupCounts(hidden=hidden), InversionAudit(hidden=hidden), ReinferenceAudit(hidden=hidden)),
         keeps_records=True,
-        notes=_notes(params, figures, in_households=bool(data.schema.with_role("household"))),
+        notes=notes_of(hidden, figures, in_households=bool(data.schema.with_role("household"))),
         figures=figures,
         confidential={
             "before": counts,
@@ -303,7 +302,7 @@ def settled(data: Microdata, claim: GroupCounts, *, edits: EditSet, rng: np.rand
         )
     flows = relocation.net_flows(counts, target)
     others = set(group.others(data))
-    return _exchanged(data, group, flows, tuple(n for n in hidden.match_on if n in others), edits, rng)[0]
+    return exchanged(data, group, flows, tuple(n for n in hidden.match_on if n in others), edits, rng)[0]
 
 
 def _heads(group: Group, frame: pd.DataFrame) -> np.ndarray:
@@ -329,201 +328,3 @@ def _new_counts(params: GroupAnonymity, counts: np.ndarray, heads: np.ndarray) -
         coefficients=None if params.coefficients is None else np.array(params.coefficients),
         shift=params.shift,
     )
-
-
-def _exchanged(
-    data: Microdata,
-    group: Group,
-    flows: np.ndarray,
-    match_on: tuple[str, ...],
-    edits: EditSet,
-    rng: np.random.Generator,
-) -> tuple[Microdata, relocation.Relocation]:
-    """Send members along flows between areas; with one area more than there are, that is elsewhere."""
-    m = len(group.order)
-    area = group.areas(data.frame)
-    area = np.where(area < 0, m, area)
-    rows = np.flatnonzero((area < len(flows)) & data.frame[group.parameter].notna().to_numpy())
-    part, codes = data.take(rows), data.frame[group.parameter].cat.codes.to_numpy().astype(np.intp)
-    unit = _units(part, codes[rows])
-    tied = EditSet(e for e in edits.within(data.schema.masked).edits if group.parameter in e.variables)
-    places = np.flatnonzero((flows.sum(axis=0) + flows.sum(axis=1))[:m] > 0)
-    features = np.column_stack(
-        [
-            _features(part, match_on or tuple(group.others(data))),
-            EDITS_FIRST * _allowed(part, group, places, tied),
-        ]
-    )
-    moved = relocation.relocate(
-        area[rows], group.members(part.frame), features, flows, rng=rng, household=unit
-    )
-    if moved.unmatched.any():
-        raise InfeasibleError(_too_few(moved.unmatched, group, in_households=unit is not None))
-    of = np.arange(len(rows)) if unit is None else unit
-    level = np.empty(of.max(initial=-1) + 1, dtype=np.intp)
-    level[of] = codes[rows]
-    level[moved.pairs] = level[moved.pairs[:, ::-1]]
-    codes[rows] = level[of]
-    frame = data.frame.copy()
-    frame[group.parameter] = _with_codes(frame[group.parameter], codes)
-    if broken := [e.name for e in tied.edits if (e.holds(data.frame) & ~e.holds(frame)).any()]:
-        raise InfeasibleError(
-            f"the group cannot move without breaking edits: {', '.join(broken)}; loosen goals or edits"
-        )
-    return Microdata.trusted(frame, data.schema), moved
-
-
-def _with_codes(column: pd.Series, codes: np.ndarray) -> pd.Series:
-    levels = column.cat.categories
-    return pd.Series(pd.Categorical.from_codes(codes, levels, ordered=column.cat.ordered), index=column.index)
-
-
-def _units(data: Microdata, codes: np.ndarray) -> np.ndarray | None:
-    """Return (N,) int: the household of each record; members in another area are a household of their own."""
-    names = list(data.schema.with_role("household"))
-    if not names:
-        return None
-    house = data.frame.groupby(names, dropna=False, observed=True, sort=False).ngroup().to_numpy()
-    alone = data.frame[names].isna().any(axis=1).to_numpy()
-    house = np.where(alone, house.max(initial=0) + 1 + np.arange(len(house)), house)
-    return np.unique(house * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1]
-
-
-def _features(data: Microdata, names: tuple[str, ...]) -> np.ndarray:
-    """Return (N, t): standardised numbers, and levels as −1 and 1."""
-    if not names or not len(data):
-        return np.zeros((len(data), 1))
-    chosen = data.select([n for n in data.schema.names if n in names])
-    return np.column_stack([np.zeros(len(data)), Encoder.fit(chosen, numeric="linear").encode(chosen)])
-
-
-def _allowed(data: Microdata, group: Group, places: np.ndarray, tied: EditSet) -> np.ndarray:
-    """Return (N, p) of 0 and 1: into which areas a record may go without breaking an edit it satisfies.
-
-    Whoever may go where their counterpart is, and the other way round, breaks nothing; equal rows ensure it.
-    """
-    if not tied.edits:
-        return np.zeros((len(data), 0))
-    frame = data.frame[list({n: None for e in tied.edits for n in e.variables})].copy()
-    broken = [~e.holds(frame) for e in tied.edits]
-    codes, columns = group.level_codes(data.frame), []
-    for place in places[codes[places] >= 0]:
-        frame[group.parameter] = _with_codes(
-            data.frame[group.parameter], np.full(len(data), codes[place], dtype=np.intp)
-        )
-        kept = [e.holds(frame) | already for e, already in zip(tied.edits, broken, strict=True)]
-        columns.append(np.logical_and.reduce(kept))
-    found = np.column_stack(columns).astype(float) if columns else np.zeros((len(data), 0))
-    return np.unique(found, axis=1) if len(data) else found
-
-
-def _too_few(unmatched: np.ndarray, group: Group, *, in_households: bool) -> str:
-    names = [*map(str, group.order), "elsewhere"]
-    told = ", ".join(f"{names[a]} to {names[b]}" for a, b in zip(*np.nonzero(unmatched), strict=True))
-    return (
-        f"too few records to move: no counterpart{' of equal size' if in_households else ''} without members "
-        f"of the group is left for some going from {told}; loosen the goals there"
-        + (", or declare no household, so that single records move" if in_households else "")
-    )
-
-
-def _figures(
-    before: Microdata, after: Microdata, hidden: Hidden, found: Redistribution, moved: relocation.Relocation
-) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Return what is told of the move, counted in the two files, and what only the custodian may know.
-
-    How many records moved tells what a capped area has lost: it is told as a power of ten. So are no means
-    of single areas; the largest shift is rounded up.
-    """
-    group, m = hidden.group, len(hidden.group.order)
-    home, away = group.areas(before.frame), group.areas(after.frame)
-    changed = np.flatnonzero(home != away)
-    heads = np.bincount(away[away >= 0], minlength=m)
-    shift = _mean_shift(before, group, home, away, changed, hidden.population)
-    share = len(changed) / max(heads.sum(), 1)
-    told = {
-        "details_kept": _two_digits(found.beta),
-        "counts_off": int((group.counts(after.frame) != hidden.target).sum()),
-        "populations_off": int((heads != hidden.population).sum()),
-        "records_moved_at_most": float(f"{10.0 ** np.ceil(np.log10(share)):.0e}") if share else 0.0,
-        "largest_mean_shift_at_most": _rounded_up(float(np.abs(shift).max(initial=0.0))),
-        "cost_per_record": _two_digits(moved.cost / max(len(changed) / 2, 1)),
-        "goals_unmet": len(found.unmet),
-    }
-    if before.schema.with_role("household"):
-        told["households_split"] = _split(before, home, away, changed)
-    exact = {
-        "exact_share": np.array(found.beta),
-        "agreement": np.array(found.agreement),
-        "group_moved": np.array(found.moved),
-        "records_moved": np.array(len(changed)),
-        "units_moved": np.array(moved.moved_units),
-        "mean_shift": shift,
-        "mean_shift_bound": relocation.mean_shift_bound(moved, hidden.population),
-    }
-    return told, exact
-
-
-def _mean_shift(
-    data: Microdata,
-    group: Group,
-    home: np.ndarray,
-    away: np.ndarray,
-    changed: np.ndarray,
-    population: np.ndarray,
-) -> np.ndarray:
-    """Return (m, t): by how much the mean of each other variable has changed in each area."""
-    names, m = group.others(data), len(population)
-    if not names or not len(changed):
-        return np.zeros((m, 1))
-    # One scale for all areas that take part; only who moved counts in the sums.
-    encoder = Encoder.fit(data.take(np.flatnonzero(home >= 0)).select(names), numeric="linear")
-    x = encoder.encode(data.take(changed).select(names))
-    sums = [
-        np.bincount(away[changed], x[:, j], m) - np.bincount(home[changed], x[:, j], m)
-        for j in range(x.shape[1])
-    ]
-    return np.column_stack([np.zeros(m), *sums]) / np.maximum(population, 1)[:, None]
-
-
-def _split(data: Microdata, home: np.ndarray, away: np.ndarray, changed: np.ndarray) -> int:
-    """Return how many households that were in one area are in two."""
-    names = list(data.schema.with_role("household"))
-    frame = data.frame[names].assign(home=home, away=away)
-    moved = frame.iloc[changed][names].dropna().drop_duplicates()
-    members = frame.merge(moved, on=names)
-    areas = members.groupby(names, observed=True)[["home", "away"]].nunique()
-    return int(((areas["home"] == 1) & (areas["away"] > 1)).sum())
-
-
-def _two_digits(value: float) -> float:
-    return float(f"{value:.1e}")
-
-
-def _rounded_up(value: float) -> float:
-    """Return the next of 1, 2, 5 × 10ⁿ."""
-    if value <= 0:
-        return 0.0
-    scale = 10.0 ** np.floor(np.log10(value))
-    return float(f"{next(s * scale for s in (1, 2, 5, 10) if s * scale >= value * (1 - 1e-12)):.0e}")
-
-
-def _notes(params: GroupAnonymity, figures: Mapping[str, float], *, in_households: bool) -> tuple[str, ...]:
-    """Say what was done; the counts before are what is hidden, and stand nowhere."""
-    how = "with their households" if in_households else "one by one"
-    moved, shift = 100 * figures["records_moved_at_most"], figures["largest_mean_shift_at_most"]
-    notes = [
-        f"members of a group changed places, {how}, with people outside it in {len(params.order)} areas of "
-        f"{params.parameter}; at most {moved:.4g} % of the records there moved, and every area keeps its "
-        "population",
-        "the group's counts per area are not the true ones: of the size of their "
-        f"{params.details} wavelet details ({params.wavelet}, {params.level} level(s)) "
-        f"{figures['details_kept']:.2g} is kept; no mean of another variable in an area shifted by more than "
-        f"{shift:g} standard deviations",
-        "no single record is protected by this step: each is as it was, apart from its place",
-    ]
-    if figures["goals_unmet"]:
-        notes.append(
-            f"{figures['goals_unmet']:.0f} goal(s) are missed, as the paper's route does not heed them"
-        )
-    return tuple(notes)

@@ -123,7 +123,7 @@ class OptimalBoxes:
         ]
         if self.release == "intervals" and (taken := taken_names(schema, names)):
             found.append(
-                f"the name(s) {', '.join(taken)} mean something in a table of boxes; rename the variable(s)"
+                f"the name(s) {', '.join(taken)} mean something else in a table of boxes; rename them"
             )
         return found
 
@@ -368,8 +368,9 @@ def _notes(
     params: OptimalBoxes, boxes: BoxTable, left_out: int, exempt: tuple[str, ...], followed: tuple[str, ...]
 ) -> tuple[str, ...]:
     what = "the range of its box" if params.release == "intervals" else "its box's mean"
+    kind = "overlapping" if params.release == "intervals" and params.bounds == "grid" else "disjoint"
     notes = [
-        f"records were put into {len(boxes.sizes)} disjoint boxes of {boxes.sizes.min()} to "
+        f"records were put into {len(boxes.sizes)} {kind} boxes of {boxes.sizes.min()} to "
         f"{boxes.sizes.max()} records, and every number was replaced by {what}"
     ]
     if left_out:

@@ -1,8 +1,20 @@
 """Risk: is taking part riskier than staying out? Every figure beside its baseline and sample size."""
 
+from anoncore.risk._individual import individual_risk
 from anoncore.risk.bounds import MeasureComparison
 from anoncore.risk.boxes import BoxMeasures, box_density_attack, box_measures
+from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import Comparison, compare, compare_matched
+from anoncore.risk.disclosure import (
+    Disclosure,
+    GroupRisk,
+    SampleRisk,
+    SensitiveRisk,
+    TableDisclosure,
+    disclosure_risk,
+)
+from anoncore.risk.inference import AttributeInference, InferenceRisk, attribute_inference
+from anoncore.risk.linkage import Linkage, MatchSignal, linkage
 from anoncore.risk.membership import MembershipAttack, membership_attack, nearest_distance_attack
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
 from anoncore.risk.tail import (
@@ -15,24 +27,39 @@ from anoncore.risk.tail import (
 )
 
 __all__ = [
+    "AttributeInference",
     "BoxMeasures",
     "Comparison",
+    "Disclosure",
     "ExtremeRecords",
+    "GroupRisk",
+    "InferenceRisk",
+    "Linkage",
+    "MatchSignal",
     "MeasureComparison",
     "MembershipAttack",
     "PredictionMeasures",
+    "SampleRisk",
+    "ScoreCoincidence",
+    "SensitiveRisk",
+    "TableDisclosure",
     "TailTest",
+    "attribute_inference",
     "box_density_attack",
     "box_measures",
     "compare",
     "compare_matched",
+    "disclosure_risk",
     "extreme_records",
     "identical_records",
+    "individual_risk",
     "isolated_test",
+    "linkage",
     "membership_attack",
     "nearest_distance_attack",
     "prediction_measures",
     "sample_queries",
     "sample_size",
+    "score_coincidence_attack",
     "tail_test",
 ]

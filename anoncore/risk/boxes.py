@@ -12,7 +12,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.risk._checks import Floats, Indices, frozen
 from anoncore.risk.membership import MembershipAttack, membership_attack
 
-_ENTRIES = 1 << 17  # pairs of a person and a box that are held at a time, so that they stay in cache
+_PEOPLE = 64  # compared with all boxes at a time
 _NARROW = 1e-9  # sd; a range of one value counts as this wide
 _APART = 2.0  # between a gap and a value, or two levels, as between the encoding's −1 and +1
 
@@ -85,7 +85,8 @@ def box_measures(
 
     Notes
     -----
-    Claim: exact; every person is compared with every box. O(M·B·(n + c)), in blocks.
+    Claim: exact; every person is compared with every box. O(M·B), in blocks of people, and O(M·B·(n + c)) for
+    those in no box.
 
     Source: docs/methods/optimal-boxes.md; the measures that carry over are those of Lasko & Vinterbo 2010.
 
@@ -98,26 +99,20 @@ def box_measures(
     codes = np.empty((len(people), 0), dtype=np.intp) if levels is None else levels
     _check(people, lower, upper, size, codes, held)
     m = len(people)
-    box, distance, total = np.empty(m, dtype=np.intp), np.empty(m), np.empty(m)
-    means = np.empty((m, 2))
     width = np.nan_to_num(upper - lower)
     about = np.column_stack([(width**2 / 12.0).mean(axis=1), np.log(np.maximum(width, _NARROW)).mean(axis=1)])
-    weights = np.column_stack([size, size[:, None] * about])
-    faces = [_faces(lower[:, j], upper[:, j]) for j in range(lower.shape[1])]
-    rows = max(1, _ENTRIES // max(1, len(size)))
-    for start in range(0, m, rows):
-        here = slice(start, start + rows)
-        squares = np.zeros((len(people[here]), len(size)))
-        for values, (low, high, gap) in zip(people[here].T, faces, strict=True):
-            squares += _beyond(values, low, high, gap) ** 2
-        for own, sets in zip(codes[here].T, held, strict=True):
-            absent = np.where(own[:, None] == -2, False, ~sets.T[np.maximum(own, -1)])
-            squares += _APART**2 * absent
-        least = squares.min(axis=1)
-        near = squares == least[:, None]
-        box[here], distance[here] = near.argmax(axis=1), np.sqrt(least / (len(faces) + len(held)))
-        sums = near @ weights
-        total[here], means[here] = sums[:, 0], sums[:, 1:] / sums[:, :1]
+    told = np.column_stack([size, size[:, None] * about])
+    box, least, sums = np.zeros(m, dtype=np.intp), np.zeros(m), np.zeros((m, 3))
+    scene = _Scene(lower.T.copy(), upper.T.copy(), tuple(held), np.argsort(width.mean(axis=0)))
+    for find in (scene.containing, scene.nearest):
+        left = np.flatnonzero(sums[:, 0] == 0)
+        for here in np.split(left, range(_PEOPLE, len(left), _PEOPLE)):
+            rows, boxes, least[here] = find(people[here], codes[here])
+            box[here[rows[::-1]]] = boxes[::-1]
+            for q, column in enumerate(told.T):
+                sums[here, q] = np.bincount(rows, column[boxes], minlength=len(here))
+    distance = np.sqrt(least / (people.shape[1] + len(held)))
+    total, means = sums[:, 0], sums[:, 1:] / sums[:, :1]
     counted = np.rint(total).astype(np.intp)
     return BoxMeasures(
         box=frozen(box),
@@ -134,6 +129,8 @@ def box_density_attack(
 ) -> MembershipAttack:
     """Attack membership with the density of a person's box: boxes are narrow where members are many.
 
+    Ranges and sets are true, so whoever is in no box did not take part; they score lowest.
+
     Parameters
     ----------
     members, others : of the people who took part and of strangers, among the same boxes
@@ -141,7 +138,7 @@ def box_density_attack(
 
     Returns
     -------
-    MembershipAttack, with score log(size) − mean log width, lowered for people outside every box.
+    MembershipAttack, with score log(size) − mean log width inside a box.
 
     Examples
     --------
@@ -150,26 +147,53 @@ def box_density_attack(
     >>> box_density_attack(one, one).auc
     0.5
     """
-    scores = [np.log(m.size) - m.log_volume - m.distance for m in (members, others)]
+    sides = members, others
+    scores = [np.log(m.size) - m.log_volume for m in sides]
+    least = min(float(score.min()) for score in scores)
+    scores = [np.where(m.distance > 0, least - 1.0, s) for m, s in zip(sides, scores, strict=True)]
     return membership_attack(scores[0], scores[1], gate=gate, confidence=confidence)
 
 
-def _faces(low: Floats, high: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return the ends of one variable's ranges, anything where there is none, and where that is."""
-    gap = np.isnan(low)
-    return np.where(gap, 0.0, low), np.where(gap, 0.0, high), gap
+@dataclass(frozen=True, eq=False)
+class _Scene:
+    """B boxes, one variable after the other: the ends (n, B), the sets, and an order, narrow ranges first."""
 
+    lower: Floats
+    upper: Floats
+    held: tuple[NDArray[np.bool_], ...]
+    order: Indices
 
-def _beyond(values: Floats, low: Floats, high: Floats, gap: NDArray[np.bool_]) -> Floats:
-    """Return (M, B): how far each value is from each range of one variable."""
-    missing = np.isnan(values)
-    own = np.where(missing, 0.0, values)[:, None]
-    result = np.maximum(low - own, own - high)
-    np.maximum(result, 0.0, out=result)
-    if missing.any() or gap.any():
-        result[missing[:, None] != gap] = _APART
-        result[missing[:, None] & gap] = 0.0
-    return result
+    def containing(self, people: Floats, codes: Indices) -> tuple[Indices, Indices, float]:
+        """Return pairs of a person and a box that holds them, by person and box, and their distance 0."""
+        first, *others = self.order
+        rows, boxes = np.nonzero(self._within(first, people[:, first, None], slice(None)))
+        for j in others:
+            kept = self._within(j, people[rows, j], boxes)
+            rows, boxes = rows[kept], boxes[kept]
+        for own, sets in zip(codes.T, self.held, strict=True):
+            kept = sets[boxes, np.maximum(own[rows], -1)] | (own[rows] == -2)
+            rows, boxes = rows[kept], boxes[kept]
+        return rows, boxes, 0.0
+
+    def _within(self, j: int, values: Floats, boxes: Indices | slice) -> NDArray[np.bool_]:
+        low, high = self.lower[j, boxes], self.upper[j, boxes]
+        within = (low <= values) & (values <= high)
+        missing = np.isnan(values)
+        return within | (missing & np.isnan(low)) if missing.any() else within
+
+    def nearest(self, people: Floats, codes: Indices) -> tuple[Indices, Indices, Floats]:
+        """Return pairs of a person and a nearest box, by person and box, and the sums of squares (M,)."""
+        squares = np.zeros((len(people), self.lower.shape[1]))
+        for values, low, high in zip(people.T, self.lower, self.upper, strict=True):
+            missing, gap = np.isnan(values)[:, None], np.isnan(low)
+            beyond = np.maximum(np.maximum(low - values[:, None], values[:, None] - high), 0.0)
+            beyond = np.where(missing & gap, 0.0, np.where(missing != gap, _APART, beyond))
+            squares += beyond**2
+        for own, sets in zip(codes.T, self.held, strict=True):
+            squares += _APART**2 * (~sets.T[np.maximum(own, -1)] & (own != -2)[:, None])
+        least = squares.min(axis=1, initial=np.inf)
+        rows, boxes = np.nonzero(squares == least[:, None])
+        return rows, boxes, least
 
 
 def _check(

@@ -121,39 +121,34 @@ class Hidden:
     tolerance: float
     match_on: tuple[str, ...] = ()
 
-    def inverted(self, share: float | None = None) -> Audit:
-        """Invert the target, knowing the share of details or not, and compare with the original counts."""
-        return audit(
-            self.original,
-            self.target,
-            self.goals,
-            wavelet=self.wavelet,
-            level=self.level,
-            tolerance=self.tolerance,
-            population=self.population,
-            ratio=self.ratio,
-            share=share,
-            pad=self.pad,
-        )
+    @property
+    def concealed(self) -> list[int]:
+        """The positions whose count was to be hidden: a small one that is merely kept is no secret."""
+        capped = [i for i, most in self.goals.caps.items() if most < self.original[i]]
+        raised = [i for i, least in self.goals.raises.items() if least > self.original[i]]
+        found = sorted({*capped, *raised})
+        if not found and not self.goals.protected_positions(len(self.original)):
+            return [int(self.original.argmax())]
+        return found
 
     def attacks(self) -> tuple[Audit, ...]:
-        """Return the inversions: by the largest gain, and by the share of details that the release tells."""
-        return (self.inverted(), self.inverted(self.share)) if self.share > 0 else (self.inverted(),)
-
-    def exposed_by_inversion(self) -> list[int]:
-        """Return positions whose hidden count, or rank, an inversion restores."""
-        attacks = self.attacks()
-        exposed = {int(i) for a in attacks for i in a.positions[a.exposed]}
-        return sorted(exposed & set(self.concealed(attacks[0])))
-
-    def standing_out(self) -> list[int]:
-        """Return positions of hidden counts that were outliers and still are."""
-        found = self.inverted()
-        return sorted(set(self.concealed(found)) & set(found.shared_outliers.tolist()))
-
-    def concealed(self, found: Audit) -> list[int]:
-        """Return the positions whose count was to be hidden: a small one that is merely kept is no secret."""
-        return [int(i) for i, kind in zip(found.positions, found.kinds, strict=True) if kind != "protected"]
+        """Invert the target by the largest gain, and by the share of details, which the release tells."""
+        shares = (None, self.share) if self.share > 0 else (None,)
+        return tuple(
+            audit(
+                self.original,
+                self.target,
+                self.goals,
+                wavelet=self.wavelet,
+                level=self.level,
+                tolerance=self.tolerance,
+                population=self.population,
+                ratio=self.ratio,
+                share=share,
+                pad=self.pad,
+            )
+            for share in shares
+        )
 
     def recounted(self, recount: Recount) -> list[int]:
         """Return positions of hidden counts that a recount finds, and knows that it finds.
@@ -161,11 +156,7 @@ class Hidden:
         Found is a count that comes out within the tolerance, or first (a raised one: last) as it is, with a
         standard error that tells the attacker so; unless sharing the group out by population tells as much.
         """
-        return [
-            i
-            for i in self.concealed(self.inverted())
-            if self._is_close(recount, i) or self._is_first(recount, i)
-        ]
+        return [i for i in self.concealed if self._is_close(recount, i) or self._is_first(recount, i)]
 
     @property
     def _by_population(self) -> np.ndarray:
@@ -235,9 +226,11 @@ class InversionAudit:
 
     def check(self, released: Microdata) -> ClaimCheck:
         """Attack the chosen counts; of the outcome only how many are exposed is told."""
-        hidden = self.hidden
-        attacked = len(hidden.concealed(hidden.inverted()))
-        exposed, standing = hidden.exposed_by_inversion(), hidden.standing_out()
+        hidden, attacks = self.hidden, self.hidden.attacks()
+        concealed = set(hidden.concealed)
+        attacked = len(concealed)
+        exposed = concealed & {int(i) for a in attacks for i in a.positions[a.exposed]}
+        standing = concealed & set(attacks[0].shared_outliers.tolist())
         told = [f"{attacked} hidden count(s) attacked, none restored within {hidden.tolerance:.0%}"]
         if exposed:
             told = [
@@ -284,7 +277,7 @@ class ReinferenceAudit:
         by_membership, by_origin = recounts(released, hidden)
         alike = [] if by_membership is None else hidden.recounted(by_membership)
         traced = [] if by_origin is None else hidden.recounted(by_origin)
-        attacked = len(hidden.concealed(hidden.inverted()))
+        attacked = len(hidden.concealed)
         told = []
         if alike:
             told.append(
@@ -323,5 +316,5 @@ def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recou
     total = float(hidden.target.sum())
     odds = membership_odds(codes, width, vital)
     by_membership = None if odds is None else recount_by_membership(odds, area, m, total)
-    kept = np.array(hidden.concealed(hidden.inverted()), dtype=np.intp)
+    kept = np.array(hidden.concealed, dtype=np.intp)
     return by_membership, recount_by_origin(codes, width, area, vital, m, kept, total)

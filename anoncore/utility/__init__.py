@@ -1,5 +1,6 @@
-"""Utility: how far a release moves means, variances and correlations, beside a reference sample."""
+"""Utility: what a release keeps of distributions, correlations and results, beside a reference sample."""
 
+from anoncore.utility._coefficients import Coefficient, Estimate
 from anoncore.utility.figures import (
     Figure,
     FigureComparison,
@@ -8,12 +9,50 @@ from anoncore.utility.figures import (
     compare_utility,
     utility_figures,
 )
+from anoncore.utility.marginals import MarginalUtility, marginal_utility
+from anoncore.utility.propensity import Propensity, propensity_utility, tree_propensity
+from anoncore.utility.regression import (
+    Regression,
+    RegressionComparison,
+    RegressionUtility,
+    regression_utility,
+)
+from anoncore.utility.report import PropensityComparison, Utility, kept_columns, measure_utility
+from anoncore.utility.variables import (
+    Shift,
+    Summary,
+    VariableTable,
+    VariableUtility,
+    WorstVariable,
+    variable_utility,
+)
 
 __all__ = [
+    "Coefficient",
+    "Estimate",
     "Figure",
     "FigureComparison",
+    "MarginalUtility",
+    "Propensity",
+    "PropensityComparison",
+    "Regression",
+    "RegressionComparison",
+    "RegressionUtility",
+    "Shift",
+    "Summary",
+    "Utility",
     "UtilityComparison",
     "UtilityFigures",
+    "VariableTable",
+    "VariableUtility",
+    "WorstVariable",
     "compare_utility",
+    "kept_columns",
+    "marginal_utility",
+    "measure_utility",
+    "propensity_utility",
+    "regression_utility",
+    "tree_propensity",
     "utility_figures",
+    "variable_utility",
 ]

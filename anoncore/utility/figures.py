@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
+from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
-
-Floats = NDArray[np.float64]
+from anoncore.utility._sides import Floats, frozen, matrix, mid_ranks
+from anoncore.utility._sides import weights as checked_weights
 
 _ROWS = 1 << 14  # rows whose products are summed at a time
 _TIE = 1e-12  # differences of this size are rounding, not loss
 
 NAMES = ("mean", "variance", "correlation", "rank_correlation")
+MEANINGS = {
+    "mean": "How far means have moved, in standard deviations of the original; 0 is unchanged.",
+    "variance": "How far variances have moved, as a share of the original's; 0 is unchanged.",
+    "correlation": "How far Pearson correlations of pairs of columns have moved; 0 is unchanged, 2 the most.",
+    "rank_correlation": "How far rank correlations of pairs have moved; unlike Pearson's they do not hang on "
+    "extreme values; 0 is unchanged, 2 the most.",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +34,19 @@ class Figure:
     name : "mean", "variance", "correlation" or "rank_correlation"
     median, largest : over columns, or over pairs of columns; 0 when there are no pairs
     values : (n,) per column; for correlations the largest over the pairs a column belongs to
+    worst : the column with the largest difference, or the two of the pair; empty when there are no pairs
     """
 
     name: str
     median: float
     largest: float
     values: Floats
+    worst: tuple[int, ...] = ()
+
+    @property
+    def meaning(self) -> str:
+        """What the figure says, in a sentence."""
+        return MEANINGS[self.name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,15 +83,22 @@ class FigureComparison:
     name : as in :class:`Figure`
     released_median, reference_median, released_largest, reference_largest : of the two figures
     sufficient_median, sufficient_largest : the release's is at or below the reference's
+    worst, reference_worst : names of the column or pair that has moved most; empty without pairs
+    meaning : a sentence
+
+    What concerns the reference is None where there is none.
     """
 
     name: str
     released_median: float
-    reference_median: float
+    reference_median: float | None
     released_largest: float
-    reference_largest: float
-    sufficient_median: bool
-    sufficient_largest: bool
+    reference_largest: float | None
+    sufficient_median: bool | None
+    sufficient_largest: bool | None
+    worst: tuple[str, ...] = ()
+    reference_worst: tuple[str, ...] | None = None
+    meaning: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,16 +109,31 @@ class UtilityComparison:
     ----------
     released, reference : the figures against the same original, with per-column values
     figures : the four comparisons, in the order of the paper
-    sufficient : all four medians are at or below the reference's
+    sufficient : all four medians are at or below the reference's; None without a reference
     """
 
     released: UtilityFigures = field(repr=False)
-    reference: UtilityFigures = field(repr=False)
+    reference: UtilityFigures | None = field(repr=False)
     figures: tuple[FigureComparison, ...]
-    sufficient: bool
+    sufficient: bool | None
 
 
-def utility_figures(original: ArrayLike, other: ArrayLike) -> UtilityFigures:
+@dataclass(frozen=True, eq=False)
+class _Statistics:
+    mean: Floats
+    variance: Floats
+    correlation: Floats
+    rank_correlation: Floats
+    records: int
+
+
+def utility_figures(
+    original: ArrayLike,
+    other: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    other_weights: ArrayLike | None = None,
+) -> UtilityFigures:
     """Compare means, variances and correlations of two tables.
 
     Always defined: a column that is constant in the original has no scale, so its differences of mean and
@@ -107,6 +143,7 @@ def utility_figures(original: ArrayLike, other: ArrayLike) -> UtilityFigures:
     ----------
     original : (N, n), encoded, in standard deviations
     other : (M, n), same encoding; M may differ from N
+    weights, other_weights : (N,), (M,) survey weights, not negative; every record counts the same when None
 
     Returns
     -------
@@ -115,12 +152,13 @@ def utility_figures(original: ArrayLike, other: ArrayLike) -> UtilityFigures:
     Raises
     ------
     AnonymizationError
-        When the tables are not finite matrices with the same columns.
+        When the tables are not finite matrices with the same columns, or weights do not fit them.
 
     Notes
     -----
-    Variances have divisor N. Source: Lasko and Vinterbo 2010, sections II.B and IV (medians).
-    The largest, and each column's own, are ours.
+    Variances have divisor N, weighted ones the sum of weights. The rank of a weighted record is the weight
+    below its value plus half of that at it. Source: Lasko and Vinterbo 2010, sections II.B and IV (medians).
+    The largest, each column's own, and weights are ours.
 
     Examples
     --------
@@ -128,31 +166,23 @@ def utility_figures(original: ArrayLike, other: ArrayLike) -> UtilityFigures:
     >>> round(utility_figures(line, line + 1).mean.median, 4)
     1.2247
     """
-    ours = _matrix("original", original)
-    theirs = _matrix("other", other)
-    if ours.shape[1] != theirs.shape[1]:
-        raise AnonymizationError(
-            f"other must have {ours.shape[1]} columns as original has, got {theirs.shape[1]}"
-        )
-    shift = ours[0]  # differences from a record: a constant column then varies by exactly zero
-    ours, theirs = ours - shift, theirs - shift
-    mean, variance, correlation = _moments(ours)
-    other_mean, other_variance, other_correlation = _moments(theirs)
-    scale = np.where(variance > 0.0, variance, 1.0)
-    rank, other_rank = (
-        _moments(np.stack([rankdata(column) for column in side.T], axis=1))[2] for side in (ours, theirs)
-    )
-    return UtilityFigures(
-        mean=_columns("mean", np.abs(other_mean - mean) / np.sqrt(scale)),
-        variance=_columns("variance", np.abs(other_variance - variance) / scale),
-        correlation=_pairs("correlation", np.abs(other_correlation - correlation)),
-        rank_correlation=_pairs("rank_correlation", np.abs(other_rank - rank)),
-        n_original=len(ours),
-        n_other=len(theirs),
+    ours = matrix("original", original)
+    theirs = matrix("other", other, ours.shape[1])
+    # Differences from a record: a constant column then varies by exactly zero.
+    return _difference(
+        _statistics(ours, ours[0], checked_weights("weights", weights, len(ours))),
+        _statistics(theirs, ours[0], checked_weights("other_weights", other_weights, len(theirs))),
     )
 
 
-def compare_utility(original: ArrayLike, released: ArrayLike, reference: ArrayLike) -> UtilityComparison:
+def compare_utility(
+    original: ArrayLike,
+    released: ArrayLike,
+    reference: ArrayLike | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    weights: Sequence[ArrayLike | None] = (None, None, None),
+) -> UtilityComparison:
     """Set a release's utility figures beside those of a reference sample.
 
     A figure at or below the reference's is *sufficient*: the release moves that statistic no more than
@@ -161,6 +191,8 @@ def compare_utility(original: ArrayLike, released: ArrayLike, reference: ArrayLi
     Parameters
     ----------
     original, released, reference : (N, n), (M, n), (L, n), one encoding, in standard deviations
+    names : n names of the columns, their positions when None
+    weights : survey weights of the three tables, (N,), (M,) and (L,), each None for equal weights
 
     Returns
     -------
@@ -169,7 +201,7 @@ def compare_utility(original: ArrayLike, released: ArrayLike, reference: ArrayLi
     Raises
     ------
     AnonymizationError
-        When the tables are not finite matrices with the same columns.
+        When the tables are not finite matrices with the same columns, or weights do not fit them.
 
     Notes
     -----
@@ -182,64 +214,91 @@ def compare_utility(original: ArrayLike, released: ArrayLike, reference: ArrayLi
     >>> compare_utility(line, line, line + 1).sufficient
     True
     """
-    ours, baseline = utility_figures(original, released), utility_figures(original, reference)
+    first = matrix("original", original)
+    tables = [first, matrix("released", released, first.shape[1])]
+    if reference is not None:
+        tables.append(matrix("reference", reference, first.shape[1]))
+    measured = [
+        _statistics(table, first[0], checked_weights("weights", array, len(table)))
+        for table, array in zip(tables, [*weights, *[None] * 3], strict=False)
+    ]
+    ours, *rest = (_difference(measured[0], other) for other in measured[1:])
+    baseline = rest[0] if rest else None
+    labels = [str(j) for j in range(first.shape[1])] if names is None else list(names)
+    if len(labels) != first.shape[1]:
+        raise AnonymizationError(f"names must be {first.shape[1]}, one per column, got {len(labels)}")
     parts = tuple(
-        FigureComparison(
-            name=mine.name,
-            released_median=mine.median,
-            reference_median=theirs.median,
-            released_largest=mine.largest,
-            reference_largest=theirs.largest,
-            sufficient_median=mine.median <= theirs.median + _TIE,
-            sufficient_largest=mine.largest <= theirs.largest + _TIE,
-        )
-        for mine, theirs in zip(ours.figures, baseline.figures, strict=True)
+        _compared(ours.figures[j], baseline.figures[j] if baseline else None, labels)
+        for j in range(len(NAMES))
     )
-    return UtilityComparison(ours, baseline, parts, all(part.sufficient_median for part in parts))
+    sufficient = all(part.sufficient_median for part in parts) if baseline else None
+    return UtilityComparison(ours, baseline, parts, sufficient)
 
 
-def _matrix(name: str, values: ArrayLike) -> Floats:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise AnonymizationError(f"{name} must be numeric; encode the table before measuring") from None
-    if array.ndim != 2 or 0 in array.shape:
-        raise AnonymizationError(f"{name} must be a matrix of records by columns, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        count = int((~np.isfinite(array)).sum())
-        raise AnonymizationError(
-            f"{name} must be finite, got {count} missing or infinite values; encode them"
-        )
-    return array
+def _compared(mine: Figure, theirs: Figure | None, labels: Sequence[str]) -> FigureComparison:
+    return FigureComparison(
+        name=mine.name,
+        released_median=mine.median,
+        reference_median=theirs.median if theirs else None,
+        released_largest=mine.largest,
+        reference_largest=theirs.largest if theirs else None,
+        sufficient_median=mine.median <= theirs.median + _TIE if theirs else None,
+        sufficient_largest=mine.largest <= theirs.largest + _TIE if theirs else None,
+        worst=tuple(labels[j] for j in mine.worst),
+        reference_worst=tuple(labels[j] for j in theirs.worst) if theirs else None,
+        meaning=mine.meaning,
+    )
 
 
-def _moments(rows: Floats) -> tuple[Floats, Floats, Floats]:
+def _statistics(rows: Floats, shift: Floats, array: Floats | None) -> _Statistics:
+    if array is not None:
+        rows, array = rows[array > 0], array[array > 0]
+    mean, variance, correlation = _moments(rows - shift, array)
+    ranks = np.stack([mid_ranks(column, array) for column in rows.T], axis=1)
+    return _Statistics(mean, variance, correlation, _moments(ranks, array)[2], len(rows))
+
+
+def _difference(ours: _Statistics, theirs: _Statistics) -> UtilityFigures:
+    scale = np.where(ours.variance > 0.0, ours.variance, 1.0)
+    return UtilityFigures(
+        mean=_columns("mean", np.abs(theirs.mean - ours.mean) / np.sqrt(scale)),
+        variance=_columns("variance", np.abs(theirs.variance - ours.variance) / scale),
+        correlation=_pairs("correlation", np.abs(theirs.correlation - ours.correlation)),
+        rank_correlation=_pairs("rank_correlation", np.abs(theirs.rank_correlation - ours.rank_correlation)),
+        n_original=ours.records,
+        n_other=theirs.records,
+    )
+
+
+def _moments(rows: Floats, array: Floats | None) -> tuple[Floats, Floats, Floats]:
     """Means, variances and correlations, the products summed over row blocks."""
-    mean = rows.mean(axis=0)
+    total = float(len(rows)) if array is None else float(array.sum())
+    mean = rows.mean(axis=0) if array is None else array @ rows / total
     constant = rows.max(axis=0) == rows.min(axis=0)
     mean[constant] = rows[0, constant]
     products = np.zeros((rows.shape[1], rows.shape[1]))
     for begin in range(0, len(rows), _ROWS):
         centred = rows[begin : begin + _ROWS] - mean
+        if array is not None:
+            centred *= np.sqrt(array[begin : begin + _ROWS, None])
         products += centred.T @ centred
-    products /= len(rows)
+    products /= total
     variance = np.diagonal(products).copy()
     root = np.sqrt(np.where(variance > 0.0, variance, 1.0))
     return mean, variance, np.clip(products / np.outer(root, root), -1.0, 1.0)
 
 
 def _columns(name: str, values: Floats) -> Figure:
-    return Figure(name, float(np.median(values)), float(values.max()), _frozen(values))
+    at = int(values.argmax())
+    return Figure(name, float(np.median(values)), float(values[at]), frozen(values), (at,))
 
 
 def _pairs(name: str, differences: Floats) -> Figure:
     np.fill_diagonal(differences, 0.0)
-    pairs = differences[np.triu_indices(len(differences), 1)]
-    median = float(np.median(pairs)) if len(pairs) else 0.0
-    return Figure(name, median, float(differences.max()), _frozen(differences.max(axis=1)))
-
-
-def _frozen(values: Floats) -> Floats:
-    values = np.array(values)
-    values.setflags(write=False)
-    return values
+    rows, columns = np.triu_indices(len(differences), 1)
+    pairs = differences[rows, columns]
+    if not len(pairs):
+        return Figure(name, 0.0, 0.0, frozen(differences.max(axis=1)))
+    at = int(pairs.argmax())
+    worst = (int(rows[at]), int(columns[at]))
+    return Figure(name, float(np.median(pairs)), float(pairs[at]), frozen(differences.max(axis=1)), worst)

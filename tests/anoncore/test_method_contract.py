@@ -8,6 +8,9 @@ import anoncore
 from anoncore import AnonymizationError, Microdata, Schema, Variable
 from anoncore.methods import (
     MDAV,
+    RHS,
+    AdditiveNoise,
+    DataShuffling,
     ExtremeRecords,
     FuzzyMicroaggregation,
     GroupAnonymity,
@@ -30,6 +33,16 @@ CASES = [
     SpectralRHS(k=4),
     SpectralRHS(k=4, representative="medoid"),
     SpectralRHS(k=4, released="mode"),
+    AdditiveNoise(),
+    AdditiveNoise(correction="exact", axes="spectral"),
+    AdditiveNoise(correction="exact", released="mode"),
+    AdditiveNoise(b=1.0, correction="none"),
+    DataShuffling(),
+    DataShuffling(tail_coding=None),
+    DataShuffling(confidential=("income", "region", "smokes")),
+    RHS(k=4),
+    RHS(k=4, representative="medoid", released="mode"),
+    RHS(k=4, small="keep"),
     MDAV(k=4),
     MDAV(k=4, blocks=(("income", "change"),)),
     FuzzyMicroaggregation(k=4),
@@ -54,8 +67,17 @@ CASES = [
     ExtremeRecords(action="top-code", tail=0.05),
     ExtremeRecords(action="winsorise", tail=0.05),
 ]
-RANDOM = [case for case in CASES if isinstance(case, SpectralSwap)]
-MASKING = (SpectralSwap, SpectralRHS, MDAV, FuzzyMicroaggregation, OptimalBoxes)
+RANDOM = [case for case in CASES if isinstance(case, (SpectralSwap, AdditiveNoise, DataShuffling))]
+MASKING = (
+    SpectralSwap,
+    SpectralRHS,
+    AdditiveNoise,
+    DataShuffling,
+    RHS,
+    MDAV,
+    FuzzyMicroaggregation,
+    OptimalBoxes,
+)
 
 
 def test_every_method_is_in_the_cases():
@@ -104,7 +126,7 @@ def test_identifiers_and_households_are_not_released(params, mixed):
 def test_one_record_is_refused_or_handled(params):
     data = Microdata(pd.DataFrame({"x": [1.0]}), Schema([Variable("x", "continuous")]))
     if isinstance(params, (*MASKING, GroupAnonymity)):
-        with pytest.raises(AnonymizationError, match="record|is no variable that is released"):
+        with pytest.raises(AnonymizationError, match=r"record|is no variable that is released"):
             anoncore.anonymize(data, params, rng=np.random.default_rng(0))
     else:
         assert len(anoncore.anonymize(data, params, rng=np.random.default_rng(0)).data) == 1
@@ -115,6 +137,9 @@ def test_one_record_is_refused_or_handled(params):
     [
         (SpectralRHS, {"k": 1}, "k must be at least 2, got 1"),
         (RareLevels, {"k": 0}, "k must be at least 2, got 0"),
+        (RHS, {"k": 1}, "k must be at least 2, got 1"),
+        (AdditiveNoise, {"b": 0.0}, "b must be above 0 and finite, got 0.0"),
+        (DataShuffling, {"tail_coding": 1}, "tail_coding must be at least 2, got 1"),
         (SpectralSwap, {"jitter": 0}, "jitter must be at least 1, got 0"),
         (SpectralSwap, {"local": 0}, "local must be at least 1, got 0"),
         (ExtremeRecords, {"tail": 0.5}, "tail must lie in"),

@@ -10,11 +10,15 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from anoncore import Microdata, Schema, Variable, anonymize
 from anoncore.kernels.box_shapes import chebyshev_radius, half_widths, local_radius, sensitivities
 from anoncore.kernels.box_weights import optimal_weights
 from anoncore.kernels.boxes import partition
+from anoncore.methods import OptimalBoxes, Statistic
+from anoncore.risk import box_measures
 
 COLUMNS = 4
 SIZES = (10_000, 100_000, 1_000_000)
@@ -116,6 +120,51 @@ def test_shapes_and_weights(show):
     lines = [f"{name:<24} {seconds(call, rounds=1):6.2f}" for name, call in calls.items()]
     small = seconds(lambda: local_radius(x[::10], a[::10], 5), rounds=1)
     show(f"1 000 000 x {COLUMNS}, seconds", *lines, f"{'local_radius, 100 000':<24} {small:6.2f}")
+
+
+METHODS = {
+    "k = 10": {},
+    "k = 10, l = 3": {"l": 3},
+    "k = 10, means": {"release": "means"},
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_growth_of_the_whole_method(name, show):
+    """Partition, ranges for every record, claims, and the estimates for the report."""
+    asked = (
+        Statistic(statistic="mean", of=("x0",)),
+        Statistic(statistic="sd", of=("x3",)),
+        Statistic(statistic="covariance", of=("x1", "x2")),
+    )
+    params = OptimalBoxes(k=10, statistics=asked, **METHODS[name])
+    times = []
+    for n_records in SIZES:
+        x = records(n_records)[0].round(3)
+        names = [f"x{j}" for j in range(COLUMNS)]
+        data = Microdata(pd.DataFrame(x, columns=names), Schema(Variable(n, "continuous") for n in names))
+
+        def release(data=data):
+            made = anonymize(data, params, rng=np.random.default_rng(0))
+            assert all(check.holds for check in made.check())
+
+        times.append(seconds(release, rounds=1 if n_records == SIZES[-1] else 2))
+    slope = exponent(times)
+    show(
+        f"optimal boxes, {name}: " + ", ".join(f"{n:_} {t:.2f} s" for n, t in zip(SIZES, times, strict=True)),
+        f"growth exponent {slope:.2f}   (target 60 s at the largest)",
+    )
+    assert times[-1] < 60
+    assert slope < 1.3
+
+
+def test_locating_people_among_boxes(show):
+    """What the assessment does with a sample of the records."""
+    x, a = records(SIZES[-1])
+    boxes = partition(x, a, 10, lower_limit=x.min(axis=0) - 1.0, upper_limit=x.max(axis=0) + 1.0)
+    people = x[:: len(x) // 10_000]
+    time_ = seconds(lambda: box_measures(people, boxes.lower, boxes.upper, boxes.sizes), rounds=1)
+    show(f"{len(people):_} people among {len(boxes.sizes):_} boxes of {COLUMNS} variables: {time_:.2f} s")
 
 
 MEMORY = """

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from anoncore.edits import EDITS, Condition
+from anoncore.methods import Statistic
 from anoncore.microdata import Variable
 from anoncore.registry import METHODS
 from flows.plan import MAX_BYTES, Plan, load_plan
@@ -416,7 +417,9 @@ def test_every_key_of_a_section_is_in_the_docs_with_its_default(model):
     assert expected in [{k: stated(v) for k, v in table.items()} for table in tables()]
 
 
-@pytest.mark.parametrize("model", [Variable, Condition, *EDITS.values(), *METHODS], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "model", [Variable, Condition, Statistic, *EDITS.values(), *METHODS], ids=lambda m: m.__name__
+)
 def test_every_key_of_an_entry_is_in_the_docs_with_its_default(model):
     assert of_dataclass(model) in [{k: stated(v) for k, v in table.items()} for table in tables()]
 

@@ -36,7 +36,7 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-def microfile(records=6000, members=MEMBERS, seed=0, elsewhere=0.1, households=True):
+def microfile(records=6000, members=MEMBERS, seed=0, elsewhere=0.1, households=True, outside=0):
     """People in households in areas and elsewhere, a given number of members of the group in each area."""
     r = rng(seed)
     m = len(members)
@@ -44,7 +44,7 @@ def microfile(records=6000, members=MEMBERS, seed=0, elsewhere=0.1, households=T
     house = np.repeat(np.arange(records), size)[:records]
     area = r.choice(m + 1, records, p=[*np.full(m, (1 - elsewhere) / m), elsewhere])[house]
     soldier = np.zeros(records, dtype=int)
-    for a, count in enumerate(members):
+    for a, count in enumerate([*members, outside]):
         soldier[r.choice(np.flatnonzero(area == a), count, replace=False)] = 1
     frame = pd.DataFrame(
         {
@@ -86,6 +86,13 @@ def release(data):
     return mask(data, params())
 
 
+def outcome(data, p, seed):
+    try:
+        return mask(data, p, seed=seed)
+    except InfeasibleError as error:
+        return str(error)
+
+
 def counted(frame):
     return frame.loc[frame["service"].isin([1, 2]), "area"].value_counts()
 
@@ -113,7 +120,7 @@ def test_only_the_area_changes(data, release):
 
 def test_households_stay_whole_and_sizes_per_area_stay(data, release):
     before, after = data.frame, release.data.frame
-    assert (after.groupby("house")["area"].nunique() == 1).all()
+    assert after.groupby("house")["area"].nunique().max() == 1
     sizes = [f.groupby("house").agg(n=("area", "size"), area=("area", "first")) for f in (before, after)]
     assert sizes[0].value_counts().to_dict() == sizes[1].value_counts().to_dict()
     moved = (before["area"] != after["area"]).to_numpy()
@@ -138,7 +145,7 @@ def test_a_household_in_two_areas_moves_by_its_parts():
     release = mask(data, params())
     assert release.claims[0].check(release.data).holds
     parts = frame.assign(new=release.data.frame["area"]).groupby(["house", "area"], observed=True)["new"]
-    assert (parts.nunique() == 1).all()
+    assert parts.nunique().max() == 1
 
 
 def test_gaps_in_area_group_and_household_are_handled():
@@ -207,10 +214,9 @@ def test_any_signal(members, cap, households, seed):
         with pytest.raises(AnonymizationError, match="no record of the areas"):
             mask(data, params(caps={"a": cap}, details="plain"))
         return
-    try:
-        release = mask(data, params(caps={"a": cap}, details="plain"), seed=seed)
-    except InfeasibleError as error:
-        assert "cap of a" in str(error)
+    release = outcome(data, params(caps={"a": cap}, details="plain"), seed)
+    if isinstance(release, str):
+        assert "cap of a" in release
         return
     found = counted(release.data.frame).reindex(AREAS, fill_value=0)
     assert found.tolist() == release.confidential["after"].tolist()
@@ -276,24 +282,34 @@ DIALECT = [
 
 
 @pytest.mark.parametrize("match_on", [(), ("income",)])
-def test_edits_on_the_area_hold_still(match_on):
-    data = with_dialect(microfile())
-    raw = EditSet(DIALECT).violations(data.frame)
-    free = mask(data, params(match_on=match_on))
-    assert sum(EditSet(DIALECT).violations(free.data.frame).values()) > sum(raw.values())
+@pytest.mark.parametrize("households", [True, False])
+def test_edits_on_the_area_hold_still(match_on, households):
+    data = with_dialect(microfile(households=households))
+    free = mask(data, params(match_on=("income",)))
+    assert sum(EditSet(DIALECT).violations(free.data.frame).values()) > 10
     bound = mask(data, params(match_on=match_on), DIALECT)
-    assert EditSet(DIALECT).violations(bound.data.frame) == raw
+    assert sum(EditSet(DIALECT).violations(bound.data.frame).values()) == 0
     assert bound.claims[0].check(bound.data).holds
 
 
+def test_records_that_broke_an_edit_may_do_so_still():
+    frame = with_dialect(microfile()).frame
+    frame = frame.assign(dialect=frame["dialect"].cat.set_categories(frame["dialect"].cat.categories))
+    frame.loc[::7, "dialect"] = "northern"
+    data = Microdata(frame, with_dialect(microfile()).schema)
+    kept = EditSet(DIALECT).satisfied(frame)
+    assert not kept.all()
+    assert EditSet(DIALECT).satisfied(mask(data, params(), DIALECT).data.frame)[kept].all()
+
+
 def test_an_edit_on_numbers_lets_pass_who_may_go():
-    """Nobody above 40 lives in b: members of h who are older stay, whoever resembles them."""
+    """Nobody above 60 lives in b: members of h who are older stay, whoever resembles them."""
     frame = microfile().frame
-    frame = frame.assign(age=np.where(frame["area"] == "b", np.minimum(frame["age"], 40), frame["age"]))
+    frame = frame.assign(age=np.where(frame["area"] == "b", np.minimum(frame["age"], 60), frame["age"]))
     rule = ConditionalEdit(
         name="b is young",
         when=(Condition(variable="area", values=("b",)),),
-        then=Condition(variable="age", upper=40),
+        then=Condition(variable="age", upper=60),
     )
     release = mask(Microdata(frame, microfile().schema), params(raises={"b": 20}), [rule])
     assert EditSet([rule]).violations(release.data.frame) == {"b is young": 0}
@@ -302,7 +318,7 @@ def test_an_edit_on_numbers_lets_pass_who_may_go():
 
 def test_edits_that_nobody_could_keep_are_named():
     data = with_dialect(microfile(), share=1.0)
-    with pytest.raises(InfeasibleError, match="without breaking edits: (northern|southern) is spoken"):
+    with pytest.raises(InfeasibleError, match=r"breaking edits: (northern|southern)|break no edit there"):
         mask(data, params(raises={"b": 100}), DIALECT)
 
 
@@ -327,8 +343,7 @@ def test_nothing_exact_about_the_original_is_told(data, release):
     secrets = {*exact["before"][exact["before"] > 12].tolist(), *flows[flows > 12].ravel().tolist()}
     secrets |= {float(exact[name]) for name in ("group_moved", "records_moved", "units_moved", "agreement")}
     assert not numbers & {float(s) for s in secrets}
-    assert "'h'" not in told
-    assert " h" not in told
+    assert not re.search(r"\bh\b", told)
 
 
 def test_representations_hide_the_original(release):
@@ -413,11 +428,9 @@ def test_goals_that_contradict_each_other_are_named(data):
 
 
 def test_too_few_counterparts_names_areas_and_no_numbers():
-    """Everybody outside h lives in households of a size that does not occur in h."""
-    frame = microfile().frame
-    in_h = (frame["area"] == "h").to_numpy()
-    frame = frame.assign(house=np.where(in_h, frame.index, 10**6 + frame.groupby(~in_h).cumcount() // 2))
-    frame = frame.sort_values("area", kind="stable").reset_index(drop=True)
+    """In h people live in twos, everywhere else alone."""
+    frame = microfile().frame.sort_values("area", kind="stable", ignore_index=True)
+    frame = frame.assign(house=np.where(frame["area"] == "h", frame.index // 2, 10**6 + frame.index))
     with pytest.raises(
         InfeasibleError, match="too few records to move: no counterpart of equal size"
     ) as caught:
@@ -457,7 +470,7 @@ def test_settled_after_spectral_swapping(data, release):
 
 
 def test_settled_keeps_edits_and_returns_what_is_right_already():
-    data = with_dialect(microfile())
+    data = with_dialect(microfile(outside=90))
     release = mask(data, params(), DIALECT)
     claim = release.claims[0]
     assert group_anonymity.settled(release.data, claim, edits=EditSet(), rng=rng()) is release.data
@@ -472,7 +485,7 @@ def test_settled_with_households(data, release):
     shuffled = data  # the counts before are as wrong as any
     settled = group_anonymity.settled(shuffled, release.claims[0], edits=EditSet(), rng=rng())
     assert release.claims[0].check(settled).holds
-    assert (settled.frame.groupby("house")["area"].nunique() == 1).all()
+    assert settled.frame.groupby("house")["area"].nunique().max() == 1
 
 
 def test_settled_refuses_in_words(data, release):

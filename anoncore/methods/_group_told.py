@@ -1,0 +1,116 @@
+"""What is told of a group's move, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from anoncore.encoding import Encoder
+from anoncore.kernels import relocation
+from anoncore.kernels.redistribution import Redistribution
+from anoncore.microdata import Microdata
+from anoncore.risk.group_masking import Group, Hidden
+
+
+def figures_of(
+    before: Microdata, after: Microdata, hidden: Hidden, found: Redistribution, moved: relocation.Relocation
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Return what is told of the move, counted in the two files, and what only the custodian may know.
+
+    How many records moved tells what a capped area has lost: it is told as a power of ten. So are no means
+    of single areas; the largest shift is rounded up.
+    """
+    group, m = hidden.group, len(hidden.group.order)
+    home, away = group.areas(before.frame), group.areas(after.frame)
+    changed = np.flatnonzero(home != away)
+    heads = np.bincount(away[away >= 0], minlength=m)
+    shift = _mean_shift(before, group, home, away, changed, hidden.population)
+    share = len(changed) / max(heads.sum(), 1)
+    told = {
+        "details_kept": two_digits(found.beta),
+        "counts_off": int((group.counts(after.frame) != hidden.target).sum()),
+        "populations_off": int((heads != hidden.population).sum()),
+        "records_moved_at_most": float(f"{10.0 ** np.ceil(np.log10(share)):.0e}") if share else 0.0,
+        "largest_mean_shift_at_most": _rounded_up(float(np.abs(shift).max(initial=0.0))),
+        "cost_per_record": two_digits(moved.cost / max(len(changed) / 2, 1)),
+        "goals_unmet": len(found.unmet),
+    }
+    if before.schema.with_role("household"):
+        told["households_split"] = _split(before, home, away, changed)
+    exact = {
+        "exact_share": np.array(found.beta),
+        "agreement": np.array(found.agreement),
+        "group_moved": np.array(found.moved),
+        "records_moved": np.array(len(changed)),
+        "units_moved": np.array(moved.moved_units),
+        "mean_shift": shift,
+        "mean_shift_bound": relocation.mean_shift_bound(moved, hidden.population),
+    }
+    return told, exact
+
+
+def _mean_shift(
+    data: Microdata,
+    group: Group,
+    home: np.ndarray,
+    away: np.ndarray,
+    changed: np.ndarray,
+    population: np.ndarray,
+) -> np.ndarray:
+    """Return (m, t): by how much the mean of each other variable has changed in each area."""
+    names, m = group.others(data), len(population)
+    if not names or not len(changed):
+        return np.zeros((m, 1))
+    # One scale for all areas that take part; only who moved counts in the sums.
+    encoder = Encoder.fit(data.take(np.flatnonzero(home >= 0)).select(names), numeric="linear")
+    x = encoder.encode(data.take(changed).select(names))
+    sums = [
+        np.bincount(away[changed], x[:, j], m) - np.bincount(home[changed], x[:, j], m)
+        for j in range(x.shape[1])
+    ]
+    return np.column_stack([np.zeros(m), *sums]) / np.maximum(population, 1)[:, None]
+
+
+def _split(data: Microdata, home: np.ndarray, away: np.ndarray, changed: np.ndarray) -> int:
+    """Return how many households that were in one area are in two."""
+    names = list(data.schema.with_role("household"))
+    frame = data.frame[names].assign(home=home, away=away)
+    moved = frame.iloc[changed][names].dropna().drop_duplicates()
+    members = frame.merge(moved, on=names)
+    areas = members.groupby(names, observed=True)[["home", "away"]].nunique()
+    return int(((areas["home"] == 1) & (areas["away"] > 1)).sum())
+
+
+def two_digits(value: float) -> float:
+    return float(f"{value:.1e}")
+
+
+def _rounded_up(value: float) -> float:
+    """Return the next of 1, 2, 5 × 10ⁿ."""
+    if value <= 0:
+        return 0.0
+    scale = 10.0 ** np.floor(np.log10(value))
+    return float(f"{next(s * scale for s in (1, 2, 5, 10) if s * scale >= value * (1 - 1e-12)):.0e}")
+
+
+def notes_of(hidden: Hidden, figures: Mapping[str, float], *, in_households: bool) -> tuple[str, ...]:
+    """Say what was done; the counts before are what is hidden, and stand nowhere."""
+    group = hidden.group
+    how = "with their households" if in_households else "one by one"
+    moved, shift = 100 * figures["records_moved_at_most"], figures["largest_mean_shift_at_most"]
+    notes = [
+        f"members of a group changed places, {how}, with people outside it in {len(group.order)} areas of "
+        f"{group.parameter}; at most {moved:.4g} % of the records there moved, and every area keeps its "
+        "population",
+        "the group's counts per area are not the true ones: of the size of their "
+        f"{hidden.details} wavelet details ({hidden.wavelet}, {hidden.level} level(s)) "
+        f"{figures['details_kept']:.2g} is kept; no mean of another variable in an area shifted by more than "
+        f"{shift:g} standard deviations (levels count as -1 and 1)",
+        "no single record is protected by this step: each is as it was, apart from its place",
+    ]
+    if figures["goals_unmet"]:
+        notes.append(
+            f"{figures['goals_unmet']:.0f} goal(s) are missed, as the paper's route does not heed them"
+        )
+    return tuple(notes)

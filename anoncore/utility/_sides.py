@@ -1,0 +1,214 @@
+"""Tables and weights as every measure of utility takes them; messages never contain a data value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Microdata, Variable
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+FEW = 256  # distinct values up to which counting is faster than sorting positions
+SIDES = ("original", "released", "reference")
+
+
+@dataclass(frozen=True, eq=False)
+class Weighting:
+    """The survey weights of the tables that are compared.
+
+    Parameters
+    ----------
+    variable : name of the variable they come from; None when they were given, or there are none
+    arrays : one per table, (N,) with mean 1, or None where every record counts the same
+    repaired : per table, records whose weight is missing, negative or infinite and counts as 0
+    """
+
+    variable: str | None
+    arrays: tuple[Floats | None, ...]
+    repaired: tuple[int, ...]
+
+
+def weighting(
+    tables: Sequence[Microdata | None], given: str | Sequence[ArrayLike | None] | None
+) -> Weighting:
+    """Return the weights of original, released and reference.
+
+    Parameters
+    ----------
+    tables : original, released, reference; None for one that there is not
+    given : name of a variable; or one array (or None) per table; or None for the first variable with
+        role "weight", each record counting the same when there is none
+
+    Raises
+    ------
+    AnonymizationError
+        When the variable is not numeric, or an array does not fit its table.
+    """
+    original = tables[0]
+    assert original is not None
+    if given is None:
+        declared = [v.name for v in original.schema if v.role == "weight" and not v.is_categorical]
+        if not declared:
+            return Weighting(None, (None,) * len(tables), (0,) * len(tables))
+        given = declared[0]
+    if isinstance(given, str):
+        if original.schema[given].is_categorical:
+            raise AnonymizationError(f"variable {given!r}: weights must be continuous; declare it so")
+        pairs = [_from_variable(table, given) for table in tables]
+        return Weighting(given, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
+    arrays = [*given, *[None] * (len(tables) - len(given))]
+    checked = tuple(
+        None if table is None else weights(f"weights of {side}", array, len(table))
+        for side, table, array in zip(SIDES, tables, arrays, strict=False)
+    )
+    return Weighting(None, checked, (0,) * len(tables))
+
+
+def _from_variable(table: Microdata | None, name: str) -> tuple[Floats | None, int]:
+    """Return weights with mean 1; what masking has made impossible counts as 0."""
+    if table is None or name not in table.schema or not len(table):
+        return None, 0
+    values = table.frame[name].to_numpy(dtype="float64")
+    usable = np.isfinite(values) & (values >= 0)
+    kept = np.where(usable, values, 0.0)
+    total = kept.sum()
+    return (kept * (len(kept) / total) if total > 0 else None), int((~usable).sum())
+
+
+def weights(name: str, values: ArrayLike | None, records: int) -> Floats | None:
+    """Return (N,) weights with mean 1, None where every record counts the same."""
+    if values is None:
+        return None
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (records,):
+        raise AnonymizationError(f"{name} must hold {records} values, one per record, got {array.shape}")
+    if not np.isfinite(array).all() or (array < 0).any() or not array.sum() > 0:
+        raise AnonymizationError(f"{name} must be finite, not negative, and some of them positive")
+    return array * (records / array.sum())
+
+
+def effective_size(array: Floats | None, records: int) -> float:
+    """Return Kish's effective number of records, (Σ w)² / Σ w²."""
+    return float(records) if array is None else float(array.sum() ** 2 / (array @ array))
+
+
+def matrix(name: str, values: ArrayLike, columns: int | None = None) -> Floats:
+    """Return a finite (N ≥ 1, n ≥ 1) matrix, with the stated number of columns if one is stated."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise AnonymizationError(f"{name} must be numeric; encode the table before measuring") from None
+    if array.ndim != 2 or 0 in array.shape:
+        raise AnonymizationError(f"{name} must be a matrix of records by columns, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        count = int((~np.isfinite(array)).sum())
+        raise AnonymizationError(
+            f"{name} must be finite, got {count} missing or infinite values; encode them"
+        )
+    if columns is not None and array.shape[1] != columns:
+        raise AnonymizationError(f"{name} must have {columns} columns as original has, got {array.shape[1]}")
+    return array
+
+
+def mid_ranks(values: Floats, array: Floats | None) -> Floats:
+    """Return (N,) middle ranks; weighted: the weight below the value plus half of that at it."""
+    few = len(_distinct(np.sort(values[: 8 * FEW]))) <= FEW
+    if few and len(distinct := _distinct(np.sort(values))) <= FEW:
+        at = distinct.searchsorted(values)
+        held = np.bincount(at, weights=array).astype(np.float64)
+        return np.asarray((np.cumsum(held) - held / 2.0)[at])
+    order = np.argsort(values)
+    ordered = values[order]
+    first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    ends = np.append(first[1:], len(values))
+    if array is None:
+        middle = (first + ends) / 2.0
+    else:
+        below = np.concatenate([[0.0], np.cumsum(array[order])])
+        middle = (below[first] + below[ends]) / 2.0
+    ranks = np.empty(len(values))
+    ranks[order] = np.repeat(middle, ends - first)
+    return ranks
+
+
+def _distinct(ordered: Floats) -> Floats:
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """The weighted distribution of known numbers: distinct values, and the share at or below each."""
+
+    values: Floats
+    cumulative: Floats
+
+    @classmethod
+    def of(cls, numbers: Floats, array: Floats | None) -> Distribution:
+        """Collect (N ≥ 1,) numbers, none missing."""
+        if array is None:
+            ordered = np.sort(numbers)
+            ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+            return cls(ordered[ends], (ends + 1) / len(ordered))
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+        total = np.cumsum(array[order])
+        return cls(ordered[ends], total[ends] / total[-1])
+
+    def at(self, points: Floats) -> Floats:
+        """Return the share at or below each point."""
+        return np.append(0.0, self.cumulative)[np.searchsorted(self.values, points, side="right")]
+
+    def quantiles(self, shares: Floats) -> Floats:
+        """Return the smallest values at or below which each share of the weight lies."""
+        at = np.searchsorted(self.cumulative, shares - 1e-12, side="left")
+        return self.values[np.minimum(at, len(self.values) - 1)]
+
+    def kolmogorov(self, other: Distribution) -> float:
+        """Return the largest vertical difference of the two distribution functions."""
+        here = np.abs(self.cumulative - other.at(self.values)).max()
+        there = np.abs(other.cumulative - self.at(other.values)).max()
+        return float(max(here, there))
+
+
+def numbers(data: Microdata, name: str) -> Floats:
+    """Return the (N,) values of a continuous variable, NaN where missing."""
+    return data.frame[name].to_numpy(dtype="float64")
+
+
+def level_codes(data: Microdata, name: str, levels: Sequence[object]) -> Integers:
+    """Return (N,) positions in ``levels``; −1 where missing."""
+    own = list(data.schema[name].levels or ())
+    position = {level: j for j, level in enumerate(levels)}
+    table = np.array([*[position[level] for level in own], -1], dtype=np.intp)
+    # Code −1, a gap, picks the last entry.
+    return table[np.asarray(data.frame[name].cat.codes, dtype=np.intp)]
+
+
+def all_levels(variable: Variable, tables: Sequence[Microdata | None]) -> tuple[object, ...]:
+    """Return the original's levels, then those that only other tables have."""
+    found = dict.fromkeys(variable.levels or ())
+    for table in tables:
+        if table is not None and variable.name in table.schema:
+            found |= dict.fromkeys(table.schema[variable.name].levels or ())
+    return tuple(found)
+
+
+def comparable(variable: Variable, table: Microdata) -> bool:
+    """Return whether a table has the variable in the original's form, number or levels."""
+    return variable.name in table.schema and (
+        table.schema[variable.name].is_categorical == variable.is_categorical
+    )
+
+
+def frozen(values: Floats) -> Floats:
+    """Return a read-only copy."""
+    copy = np.array(values)
+    copy.setflags(write=False)
+    return copy

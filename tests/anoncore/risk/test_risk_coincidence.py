@@ -1,0 +1,97 @@
+"""Principal scores that recur: full success with the loadings, none without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anoncore.errors import AnonymizationError
+from anoncore.kernels.spectral import basis, swap
+from anoncore.risk import score_coincidence_attack
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def tables(columns: int, seed: int, n: int = 800) -> np.ndarray:
+    mix = rng(columns).normal(size=(columns, columns)) / np.sqrt(columns) + np.eye(columns) / 2
+    return rng(seed).normal(size=(2, n, columns)) @ mix
+
+
+@pytest.mark.parametrize("columns", [5, 12])
+def test_spectral_swapping_keeps_scores(columns):
+    original, reference = tables(columns, 1)
+    released = swap(original, rng=rng(2))
+    loadings = basis(original).loadings
+    known = score_coincidence_attack(original, reference, released, loadings=loadings)
+    assert known.attack.auc > 0.999
+    assert (known.n_axes, known.loadings_known, known.attack.verdict) == (columns, True, "fail")
+    blind = score_coincidence_attack(original, reference, released)
+    assert blind.attack.auc == pytest.approx(0.5, abs=0.06)
+    assert (blind.loadings_known, blind.attack.verdict) == (False, "pass")
+    one = score_coincidence_attack(original, reference, released, loadings=loadings[:, :1])
+    assert (one.n_axes, one.attack.auc) == (1, 1.0)
+
+
+def test_rounded_loadings_leak_less_than_exact_ones():
+    original, reference = tables(12, 3)
+    released = swap(original, rng=rng(4))
+    loadings = basis(original).loadings
+    aucs = [
+        score_coincidence_attack(original, reference, released, loadings=np.round(loadings, d)).attack.auc
+        for d in (2, 3, 4, 12)
+    ]
+    assert aucs == sorted(aucs)
+    assert aucs[1] > 0.7
+    assert aucs[-1] > 0.999
+
+
+def test_anchors():
+    original, reference = tables(6, 5)
+    other = tables(6, 6)[0]
+    assert score_coincidence_attack(original, reference, original).attack.auc == 1
+    assert score_coincidence_attack(original, reference, reference).attack.auc == 0
+    independent = score_coincidence_attack(original, reference, other)
+    assert independent.attack.auc == pytest.approx(0.5, abs=0.06)
+
+
+def test_independent_samples_fail_seldom():
+    failed = 0
+    for seed in range(60):
+        draw = rng([7, seed])
+        original, reference, other = draw.standard_t(3, size=(3, 150, 4))
+        failed += score_coincidence_attack(original, reference, other).attack.verdict == "fail"
+    assert failed <= 3
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    sizes=st.tuples(*[st.integers(1, 30)] * 3),
+    columns=st.integers(1, 5),
+    levels=st.sampled_from([1, 2, 5]),
+)
+def test_any_table_gives_an_area(seed, sizes, columns, levels):
+    draw = rng(seed)
+    tables_ = [draw.integers(0, levels, size=(n, columns)).astype(float) for n in sizes]
+    found = score_coincidence_attack(*tables_)
+    assert 0 <= found.attack.lower <= found.attack.auc <= found.attack.upper <= 1
+    assert 0 <= found.n_axes <= columns
+    again = score_coincidence_attack(tables_[0], tables_[1], tables_[2] + 0.0)
+    assert again == found
+    if levels == 1:
+        assert (found.attack.auc, found.n_axes) == (0.5, 0)
+
+
+def test_explained_and_errors():
+    rows = np.eye(4)
+    assert score_coincidence_attack(rows, rows, rows).meaning.endswith(".")
+    with pytest.raises(AnonymizationError, match="loadings must have 4 rows"):
+        score_coincidence_attack(rows, rows, rows, loadings=np.eye(3))
+    with pytest.raises(AnonymizationError, match="released must have 4 columns"):
+        score_coincidence_attack(rows, rows, np.eye(3))
+    with pytest.raises(AnonymizationError, match="gate must be between 0 and 1"):
+        score_coincidence_attack(rows, rows, rows, gate=2)

@@ -1,0 +1,220 @@
+"""Everything in one call: complete, plain, deterministic, and defined for the poorest tables."""
+
+import doctest
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anoncore.encoding import Encoder
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.utility import (
+    Regression,
+    compare_utility,
+    kept_columns,
+    measure_utility,
+    report,
+    utility_figures,
+)
+
+SCHEMA = Schema(
+    [
+        Variable("id", "nominal", role="identifier"),
+        Variable("income", "continuous"),
+        Variable("age", "continuous"),
+        Variable("g", "nominal", levels=("a", "b", "c")),
+        Variable("s", "binary", levels=(0, 1)),
+        Variable("w", "continuous", role="weight"),
+    ]
+)
+DECLARED = (
+    Regression(outcome="income", predictors=("age", "g")),
+    Regression(outcome="s", predictors=("age",), kind="logistic"),
+)
+
+
+def table(size, seed):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, size)
+    return Microdata(
+        pd.DataFrame(
+            {
+                "id": np.arange(size),
+                "income": np.exp(rng.normal(7 + age / 100, 0.5)).round(),
+                "age": np.where(rng.random(size) < 0.1, np.nan, age),
+                "g": rng.choice(list("abc"), size, p=[0.6, 0.3, 0.1]),
+                "s": (rng.normal(age, 30) > 50).astype(int),
+                "w": rng.gamma(3, size=size).round(2) + 0.1,
+            }
+        ),
+        SCHEMA,
+    )
+
+
+def walk(value):
+    if isinstance(value, dict):
+        for one in value.values():
+            yield from walk(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from walk(one)
+    else:
+        yield value
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(report).failed == 0
+
+
+def test_the_original_is_perfect_in_every_figure():
+    a, r = table(400, 0), table(400, 1)
+    found = measure_utility(a, a, r, regressions=DECLARED, triples=10, interactions=5)
+    assert all(part.released_largest == 0 and part.reference_largest > 0 for part in found.figures.figures)
+    assert found.figures.sufficient
+    assert all(worst.released == 0 for worst in found.variables.worst)
+    assert found.propensity.released.pmse == 0
+    assert found.propensity.reference.pmse > 0
+    assert [one.largest for one in found.marginals] == [0, 0]
+    assert [one.size for one in found.marginals] == [2, 3]
+    assert [one.released.mean_overlap for one in found.regressions] == [1, 1]
+    assert all(one.reference.mean_overlap < 1 for one in found.regressions)
+    assert found.weights.variable == "w"
+
+
+def test_summary_is_plain_whole_and_deterministic():
+    a, b, r = table(300, 2), table(250, 3), table(300, 4)
+    found = measure_utility(a, b, r, regressions=DECLARED, triples=5)
+    summary = found.summary()
+    text = json.dumps(summary, allow_nan=False)
+    assert text == json.dumps(measure_utility(a, b, r, regressions=DECLARED, triples=5).summary())
+    assert {type(one) for one in walk(summary)} <= {str, int, float, bool, type(None)}
+    assert set(summary["utility"]) == {"mean", "variance", "correlation", "rank_correlation"}
+    assert len(summary["utility"]["correlation"]["worst"]) == 2
+    assert [row["name"] for row in summary["utility_columns"]] == list(found.columns)
+    assert "id" not in {row["name"] for row in summary["utility_variables"]}
+    assert summary["utility_regressions"][0]["formula"] == "income ~ age + g"
+    meanings = [summary["utility"][name]["meaning"] for name in summary["utility"]]
+    meanings += [
+        row["meaning"]
+        for key in ("utility_worst", "utility_marginals", "utility_regressions")
+        for row in summary[key]
+    ]
+    meanings.append(summary["utility_propensity"]["released"]["meaning"])
+    assert all(isinstance(one, str) and one.endswith(".") for one in meanings)
+    alone = measure_utility(a, b).summary()
+    assert alone["utility"]["mean"]["reference"] is None
+    assert alone["utility"]["mean"]["sufficient"] is None
+    assert alone["utility_propensity"]["reference"] is None
+    json.dumps(alone, allow_nan=False)
+
+
+def test_given_encodings_and_weights_are_used():
+    a, b, r = table(200, 5), table(200, 6), table(200, 7)
+    encoder = Encoder.fit(a)
+    matrices = [encoder.encode(t) for t in (a, b, r)]
+    plain = measure_utility(a, b, r, encoder=encoder, encoded=matrices, weights=(None, None, None))
+    expected = utility_figures(matrices[0], matrices[1])
+    np.testing.assert_allclose(
+        plain.figures.released.correlation.values, expected.correlation.values, atol=1e-12
+    )
+    arrays = [t.frame["w"].to_numpy() for t in (a, b, r)]
+    declared, given = measure_utility(a, b, r), measure_utility(a, b, r, weights=arrays)
+    for one in (declared, given):
+        assert one.propensity.released.pmse == pytest.approx(given.propensity.released.pmse)
+        assert one.marginals[0].mean == pytest.approx(given.marginals[0].mean)
+        np.testing.assert_allclose(one.figures.released.mean.values, given.figures.released.mean.values)
+    assert declared.marginals[0].mean != pytest.approx(plain.marginals[0].mean)
+    assert not plain.summary()["utility_weights"]["used"]
+
+
+def test_suppressed_levels_are_left_out_of_the_figures_and_counted():
+    a = table(300, 8)
+    b = Microdata(a.frame.assign(g=a.frame["g"].astype(object).where(a.frame["g"] != "c", None)), SCHEMA)
+    found = measure_utility(a, b)
+    assert found.left_out == 1
+    assert "g=c" not in found.columns
+    assert kept_columns(Encoder.fit(a), b).sum() == len(found.columns)
+    assert found.propensity.released.pmse > 0
+
+
+def test_variables_that_the_release_dropped_are_named_and_the_rest_is_measured():
+    a = table(200, 14)
+    b = table(200, 15).select(["income", "g", "s"])
+    found = measure_utility(a, b, regressions=DECLARED)
+    assert found.variables.absent == ("age", "w")
+    assert found.marginals[0].left_out == ("age", "w")
+    assert "age" not in found.columns
+    assert any("age: left out" in note for note in found.regressions[0].released.notes)
+    json.dumps(found.summary(), allow_nan=False)
+    with pytest.raises(AnonymizationError, match="none of the original's variables"):
+        measure_utility(a.select(["age"]), b)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_the_poorest_tables_are_defined(rows):
+    frame = pd.DataFrame({"empty": [math.nan] * rows, "constant": [3.0] * rows, "one": ["a"] * rows})
+    schema = Schema(
+        [Variable("empty", "continuous"), Variable("constant", "continuous"), Variable("one", "nominal")]
+    )
+    a = Microdata(frame, schema)
+    found = measure_utility(a, a, a)
+    assert found.figures is None
+    assert found.propensity is None
+    json.dumps(found.summary(), allow_nan=False)
+    small = table(rows, 9)
+    json.dumps(measure_utility(small, table(3, 10), small, regressions=DECLARED).summary(), allow_nan=False)
+
+
+def test_weighted_figures_are_those_of_repeated_records():
+    rng = np.random.default_rng(11)
+    tables = [rng.integers(0, 9, size=(size, 3)).astype(float) for size in (40, 30, 35)]
+    counts = [rng.integers(0, 4, size=len(t)) for t in tables]
+    found = compare_utility(*tables, weights=counts, names=("a", "b", "c"))
+    brute = compare_utility(*[np.repeat(t, w, axis=0) for t, w in zip(tables, counts, strict=True)])
+    for ours, theirs in zip(found.released.figures, brute.released.figures, strict=True):
+        np.testing.assert_allclose(ours.values, theirs.values, atol=1e-12)
+    for ours, theirs in zip(found.figures, brute.figures, strict=True):
+        assert ours.reference_largest == pytest.approx(theirs.reference_largest)
+        assert ours.worst == tuple("abc"[int(j)] for j in theirs.worst)
+
+
+def test_weighted_ranks_of_many_values():
+    rng = np.random.default_rng(12)
+    x, y = rng.normal(size=(2, 600, 2))
+    counts = rng.integers(1, 3, size=600)
+    found = utility_figures(x, y, weights=counts).rank_correlation.values
+    np.testing.assert_allclose(
+        found, utility_figures(np.repeat(x, counts, axis=0), y).rank_correlation.values, atol=1e-12
+    )
+
+
+def test_the_worst_column_and_pair_are_named():
+    rng = np.random.default_rng(13)
+    x = rng.normal(size=(500, 4))
+    x[:, 3] += x[:, 1]
+    y = x.copy()
+    y[:, 3] = rng.permutation(y[:, 3])
+    y[:, 2] += 1
+    found = compare_utility(x, y, names=list("abcd"))
+    assert [part.worst for part in found.figures][2:] == [("b", "d"), ("b", "d")]
+    assert found.figures[0].worst == ("c",)
+    assert found.sufficient is None
+
+
+def stripped(value):
+    if isinstance(value, dict):
+        return {k: stripped(v) for k, v in value.items() if not k.startswith(("reference", "sufficient"))}
+    return [stripped(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def test_the_reference_is_told_under_its_own_keys_only():
+    a, b = table(200, 16), table(200, 17)
+    one, two = (
+        measure_utility(a, b, table(150, seed), regressions=DECLARED, triples=5).summary()
+        for seed in (18, 19)
+    )
+    assert one != two
+    assert stripped(one) == stripped(two)

@@ -1,0 +1,230 @@
+"""A plan that hides where a group is: what is published, what only the custodian sees, how it is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows import embedded
+from flows.plan import load_plan
+from flows.release import Direct, carry_out
+from tasks.conclude import approve
+from tasks.faults import Refused
+from tasks.home import Home
+from tasks.publish import verify_release
+
+pytestmark = pytest.mark.platform
+
+AREAS = list("abcdefgh")
+MEMBERS = [61, 23, 131, 37, 29, 83, 17, 613]
+
+PLAN = """
+anonflow: 1
+name: garrison
+source: {path: people.csv}
+variables:
+  - {name: person, kind: nominal, role: identifier}
+  - {name: house, kind: nominal, role: household}
+  - {name: area, kind: nominal, role: area, levels: [a, b, c, d, e, f, g, h, elsewhere]}
+  - {name: service, kind: ordinal, role: sensitive, levels: [0, 1, 2, 3]}
+  - {name: age, kind: continuous, role: quasi-identifier, precision: 1}
+  - {name: sex, kind: binary, role: quasi-identifier, levels: [f, m]}
+  - {name: income, kind: continuous, role: sensitive, precision: 1}
+HOME
+reference: {kind: leave-one-out}
+assessment: {margin: 0.15}
+steps:
+  - method: group-anonymity
+    vital: [{service: [2, 3]}]
+    parameter: area
+    order: [a, b, c, d, e, f, g, h]
+    caps: {h: 100}
+    details: DETAILS
+  MORE
+policy: POLICY
+"""
+REASON = "the file has long been public but for the area"
+ALONE = f"{{individual_protection: none, individual_protection_reason: {REASON}, untested: [membership]}}"
+
+
+def people(records=6000, seed=3):
+    rng = np.random.default_rng(seed)
+    house = np.repeat(np.arange(records), rng.choice([1, 2, 3], records, p=[0.5, 0.3, 0.2]))[:records]
+    area = rng.choice(9, records, p=[*np.full(8, 0.115), 0.08])[house]
+    serves = np.zeros(records, dtype=bool)
+    for a, count in enumerate(MEMBERS):
+        serves[rng.choice(np.flatnonzero(area == a), count, replace=False)] = True
+    return pd.DataFrame(
+        {
+            "person": [f"p{i}" for i in range(records)],
+            "house": house,
+            "area": np.array([*AREAS, "elsewhere"])[area],
+            "service": np.where(serves, rng.choice([2, 3], records), rng.choice([0, 1], records)),
+            "age": rng.integers(18, 80, records),
+            "sex": rng.choice(["f", "m"], records),
+            "income": np.exp(rng.normal(8, 0.5, records)).round(),
+        }
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tracking(tmp_path_factory):
+    """A real MLflow store for the whole module."""
+    home = tmp_path_factory.mktemp("tracking")
+    embedded.apply(home)
+    embedded.tracking_ready(home)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home.locate(tmp_path / "home")
+
+
+@pytest.fixture
+def plan(tmp_path: Path):
+    """Return a function that writes table and plan, and returns the plan's path."""
+
+    def write(frame=None, *, policy=ALONE, details="winsorised", step="", with_home=False):
+        (people() if frame is None else frame).to_csv(tmp_path / "people.csv", index=False)
+        text = PLAN.replace("POLICY", policy).replace("DETAILS", details)
+        text = text.replace("MORE", f"- {step}" if step else "")
+        text = text.replace("HOME", "  - {name: home, kind: nominal}" if with_home else "")
+        path = tmp_path / "garrison.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def _run(path, home):
+    return carry_out(load_plan(path), home, Direct())
+
+
+def _counts(frame):
+    return (
+        frame.loc[frame["service"].isin([2, 3]), "area"]
+        .astype(str)
+        .value_counts()
+        .reindex(AREAS, fill_value=0)
+    )
+
+
+def test_a_person_decides_and_the_release_hides_the_group(plan, home):
+    outcome = _run(plan(), home)
+    assert outcome.status == "awaiting", outcome.reason
+    done = approve(home, outcome.release, by="A. Smith", reason="the area is all that could harm")
+    assert done.status == "published"
+    assert verify_release(done.folder) == []
+    published, source = pd.read_parquet(done.folder / "data.parquet"), people()
+    assert _counts(source).tolist() == MEMBERS
+    assert _counts(published)["h"] <= 100
+    assert _counts(published).sum() == sum(MEMBERS)
+    assert published["area"].astype(str).value_counts().to_dict() == source["area"].value_counts().to_dict()
+    assert REASON in (done.folder / "method.md").read_text()
+
+
+def test_the_counts_before_stand_on_the_custodians_page_alone(plan, home):
+    outcome = _run(plan(), home)
+    (page,) = (home.path / "assessments" / outcome.release).glob("custodian*.html")
+    assert page.stat().st_mode & 0o077 == 0
+    told = re.sub(r"<[^>]+>", " ", page.read_text())
+    assert all(f" {n} " in told for n in MEMBERS)
+    done = approve(home, outcome.release, by="A. Smith", reason="fine")
+    assert not list(done.folder.glob("custodian*"))
+    for path in done.folder.iterdir():
+        if path.suffix in (".md", ".json", ".html"):
+            text = re.sub(r'"[0-9a-f]{16,}"|base64,[A-Za-z0-9+/=]+', "", path.read_text())
+            assert not re.search(r"\b(613|131)\b", text), path.name
+
+
+def test_goals_are_not_published(plan, home):
+    """Whoever reads that h was capped knows where the group was."""
+    outcome = _run(plan(), home)
+    done = approve(home, outcome.release, by="A. Smith", reason="fine")
+    for name in ("method.md", "report.html", "assessment.json", "manifest.json"):
+        assert "caps" not in (done.folder / name).read_text(), name
+
+
+def test_utility_figures_do_not_tell_the_hidden_count(plan, home):
+    """A difference of correlations of area and service, added to what the release shows, tells the count."""
+    outcome = _run(plan(), home)
+    done = approve(home, outcome.release, by="A. Smith", reason="fine")
+    told = json.loads((done.folder / "assessment.json").read_text())
+    frame = pd.read_parquet(done.folder / "data.parquet")
+    here = (frame["area"].astype(str) == "h").to_numpy()
+    code = frame["service"].astype(int).to_numpy()
+    serves = np.isin(code, [2, 3])
+    # By how much one member more in h, and one fewer elsewhere, changes the correlation.
+    effect = (code[serves].mean() - code[~serves].mean()) / (code.std() * here.std() * len(frame))
+    gap = (told.get("figures") or told)["utility"]["correlation"]["released"]["largest"]
+    restored = _counts(frame)["h"] + gap / effect
+    assert abs(restored - MEMBERS[7]) > 0.1 * MEMBERS[7]
+
+
+def test_counts_of_identical_records_do_not_tell_how_many_moved(plan, home):
+    """Every record that did not move equals its own; whoever knows how many did knows what h has lost."""
+    outcome = _run(plan(), home)
+    kept = home.path / "assessments" / outcome.release
+    (page,) = kept.glob("custodian*.html")
+    told = re.sub(r"<[^>]+>", " ", page.read_text())
+    moved = int(re.search(r"records whose area changed\s+([\d,]+)", told)[1].replace(",", ""))
+    done = approve(home, outcome.release, by="A. Smith", reason="fine")
+    for name in ("assessment.json", "method.md", "report.html"):
+        text = re.sub(r"base64,[A-Za-z0-9+/=]+", "", (done.folder / name).read_text()).replace(",", "")
+        assert not re.search(rf"\b({moved}|{6000 - moved})\b", text), name
+
+
+def test_plain_details_are_rejected_by_the_inversion(plan, home):
+    outcome = _run(plan(details="plain"), home)
+    assert outcome.status == "rejected"
+    assert "inverting the wavelet route" in outcome.reason
+    assert outcome.folder is None
+
+
+def test_a_home_that_stays_with_the_members_is_rejected(plan, home):
+    frame = people().assign(home=lambda f: f["area"])
+    outcome = _run(plan(frame, with_home=True), home)
+    assert outcome.status == "rejected"
+    assert "found again from the other variables" in outcome.reason
+
+
+def test_counts_hold_after_spectral_swapping(plan, home):
+    policy = "{approval: person, untested: [membership]}"
+    outcome = _run(plan(step="{method: spectral-swap}", policy=policy), home)
+    gate = next(g for g in outcome.gates if g["name"].startswith("the group's counts"))
+    assert gate["verdict"] == "pass"
+    if outcome.status == "awaiting":
+        done = approve(home, outcome.release, by="A. Smith", reason="fine")
+        published = pd.read_parquet(done.folder / "data.parquet")
+        assert _counts(published)["h"] <= 100
+        assert _counts(published).sum() == sum(MEMBERS)
+    else:
+        assert "the group's counts" not in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (
+            {"policy": "{approval: person}"},
+            "individual_protection: none with an individual_protection_reason",
+        ),
+        ({"step": "{method: spectral-swap}"}, "is for plans that only hide a group"),
+        ({"policy": "{individual_protection: none}"}, "needs an individual_protection_reason"),
+    ],
+)
+def test_plans_that_are_refused(plan, wrong, said):
+    with pytest.raises(Refused, match=re.escape(said)):
+        load_plan(plan(**wrong))
+
+
+def test_names_in_the_step_are_checked_with_the_plan(plan):
+    path = plan()
+    path.write_text(path.read_text().replace("parameter: area", "parameter: place"))
+    with pytest.raises(Refused, match="place: no such variable is released"):
+        load_plan(path)
