@@ -100,6 +100,54 @@ def plan(
 
 
 @app.command()
+def assess(
+    released: Annotated[Path, typer.Argument(metavar="RELEASE", help="The file to judge.")],
+    original: Annotated[Path, typer.Option("--original", help="The records it stems from.")],
+    reference: Annotated[
+        Path | None, typer.Option("--reference", help="Other people of the same population, not masked.")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="A plan whose declarations and policy apply.")
+    ] = None,
+    aligned: Annotated[
+        bool, typer.Option("--aligned", help="Row i of the release stems from row i of the original.")
+    ] = False,
+    by_design: Annotated[
+        list[str] | None,
+        typer.Option("--by-design", help="A measure that says nothing: ambiguity or uncertainty."),
+    ] = None,
+    home: HomeOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Judge any released file, also one made by another tool: 0 passes, 3 fails, 4 a person must decide."""
+    where = _home(home)
+    from flows.judge import judge
+
+    unknown = sorted(set(by_design or ()) - {"ambiguity", "uncertainty"})
+    if unknown:
+        raise Refused("--by-design takes ambiguity or uncertainty")
+    found = judge(
+        where, released, original, reference, plan=plan, aligned=aligned, by_design=tuple(by_design or ())
+    )
+    if json_:
+        facts = {"verdict": asdict(found.verdict), "figures": found.figures}
+        _print_json(facts | {"left_out": found.left_out, "unknown": found.unknown})
+    else:
+        out.print(_gates([asdict(g) for g in found.verdict.gates]))
+        out.print()
+        words = {
+            "publish": "[green]passes[/green]",
+            "reject": "[red]fails[/red]",
+            "await": "[yellow]open[/yellow]",
+        }
+        out.print(f"{released.name} {words[found.verdict.decision]}: {found.verdict.reason}", soft_wrap=True)
+        for what, names in (("Not in the release", found.left_out), ("Not in the original", found.unknown)):
+            if names:
+                _place(what, ", ".join(names))
+    raise typer.Exit(int(found.exit_code))
+
+
+@app.command()
 def approve(
     release: ReleaseArgument,
     by: Annotated[str, typer.Option("--by", help="Who approves.")],

@@ -84,6 +84,30 @@ def draft_plan(data: Path, base: Path) -> str:
     return "\n".join([*_head(table, frame), *_variables(guesses), *_edits(rules), *_choices(table.path), ""])
 
 
+def declared(data: Path) -> tuple[tuple[Variable, ...], SourceSection]:
+    """Return a table's columns as they would be drafted, and how its file is read.
+
+    Parameters
+    ----------
+    data : Path
+        A CSV, Parquet or Stata file.
+
+    Raises
+    ------
+    Refused
+        When the file cannot be read; the message holds no value.
+
+    Examples
+    --------
+    >>> declared(Path("survey.csv"))[0][0].kind  # doctest: +SKIP
+    'continuous'
+    """
+    table = _Table.open(data, data.parent.resolve())
+    found = profile(table.natural(), rng=np.random.default_rng(0))
+    guesses, _ = _readable(table, found.guesses)
+    return tuple(g.variable for g in guesses), table.source
+
+
 # --------------------------------------------------------------------------- reading
 
 

@@ -58,8 +58,11 @@ class Plan(Section):
         return digest_of(self.model_dump(mode="json"))
 
     def public_text(self) -> str:
-        """Return the plan for auditors: without the source's address and query, and without the seed."""
+        """Return the plan for auditors: without the source's address, the seed, and a group's goals."""
         told = self.model_dump(mode="json", exclude={"seed"}, exclude_defaults=True)
+        told["steps"] = [
+            _told_of(step, stated) for step, stated in zip(self.steps, told["steps"], strict=True)
+        ]
         told["source"] = {"kind": "query" if self.source.sql is not None else "file"}
         if self.reference.source is not None:
             told["reference"]["source"] = {
@@ -121,6 +124,12 @@ class Plan(Section):
             found += _tried(lambda: _column_problems(self.source, schema, base), found) or []
         found += self._step_problems(schema, edits)
         return found
+
+
+def _told_of(step: Step, stated: dict[str, Any]) -> dict[str, Any]:
+    """Return what a step's entry states, but for what would tell what it hides."""
+    secret = getattr(step, "confidential_parameters", ())
+    return {name: value for name, value in stated.items() if name not in secret}
 
 
 def _tried(function: Callable[[], T], found: list[str]) -> T | None:

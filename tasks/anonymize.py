@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from pydantic import Field
 
 from anoncore.claims import Claim
 from anoncore.edits import EditSet
-from anoncore.methods import OptimalBoxes
+from anoncore.methods import GroupAnonymity, OptimalBoxes
 from anoncore.methods.group_anonymity import settled
 from anoncore.microdata import Microdata, Schema
 from anoncore.registry import PREPARATORY, Parameters, anonymize
@@ -47,8 +47,9 @@ def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> Masked:
         release = _chain(run, without_dependents(original, edits), steps, edits)
         whole = complete(release.data, edits, _schema_after(original.schema, release.data.schema, edits))
         repaired = repair(whole, edits, rng=run.rng("repair"))
-    released = repaired.data.select(repaired.data.schema.masked)
-    final = replace(release, data=_trimmed(released))
+    final = replace(release, data=repaired.data.select(repaired.data.schema.masked))
+    final = _with_counts_kept(final, edits, run.rng("settle"))
+    final = replace(final, data=_trimmed(final.data))
     run.save("released", final.data)
     if final.points is not None:
         run.save("points", final.points)
@@ -65,7 +66,13 @@ def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> Masked:
     )
     run.write_json(
         "masked",
-        {"keeps_records": final.keeps_records, "notes": final.notes, "figures": dict(release.figures)},
+        {
+            "keeps_records": final.keeps_records,
+            "notes": final.notes,
+            "figures": dict(final.figures),
+            "hides": [s.parameter for s in steps if isinstance(s, GroupAnonymity)],
+            "unprotected": all(isinstance(s, PREPARATORY) for s in steps),
+        },
     )
     if release.scores is not None:
         run.save_arrays("scores", scores=release.scores)
@@ -97,7 +104,7 @@ def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -
     assert release is not None
     # The paper's form is that of one masking; after two, the scores belong to data already masked.
     scores = release.scores if masked == 1 else None
-    release = replace(
+    return replace(
         release,
         claims=claims,
         keeps_records=keeps,
@@ -106,7 +113,6 @@ def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -
         scores=scores,
         confidential=confidential,
     )
-    return _with_counts_kept(release, edits, run.rng("settle"))
 
 
 def _with_counts_kept(release: Release, edits: EditSet, rng: np.random.Generator) -> Release:
@@ -122,6 +128,12 @@ def _with_counts_kept(release: Release, edits: EditSet, rng: np.random.Generator
                 ),
             )
     return release
+
+
+def told(step: Step) -> dict[str, Any]:
+    """Return a step's parameters, but for those that would tell what it hides."""
+    secret = getattr(step, "confidential_parameters", ())
+    return {name: value for name, value in asdict(step).items() if name not in secret}
 
 
 def releases_ranges(steps: tuple[Step, ...]) -> bool:

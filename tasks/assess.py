@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -33,6 +34,16 @@ from anoncore.utility import utility_figures
 from tasks.decide import Measure
 from tasks.workspace import Run, Section
 
+# What is told of single records, where they are not protected, with one digit.
+OF_SINGLE_RECORDS = (
+    "comparison",
+    "tail",
+    "isolated",
+    "extreme",
+    "identical",
+    "membership",
+    "continuous_form",
+)
 # Differences of this size are rounding, not loss.
 ROUNDING = 1e-12
 
@@ -62,6 +73,7 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
     """
     original, released = run.load("original"), run.load("points" if run.has("points") else "released")
     reference = run.load("reference") if (run.folder / "reference.parquet").exists() else None
+    masked = run.read_json("masked")
     encoder = Encoder.fit(original)
     x, y = encoder.encode(original), encoder.encode(released)
     r = encoder.encode(reference) if reference is not None else None
@@ -88,14 +100,28 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
         "membership": None if r is None else asdict(_membership(x[rows], y, r, len(rows) == len(x), rng)),
         "continuous_form": _continuous_form(run, reference, section, by_design),
         "claims": run.read_json("claims"),
-        "method": run.read_json("masked")["figures"],
-        **_utility(x, y, r, encoder, released),
+        "method": masked["figures"],
+        **_utility(x, y, r, encoder, kept_columns(encoder, released, masked["hides"])),
         "rare_levels": _rare_levels(released, section.k),
         "boxes": _boxes(run, original, reference, rows, run.rng("assess-boxes")),
     }
+    if masked["hides"] and masked["unprotected"]:
+        # Records that did not move are identical to their source: exact figures would count those that did.
+        figures |= {name: coarse(figures[name]) for name in OF_SINGLE_RECORDS}
     run.write_json("figures", figures)
     run.save_arrays("curves", **_curves(near, other))
     return figures
+
+
+def coarse(value: Any) -> Any:
+    """Return figures with one digit, in whatever nests them."""
+    if isinstance(value, dict):
+        return {key: coarse(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [coarse(part) for part in value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return type(value)(float(f"{value:.1g}"))
 
 
 def _queries(records: int, section: AssessmentSection, rng: np.random.Generator) -> np.ndarray:
@@ -233,14 +259,13 @@ def _among(people: Microdata, original: Microdata, boxes: ReleasedBoxes, levels:
 
 
 def _utility(
-    x: np.ndarray, y: np.ndarray, r: np.ndarray | None, encoder: Encoder, released: Microdata
+    x: np.ndarray, y: np.ndarray, r: np.ndarray | None, encoder: Encoder, kept: np.ndarray
 ) -> dict[str, Any]:
     """Return the four figures, and each column's, beside those of the reference sample where there is one.
 
     Levels that the release does not have at all are counted and left out: what was suppressed on
     purpose would otherwise hide what masking did to the rest.
     """
-    kept = kept_columns(encoder, released)
     names = [name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep]
     ours = utility_figures(x[:, kept], y[:, kept])
     theirs = None if r is None else utility_figures(x[:, kept], r[:, kept])
@@ -265,11 +290,18 @@ def _utility(
     return {"utility": table, "utility_columns": columns, "utility_left_out": int((~kept).sum())}
 
 
-def kept_columns(encoder: Encoder, released: Microdata) -> np.ndarray:
-    """Return (m,) bool: False for what a step has suppressed, levels and variables with one level left."""
+def kept_columns(encoder: Encoder, released: Microdata, hides: Sequence[str] = ()) -> np.ndarray:
+    """Return (m,) bool: False for what a step has suppressed, levels and variables with one level left.
+
+    So are the areas between which a hidden group was moved: differences of correlation with them would
+    give its counts back.
+    """
     kept = np.ones(encoder.width, dtype=bool)
     for block in encoder.blocks:
         variable = block.variable
+        if variable.name in hides:
+            kept[block.columns] = False
+            continue
         if variable.name in released.schema and variable.is_categorical:
             there = released.level_counts(variable.name)
             held = [there.get(level, 0) > 0 for level in variable.levels or ()]

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from tasks import ledger
+from tasks.anonymize import told
 from tasks.decide import Verdict
 from tasks.workspace import Run, SeedSection
 
@@ -59,7 +60,7 @@ def gather(
             "masked": run.read_json("validated-masked"),
             "repaired": run.read_json("repaired"),
         },
-        "method": {"steps": [asdict(step) for step in steps], "notes": run.read_json("masked")["notes"]},
+        "method": {"steps": [told(step) for step in steps], "notes": run.read_json("masked")["notes"]},
         "individual_protection": f"none: {unprotected}" if unprotected else "required",
         "figures": run.read_json("figures"),
         "verdict": asdict(verdict),

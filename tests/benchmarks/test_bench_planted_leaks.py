@@ -1,6 +1,6 @@
 """How many planted leaks the rules catch, of 100 seeds, and how often they ring without one.
 
-Run with ``python -m pytest tests/benchmarks/test_bench_planted_leaks.py -s``, about ten minutes on two cores.
+Run with ``python -m pytest tests/benchmarks/test_bench_planted_leaks.py -s``, some 15 minutes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_copied_records(kind):
             alarms += tail_test(near, other, own).verdict == "fail"
             for share in SHARES:
                 count = round(share * N)
-                # The replaced rows are searched too, which changes next to nothing and halves the time.
+                # The rows that copies replace are searched too: that changes little and halves the time.
                 leak = np.minimum(near, gaps(original, noisy_copies(original, count, kind, rng)))
                 caught[share] += tail_test(leak, other, own).verdict == "fail"
         counts = "".join(f"{caught[share]:>8}" for share in SHARES)

@@ -51,8 +51,8 @@ def table(n: int, seed: int, gaps: float = 0.0, discrete: bool = False) -> Micro
     frame = pd.DataFrame(
         {
             "age": gap(age),
-            "height": gap(draw.normal(size=n).round(0 if discrete else 6)),
-            "region": gap(draw.choice(["e", "n", "w"], n)),
+            "height": draw.normal(size=n).round(0 if discrete else 6),
+            "region": draw.choice(["e", "n", "w"], n),
             "income": gap(age + 0.1 * draw.normal(size=n)),
             "illness": gap(np.where(draw.random(n) < 0.3, "b", np.where(age > 0, "a", "c"))),
             "grade": gap(draw.integers(1, 4, n)),
@@ -70,7 +70,7 @@ def brute(people: Microdata, released: Microdata, original: Microdata, name: str
         return np.zeros(people.frame[name].notna().sum())
     points, where = np.unique(encoder.encode(released.select(quasi))[told], axis=0, return_inverse=True)
     values = released.frame[name][told].to_numpy()
-    scale = original.frame["income"].std(ddof=0)
+    scale = original.frame["income"].std(ddof=0) or 1.0
     right = []
     for gaps, truth in zip(
         cdist(encoder.encode(people.select(quasi)), points), people.frame[name], strict=True
