@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from anoncore.edits import EditSet
+from anoncore.edits import EditSet, LinearEdit, RatioEdit, numbers
 from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.projection import project
@@ -92,10 +92,10 @@ def blocks(data: Microdata, names: tuple[tuple[str, ...], ...], edits: EditSet) 
 def block_problems(schema: Schema, names: tuple[tuple[str, ...], ...], edits: EditSet) -> list[str]:
     """Return what is wrong with blocks of variables, one sentence each; as for `blocks`.
 
-    An edit whose dependent is computed after masking spans nothing: only the parts are in blocks.
+    What an edit computes after masking is in no block: its parts are.
     """
-    stated = [n for block in names for n in block]
-    computed = {e.dependent for e in edits.dependents}
+    computed = {str(e.dependent) for e in edits.dependents}
+    stated = [n for block in names for n in block if n not in computed]
     unknown = sorted(set(stated) - set(schema.masked))
     twice = sorted({n for n in stated if stated.count(n) > 1})
     found = [
@@ -104,17 +104,28 @@ def block_problems(schema: Schema, names: tuple[tuple[str, ...], ...], edits: Ed
         if wrong
     ]
     parts = [set(part) for part in _parts(schema, names)]
-    spanning = [
-        e.name
-        for e in edits.within(set(schema.masked) - computed).edits
-        if not any(set(e.variables) <= part for part in parts)
-    ]
+    spanning = []
+    for edit in edits.edits:
+        if isinstance(edit, LinearEdit) and edit.dependent is not None:
+            continue
+        # An edit about a computed variable is one about its parts, which repair would move one by one.
+        read = _parts_of(set(edit.variables), edits) & set(schema.masked)
+        if not any(read <= part for part in parts):
+            spanning.append(edit.name)
     if spanning:
         found.append(
             f"blocks: the variables of edit(s) {', '.join(spanning)} stand in different blocks; put those of "
             "one edit together"
         )
     return found
+
+
+def _parts_of(variables: set[str], edits: EditSet) -> set[str]:
+    """Return the variables with computed ones replaced by what they are computed from."""
+    for edit in reversed(edits.dependents):
+        if edit.dependent in variables:
+            variables = (variables | set(edit.terms)) - {str(edit.dependent)}
+    return variables
 
 
 def _parts(schema: Schema, names: tuple[tuple[str, ...], ...]) -> list[tuple[str, ...]]:
@@ -127,7 +138,24 @@ def _parts(schema: Schema, names: tuple[tuple[str, ...], ...]) -> list[tuple[str
 
 def _block(data: Microdata, edits: EditSet) -> Block:
     encoder = Encoder.fit(data, numeric="linear")
-    return Block(data, edits, encoder, encoder.encode(data), constraint(encoder, edits))
+    matrix = encoder.encode(data)
+    if not encoder.width:
+        # One column in which all are alike: without any there would be nothing to group by.
+        matrix = np.zeros((len(data), 1))
+    return Block(data, edits, encoder, matrix, constraint(encoder, _settled(edits, data)))
+
+
+def _settled(edits: EditSet, data: Microdata) -> EditSet:
+    """Return the edits without ratios that a denominator below 0 may leave without force."""
+    lower, _ = edits.bounds(data.schema.names)
+    known = dict(zip(data.schema.names, lower, strict=True))
+    return EditSet(
+        e
+        for e in edits.edits
+        if not isinstance(e, RatioEdit)
+        or known[e.denominator] >= 0
+        or not (numbers(data.frame[e.denominator]) < 0).any()
+    )
 
 
 def constraint(encoder: Encoder, edits: EditSet) -> Constrain | None:

@@ -246,7 +246,10 @@ def _fit_continuous(block: Block, known: np.ndarray, numeric: NumericScale) -> B
     scaled = np.log(known) if log else known
     # The floor keeps a positive variable positive after rounding, and the log defined elsewhere.
     floor = (block.variable.precision or float(known.min()) / 2) if log else None
-    return replace(block, location=float(scaled.mean()), scale=float(scaled.std()) or 1.0, floor=floor)
+    location, scale = float(scaled.mean()), float(scaled.std())
+    # Equal values differ from their mean by rounding.
+    constant = scale <= 1e-12 * abs(location)
+    return replace(block, location=location, scale=1.0 if constant else scale, floor=floor)
 
 
 def _level_counts(known: np.ndarray, variable: Variable) -> np.ndarray:
@@ -331,7 +334,7 @@ def _decode_numbers(scores: np.ndarray, block: Block) -> np.ndarray:
         return round_to(values, block.variable.precision)
     values = scores * block.scale + block.location
     if block.floor is None:
-        return round_to(values, block.variable.precision)
+        return round_to(values, block.variable.precision) + 0.0  # no −0
     return np.maximum(round_to(np.exp(values), block.variable.precision), block.floor)
 
 

@@ -238,9 +238,15 @@ def _public_figures(dossier: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own_figures(figures: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what would describe the unreleased reference column by column."""
-    kept = ("name", "mean", "variance")
-    columns = [{k: column[k] for k in kept} for column in figures["utility_columns"]]
+    """Leave out what would describe the unreleased reference column by column, and coarsen each column.
+
+    Somebody who knows all people but one learns that one's value from an exact difference of means; in
+    steps of a hundredth of a standard deviation it is hidden among a hundred people and more.
+    """
+    columns = [
+        {"name": c["name"], "mean": round(c["mean"], 2), "variance": round(c["variance"], 2)}
+        for c in figures["utility_columns"]
+    ]
     return figures | {"utility_columns": columns}
 
 

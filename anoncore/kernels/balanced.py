@@ -19,6 +19,7 @@ Integers = NDArray[np.intp]
 
 DENSE = 250_000  # entries up to which every record may join every cluster
 STIFFNESS = 16.0  # recommended lam times the mean squared distance to the nearest centre
+DOUBLINGS = 40  # most doublings of the annealing
 SOFT, STAGE = 2.0, 3  # annealing: where lam starts, on the same scale, and the sweeps at each doubling
 ROUGH, FINE = 1e-3, 1e-9  # column-sum errors left in a sweep, and in the plan before the exact step
 SINKHORN, LAST = 5, 15  # scaling steps before Newton's, Newton steps for the final plan
@@ -29,6 +30,7 @@ FAINT = 1e-12  # entries below this are dropped from the plan
 EXACT = 1e-13  # missing mass of a row or column that needs no mending
 COARSE_TREE = 4  # columns beyond which the search for candidates may be approximate
 SHARPEST = 200.0  # largest recommended lam times the median squared distance between near centres
+MENDED = 1e-6  # share of the mass that the exact step may move in a plan that has converged
 NOTHING = 1e-9  # change of the objective per record, times λ, that is rounding
 
 
@@ -216,7 +218,8 @@ def balanced_entropy_c_means(
     Balanced. ``plan.matrix()`` has row sums 1 and column sums ``sizes`` up to rounding errors.
 
     Claim: P(record j | cluster i) = S_ji / n_i is at most 1 / n_i for every record at any lam, converged or
-    not, because the last step makes the sums exact.
+    not, because the last step makes the sums exact; the centres are the means of that last plan, so each
+    averages an effective number of at least n_i records.
     Source: Sinkhorn scaling (Cuturi 2013) within entropy fuzzy c-means (Miyamoto & Mukaidono 1997),
     finished by Newton steps on the dual; centres as in Torra 2020, eq. 11. Departs: column sums are
     prescribed. With candidates, memberships elsewhere are 0; edges of one balanced assignment keep the plan
@@ -235,7 +238,8 @@ def balanced_entropy_c_means(
     graph = _graph(x, centers, sizes, candidates)
     settled, before = False, 0.0
     if annealing is None:
-        annealing = max(0, math.ceil(math.log2(lam / recommended_lambda(x, centers) * STIFFNESS / SOFT)))
+        doublings = math.log2(lam) - math.log2(recommended_lambda(x, centers)) + math.log2(STIFFNESS / SOFT)
+        annealing = min(max(0, math.ceil(doublings)), DOUBLINGS)
     for stage in range(annealing, -1, -1):
         now = lam / 2.0**stage
         if stage < annealing:
@@ -260,13 +264,14 @@ def balanced_entropy_c_means(
     dropped = _dropped(x, centers, lam, graph, prices)
     exact, repaired = _exact(graph, plan, sizes)
     objective = _objective(x, centers, lam, exact)
-    moved = _means(x, graph, plan, sums, centers)
+    # The centres of what is released: those of a plan that is still off balance may rest on one record.
+    moved = np.asarray(exact.T @ x) / sizes[:, None]
     return Balanced(
         centers=moved if constrain is None else constrain(moved),
         indptr=exact.indptr.astype(np.intp),
         columns=exact.indices.astype(np.intp),
         values=exact.data,
-        converged=settled and met,
+        converged=settled and met and repaired <= MENDED,
         sweeps=len(objectives),
         residual=float(np.abs(exact.sum(axis=0) - sizes).max()),
         repaired=repaired,

@@ -405,7 +405,7 @@ def certify(
         n_eff=n_eff,
         n_eff_least=float(n_eff.min()),
         n_eff_below=int((n_eff < k * (1.0 - 1e-12)).sum()),
-        distinct=_distinct(centers, apart * float(np.sqrt(np.mean(np.var(x, axis=0))))),
+        distinct=distinct_centers(x, centers, apart),
         fuzzifier_ceiling=_fuzzifier_ceiling(x),
         dropped=max(dropped, missed),
     )
@@ -464,10 +464,23 @@ def _share(mu: Floats) -> Floats:
     return np.divide(-np.expm1(-mu), mu, out=np.ones_like(mu), where=mu > 0)
 
 
-def _distinct(centers: Floats, apart: float) -> int:
-    """Count centres, those within ``apart`` as one; on a grid first, so that crowds cost no pairs."""
+def distinct_centers(x: Floats, centers: Floats, apart: float = 1e-3) -> int:
+    """Count centres, those within ``apart`` of each other as one.
+
+    Parameters
+    ----------
+    x : (N, t), centers : (c, t), in the same units
+    apart : in root-mean-square standard deviations of the columns of x
+
+    Examples
+    --------
+    >>> distinct_centers(np.array([[0.0], [2.0]]), np.array([[1.0], [1.0], [2.0]]))
+    2
+    """
+    apart *= float(np.sqrt(np.mean(np.var(x, axis=0))))
     if apart <= 0:
         return len(np.unique(centers, axis=0))
+    # On a grid first, so that crowds cost no pairs.
     seen = np.unique(np.rint((centers - centers.min(axis=0)) / apart), axis=0, return_index=True)[1]
     pairs = cKDTree(centers[seen]).query_pairs(apart, output_type="ndarray")
     graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(seen), len(seen)))

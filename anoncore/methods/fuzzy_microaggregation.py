@@ -24,6 +24,7 @@ from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
 
 FUZZIFIER = 1.1
+SHARPEST = 1e12  # λ; memberships are crisp long before
 BELONGS = {"balanced": ("lambda1",), "entropy": ("lambda1", "lambda2"), "fcm": ("m1", "m2")}
 
 
@@ -87,8 +88,8 @@ class FuzzyMicroaggregation:
                 raise AnonymizationError(f"{name} has no meaning for form: {self.form}; remove it")
             if name.startswith("m") and not 1 <= value < np.inf:
                 raise AnonymizationError(f"{name} must be at least 1 and finite, got {value:g}")
-            if name.startswith("l") and not value > 0:
-                raise AnonymizationError(f"{name} must be above 0, got {value:g}")
+            if name.startswith("l") and not 0 < value <= SHARPEST:
+                raise AnonymizationError(f"{name} must be above 0 and at most {SHARPEST:g}, got {value:g}")
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
@@ -173,7 +174,7 @@ def _balanced(block: Block, params: FuzzyMicroaggregation, rng: np.random.Genera
         worst=plan.worst_posterior,
         share_above=float((worst > 1.0 / params.k + POSTERIOR_TOLERANCE).mean()),
         centres=len(sizes),
-        distinct_centres=len(np.unique(plan.centers.round(9), axis=0)),
+        distinct_centres=fuzzy.distinct_centers(x, plan.centers),
         sweeps=plan.sweeps,
         converged=plan.converged,
     )
@@ -226,6 +227,8 @@ def _claims(
         distinct_centres=sum(one.distinct_centres for one in linkages),
         sweeps=max(one.sweeps for one in linkages),
         converged=all(one.converged for one in linkages),
+        average=params.form != "balanced",
+        blocks=len(parts),
     )
     effective = EffectiveRecords(
         k=params.k,
@@ -244,11 +247,13 @@ def _notes(params: FuzzyMicroaggregation, masked: list[_Masked], loss: float, ed
     centres = sum(one.linkage.centres for one in masked)
     notes = [
         f"every record was replaced by one of {centres} centres, drawn by its memberships, in {len(masked)} "
-        f"block(s) of variables; {loss:.3g} % of the variation was lost (100·SSE/SST), so variances are "
-        "smaller than in the source"
+        f"block(s) of variables; before rounding, {loss:.3g} % of the variation was lost (100·SSE/SST), so "
+        "variances are smaller than in the source"
     ]
     if len(masked) > 1:
-        notes.append("the linkage posterior is that within a block; who combines blocks can do better")
+        notes.append(
+            "who combines the blocks links far better than within one: blocks lose k and the promise of linkage"
+        )
     if not all(one.linkage.converged for one in masked):
         notes.append(f"the centres had not settled after {params.sweeps} sweeps; allow more")
     collapsed = centres - sum(one.linkage.distinct_centres for one in masked)

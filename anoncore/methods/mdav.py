@@ -92,8 +92,8 @@ def anonymize(data: Microdata, params: MDAV, *, edits: EditSet, rng: np.random.G
         keeps_records=True,
         notes=(
             f"records were grouped {params.k} to {2 * params.k - 1} at a time and replaced by their group's "
-            f"mean, in {len(parts)} block(s) of variables; {loss:.3g} % of the variation was lost "
-            "(100·SSE/SST), so variances are smaller than in the source",
+            f"mean, in {len(parts)} block(s) of variables; before rounding, {loss:.3g} % of the variation "
+            "was lost (100·SSE/SST), so variances are smaller than in the source",
             *((PLACED,) if len(edits) else ()),
         ),
         figures={"information_loss": loss},

@@ -376,3 +376,18 @@ def test_recommended_lambda_follows_the_scale():
     lam = recommended_lambda(x, centers)
     assert recommended_lambda(10 * x, 10 * centers) == pytest.approx(lam / 100)
     assert recommended_lambda(np.ones((9, 2)), np.ones((1, 2))) == 16.0
+
+
+@pytest.mark.parametrize("lam", [1e4, 1e6, 1e9])
+def test_centres_are_the_means_of_the_released_plan_also_where_scaling_fails(lam):
+    rng = np.random.default_rng(0)
+    rows = {
+        "outliers": rng.pareto(0.5, (200, 2)).round(2),
+        "ties": np.vstack([rng.integers(0, 3, (199, 2)), [[50, 50]]]).astype(float),
+    }
+    for x in rows.values():
+        x = (x - x.mean(axis=0)) / x.std(axis=0)
+        sizes, centers = started(x, 5)
+        plan = balanced_entropy_c_means(x, centers, lam, sizes)
+        assert np.allclose(plan.centers, plan.matrix().T @ x / sizes[:, None])
+        assert plan.repaired <= 1e-6 or not plan.converged

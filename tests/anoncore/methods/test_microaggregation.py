@@ -140,8 +140,7 @@ def test_a_setting_that_breaks_its_promise_fails_its_check(params):
 def test_the_papers_guarantee_needs_so_large_an_m2_that_all_is_lost():
     # As m2 grows the posterior falls and the loss approaches that of releasing the mean.
     found = [
-        masked(businesses(), FuzzyMicroaggregation(k=5, form="fcm", m1=1.1, m2=m2))
-        for m2 in (1.2, 2.0, 50.0)
+        masked(businesses(), FuzzyMicroaggregation(k=5, form="fcm", m1=1.1, m2=m2)) for m2 in (1.2, 2.0, 50.0)
     ]
     worst = [r.claims[0].check(r.data).figures["worst_posterior"] for r in found]
     loss = [r.figures["information_loss"] for r in found]
@@ -254,3 +253,58 @@ def test_a_constant_variable_and_one_without_values_come_back_as_they_were():
         assert (released.c == 7.0).all()
         assert released.e.isna().all()
         assert released.x.nunique() <= 10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_lonely_record_is_released_as_it_is(seed):
+    x = np.random.default_rng(seed).pareto(0.5, (200, 2)).round(2)
+    data = Microdata(pd.DataFrame(x, columns=["a", "b"]), Schema([Variable(v, "continuous") for v in "ab"]))
+    for lam in (None, 1e4, 1e6):
+        released = masked(data, FuzzyMicroaggregation(k=5, lambda1=lam, sweeps=30), EditSet()).data.frame
+        assert not set(map(tuple, released.to_numpy())) & set(map(tuple, x))
+
+
+def test_blocks_do_not_promise_linkage_over_all_variables():
+    release = masked(businesses(), FuzzyMicroaggregation(k=5, blocks=(("work", "leave"),)))
+    assert "within each of 2 blocks of variables, not on all together" in release.claims[1].statement
+
+
+def test_forms_that_draw_record_by_record_promise_an_average_and_nothing_for_coinciding_centres():
+    data = businesses(100, gaps=0.0)
+    release = masked(data, FuzzyMicroaggregation(k=5, form="fcm", m1=6.0, m2=50.0, sweeps=50))
+    linkage = release.claims[0].check(release.data)
+    assert "on average over the drawings" in linkage.claim
+    assert linkage.figures["distinct_centres"] < linkage.figures["centres"]
+    assert not linkage.holds
+
+
+def test_a_ratio_does_not_force_its_denominator_above_zero():
+    rng = np.random.default_rng(3)
+    b = rng.uniform(-10, 10, 400)
+    frame = pd.DataFrame({"a": rng.uniform(0, 1, 400), "b": np.where((b > 0) & (b < 2), 3.0, b)})
+    edits = EditSet([RatioEdit(name="r", numerator="a", denominator="b", upper=0.5)])
+    data = Microdata(frame, Schema([Variable("a", "continuous"), Variable("b", "continuous")]))
+    for params in (MDAV(k=5), FuzzyMicroaggregation(k=5)):
+        released = masked(data, params, edits).data.frame
+        assert released.b.min() < -5
+        assert edits.violations(released) == {"r": 0}
+
+
+def test_tables_in_which_nothing_varies_come_back():
+    frame = pd.DataFrame({"c": np.full(20, 0.1), "e": np.nan})
+    data = Microdata(frame, Schema([Variable("c", "continuous"), Variable("e", "continuous")]))
+    for params in (MDAV(k=4), FuzzyMicroaggregation(k=4), FuzzyMicroaggregation(k=4, form="fcm")):
+        release = masked(data, params, EditSet())
+        assert (release.data.frame.c == 0.1).all()
+        assert release.figures["information_loss"] == 0.0
+
+
+def test_a_computed_variable_may_be_named_in_a_block_and_edits_on_it_tie_its_parts():
+    computed = LinearEdit(name="sum", terms={"net": 1, "tax": 1, "gross": -1}, dependent="gross")
+    schema = businesses().schema
+    whole = MDAV(k=5, blocks=(("net", "tax", "gross"),))
+    apart = MDAV(k=5, blocks=(("net",), ("tax",)))
+    assert whole.problems(schema, EditSet([computed])) == []
+    assert apart.problems(schema, EditSet([computed])) == []
+    bound = BoundEdit(name="limit", variable="gross", upper=1e6)
+    assert "limit" in apart.problems(schema, EditSet([computed, bound]))[0]
