@@ -251,9 +251,7 @@ def _notes(params: FuzzyMicroaggregation, masked: list[_Masked], loss: float, ed
         "variances are smaller than in the source"
     ]
     if len(masked) > 1:
-        notes.append(
-            "who combines the blocks links far better than within one: blocks lose k and the promise of linkage"
-        )
+        notes.append("who combines the blocks links far better: blocks lose k and the promise of linkage")
     if not all(one.linkage.converged for one in masked):
         notes.append(f"the centres had not settled after {params.sweeps} sweeps; allow more")
     collapsed = centres - sum(one.linkage.distinct_centres for one in masked)

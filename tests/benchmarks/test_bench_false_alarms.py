@@ -1,6 +1,6 @@
 """How often the comparison fails a release that is an independent sample, and how often one that leaks.
 
-Run with ``python -m pytest tests/benchmarks/test_bench_false_alarms.py -s``; a quarter of an hour on two cores.
+Run with ``python -m pytest tests/benchmarks/test_bench_false_alarms.py -s``; it takes about twelve minutes.
 Beside today's rule stands the one that took the two sets for given and one x for the whole curve:
 e(x) − 1.645·se(x) > margin at some x.
 """
