@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from anoncore.boxes import Boxes, read_boxes
+from anoncore.boxes import NOTHING, Boxes, read_boxes
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import box_shapes
 from anoncore.microdata import Microdata
@@ -18,11 +18,13 @@ StatisticName = Literal["mean", "variance", "sd", "covariance", "correlation"]
 PAIRED = ("covariance", "correlation")
 ACCURACY = 0.1
 FLOOR = 1e-3
+# Beyond these an accuracy, or its inverse, is no number of its own any more.
+_COMPUTABLE = (1e-300, 1e300)
 
 BIASED = (
     "weights are larger where people live close together, so weighted estimates describe the weighted table "
     "and are biased for the population wherever density goes with the values; both estimates are told above, "
-    "and only the unweighted range encloses the source's value"
+    "and only the unweighted range encloses the statistic of the values that were put into boxes"
 )
 
 
@@ -86,8 +88,8 @@ def wanted(stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray) -> 
     Raises
     ------
     AnonymizationError
-        When fewer than two records have a stated statistic's variables, or one that a standard deviation or
-        correlation is asked of does not vary.
+        When fewer than two records have a stated statistic's variables, one that a standard deviation or
+        correlation is asked of does not vary, or squares of its values are beyond floating point.
     """
     asked = stated or [Statistic(statistic="mean", of=(n,)) for n in names]
     found = []
@@ -102,8 +104,17 @@ def wanted(stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray) -> 
         flat = [n for n, span in zip(one.of, np.ptp(values, axis=0), strict=True) if not span > 0]
         if flat and one.statistic in ("sd", "correlation"):
             raise AnonymizationError(f"statistics: {', '.join(flat)} does not vary; leave {one.text} out")
-        scale = float(box_shapes.statistic_scales(values, [_told(one)])[0])
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            scale = float(box_shapes.statistic_scales(values, [_told(one)])[0])
+            spread = values.std(axis=0)[np.ptp(values, axis=0) > 0]
         accuracy = one.accuracy or ACCURACY * scale
+        if not (
+            _COMPUTABLE[0] < accuracy < _COMPUTABLE[1] and (spread > 0).all() and np.isfinite(spread).all()
+        ):
+            raise AnonymizationError(
+                f"statistics: the values or the accuracy of {one.text} are too small or too large to compute "
+                "with; state the variables in another unit"
+            )
         found.append(Wanted(one, columns, rows, one.probability, accuracy))
     total = sum(one.probability for one in found)
     return [replace(one, probability=one.probability / total) for one in found]
@@ -145,21 +156,23 @@ def influences(x: np.ndarray, statistics: Sequence[Wanted]) -> tuple[np.ndarray,
 def told(released: Microdata, statistics: Sequence[Wanted]) -> tuple[tuple[str, ...], dict[str, float]]:
     """Return notes and figures on how well the released ranges tell each wanted statistic.
 
-    Everything comes from the released table; the source is not looked at. Figures are half-widths in units
-    of the wanted accuracy.
+    Everything comes from the released table and the stated accuracies. Figures are half-widths in units of
+    the wanted accuracy, for statistics that state one: the default is a share of the source's own spread,
+    which a half-width divided by it would give away.
     """
     read = read_boxes(released.frame)
     notes: list[str] = []
     figures: dict[str, float] = {}
     for one in statistics:
         found = read.estimate(one.statistic.statistic, *one.statistic.of)
-        note = str(replace(found, note=""))
+        note = str(replace(found, note="")) + ("; tells nothing" if NOTHING in found.note else "")
         if one.statistic.accuracy is not None:
             note += f"; wanted was ± {one.statistic.accuracy:g}"
         notes.append(note + _weighted(read, one.statistic))
         key = re.sub(r"\W+", "_", one.statistic.text).strip("_")
         for kind, (low, high) in (("linearised", found.linearised), ("guaranteed", found.guaranteed)):
-            figures[f"{key}.{kind}"] = (high - low) / 2.0 / one.accuracy
+            if one.statistic.accuracy is not None:
+                figures[f"{key}.{kind}"] = (high - low) / 2.0 / one.statistic.accuracy
     return (*notes, *([BIASED] if read.weighted else [])), figures
 
 

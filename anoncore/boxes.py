@@ -25,6 +25,9 @@ __all__ = ["BoxCheck", "Boxes", "Estimate", "read_boxes"]
 
 LOW, HIGH, DISTINCT, BOX, WEIGHT = "_lo", "_hi", "_distinct", "box", "weight"
 
+# Values a statistic can have at all; any where it is not listed.
+POSSIBLE = {"variance": (0.0, np.inf), "sd": (0.0, np.inf), "correlation": (-1.0, 1.0)}
+NOTHING = "the guaranteed range is all that is possible, so it tells nothing"
 WEIGHTED = (
     "the weights are larger where records lie close together, so they go with the values: this describes the "
     "weighted table and is biased for the population; read it beside the unweighted estimate"
@@ -77,6 +80,11 @@ class Boxes:
     variables: tuple[str, ...]
     codes: NDArray[np.intp] = field(repr=False)
 
+    def __repr__(self) -> str:
+        return (
+            f"Boxes({self.records} records, {self.boxes} boxes, k = {self.k}, of {', '.join(self.variables)})"
+        )
+
     @property
     def records(self) -> int:
         """Number of records."""
@@ -118,7 +126,8 @@ class Boxes:
         -------
         Estimate
             Of the records in which no variable asked for is missing. Its guaranteed range encloses the same
-            statistic of the original values.
+            statistic of the values that were put into boxes; its first-order range ends where the possible
+            values do. The note says so where the guaranteed range is all that is possible.
 
         Raises
         ------
@@ -161,8 +170,13 @@ class Boxes:
                 f"{int(present.sum())} of {self.records} records have a value of {' and '.join(variables)}"
             )
         notes += [estimate.note] if estimate.note else []
+        least, most = POSSIBLE.get(name, (-np.inf, np.inf))
+        if estimate.guaranteed[0] <= least and estimate.guaranteed[1] >= most:
+            notes.append(NOTHING)
+        low, high = (min(max(end, least), most) for end in estimate.linearised)
         return replace(
             estimate,
+            linearised=(low, high),
             statistic=f"{'weighted ' if weights else ''}{name}({', '.join(variables)})",
             note="; ".join(notes),
         )
@@ -249,7 +263,12 @@ class Boxes:
 
     def _asked(self, statistic: str, variables: tuple[str, ...]) -> tuple[Statistic, tuple[str, ...]]:
         written = re.fullmatch(r"\s*(\w+)\s*\((.*)\)\s*", statistic)
-        if written and not variables:
+        if written and variables:
+            raise AnonymizationError(
+                f"{statistic!r} names its variables already; leave out {', '.join(map(repr, variables))}, or "
+                f"write the name alone: {written.group(1)!r}"
+            )
+        if written:
             statistic, inside = written.groups()
             variables = tuple(v.strip() for v in inside.split(","))
         name = statistic.strip().lower()

@@ -1,4 +1,4 @@
-"""The command line: ``anonflow demo | plan | check | run | approve | reject | list | show | ui``."""
+"""The command line: ``anonflow demo | plan | check | run | assess | approve | reject | list | show | ui``."""
 
 from __future__ import annotations
 
@@ -120,14 +120,19 @@ def assess(
     json_: JsonOption = False,
 ) -> None:
     """Judge any released file, also one made by another tool: 0 passes, 3 fails, 4 a person must decide."""
-    where = _home(home)
     from flows.judge import judge
 
     unknown = sorted(set(by_design or ()) - {"ambiguity", "uncertainty"})
     if unknown:
         raise Refused("--by-design takes ambiguity or uncertainty")
     found = judge(
-        where, released, original, reference, plan=plan, aligned=aligned, by_design=tuple(by_design or ())
+        Home.locate(home),
+        released,
+        original,
+        reference,
+        plan=plan,
+        aligned=aligned,
+        by_design=tuple(by_design or ()),
     )
     if json_:
         facts = {"verdict": asdict(found.verdict), "figures": found.figures}

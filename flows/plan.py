@@ -57,6 +57,11 @@ class Plan(Section):
         """The SHA-256 of what the plan says, whatever its layout and comments."""
         return digest_of(self.model_dump(mode="json"))
 
+    @property
+    def confides(self) -> bool:
+        """Whether a step's parameters would tell what it hides, so that guesses must not be checkable."""
+        return any(getattr(step, "confidential_parameters", ()) for step in self.steps)
+
     def public_text(self) -> str:
         """Return the plan for auditors: without the source's address, the seed, and a group's goals."""
         told = self.model_dump(mode="json", exclude={"seed"}, exclude_defaults=True)
@@ -81,15 +86,8 @@ class Plan(Section):
                     f"steps: {number} ({step.method}) releases ranges, which no later step can read; make it "
                     "the last, or choose release: means"
                 )
-        hides = any(isinstance(s, GroupAnonymity) for s in self.steps)
-        alone = hides and all(isinstance(s, PREPARATORY) for s in self.steps)
-        if alone and self.policy.individual_protection != "none":
-            found.append(
-                "policy: no step protects single records, which group-anonymity leaves as they were; add "
-                "one, or state individual_protection: none with an individual_protection_reason"
-            )
-        if not alone and self.policy.individual_protection == "none":
-            found.append("policy: individual_protection: none is for plans that only hide a group; remove it")
+        found += _unrepaired(self.edits, self.steps)
+        found += self._group_problems()
         void = {measure for step in self.steps for measure in getattr(step, "void_by_design", ())}
         surplus = sorted(set(self.policy.by_design) - void)
         if surplus:
@@ -109,6 +107,26 @@ class Plan(Section):
                 )
         return found
 
+    def _group_problems(self) -> list[str]:
+        """Return what hiding a group asks of the other steps and of the policy."""
+        found = []
+        hides = any(isinstance(s, GroupAnonymity) for s in self.steps)
+        alone = hides and all(isinstance(s, PREPARATORY) for s in self.steps)
+        if alone and self.policy.individual_protection != "none":
+            found.append(
+                "policy: no step protects single records, which group-anonymity leaves as they were; add "
+                "one, or state individual_protection: none with an individual_protection_reason"
+            )
+        if not alone and self.policy.individual_protection == "none":
+            found.append("policy: individual_protection: none is for plans that only hide a group; remove it")
+        grouped = [s.method for s in self.steps if getattr(s, "void_by_design", ())]
+        if hides and grouped:
+            found.append(
+                f"steps: group-anonymity and {', '.join(grouped)} cannot be combined: moving members breaks "
+                "groups of identical records; use another masking step"
+            )
+        return found
+
     def problems(self, base: Path) -> list[str]:
         """Return what is wrong between the sections, and between the plan and its source's columns."""
         found: list[str] = []
@@ -126,10 +144,17 @@ class Plan(Section):
         return found
 
 
+def _unrepaired(edits: EditsSection, steps: tuple[Step, ...]) -> list[str]:
+    if edits.on_violation == "repair" and releases_ranges(steps):
+        return ["edits: on_violation: ranges are not repaired; choose set-aside or refuse"]
+    return []
+
+
 def _told_of(step: Step, stated: dict[str, Any]) -> dict[str, Any]:
     """Return what a step's entry states, but for what would tell what it hides."""
     secret = getattr(step, "confidential_parameters", ())
-    return {name: value for name, value in stated.items() if name not in secret}
+    kept = {name: value for name, value in stated.items() if name not in secret}
+    return {"method": step.method} | kept
 
 
 def _tried(function: Callable[[], T], found: list[str]) -> T | None:

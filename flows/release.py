@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from flows.plan import PlanFile
+from tasks import ledger
 from tasks.anonymize import mask
 from tasks.assess import assess
 from tasks.conclude import (
@@ -106,24 +107,25 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
 
     plan, step = file.plan, runner.step
     ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)
-    known = None if rebuild else standing(run.home, plan.digest, ingested.digest)
+    digest = ledger.keyed(run.home, plan.digest) if plan.confides else plan.digest
+    known = None if rebuild else standing(run.home, digest, ingested.digest)
     if known is not None:
         return known
-    earlier = published_before(run.home, plan.digest, ingested.digest)
+    earlier = published_before(run.home, digest, ingested.digest)
     checked = step("Check the edits on the raw data", validate_raw, run, plan.edits)
     step("Set the reference apart", split, run, plan.reference, plan.variables, file.base, retry=True)
     step("Mask the records", mask, run, plan.steps, plan.edits.edit_set())
     step("Check the edits on the masked data", validate_masked, run, plan.edits)
     figures = step("Measure risk and utility", assess, run, plan.assessment, plan.policy.by_design)
     verdict = step("Decide by policy", decide, figures, plan.policy, earlier)
-    release = step("Write the candidate", prepare_data, run, plan.name, plan.publication, plan.digest)
+    release = step("Write the candidate", prepare_data, run, plan.name, plan.publication, digest)
     dossier = gather(
         run,
         plan={
             "name": plan.name,
             "title": plan.publication.title,
             "description": plan.publication.description,
-            "digest": plan.digest,
+            "digest": digest,
         },
         steps=plan.steps,
         seed=plan.seed,

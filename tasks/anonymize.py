@@ -48,7 +48,7 @@ def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> Masked:
         whole = complete(release.data, edits, _schema_after(original.schema, release.data.schema, edits))
         repaired = repair(whole, edits, rng=run.rng("repair"))
     final = replace(release, data=repaired.data.select(repaired.data.schema.masked))
-    final = _with_counts_kept(final, edits, run.rng("settle"))
+    final = _with_counts_kept(final, edits, original.schema, run.rng("settle"))
     final = replace(final, data=_trimmed(final.data))
     run.save("released", final.data)
     if final.points is not None:
@@ -70,7 +70,7 @@ def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> Masked:
             "keeps_records": final.keeps_records,
             "notes": final.notes,
             "figures": dict(final.figures),
-            "hides": [s.parameter for s in steps if isinstance(s, GroupAnonymity)],
+            "hides": _telling({s.parameter for s in steps if isinstance(s, GroupAnonymity)}, edits),
             "unprotected": all(isinstance(s, PREPARATORY) for s in steps),
         },
     )
@@ -97,6 +97,11 @@ def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -
         data = release.data
         claims += release.claims
         notes += release.notes
+        if number > 1 and releases_ranges((step,)):
+            notes += (
+                f"ranges and guaranteed bounds speak of the values after step {number - 1}, not of the "
+                "source's",
+            )
         figures |= {f"step{number}.{name}": value for name, value in release.figures.items()}
         keeps = keeps and release.keeps_records
         confidential |= {f"step{number}.{name}": value for name, value in release.confidential.items()}
@@ -115,19 +120,28 @@ def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -
     )
 
 
-def _with_counts_kept(release: Release, edits: EditSet, rng: np.random.Generator) -> Release:
+def _with_counts_kept(release: Release, edits: EditSet, schema: Schema, rng: np.random.Generator) -> Release:
     """Bring a hidden group's counts back to the chosen ones, where later steps have carried members away."""
     for claim in release.claims:
         if isinstance(claim, GroupCounts) and not claim.check(release.data).holds:
+            moved = settled(without_dependents(release.data, edits), claim, edits=edits, rng=rng)
             release = replace(
                 release,
-                data=settled(release.data, claim, edits=edits, rng=rng),
+                data=complete(moved, edits, _schema_after(schema, moved.schema, edits)),
                 notes=(
                     *release.notes,
                     "after the later steps the group's counts were brought back by moving again",
                 ),
             )
     return release
+
+
+def _telling(hidden: set[str], edits: EditSet) -> list[str]:
+    """Return the variables between whose values a group is hidden, and what edits compute from them."""
+    for edit in edits.dependents:
+        if hidden & set(edit.terms):
+            hidden = hidden | {str(edit.dependent)}
+    return sorted(hidden)
 
 
 def told(step: Step) -> dict[str, Any]:

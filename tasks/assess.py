@@ -34,16 +34,6 @@ from anoncore.utility import utility_figures
 from tasks.decide import Measure
 from tasks.workspace import Run, Section
 
-# What is told of single records, where they are not protected, with one digit.
-OF_SINGLE_RECORDS = (
-    "comparison",
-    "tail",
-    "isolated",
-    "extreme",
-    "identical",
-    "membership",
-    "continuous_form",
-)
 # Differences of this size are rounding, not loss.
 ROUNDING = 1e-12
 
@@ -75,7 +65,11 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
     reference = run.load("reference") if (run.folder / "reference.parquet").exists() else None
     masked = run.read_json("masked")
     encoder = Encoder.fit(original)
-    x, y = encoder.encode(original), encoder.encode(released)
+    x, masked_matrix = encoder.encode(original), encoder.encode(released)
+    # Where a group is hidden and nobody else, records that did not move are identical to their source, and
+    # figures of single records would count those that did: they are told as if nobody had moved.
+    as_source = bool(masked["hides"]) and masked["unprotected"]
+    y = x if as_source else masked_matrix
     r = encoder.encode(reference) if reference is not None else None
     rng = run.rng("assess")
     rows = _queries(len(x), section, rng)
@@ -87,7 +81,12 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
     chance = other.distance if r is not None else own**2 / np.where(gaps[:, 1] > 0, gaps[:, 1], 1.0)
     whole = nearest(x[rows], y, 1)[0][:, 0] / np.sqrt(x.shape[1])
     figures = {
-        "records": {"original": len(x), "released": len(y), "reference": None if r is None else len(r)},
+        "records": {
+            "original": len(x),
+            "released": len(released),
+            "reference": None if r is None else len(r),
+        },
+        "as_source": as_source,
         "k": section.k,
         "columns": x.shape[1],
         "queries": {"used": len(rows), "of": len(x), "epsilon": near.cdf_error() or None},
@@ -101,27 +100,13 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
         "continuous_form": _continuous_form(run, reference, section, by_design),
         "claims": run.read_json("claims"),
         "method": masked["figures"],
-        **_utility(x, y, r, encoder, kept_columns(encoder, released, masked["hides"])),
+        **_utility(x, masked_matrix, r, encoder, kept_columns(encoder, released, masked["hides"])),
         "rare_levels": _rare_levels(released, section.k),
         "boxes": _boxes(run, original, reference, rows, run.rng("assess-boxes")),
     }
-    if masked["hides"] and masked["unprotected"]:
-        # Records that did not move are identical to their source: exact figures would count those that did.
-        figures |= {name: coarse(figures[name]) for name in OF_SINGLE_RECORDS}
     run.write_json("figures", figures)
     run.save_arrays("curves", **_curves(near, other))
     return figures
-
-
-def coarse(value: Any) -> Any:
-    """Return figures with one digit, in whatever nests them."""
-    if isinstance(value, dict):
-        return {key: coarse(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [coarse(part) for part in value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    return type(value)(float(f"{value:.1g}"))
 
 
 def _queries(records: int, section: AssessmentSection, rng: np.random.Generator) -> np.ndarray:
@@ -234,7 +219,8 @@ def _boxes(
         for side, one in zip(("original", "reference"), measured, strict=False)
     }
     attack = None if reference is None else asdict(box_density_attack(*measured))
-    return sides | {"membership": attack, "variables": len(boxes.names)}
+    # Without a reference sample there is nobody else to locate.
+    return {"reference": None} | sides | {"membership": attack, "variables": len(boxes.names)}
 
 
 def _among(people: Microdata, original: Microdata, boxes: ReleasedBoxes, levels: Schema) -> BoxMeasures:

@@ -58,15 +58,11 @@ def _draw(run: Run, least: int) -> dict[str, bytes]:
     """Draw without the columns of levels that are not released: their names are not for the public."""
     original, released = run.load("original"), run.load("points" if run.has("points") else "released")
     encoder = Encoder.fit(original)
-    masked = run.read_json("masked")
-    kept = kept_columns(encoder, released, masked["hides"])
+    kept = kept_columns(encoder, released, run.read_json("masked")["hides"])
     names = [name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep]
     x, y = encoder.encode(original)[:, kept], encoder.encode(released)[:, kept]
-    drawn = {
+    return {
+        "curves": pictures.cumulative_curves(run.load_arrays("curves")),
         "marginals": pictures.marginals(original, released, k=least),
         "correlations": pictures.correlations(x, y, names, k=least),
     }
-    if masked["hides"] and masked["unprotected"]:
-        # The share of records that did not move could be read off the curves.
-        return drawn
-    return {"curves": pictures.cumulative_curves(run.load_arrays("curves"))} | drawn

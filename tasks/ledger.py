@@ -189,6 +189,14 @@ def _new_key() -> bytes:
     )
 
 
+def keyed(home: Home, digest: str) -> str:
+    """Return a digest that nobody can try guesses on who has not the home's key.
+
+    The signature is deterministic, so the same digest has the same keyed one for as long as the key is kept.
+    """
+    return hashlib.sha256(sign(home, f"digest {digest}".encode()).encode()).hexdigest()
+
+
 @contextmanager
 def locked(home: Home, name: str = "ledger.lock") -> Iterator[None]:
     """Keep other processes of this home out."""

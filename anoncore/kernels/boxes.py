@@ -215,6 +215,75 @@ def snap_outward(
     return _snap_down(low, unit, origin), -_snap_down(-high, unit, -np.asarray(origin))
 
 
+def to_unit(x: Floats, unit: Floats | float) -> Floats:
+    """Return the doubles nearest to the nearest multiples of a unit, which hide what sums of 0.1 leave.
+
+    Parameters
+    ----------
+    x : (N, n), any units, NaN where missing
+    unit : one number or (n,), > 0; NaN leaves a column as it is
+
+    Returns
+    -------
+    (N, n); as it is where a unit is too small beside a value to be told.
+
+    Notes
+    -----
+    Source: elementary.
+
+    Examples
+    --------
+    >>> to_unit(np.array([[3 * 0.1]]), 0.1).tolist()
+    [[0.3]]
+    """
+    steps = x / unit
+    return np.where(np.abs(steps) < 2.0**52, _grid(np.rint(steps), unit, 0.0), x)
+
+
+def off_grid(
+    lower: Floats,
+    upper: Floats,
+    unit: Floats | float,
+    lower_limit: Floats | float,
+    upper_limit: Floats | float,
+) -> tuple[Floats, Floats]:
+    """Move inner faces that are possible values half a unit down, where no value can be.
+
+    Parameters
+    ----------
+    lower, upper : (B, n), any units, NaN where a box has no range
+    unit : one number or (n,), the values' unit, > 0; NaN leaves a column as it is
+    lower_limit, upper_limit : one number or (n,), outer faces, which stay
+
+    Returns
+    -------
+    (B, n) lower and (B, n) upper bounds; a face stays where half a unit cannot be told apart from it.
+
+    Notes
+    -----
+    Claim: where every value is one of `to_unit` and a face lies strictly between two values, so does the
+    moved one, and boxes that share a face still do.
+
+    Source: elementary.
+
+    Examples
+    --------
+    >>> low, high = off_grid(np.array([[0.0], [4.0]]), np.array([[4.0], [9.0]]), 1.0, 0.0, 9.0)
+    >>> low.tolist(), high.tolist()
+    ([[0.0], [3.5]], [[3.5], [9.0]])
+    """
+    moved = []
+    for face in (lower, upper):
+        with np.errstate(invalid="ignore", over="ignore"):
+            steps = np.rint(face / unit)
+            multiple = np.abs(face / unit - steps) <= 1e-6
+            between = _grid(steps - 0.5, unit, 0.0)
+            apart = (_grid(steps - 1.0, unit, 0.0) < between) & (between < face)
+        inner = (face != lower_limit) & (face != upper_limit)
+        moved.append(np.where(multiple & apart & inner, between, face))
+    return moved[0], moved[1]
+
+
 def total_cost(a: Floats, half_widths: Floats) -> float:
     """Return the half-range Σ_i a_i·Δ_i that the boxes leave to the statistic, averaged over records.
 

@@ -31,6 +31,8 @@ OPEN_FACE = (
 CONSTANT = "a variable is constant, so the correlation is undefined; 0 stands for it"
 FLAT = "the mid-points do not vary, so they carry no information on the {}"
 _UNIT = float(np.finfo(np.float64).eps)
+# The least double above 0, and below what a rounding error is less than that.
+_TINY, _COARSE = math.ulp(0.0), 1e-290
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Estimate:
     linearised : (float, float)
         value ± Δ, Δ = Σ |∂C/∂x| × half-width: the range to first order, good for small boxes, no guarantee.
     guaranteed : (float, float)
-        Encloses the statistic of the original values, wherever in their boxes they are.
+        Encloses the statistic of the values that were put into boxes, wherever in their boxes they are.
     records : int
         How many records it is about.
     note : str
@@ -78,7 +80,10 @@ def _shown(value: float, digits: int | None, direction: str) -> str:
     if not math.isfinite(value):
         return {math.inf: "infinity", -math.inf: "-infinity"}.get(value, "undefined")
     if digits is None or not -12 < digits < 12:
-        return f"{value:.12g}"
+        short = f"{value:.12g}"
+        if float(short) == value:
+            return short
+        return f"{Context(prec=12, rounding=direction).create_decimal(Decimal(value)).normalize():g}"
     unit = Decimal(1).scaleb(-max(digits, 0))
     # A bound that is a hair beyond a round figure because of the allowance for rounding counts as round.
     hair = Decimal({ROUND_FLOOR: 1, ROUND_CEILING: -1}.get(direction, 0)) * unit / 1_000_000
@@ -227,7 +232,9 @@ class _Boxes:
             "correlation": [],
         }[statistic]
         offset = float(self.offset[0]) if statistic == "mean" else 0.0
-        return [offset + math.prod(factors, start=float(value) * factor) for value in values]
+        products = [(value, math.prod(factors, start=float(value) * factor)) for value in values]
+        # What is too small for a double is not nothing.
+        return [offset + (math.copysign(_TINY, v) if v and not p else p) for v, p in products]
 
 
 def _prepare(lower: Floats, upper: Floats, counts: NDArray[np.integer], weights: Floats | None) -> _Boxes:
@@ -275,8 +282,9 @@ def _over_boxes(mass: Floats, columns: Floats) -> Floats:
 
 def _outward(low: float, high: float) -> Interval:
     """Widen by the rounding of the last few operations; 0 stays 0."""
-    margins = (4 * _UNIT * abs(end) if math.isfinite(end) else 0.0 for end in (low, high))
-    return low - next(margins), high + next(margins)
+    margins = [4 * _UNIT * abs(end) if math.isfinite(end) else 0.0 for end in (low, high)]
+    least = [_TINY if 0 < abs(end) < _COARSE else 0.0 for end in (low, high)]
+    return low - max(margins[0], least[0]), high + max(margins[1], least[1])
 
 
 def _bessel(statistic: str, boxes: _Boxes, weights: Floats | None) -> float:

@@ -24,11 +24,11 @@ def exchanged(
     edits: EditSet,
     rng: np.random.Generator,
 ) -> tuple[Microdata, relocation.Relocation]:
-    """Send members along flows between areas; with one area more than there are, that is elsewhere."""
+    """Send members along flows between areas; the two places after them are elsewhere and no known area."""
     m = len(group.order)
     area = group.areas(data.frame)
-    area = np.where(area < 0, m, area)
-    rows = np.flatnonzero((area < len(flows)) & data.frame[group.parameter].notna().to_numpy())
+    area = np.where(area < 0, np.where(data.frame[group.parameter].isna(), m + 1, m), area)
+    rows = np.flatnonzero(area < len(flows))
     part, codes = data.take(rows), data.frame[group.parameter].cat.codes.to_numpy().astype(np.intp)
     unit = _units(part, codes[rows])
     tied = EditSet(e for e in edits.within(data.schema.masked).edits if group.parameter in e.variables)
@@ -129,7 +129,7 @@ def _allowed(data: Microdata, group: Group, places: np.ndarray, tied: EditSet) -
 
 
 def _too_few(unmatched: np.ndarray, group: Group, *, in_households: bool, edits: bool) -> str:
-    names = [*map(str, group.order), "elsewhere"]
+    names = [*map(str, group.order), "elsewhere", "no known area"]
     told = ", ".join(f"{names[a]} to {names[b]}" for a, b in zip(*np.nonzero(unmatched), strict=True))
     size = " of equal size" if in_households else ""
     alone = ", or declare no household, so that single records move" if in_households else ""

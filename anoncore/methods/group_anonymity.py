@@ -138,6 +138,8 @@ class GroupAnonymity:
         free, bound = {str(a) for a in self.free or ()}, {*self.caps, *self.raises, *map(str, self.protected)}
         if strange := sorted({*bound, *free, *self.weights} - areas):
             raise AnonymizationError(f"{', '.join(strange)} is none of the areas in order")
+        if crossed := sorted(a for a, most in self.caps.items() if self.raises.get(a, 0) > most):
+            raise AnonymizationError(f"the cap of {', '.join(crossed)} lies below its raise")
         if both := sorted(bound & free):
             raise AnonymizationError(f"{', '.join(both)} is named free and also capped, raised or protected")
         if not bound and self.free is None and self.share is None and self.coefficients is None:
@@ -148,6 +150,11 @@ class GroupAnonymity:
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
         used = {self.parameter, *(n for one in self.vital for n in one), *self.match_on}
+        if computed := sorted(used & {str(e.dependent) for e in edits.dependents}):
+            return [
+                f"{', '.join(computed)} is computed by an edit after masking, so that nothing can be told by "
+                "it before; use its parts, or declare the edit without dependent"
+            ]
         if absent := sorted(n for n in used if n not in schema or not schema[n].is_masked):
             return [
                 f"{', '.join(absent)}: no such variable is released, by which records could be told apart"
@@ -229,6 +236,8 @@ def anonymize(
     if not counts.any():
         raise AnonymizationError("vital: no record of the areas in order belongs to the group")
     found = _new_counts(params, counts, heads)
+    if not found.moved:
+        raise InfeasibleError("the goals move nobody; state one that the counts do not meet already")
     flows = relocation.net_flows(counts, found.target)
     masked, moved = exchanged(data, group, flows, params.match_on, edits, rng)
     hidden = Hidden(
@@ -290,12 +299,16 @@ def settled(data: Microdata, claim: GroupCounts, *, edits: EditSet, rng: np.rand
             f"a later step does not release {', '.join(lost)}, by which the group is counted; make "
             "group-anonymity the last step"
         )
-    counts = np.append(group.counts(data.frame), 0)
-    counts[m] = group.members(data.frame).sum() - counts.sum()
-    target = np.append(hidden.target, counts.sum() - hidden.target.sum())
+    vital, unknown = group.members(data.frame), data.frame[group.parameter].isna().to_numpy()
+    outside = (group.areas(data.frame) < 0) & ~unknown
+    counts = np.append(group.counts(data.frame), [(vital & outside).sum(), (vital & unknown).sum()])
+    # What later steps carried out of the areas is taken back first from other areas, then from no known one.
+    rest = int(counts.sum() - hidden.target.sum())
+    kept = min(max(rest, 0), int(counts[m + 1])) if outside.any() else rest
+    target = np.append(hidden.target, [rest - kept, kept])
     if np.array_equal(counts, target):
         return data
-    if target[m] < 0 or (not (group.areas(data.frame) < 0).any() and target[m] != 0):
+    if rest < 0 or target[m] > outside.sum() or target[m + 1] > unknown.sum():
         raise InfeasibleError(
             "a later step has changed the size of the group, so that its counts cannot be the chosen ones; "
             "let that step keep the number of records at every level, or make group-anonymity the last step"

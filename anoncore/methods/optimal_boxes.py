@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -13,12 +13,13 @@ from anoncore.box_faces import on_grid, outer_faces
 from anoncore.box_statistics import Statistic, influences, told, wanted
 from anoncore.boxes import DISTINCT
 from anoncore.claims import Claim, DistinctValues, KAnonymity
-from anoncore.edits import EditSet
+from anoncore.edits import EditSet, LinearEdit, linear_holds
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import box_shapes, box_weights, spectral
 from anoncore.kernels import boxes as kernel
 from anoncore.microdata import Microdata, Schema
+from anoncore.range_edits import narrowed
 from anoncore.ranges import BoxTable, as_ranges, middles, taken_names
 from anoncore.release import Release
 
@@ -26,6 +27,8 @@ __all__ = ["OptimalBoxes", "Statistic", "anonymize"]
 
 # 0.3 − 0.2 is less than 0.1 in floating point.
 HAIR = 1e-9
+# Of a unit; what is further off is no multiple of it.
+MULTIPLE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +44,7 @@ class OptimalBoxes:
         not as many in the whole table is exempt.
     epsilon : mapping of variable to float
         How far two values must lie apart to count as two; the variable's precision when not stated, else
-        any difference.
+        any difference. Only with ``l``.
     statistics : tuple of Statistic
         What users will compute; the mean of every continuous variable when not stated.
     rare : {"none", "crisp", "fuzzy"}
@@ -50,11 +53,12 @@ class OptimalBoxes:
     A : float, 0 or more, optional
         Of the objective n·Σ w c + A·√Σw²: the statistical error of a sample of one, in units in which the
         statistics' wanted accuracies are 1. The larger, the more equal the weights. Computed from the
-        statistics' influence functions when not stated.
+        statistics' influence functions when not stated. Only with ``rare``.
     bounds : {"cells", "grid"}
         Publish the cells' bounds, or snap them outward to multiples of ``grid``.
     grid : mapping of variable to float
         Unit of each variable's grid; a hundredth of its limits' distance, as a round number, when not stated.
+        Only with ``bounds: grid``.
     limits : mapping of variable to (lowest, highest)
         Publicly known limits of a variable, the outer faces of the outer boxes; bounds among the edits
         serve too. Where neither is stated, the outer faces lie beyond the extreme values, about as far as
@@ -62,7 +66,8 @@ class OptimalBoxes:
     categorical : {"set", "constant"}
         Variables with levels: a box releases the set of levels it holds, or holds a single level.
     release : {"intervals", "means"}
-        One range per variable, or the box's mean for users who need points.
+        One range per variable, or the box's mean for users who need points, which has no bounds, grid or
+        limits.
 
     Boxes of identical records have ambiguity 1 and uncertainty 0, whatever the risk: these measures are
     void by design.
@@ -103,6 +108,25 @@ class OptimalBoxes:
             )
         if self.release == "means" and self.rare != "none":
             raise AnonymizationError("rare must be none with release: means; only ranges carry weights")
+        self._refuse_idle()
+
+    def _refuse_idle(self) -> None:
+        """Raise where a parameter is stated that another one leaves without effect."""
+        if self.epsilon and self.l is None:
+            raise AnonymizationError("epsilon has no effect without l; state l, or leave epsilon out")
+        if self.A is not None and self.rare == "none":
+            raise AnonymizationError("A has no effect with rare: none; choose crisp or fuzzy, or leave A out")
+        if self.release == "means":
+            idle = {"bounds": self.bounds == "grid", "grid": bool(self.grid), "limits": bool(self.limits)}
+            if stated := [name for name, there in idle.items() if there]:
+                raise AnonymizationError(
+                    f"{', '.join(stated)}: no effect with release: means, which publishes no bounds; choose "
+                    "intervals, or leave them out"
+                )
+        if self.grid and self.bounds == "cells":
+            raise AnonymizationError(
+                "grid has no effect with bounds: cells; choose bounds: grid, or leave it out"
+            )
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
@@ -142,7 +166,10 @@ def anonymize(data: Microdata, params: OptimalBoxes, *, edits: EditSet, rng: np.
 
     Claims k-anonymity on all that is released and, of ranges with ``l``, distinct values, both recomputed
     from the release. A range says where a value lies and hides nothing else: it is true of every person in
-    the box.
+    the box, as ``data`` describes them.
+
+    Linear edits that always apply and that every record keeps narrow the ranges, by rounds of intervals:
+    any reader could do the same. Inner faces are no possible values where a variable has a precision.
 
     Source: Xiang et al. 2013. Departs: the boxes partition the space instead of being centred on the records;
     with ℓ, distinct values are counted; the weights keep the factor n that eqs. 53 to 56 drop.
@@ -161,7 +188,7 @@ def anonymize(data: Microdata, params: OptimalBoxes, *, edits: EditSet, rng: np.
     >>> params = OptimalBoxes(k=3, limits={"age": (0, 120)})
     >>> released = anonymize(data, params, edits=EditSet(), rng=np.random.default_rng(0)).data
     >>> released.frame[["age_lo", "age_hi"]].drop_duplicates().to_numpy().tolist()
-    [[0.0, 40.0], [40.0, 120.0]]
+    [[0.0, 39.5], [39.5, 120.0]]
     """
     names = _ranged(data.schema)
     if problems := params.problems(data.schema, edits):
@@ -178,13 +205,14 @@ def anonymize(data: Microdata, params: OptimalBoxes, *, edits: EditSet, rng: np.
     statistics = wanted(params.statistics, names, x)
     a, sampling = influences(x, statistics)
     boxes, followed = _boxes(data.schema, params, names, x, a, strata, diversity, edits, rng)
+    kept_edits = _kept(edits, names, x) if params.release == "intervals" else []
     figures: dict[str, float] = {
         "boxes": len(boxes.sizes),
         "smallest_box": int(boxes.sizes.min()),
         "largest_box": int(boxes.sizes.max()),
         "left_out": left_out,
     }
-    notes = _notes(params, boxes, left_out, diversity.exempt, followed)
+    notes = _notes(params, boxes, left_out, diversity.exempt, followed, kept_edits)
     claims: tuple[Claim, ...] = (KAnonymity(k=params.k),)
     if params.release == "means":
         means = _means(data, boxes.label)
@@ -298,8 +326,12 @@ def _boxes(
     """
     low, high = np.full(len(names), -np.inf), np.full(len(names), np.inf)
     followed: tuple[str, ...] = ()
+    units, kept = _units(schema, names, x), _kept(edits, names, x)
+    spaces = np.array([np.nan if unit is None else unit for unit in units])
     if params.release == "intervals":
         low, high, followed = outer_faces(schema, names, x, params.k, limits=params.limits, edits=edits)
+        # 3 · 0.1 is not 0.3, and no face shall lie between the two.
+        x = np.clip(kernel.to_unit(x, spaces), low, high)
     label, boxes, parts = np.empty(len(x), dtype=np.intp), 0, []
     for rows, there in _patterns(x):
         if len(there):
@@ -328,11 +360,38 @@ def _boxes(
     # The kernel's own order tells which boxes were one before they were cut.
     order = rng.permutation(boxes)
     lower, upper, distinct = np.concatenate([b for b, _ in parts], axis=1)[:, order]
-    if params.bounds == "grid" and params.release == "intervals":
-        units, precisions = [params.grid.get(n) for n in names], [schema[n].precision for n in names]
-        lower, upper = on_grid(lower, upper, units, precisions, (low, high))
+    if params.release == "intervals":
+        lower, upper = kernel.off_grid(lower, upper, spaces, low, high)
+        lower, upper = narrowed(lower, upper, names, kept, units)
+        if params.bounds == "grid":
+            grid, precisions = [params.grid.get(n) for n in names], [schema[n].precision for n in names]
+            lower, upper = on_grid(lower, upper, grid, precisions, (low, high))
     sizes = np.concatenate([s for _, s in parts])[order]
     return BoxTable(np.argsort(order)[label], lower, upper, sizes, distinct), followed
+
+
+def _units(schema: Schema, names: tuple[str, ...], x: np.ndarray) -> list[float | None]:
+    """Return each variable's precision where every value is a multiple of it."""
+    units = []
+    for name, values in zip(names, x.T, strict=True):
+        unit = schema[name].precision
+        if unit is not None:
+            steps = values[~np.isnan(values)] / unit
+            unit = unit if (np.abs(steps - np.rint(steps)) <= MULTIPLE).all() else None
+        units.append(unit)
+    return units
+
+
+def _kept(edits: EditSet, names: tuple[str, ...], x: np.ndarray) -> list[LinearEdit]:
+    """Return the linear edits about the variables with ranges that always apply and that all records keep."""
+    found = []
+    for edit in edits.within(names).linear:
+        values = x[:, [names.index(n) for n in edit.terms]]
+        values = values[~np.isnan(values).any(axis=1)]
+        c = np.array(list(edit.terms.values()))
+        if not edit.when and linear_holds(values, c, edit.relation, edit.constant, edit.tolerance).all():
+            found.append(edit)
+    return found
 
 
 def _weights(
@@ -365,7 +424,12 @@ def _means(data: Microdata, label: np.ndarray) -> Microdata:
 
 
 def _notes(
-    params: OptimalBoxes, boxes: BoxTable, left_out: int, exempt: tuple[str, ...], followed: tuple[str, ...]
+    params: OptimalBoxes,
+    boxes: BoxTable,
+    left_out: int,
+    exempt: tuple[str, ...],
+    followed: tuple[str, ...],
+    edits: Sequence[LinearEdit],
 ) -> tuple[str, ...]:
     what = "the range of its box" if params.release == "intervals" else "its box's mean"
     kind = "overlapping" if params.release == "intervals" and params.bounds == "grid" else "disjoint"
@@ -390,5 +454,10 @@ def _notes(
         notes.append(
             f"the outermost bounds of {', '.join(followed)} follow the extreme values, about as far beyond "
             f"as the {params.k} outermost are spread; better state limits that are known to the public"
+        )
+    if edits:
+        notes.append(
+            f"ranges were narrowed to what the edits {', '.join(e.name for e in edits)} leave of them, as "
+            "any reader could"
         )
     return tuple(notes)

@@ -88,6 +88,10 @@ def box_measures(
     Claim: exact; every person is compared with every box. O(M·B), in blocks of people, and O(M·B·(n + c)) for
     those in no box.
 
+    Both ends belong to a range, so that a person on the face of two boxes counts as inside both. No record
+    lies on an inner face: who does is certainly no member, which is not used here. Of a variable with a
+    precision released inner faces lie where no value can; of others they need not.
+
     Source: docs/methods/optimal-boxes.md; the measures that carry over are those of Lasko & Vinterbo 2010.
 
     Examples

@@ -124,12 +124,14 @@ class Hidden:
     @property
     def concealed(self) -> list[int]:
         """The positions whose count was to be hidden: a small one that is merely kept is no secret."""
+        return self._bound or [int(self.original.argmax())]
+
+    @property
+    def _bound(self) -> list[int]:
+        """The positions that a goal binds."""
         capped = [i for i, most in self.goals.caps.items() if most < self.original[i]]
         raised = [i for i, least in self.goals.raises.items() if least > self.original[i]]
-        found = sorted({*capped, *raised})
-        if not found and not self.goals.protected_positions(len(self.original)):
-            return [int(self.original.argmax())]
-        return found
+        return sorted({*capped, *raised})
 
     def attacks(self) -> tuple[Audit, ...]:
         """Invert the target by the largest gain, and by the share of details, which the release tells."""
@@ -138,7 +140,8 @@ class Hidden:
             audit(
                 self.original,
                 self.target,
-                self.goals,
+                # Where no goal binds, the largest count is what there is to hide.
+                self.goals if self._bound else Goals(),
                 wavelet=self.wavelet,
                 level=self.level,
                 tolerance=self.tolerance,

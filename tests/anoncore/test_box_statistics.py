@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from anoncore import AnonymizationError
 from anoncore.box_statistics import Statistic, influences, wanted
 
 NAMES = ("u", "v", "w")
@@ -77,3 +78,16 @@ def test_all_means_when_nothing_is_asked():
     assert (a > 0).all()
     assert pytest.approx(10.0) == A
     assert influences(np.full((3, 3), np.nan), [])[1] == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e170, 1e-155])
+@pytest.mark.parametrize("name", ["variance", "covariance", "correlation"])
+def test_scales_that_cannot_be_squared_are_refused(name, scale):
+    of = ("u", "v") if name in ("covariance", "correlation") else ("v",)
+    x = values(50) * scale
+    asked = [Statistic(statistic=name, of=of)]
+    if name == "correlation" and scale == 1e-155:
+        assert np.isfinite(influences(x, wanted(asked, NAMES, x))[1])
+        return
+    with pytest.raises(AnonymizationError, match="too small or too large to compute with"):
+        wanted(asked, NAMES, x)

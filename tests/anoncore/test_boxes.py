@@ -290,3 +290,25 @@ def test_text_reads_well(table):
     assert "certainly within" in first
     assert "4 records" in first
     assert note.startswith("Note: the weights are larger where records lie close together")
+
+
+def test_variables_are_named_once():
+    table = pd.DataFrame({"box": [0, 0, 1], "age_lo": [20, 20, 40], "age_hi": [30, 30, 70]})
+    boxes = read_boxes(table)
+    with pytest.raises(
+        AnonymizationError, match=r"'mean\(age\)' names its variables already; leave out 'age'"
+    ):
+        boxes.estimate("mean(age)", "age")
+    assert repr(boxes) == "Boxes(3 records, 2 boxes, k = 1, of age)"
+
+
+def test_a_range_of_all_that_is_possible_tells_nothing():
+    wide = {"box": [0, 1, 2], "u_lo": [-9, -8, -9], "u_hi": [9, 10, 12]}
+    wide |= {"v_lo": [-9, 0, -12], "v_hi": [9, 19, 9]}
+    boxes = read_boxes(pd.DataFrame(wide))
+    found = boxes.estimate("correlation", "u", "v")
+    assert (found.guaranteed, found.linearised) == ((-1, 1), (-1, 1))
+    assert "tells nothing" in found.note
+    assert boxes.estimate("sd", "u").linearised[0] == 0
+    assert "-0.0" not in str(boxes.estimate("sd", "u"))
+    assert "tells nothing" not in boxes.estimate("mean", "u").note

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.edits import BoundEdit, Condition, ConditionalEdit, EditSet, LinearEdit, RatioEdit, SetEdit
-from anoncore.range_edits import over_ranges
+from anoncore.range_edits import narrowed, over_ranges
 
 NAMES = ("a", "b", "c")
 
@@ -85,3 +85,62 @@ def test_edits_that_ranges_cannot_show_are_named():
     assert [e.name for e in told.edits] == [
         "a begins before it ends", "b begins before it ends", "told (least)"
     ]  # fmt: skip
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    relation=st.sampled_from(["==", "<=", ">="]),
+    unit=st.sampled_from([None, 1.0, 0.1]),
+    tolerance=st.sampled_from([None, 0.0, 0.3]),
+)
+@settings(max_examples=80, deadline=None)
+def test_narrowed_ranges_hold_every_record_that_keeps_the_edits(seed, relation, unit, tolerance):
+    rng = np.random.default_rng(seed)
+    step = unit or 0.137
+    own = rng.integers(-20, 20, (30, 3)) * step
+    c = rng.integers(1, 4, 3) * rng.choice([-1, 1], 3)
+    low, high = own - rng.integers(0, 9, own.shape) * step - 0.01, own + rng.integers(0, 9, own.shape) * step
+    edits = []
+    for number, row in enumerate(own):
+        # Each record is a box of its own, and keeps an edit that just touches it.
+        edits = [
+            LinearEdit(
+                name=f"e{number}",
+                terms=dict(zip(NAMES, c, strict=True)),
+                relation=relation,
+                constant=float(row @ c),
+                tolerance=tolerance,
+            )
+        ]
+        here = slice(number, number + 1)
+        less, more = narrowed(low[here], high[here], NAMES, edits, [unit] * 3)
+        assert (low[here] <= less).all()
+        assert (more <= high[here]).all()
+        assert (less <= row).all()
+        assert (row <= more).all()
+    assert edits
+
+
+def test_a_total_narrows_its_parts_and_gaps_narrow_nothing():
+    total = LinearEdit(name="total", terms={"a": 1, "b": 1, "c": -1})
+    low = np.array([[0.0, 0.0, 99.5], [0.0, np.nan, 99.5]])
+    high = np.array([[90.0, 20.0, 105.5], [90.0, np.nan, 105.5]])
+    less, more = narrowed(low, high, NAMES, [total], [1.0] * 3)
+    # 100 … 105 less at most 20: from 80 on; less at most 90: from 10 on.
+    np.testing.assert_array_equal(less, [[79.5, 9.5, 99.5], [0.0, np.nan, 99.5]])
+    np.testing.assert_array_equal(more, high)
+    less, _ = narrowed(low, high, NAMES, [total], [None] * 3)
+    np.testing.assert_allclose(less[0], [79.5, 9.5, 99.5], atol=1e-6)
+    assert (less[0, :2] <= [79.5, 9.5]).all()
+
+
+def test_edits_under_conditions_and_about_others_narrow_nothing():
+    low, high = np.zeros((1, 3)), np.full((1, 3), 9.0)
+    edits = [
+        LinearEdit(
+            name="e", terms={"a": 1}, relation="<=", constant=3, when=(Condition(variable="b", lower=1),)
+        ),
+        LinearEdit(name="f", terms={"a": 1, "z": 1}, relation="<=", constant=3),
+    ]
+    less, more = narrowed(low, high, NAMES, edits, [1.0] * 3)
+    np.testing.assert_array_equal([less, more], [low, high])

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flows import embedded
+
 CANARY_TEXT = "Qx7-Canary-Zw"
 CANARY_NUMBER = 918273645
 
@@ -89,3 +91,11 @@ def office(tmp_path: Path):
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def tracking(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A real MLflow store, one for the process: the frameworks read where it is when they are imported."""
+    home = tmp_path_factory.mktemp("tracking")
+    embedded.apply(home)
+    embedded.tracking_ready(home)

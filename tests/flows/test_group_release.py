@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows import embedded
 from flows.plan import load_plan
 from flows.release import Direct, carry_out
 from tasks.conclude import approve
@@ -18,7 +17,7 @@ from tasks.faults import Refused
 from tasks.home import Home
 from tasks.publish import verify_release
 
-pytestmark = pytest.mark.platform
+pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
 AREAS = list("abcdefgh")
 MEMBERS = [61, 23, 131, 37, 29, 83, 17, 613]
@@ -70,14 +69,6 @@ def people(records=6000, seed=3):
             "income": np.exp(rng.normal(8, 0.5, records)).round(),
         }
     )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tracking(tmp_path_factory):
-    """A real MLflow store for the whole module."""
-    home = tmp_path_factory.mktemp("tracking")
-    embedded.apply(home)
-    embedded.tracking_ready(home)
 
 
 @pytest.fixture
@@ -228,3 +219,71 @@ def test_names_in_the_step_are_checked_with_the_plan(plan):
     path.write_text(path.read_text().replace("parameter: area", "parameter: place"))
     with pytest.raises(Refused, match="place: no such variable is released"):
         load_plan(path)
+
+
+def test_figures_of_single_records_are_told_as_if_nobody_had_moved(plan, home):
+    outcome = _run(plan(), home)
+    figures = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())[
+        "figures"
+    ]
+    assert figures["as_source"]
+    assert figures["identical"]["n_released"] == figures["identical"]["n"] == 6000
+    assert {g["verdict"] for g in outcome.gates if g["name"].startswith("prediction")} == {"waived"}
+
+
+def test_what_an_edit_computes_from_the_area_is_left_out_of_the_figures(plan, home):
+    frame = people()
+    frame["area"] = frame["area"].map({a: i for i, a in enumerate([*AREAS, "elsewhere"])})
+    frame = frame.assign(zone=100 * frame["area"] + frame["age"])
+    path = plan(frame)
+    text = path.read_text().replace(
+        "levels: [a, b, c, d, e, f, g, h, elsewhere]", "levels: [0,1,2,3,4,5,6,7,8]"
+    )
+    text = text.replace("name: area, kind: nominal", "name: area, kind: ordinal")
+    text = text.replace("order: [a, b, c, d, e, f, g, h]", "order: [0, 1, 2, 3, 4, 5, 6, 7]")
+    text = text.replace("caps: {h: 100}", 'caps: {"7": 100}')
+    text = text.replace("reference:", "  - {name: zone, kind: continuous, precision: 1}\nreference:")
+    rule = "{edit: linear, name: zone, terms: {area: 100, age: 1, zone: -1}, dependent: zone}"
+    path.write_text(text.replace("steps:", f"edits: {{rules: [{rule}]}}\nsteps:"))
+    outcome = _run(path, home)
+    told = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())["figures"]
+    names = {column["name"].split("=")[0] for column in told["utility_columns"]}
+    assert not names & {"area", "zone"}
+    assert "age" in names
+    published = pd.read_parquet(home.candidates / outcome.release / "data.parquet")
+    assert (published["zone"] == 100 * published["area"] + published["age"]).all()
+
+
+def test_goals_cannot_be_guessed_from_a_digest(plan, home, tmp_path):
+    file = load_plan(plan())
+    outcome = carry_out(file, home, Direct())
+    dossier = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())
+    assert dossier["plan"]["digest"] != file.plan.digest
+    other = carry_out(file, Home.locate(tmp_path / "another"), Direct())
+    away = json.loads((tmp_path / "another" / "assessments" / other.release / "dossier.json").read_text())
+    assert away["plan"]["digest"] != dossier["plan"]["digest"]
+    again = carry_out(file, home, Direct())
+    assert again.release == outcome.release
+    assert "caps" not in file.plan.public_text()
+    assert "method: group-anonymity" in file.plan.public_text()
+
+
+def test_goals_that_move_nobody_are_refused(plan, home):
+    path = plan(details="plain")
+    path.write_text(path.read_text().replace("caps: {h: 100}", "caps: {h: 5000}"))
+    with pytest.raises(Refused, match="the goals move nobody"):
+        _run(path, home)
+
+
+def test_methods_of_identical_groups_are_refused_beside_it(plan):
+    with pytest.raises(Refused, match="cannot be combined"):
+        load_plan(plan(step="{method: mdav}", policy="{by_design: [uncertainty], untested: [membership]}"))
+
+
+def test_missing_areas_and_later_swapping_go_together(plan, home):
+    frame = people()
+    frame.loc[frame.index % 13 == 0, "area"] = None
+    policy = "{approval: person, untested: [membership]}"
+    outcome = _run(plan(frame, step="{method: spectral-swap}", policy=policy), home)
+    gate = next(g for g in outcome.gates if g["name"].startswith("the group's counts"))
+    assert gate["verdict"] == "pass"

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from anoncore.edits import EditSet
-from flows import embedded
 from flows.plan import load_plan
 from flows.release import Direct, carry_out
 from tasks import ledger
@@ -20,15 +19,7 @@ from tasks.home import Home
 from tasks.publish import verify_release
 from tasks.workspace import alone
 
-pytestmark = pytest.mark.platform
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tracking(tmp_path_factory):
-    """A real MLflow store for the whole module."""
-    home = tmp_path_factory.mktemp("tracking")
-    embedded.apply(home)
-    embedded.tracking_ready(home)
+pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
 
 @pytest.fixture

@@ -101,6 +101,7 @@ def dossier(
     }
     figures = {
         "records": {"original": 814, "released": 814, "reference": 814 if reference else None},
+        "as_source": False,
         "k": 5,
         "columns": len(COLUMNS),
         "queries": {"used": 814, "of": 814, "epsilon": None},

@@ -21,7 +21,7 @@ from anoncore.kernels.box_shapes import (
     stretched,
 )
 from anoncore.kernels.box_weights import crisp_rule, objective, optimal_weights
-from anoncore.kernels.boxes import distinct_counts, partition, snap_outward, total_cost
+from anoncore.kernels.boxes import distinct_counts, off_grid, partition, snap_outward, total_cost
 
 
 def frozen(values):
@@ -635,3 +635,33 @@ def test_snapping_leaves_grid_points_and_meets_limits():
     )
     assert low.tolist() == [[0.3, -5.0], [-np.inf, 5.0]]
     assert high.tolist() == [[0.7, 10.0], [0.3, 15.0]]
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    unit=st.sampled_from([1.0, 0.1, 0.01, 10.0, 0.25, 3.0]),
+    far=st.sampled_from([0.0, 1e3, 1e6]),
+)
+@settings(max_examples=40, deadline=None)
+def test_faces_off_the_grid_still_part_the_same_records(seed, unit, far):
+    rng = np.random.default_rng(seed)
+    x = np.round(np.rint(far + rng.normal(0, 20, (60, 2))) * unit, 2)
+    part = partition(x, np.ones_like(x), 4, lower_limit=x.min(0) - unit, upper_limit=x.max(0) + unit)
+    faces = x.min(0) - unit, x.max(0) + unit
+    low, high = off_grid(part.lower, part.upper, unit, *faces)
+    assert (low[part.label] <= x).all()
+    assert (x <= high[part.label]).all()
+    for ends, was, outer in ((low, part.lower, faces[0]), (high, part.upper, faces[1])):
+        inner = was != outer
+        np.testing.assert_array_equal(ends[~inner], was[~inner])
+        steps = ends[inner] / unit
+        assert (np.abs(steps - np.rint(steps)) > 1e-3).all()
+    shared = {tuple(face) for face in np.argwhere(part.upper[:, None, 0] == part.lower[None, :, 0])}
+    assert shared <= {tuple(face) for face in np.argwhere(high[:, None, 0] == low[None, :, 0])}
+
+
+def test_faces_without_a_unit_or_too_far_out_stay():
+    faces = np.array([[0.0, 0.0], [4.0, 2.0**60]]), np.array([[4.0, 2.0**60], [9.0, np.nan]])
+    found = off_grid(*faces, np.array([np.nan, 1.0]), 0.0, 9.0)
+    for ends, was in zip(found, faces, strict=True):
+        np.testing.assert_array_equal(ends, was)

@@ -1,6 +1,8 @@
 import doctest
 import itertools
 import math
+import re
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from scipy.optimize import minimize
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import intervals as module
-from anoncore.kernels.intervals import estimate, plain
+from anoncore.kernels.intervals import Estimate, estimate, plain
 
 STATISTICS = ("mean", "variance", "sd", "covariance", "correlation")
 PAIRS = ("covariance", "correlation")
@@ -64,7 +66,10 @@ def truth(statistic, x, w=None):
         return moments[0, 0] if statistic == "variance" else np.sqrt(moments[0, 0])
     if statistic == "correlation" and moments[0, 0] * moments[1, 1] == 0:
         return np.nan
-    return moments[0, 1] / (np.sqrt(moments[0, 0] * moments[1, 1]) if statistic == "correlation" else 1)
+    if statistic == "correlation":
+        # Rounded, that of two records can exceed 1 by a last digit.
+        return np.clip(moments[0, 1] / np.sqrt(moments[0, 0] * moments[1, 1]), -1, 1)
+    return moments[0, 1]
 
 
 def columns(statistic, *arrays):
@@ -405,10 +410,41 @@ def test_nothing_to_compute_from():
         estimate("median", np.zeros((2, 1)), np.ones((2, 1)), np.array([1, 1]))
 
 
+def test_ends_too_small_for_a_double_are_not_nothing():
+    lower, upper, counts = np.zeros((1, 2)), np.full((1, 2), 1e-200), np.array([2])
+    for statistic in ("variance", "covariance"):
+        columns = slice(0, 1 if statistic == "variance" else 2)
+        low, high = estimate(statistic, lower[:, columns], upper[:, columns], counts).guaranteed
+        assert low <= 0 < high < 1e-320
+    fixed = np.full((1, 1), 1e-200)
+    assert estimate("variance", fixed, fixed, counts).guaranteed == (0, 0)
+
+
 def test_text_rounds_the_range_outward():
     found = estimate("mean", np.array([[0.12344]]), np.array([[0.98764]]), np.array([4]))
     assert str(found).startswith("mean = 0.556, certainly within 0.123 to 0.988 (")
     assert "4 records" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (1 / 3, 1 / 3),
+        (2 / 3, 2 / 3),
+        (1e15 / 7, 9e18 / 7),
+        (-9e18 / 7, 1e300 / 7),
+        (0.1, 0.1 + 1e-15),
+        (35.0, 35.0),
+    ],
+)
+def test_text_rounds_outward_whatever_the_width(low, high):
+    text = str(Estimate("mean", low, (low, high), (low, high), 4))
+    ends = re.search(r"within (\S+) to (\S+) \(", text).groups()
+    # To the last digit, and not only to the nearest double.
+    assert Decimal(ends[0]) <= Decimal(repr(low))
+    assert Decimal(repr(high)) <= Decimal(ends[1])
+    for end, own in zip(ends, (low, high), strict=True):
+        assert float(end) == pytest.approx(own, rel=1e-11)
 
 
 @pytest.mark.parametrize("scale", [1e-160, 1e100, 1e200])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import anoncore
 from anoncore import AnonymizationError, Microdata, Schema, Variable, read_boxes
-from anoncore.edits import BoundEdit, EditSet
+from anoncore.edits import BoundEdit, EditSet, LinearEdit
 from anoncore.kernels.box_weights import crisp_rule, optimal_weights
 from anoncore.methods import OptimalBoxes, Statistic
 
@@ -142,6 +142,78 @@ def test_notes_and_figures_come_from_the_released_boxes(tmp_path):
     assert any(str(found) in note and "wanted was ± 2" in note for note in release.notes)
     half = (found.guaranteed[1] - found.guaranteed[0]) / 2
     assert release.figures["mean_u.guaranteed"] == pytest.approx(half / 2.0)
+
+
+def test_figures_do_not_give_the_spread_of_the_source_away():
+    asked = (Statistic(statistic="mean", of=("u",)), Statistic(statistic="sd", of=("v",), accuracy=0.2))
+    figures = released(table(), k=8, statistics=asked).figures
+    assert {n for n in figures if "." in n} == {"sd_v.guaranteed", "sd_v.linearised"}
+    assert not any("." in n for n in released(table(), k=8).figures)
+
+
+def test_notes_say_where_a_range_tells_nothing():
+    asked = (
+        Statistic(statistic="correlation", of=("u", "v")),
+        Statistic(statistic="mean", of=("w",), probability=1e4),
+    )
+    notes = released(table(40), k=10, statistics=asked).notes
+    assert any(n.startswith("correlation(u, v)") and n.endswith("; tells nothing") for n in notes)
+    assert not any(n.startswith("mean(w)") and "tells nothing" in n for n in notes)
+
+
+def test_inner_faces_are_no_possible_values():
+    values = np.array([1.0, 2, 3, 5, 6, 7])
+    data = Microdata(pd.DataFrame({"x": values}), Schema([Variable("x", "continuous", precision=1)]))
+    out = released(data, k=3, limits={"x": (0, 10)}).data.frame
+    assert out["x_hi"].tolist() == [3.5] * 3 + [10] * 3
+    assert out["x_lo"].tolist() == [0] * 3 + [3.5] * 3
+    # On a multiple of the precision lie only the stated limits.
+    many = table(500, decimals=1)
+    out = released(many, k=5, limits={"u": (0, 10_000), "v": (-20, 20)}).data.frame
+    for name, limits in (("u", (0, 10_000)), ("v", (-20, 20))):
+        faces = np.setdiff1d(out[[f"{name}_lo", f"{name}_hi"]].to_numpy(), limits)
+        assert (np.abs(faces * 10 - np.rint(faces * 10)) > 0.01).all()
+        assert not np.isin(faces, many.frame[name]).any()
+
+
+def test_decimals_with_rounding_errors_stay_in_their_boxes():
+    values = np.arange(-40, 60) * 0.1
+    assert -0.30000000000000004 in values
+    data = Microdata(pd.DataFrame({"x": values}), Schema([Variable("x", "continuous", precision=0.1)]))
+    for k in (2, 3, 7):
+        out = released(data, k=k, limits={"x": (values[0], values[-1])}).data.frame
+        assert ((out["x_lo"] <= values) & (values <= out["x_hi"])).all()
+        inner = np.setdiff1d(out["x_lo"], values[0])
+        np.testing.assert_allclose(np.abs(inner * 10 - np.rint(inner * 10)), 0.5)
+
+
+def test_edits_narrow_the_ranges_only_where_every_record_keeps_them():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.integers(0, 100, 300), "b": rng.integers(0, 100, 300)}).astype(float)
+    frame["c"] = frame["a"] + frame["b"]
+    schema = Schema(Variable(n, "continuous", precision=1) for n in "abc")
+    total = EditSet([LinearEdit(name="total", terms={"a": 1, "b": 1, "c": -1})])
+    asked = (Statistic(statistic="mean", of=("c",)),)
+    spans = {}
+    for key, edits in (("without", None), ("with", total)):
+        release = released(Microdata(frame, schema), k=5, edits=edits, statistics=asked)
+        out = release.data.frame
+        for n in "abc":
+            assert ((out[f"{n}_lo"] <= frame[n]) & (frame[n] <= out[f"{n}_hi"])).all()
+        spans[key] = {n: (out[f"{n}_hi"] - out[f"{n}_lo"]).mean() for n in "abc"}
+        assert any("narrowed to what the edits total leave" in n for n in release.notes) == (key == "with")
+    assert spans["with"]["a"] < 0.95 * spans["without"]["a"]
+    broken = frame.assign(c=frame["c"].where(frame.index != 7, 0.0))
+    release = released(Microdata(broken, schema), k=5, edits=total, statistics=asked)
+    assert not any("narrowed" in n for n in release.notes)
+    assert ((release.data.frame["c_lo"] <= broken["c"]) & (broken["c"] <= release.data.frame["c_hi"])).all()
+
+
+@pytest.mark.parametrize("name", ["variance", "mean"])
+def test_scales_that_cannot_be_computed_with_are_refused(name):
+    data = Microdata(pd.DataFrame({"x": np.arange(30.0) * 1e-170}), Schema([Variable("x", "continuous")]))
+    with pytest.raises(AnonymizationError, match="another unit"):
+        released(data, k=5, statistics=(Statistic(statistic=name, of=("x",)),))
 
 
 # ---------------------------------------------------------------- claims
@@ -353,6 +425,14 @@ def test_input_is_untouched_and_nothing_random_but_the_numbers(mixed):
         ({"grid": {"u": np.inf}}, "grid must be above 0 and finite, it is not for u"),
         ({"limits": {"u": (2.0, 1.0)}}, "limits must be a lower and a higher number, not so for u"),
         ({"release": "means", "rare": "fuzzy"}, "only ranges carry weights"),
+        ({"epsilon": {"u": 1.0}}, "epsilon has no effect without l"),
+        ({"A": 1.0}, "A has no effect with rare: none"),
+        ({"grid": {"u": 1.0}}, "grid has no effect with bounds: cells"),
+        (
+            {"release": "means", "bounds": "grid", "grid": {"u": 1.0}, "limits": {"u": (0, 1)}},
+            "bounds, grid, limits: no effect with release: means",
+        ),
+        ({"release": "means", "grid": {"u": 1.0}}, "grid: no effect with release: means"),
     ],
 )
 def test_parameters_check_their_ranges(wrong, said):
@@ -383,7 +463,7 @@ def test_statistics_check_their_ranges(wrong, said):
             {"limits": {"zz": (0, 1)}},
             "limits: zz is no continuous variable that is released; those are u, v, w",
         ),
-        ({"epsilon": {"s": 1.0}}, "epsilon: s is no continuous variable"),
+        ({"l": 2, "epsilon": {"s": 1.0}}, "epsilon: s is no continuous variable"),
         (
             {"statistics": (Statistic(statistic="mean", of=("s",)),)},
             "statistics: s is no continuous variable",

@@ -1,0 +1,91 @@
+"""Judging files that another tool has made: what leaks fails, the rest does not, nothing is left behind."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.judge import judge
+from tasks.faults import ExitCode, Refused
+from tasks.home import Home
+
+
+def people(seed: int, n: int = 1500) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, n)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "income": np.exp(rng.normal(9, 0.6, n) + age / 100).round(),
+            "height": rng.normal(170, 9, n).round(1),
+            "sex": rng.choice(["f", "m"], n),
+            "region": rng.choice(list("nesw"), n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("judge")
+    original, rng = people(0), np.random.default_rng(9)
+    noisy = original.assign(income=(original.income + rng.normal(0, 100, len(original))).round())
+    tables = {"original": original, "reference": people(1), "independent": people(2), "noisy": noisy}
+    for name, table in tables.items():
+        table.to_csv(folder / f"{name}.csv", index=False)
+    tables["independent"].drop(columns="region").assign(extra=1).to_parquet(folder / "fewer.parquet")
+    return folder
+
+
+def judged(files, released, home, **options):
+    return judge(
+        Home.locate(home), files / released, files / "original.csv", files / "reference.csv", **options
+    )
+
+
+def test_an_independent_sample_never_fails_and_leaves_nothing_behind(files, tmp_path):
+    found = judged(files, "independent.csv", tmp_path / "home")
+    assert found.exit_code in (ExitCode.PUBLISHED, ExitCode.AWAITING)
+    assert not any(g.verdict == "fail" for g in found.verdict.gates)
+    assert not list((tmp_path / "home" / "workspace").iterdir())
+
+
+@pytest.mark.parametrize("released", ["original.csv", "noisy.csv"])
+def test_what_leaks_fails(files, tmp_path, released):
+    found = judged(files, released, tmp_path / "home", aligned=True)
+    assert found.exit_code is ExitCode.REJECTED
+    failed = {g.name for g in found.verdict.gates if g.verdict == "fail"}
+    assert {"prediction distance", "identical records", "unusually close records", "membership"} <= failed
+    assert found.figures["records"]["released"] == 1500
+
+
+def test_columns_that_only_one_file_has_are_told(files, tmp_path):
+    found = judged(files, "fewer.parquet", tmp_path / "home")
+    assert found.left_out == ("region",)
+    assert found.unknown == ("extra",)
+    assert found.figures["columns"] == 4
+
+
+def test_files_that_share_no_column_are_refused_without_a_value(files, tmp_path):
+    pd.DataFrame({"other": [1, 2, 3], "names": [4, 5, 6]}).to_csv(tmp_path / "odd.csv", index=False)
+    with pytest.raises(Refused, match="none of the 5 variables of the original is among the 2 columns"):
+        judge(Home.locate(tmp_path / "home"), tmp_path / "odd.csv", files / "original.csv")
+
+
+def test_rows_that_correspond_must_be_as_many(files, tmp_path):
+    people(3, 100).to_csv(tmp_path / "short.csv", index=False)
+    with pytest.raises(Refused, match="rows that correspond must be as many"):
+        judge(Home.locate(tmp_path / "home"), tmp_path / "short.csv", files / "original.csv", aligned=True)
+
+
+def test_the_command_exits_by_verdict_and_prints_every_figure(files, tmp_path):
+    command = ["assess", str(files / "noisy.csv"), "--original", str(files / "original.csv")]
+    command += ["--reference", str(files / "reference.csv"), "--home", str(tmp_path / "home"), "--json"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 3
+    told = json.loads(result.stdout)
+    assert {"verdict", "figures", "left_out", "unknown"} == set(told)
+    assert told["figures"]["membership"]["baseline"] == 0.5
+    assert all(gate["baseline"] for gate in told["verdict"]["gates"])
