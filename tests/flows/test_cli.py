@@ -105,7 +105,7 @@ def test_mlflow_kept_grouped_figures_and_files(demo):
         metrics = dict(database.execute("select key, value from metrics").fetchall())
         tags = dict(database.execute("select key, value from tags").fetchall())
         params = dict(database.execute("select key, value from params").fetchall())
-    assert {"risk", "utility", "edits", "size"} == {key.split("/")[0] for key in metrics}
+    assert {"risk", "utility", "claim", "edits", "size"} == {key.split("/")[0] for key in metrics}
     assert metrics["edits/violations_masked"] == 0
     assert tags["release.status"] == "published"
     assert tags["release.id"] == outcome["release"]
