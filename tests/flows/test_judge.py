@@ -50,6 +50,10 @@ def test_an_independent_sample_never_fails_and_leaves_nothing_behind(files, tmp_
     assert found.exit_code in (ExitCode.PUBLISHED, ExitCode.AWAITING)
     assert not any(g.verdict == "fail" for g in found.verdict.gates)
     assert not list((tmp_path / "home" / "workspace").iterdir())
+    assert 0.4 < found.figures["score_coincidence"]["attack"]["auc"] < 0.6
+    assert found.figures["linkage"] is None
+    assert found.figures["disclosure"]["reference"] is not None
+    assert found.figures["inference"]["verdict"] != "fail"
 
 
 @pytest.mark.parametrize("released", ["original.csv", "noisy.csv"])
@@ -59,6 +63,10 @@ def test_what_leaks_fails(files, tmp_path, released):
     failed = {g.name for g in found.verdict.gates if g.verdict == "fail"}
     assert {"prediction distance", "identical records", "unusually close records", "membership"} <= failed
     assert found.figures["records"]["released"] == 1500
+    linked = found.figures["linkage"]
+    assert linked["rate"]["value"] > 0.9 > linked["guess"]
+    assert found.figures["score_coincidence"]["attack"]["auc"] > 0.8
+    assert found.figures["utility_propensity"]["released"]["pmse"] < 0.01
 
 
 def test_columns_that_only_one_file_has_are_told(files, tmp_path):
