@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels._boxes_cells import Cells, Rules, cut_all, packed, refuse_small, sorted_columns
+from anoncore.kernels.box_shapes import half_widths as half_widths
+from anoncore.kernels.box_weights import optimal_weights as optimal_weights
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anoncore.errors import InfeasibleError
+from anoncore.kernels.decomposition import Floats, Integers, Pad, decompose, outlier_positions, pad_signal
 from anoncore.kernels.redistribution import Goals, detail_source
 from anoncore.kernels.signal_program import Program, build_program, solve
-from anoncore.kernels.wavelet import Floats, Integers, Pad, decompose, outlier_positions, pad_signal
 
 Kind = Literal["capped", "protected", "raised"]
 

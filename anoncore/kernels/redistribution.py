@@ -10,8 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, eye_array, hstack
 
 from anoncore.errors import AnonymizationError, InfeasibleError, NotConvergedError
-from anoncore.kernels.signal_program import Bound, Program, build_program, conflict, feasible, meet, solve
-from anoncore.kernels.wavelet import (
+from anoncore.kernels.decomposition import (
     Floats,
     Integers,
     Pad,
@@ -20,6 +19,7 @@ from anoncore.kernels.wavelet import (
     sparse_reconstruction,
     winsorise,
 )
+from anoncore.kernels.signal_program import Bound, Program, build_program, conflict, feasible, meet, solve
 
 Route = Literal["joint", "paper"]
 Details = Literal["plain", "winsorised", "capped"]

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack
 
 from anoncore.errors import InfeasibleError, NotConvergedError
-from anoncore.kernels.wavelet import Floats, Pad, decompose, pad_signal, sparse_reconstruction
+from anoncore.kernels.decomposition import Floats, Pad, decompose, pad_signal, sparse_reconstruction
 
 _EXACT = 1e-10  # feasibility of the linear programs, in mean counts
 _linprog: Any = linprog  # its annotations leave out sparse matrices

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.decomposition import Floats, Integers, Pad
 from anoncore.kernels.inversion import Audit, audit
 from anoncore.kernels.redistribution import Details, Goals, Redistribution, redistribute
-from anoncore.kernels.wavelet import Floats, Integers, Pad
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import wavelet as module
-from anoncore.kernels.wavelet import (
+from anoncore.kernels import decomposition as module
+from anoncore.kernels.decomposition import (
     decompose,
     fences,
     outlier_positions,
