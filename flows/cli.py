@@ -343,7 +343,7 @@ def _summary(outcome: Any, home: Path, seconds: float) -> None:
     if outcome.report:
         _place("Report", outcome.report)
         for page in sorted(outcome.report.parent.glob("custodian-*.html")):
-            _place("For you alone", page)
+            _place("Secret", page)
     if outcome.status == "awaiting":
         _place("Decide", f"anonflow approve {outcome.release} --by NAME --reason TEXT{hint}")
         _place("", f"anonflow reject {outcome.release} --by NAME --reason TEXT{hint}")
