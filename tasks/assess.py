@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -30,7 +29,7 @@ from anoncore.risk import (
     sample_queries,
     tail_test,
 )
-from anoncore.utility import utility_figures
+from anoncore.utility import kept_columns, utility_figures
 from tasks.decide import Measure
 from tasks.workspace import Run, Section
 
@@ -274,25 +273,6 @@ def _utility(
         for j, name in enumerate(names)
     ]
     return {"utility": table, "utility_columns": columns, "utility_left_out": int((~kept).sum())}
-
-
-def kept_columns(encoder: Encoder, released: Microdata, hides: Sequence[str] = ()) -> np.ndarray:
-    """Return (m,) bool: False for what a step has suppressed, levels and variables with one level left.
-
-    So are the areas between which a hidden group was moved: differences of correlation with them would
-    give its counts back.
-    """
-    kept = np.ones(encoder.width, dtype=bool)
-    for block in encoder.blocks:
-        variable = block.variable
-        if variable.name in hides:
-            kept[block.columns] = False
-            continue
-        if variable.name in released.schema and variable.is_categorical:
-            there = released.level_counts(variable.name)
-            held = [there.get(level, 0) > 0 for level in variable.levels or ()]
-            kept[block.columns] = held if variable.kind == "nominal" else sum(held) > 1
-    return kept
 
 
 def _rare_levels(released: Microdata, k: int) -> list[dict[str, Any]]:

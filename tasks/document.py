@@ -10,9 +10,9 @@ import numpy as np
 
 from anoncore.encoding import Encoder
 from anoncore.methods import GroupAnonymity
+from anoncore.utility import kept_columns
 from tasks import pictures, report
 from tasks.anonymize import Step
-from tasks.assess import kept_columns
 from tasks.home import make_private, write_private
 from tasks.publish import prepare_documents
 from tasks.workspace import Run

@@ -170,14 +170,19 @@ def measure_utility(
     )
 
 
-def kept_columns(encoder: Encoder, released: Microdata) -> np.ndarray:
+def kept_columns(encoder: Encoder, released: Microdata, without: Sequence[str] = ()) -> np.ndarray:
     """Return (m,) bool: False for what was suppressed, levels and variables with one level left.
 
-    What was suppressed on purpose would otherwise hide what masking did to the rest.
+    What was suppressed on purpose would otherwise hide what masking did to the rest. ``without`` names
+    variables that no figure may tell of, such as the areas between which a hidden group was moved:
+    differences of correlation with them would give its counts back.
     """
     kept = np.ones(encoder.width, dtype=bool)
     for block in encoder.blocks:
         variable = block.variable
+        if variable.name in without:
+            kept[block.columns] = False
+            continue
         if variable.name in released.schema and variable.is_categorical:
             there = released.level_counts(variable.name)
             held = [there.get(level, 0) > 0 for level in variable.levels or ()]
