@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -142,11 +142,11 @@ def _block(data: Microdata, edits: EditSet) -> Block:
     if not encoder.width:
         # One column in which all are alike: without any there would be nothing to group by.
         matrix = np.zeros((len(data), 1))
-    return Block(data, edits, encoder, matrix, constraint(encoder, _settled(edits, data)))
+    return Block(data, edits, encoder, matrix, constraint(encoder, _always_binding(edits, data)))
 
 
-def _settled(edits: EditSet, data: Microdata) -> EditSet:
-    """Return the edits without ratios that a denominator below 0 may leave without force."""
+def _always_binding(edits: EditSet, data: Microdata) -> EditSet:
+    """Return the edits without the ratios whose denominator may be below 0, where they do not apply."""
     lower, _ = edits.bounds(data.schema.names)
     known = dict(zip(data.schema.names, lower, strict=True))
     return EditSet(
@@ -197,4 +197,4 @@ def joined(parts: list[Microdata], schema: Schema) -> Microdata:
     variables = {v.name: v for part in parts for v in part.schema}
     names = [n for n in schema.names if n in variables]
     frame = pd.concat([part.frame for part in parts], axis=1)[names]
-    return Microdata.trusted(frame, Schema(replace(variables[n]) for n in names))
+    return Microdata.trusted(frame, Schema(variables[n] for n in names))

@@ -178,17 +178,14 @@ def released_boxes(released: Microdata, levels: Schema) -> ReleasedBoxes:
     ([2], [[True, True, False, False]])
     """
     read = read_boxes(released.frame)
-    _, first, sizes = np.unique(read.codes, return_index=True, return_counts=True)
-    bounds = [
-        np.column_stack([released.frame[v + end].to_numpy(dtype="float64")[first] for v in read.variables])
-        for end in (LOW, HIGH)
-    ]
+    first = np.unique(read.codes, return_index=True)[1]
+    lower, upper, sizes = read.bounds()
     held = {
         v.name: _parsed(released.frame[v.name].iloc[first], v)
         for v in levels
         if v.is_categorical and v.is_masked and v.name in released.schema
     }
-    return ReleasedBoxes(read.variables, bounds[0], bounds[1], sizes, held)
+    return ReleasedBoxes(read.variables, lower, upper, sizes, held)
 
 
 def _described(variable: Variable, end: str) -> Variable:

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 # Frameworks and numerics are imported inside the commands: `anonflow --help` must answer at once, and
@@ -145,7 +146,8 @@ def assess(
             "reject": "[red]fails[/red]",
             "await": "[yellow]open[/yellow]",
         }
-        out.print(f"{released.name} {words[found.verdict.decision]}: {found.verdict.reason}", soft_wrap=True)
+        name = escape(released.name)
+        out.print(f"{name} {words[found.verdict.decision]}: {found.verdict.reason}", soft_wrap=True)
         for what, names in (("Not in the release", found.left_out), ("Not in the original", found.unknown)):
             if names:
                 _place(what, ", ".join(names))

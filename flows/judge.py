@@ -20,7 +20,7 @@ from tasks.decide import PolicySection, Verdict, decide
 from tasks.faults import ExitCode, Refused, guarded, visible
 from tasks.home import Home
 from tasks.ingest import SourceSection, read, to_microdata
-from tasks.workspace import Run, SeedSection
+from tasks.workspace import Run, SeedSection, wipe_abandoned
 
 EXIT_CODES = {"publish": ExitCode.PUBLISHED, "reject": ExitCode.REJECTED, "await": ExitCode.AWAITING}
 
@@ -76,6 +76,7 @@ def judge(
     if plan is not None:
         known = load_plan(plan).plan
         variables, section, policy = known.variables, known.assessment, known.policy
+    wipe_abandoned(home)
     # Nothing is masked here, so what is drawn, samples alone, needs no secret.
     run = Run.start(home, SeedSection(public=0, data_are_public=True))
     try:

@@ -16,7 +16,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.methods import GroupAnonymity, SpectralSwap
 from anoncore.microdata import Schema, Variable
 from anoncore.registry import PREPARATORY
-from tasks.anonymize import Step, releases_ranges
+from tasks.anonymize import Step, releases_ranges, told
 from tasks.assess import AssessmentSection
 from tasks.decide import PolicySection
 from tasks.faults import Refused, ReleaseError, visible
@@ -64,16 +64,16 @@ class Plan(Section):
 
     def public_text(self) -> str:
         """Return the plan for auditors: without the source's address, the seed, and a group's goals."""
-        told = self.model_dump(mode="json", exclude={"seed"}, exclude_defaults=True)
-        told["steps"] = [
-            _told_of(step, stated) for step, stated in zip(self.steps, told["steps"], strict=True)
+        public = self.model_dump(mode="json", exclude={"seed"}, exclude_defaults=True)
+        public["steps"] = [
+            told(step, stated) for step, stated in zip(self.steps, public["steps"], strict=True)
         ]
-        told["source"] = {"kind": "query" if self.source.sql is not None else "file"}
+        public["source"] = {"kind": "query" if self.source.sql is not None else "file"}
         if self.reference.source is not None:
-            told["reference"]["source"] = {
+            public["reference"]["source"] = {
                 "kind": "query" if self.reference.source.sql is not None else "file"
             }
-        return yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
+        return yaml.safe_dump(public, sort_keys=False, allow_unicode=True)
 
     def _step_problems(self, schema: Schema | None, edits: EditSet | None) -> list[str]:
         """Return what the steps and the policy, or the steps and table and edits, hold against each other."""
@@ -148,13 +148,6 @@ def _unrepaired(edits: EditsSection, steps: tuple[Step, ...]) -> list[str]:
     if edits.on_violation == "repair" and releases_ranges(steps):
         return ["edits: on_violation: ranges are not repaired; choose set-aside or refuse"]
     return []
-
-
-def _told_of(step: Step, stated: dict[str, Any]) -> dict[str, Any]:
-    """Return what a step's entry states, but for what would tell what it hides."""
-    secret = getattr(step, "confidential_parameters", ())
-    kept = {name: value for name, value in stated.items() if name not in secret}
-    return {"method": step.method} | kept
 
 
 def _tried(function: Callable[[], T], found: list[str]) -> T | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
@@ -144,10 +145,11 @@ def _telling(hidden: set[str], edits: EditSet) -> list[str]:
     return sorted(hidden)
 
 
-def told(step: Step) -> dict[str, Any]:
-    """Return a step's parameters, but for those that would tell what it hides."""
+def told(step: Step, stated: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a step's method and parameters, or those ``stated``, but for what would tell what it hides."""
     secret = getattr(step, "confidential_parameters", ())
-    return {name: value for name, value in asdict(step).items() if name not in secret}
+    shown = asdict(step) if stated is None else {"method": step.method, **stated}
+    return {name: value for name, value in shown.items() if name not in secret}
 
 
 def releases_ranges(steps: tuple[Step, ...]) -> bool:

@@ -221,7 +221,6 @@ def _earlier_gate(earlier: int) -> Gate:
 BY_THE_METHOD = (
     "LinkagePosterior",
     "EffectiveRecords",
-    "DistinctValues",
     "InversionAudit",
     "ReinferenceAudit",
 )
