@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.risk import attribute_inference, disclosure_risk, linkage, score_coincidence_attack
-from anoncore.utility import measure_utility
 from flows.draft import declared
 from flows.plan import load_plan
 from tasks.assess import AssessmentSection, assess
@@ -84,7 +81,6 @@ def judge(
             run, released, original, reference, tuple(variables), source, aligned=aligned
         )
         figures = guarded(assess)(run, section, policy.by_design)
-        figures |= guarded(_besides)(run, section, aligned=aligned)
     finally:
         run.wipe()
     return Judgement(verdict=decide(figures, policy), figures=figures, left_out=left_out, unknown=unknown)
@@ -127,40 +123,6 @@ def _prepare(
     nothing = {"notes": [], "figures": {}, "hides": [], "unprotected": False}
     run.write_json("masked", nothing | {"keeps_records": aligned})
     return tuple(n for n in known if n not in shared), tuple(n for n in header if n not in known)
-
-
-def _besides(run: Run, section: AssessmentSection, *, aligned: bool) -> dict[str, Any]:
-    """Return what no gate asks for yet: linkage, scores, groups, inference, and more of the utility."""
-    original, released = run.load("original"), run.load("released")
-    reference = run.load("reference") if run.has("reference") else None
-    encoder = Encoder.fit(original)
-    x, y = encoder.encode(original), encoder.encode(released)
-    r = None if reference is None else encoder.encode(reference)
-    roles = {role: released.schema.with_role(role) for role in ("quasi-identifier", "sensitive", "weight")}
-    found: dict[str, Any] = {
-        "linkage": None,
-        "score_coincidence": None,
-        "disclosure": None,
-        "inference": None,
-    }
-    if aligned:
-        found["linkage"] = asdict(linkage(x, y, reference=r, k=section.k, rng=run.rng("linkage")))
-    if r is not None:
-        found["score_coincidence"] = asdict(score_coincidence_attack(x, r, y))
-    if roles["quasi-identifier"]:
-        told = disclosure_risk(
-            released,
-            original=original,
-            reference=reference,
-            weight=next(iter(roles["weight"]), None),
-            k=section.k,
-            rng=run.rng("disclosure"),
-        )
-        found["disclosure"] = asdict(told)
-        if reference is not None and roles["sensitive"]:
-            guessed = attribute_inference(original, reference, released, rng=run.rng("inference"))
-            found["inference"] = asdict(guessed)
-    return found | measure_utility(original, released, reference, encoder=encoder).summary()
 
 
 def _columns(run: Run, path: Path) -> list[str]:

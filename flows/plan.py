@@ -127,6 +127,19 @@ class Plan(Section):
             )
         return found
 
+    def _regression_problems(self, schema: Schema) -> list[str]:
+        hidden = {s.parameter for s in self.steps if isinstance(s, GroupAnonymity)}
+        found = []
+        for regression in self.assessment.regressions:
+            found += [f"assessment: {problem}" for problem in regression.problems(schema)]
+            told = sorted(hidden & {regression.outcome, *regression.predictors})
+            if told:
+                found.append(
+                    f"assessment: regression {regression.formula}: how well it survives would tell of the "
+                    f"group that is hidden along {', '.join(told)}; leave it out"
+                )
+        return found
+
     def problems(self, base: Path) -> list[str]:
         """Return what is wrong between the sections, and between the plan and its source's columns."""
         found: list[str] = []
@@ -140,6 +153,7 @@ class Plan(Section):
                     "variables: every one is an identifier or a household; nothing would be released"
                 )
             found += _tried(lambda: _column_problems(self.source, schema, base), found) or []
+            found += self._regression_problems(schema)
         found += self._step_problems(schema, edits)
         return found
 

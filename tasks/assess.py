@@ -6,35 +6,28 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 from anoncore.encoding import Encoder
 from anoncore.kernels.neighbors import nearest
-from anoncore.microdata import Microdata, Schema
-from anoncore.ranges import ReleasedBoxes, released_boxes
+from anoncore.microdata import Microdata
 from anoncore.risk import (
-    BoxMeasures,
-    MembershipAttack,
     PredictionMeasures,
-    box_density_attack,
-    box_measures,
     compare,
     compare_matched,
     extreme_records,
     identical_records,
     isolated_test,
-    nearest_distance_attack,
     prediction_measures,
     sample_queries,
     tail_test,
 )
-from anoncore.utility import kept_columns, utility_figures
+from anoncore.utility import Regression, measure_utility
+from tasks.attacks import by_attributes, linked, located_in_boxes, membership
 from tasks.decide import Measure
 from tasks.workspace import Run, Section
 
-# Differences of this size are rounding, not loss.
-ROUNDING = 1e-12
+STATISTICS = ("mean", "variance", "correlation", "rank_correlation")
 
 
 class AssessmentSection(Section):
@@ -42,6 +35,8 @@ class AssessmentSection(Section):
 
     Above ``sample_above`` records the queries are sampled, never the released records, so that
     every cumulative curve is within ``epsilon`` at 99 % confidence; ``exhaustive`` forbids that.
+    ``regressions`` are those whose results the release should keep; of the tables of three variables
+    ``triples`` are compared at most, of those of two 2000.
     """
 
     k: int = Field(default=5, ge=2)
@@ -51,6 +46,8 @@ class AssessmentSection(Section):
     exhaustive: bool = False
     sample_above: int = Field(default=100_000, ge=1000)
     epsilon: float = Field(default=0.01, gt=0, lt=0.5)
+    regressions: tuple[Regression, ...] = ()
+    triples: int = Field(default=200, ge=0, le=10_000)
 
 
 def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...]) -> dict[str, Any]:
@@ -61,15 +58,15 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
     ranges are measured by their middles, and once more as what they are.
     """
     original, released = run.load("original"), run.load("points" if run.has("points") else "released")
-    reference = run.load("reference") if (run.folder / "reference.parquet").exists() else None
+    reference = run.load("reference") if run.has("reference") else None
     masked = run.read_json("masked")
     encoder = Encoder.fit(original)
-    x, masked_matrix = encoder.encode(original), encoder.encode(released)
+    x, masked_matrix = _encoded(encoder, original), _encoded(encoder, released)
     # Where a group is hidden and nobody else, records that did not move are identical to their source, and
     # figures of single records would count those that did: they are told as if nobody had moved.
     as_source = bool(masked["hides"]) and masked["unprotected"]
-    y = x if as_source else masked_matrix
-    r = encoder.encode(reference) if reference is not None else None
+    shown, y = (original, x) if as_source else (released, masked_matrix)
+    r = None if reference is None else _encoded(encoder, reference)
     rng = run.rng("assess")
     rows = _queries(len(x), section, rng)
     near, other = _measures(x, y, r, rows, section.k, rng)
@@ -87,7 +84,7 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
         },
         "as_source": as_source,
         "k": section.k,
-        "columns": x.shape[1],
+        "columns": encoder.width,
         "queries": {"used": len(rows), "of": len(x), "epsilon": near.cdf_error() or None},
         "comparison": _comparison(x, y, r, rows, section, by_design, rng, (near, other)),
         "tail": asdict(tail_test(near.distance, chance, own, tau=section.tau)),
@@ -95,17 +92,26 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
         "extreme": asdict(extreme_records(whole, chance, own, tau=section.tau))
         | {"sampled": len(rows) < len(x)},
         "identical": asdict(identical_records(near.distance, other.distance, own)),
-        "membership": None if r is None else asdict(_membership(x[rows], y, r, len(rows) == len(x), rng)),
+        **membership(x, y, r, rows, rng),
+        "linkage": linked(original, shown, (x, y, r), rows, near, run.rng("linkage"))
+        if masked["keeps_records"]
+        else None,
+        **by_attributes(original, shown, reference, section.k, run),
+        "boxes": located_in_boxes(run, original, reference, rows, run.rng("assess-boxes")),
         "continuous_form": _continuous_form(run, reference, section, by_design),
         "claims": run.read_json("claims"),
         "method": masked["figures"],
-        **_utility(x, masked_matrix, r, encoder, kept_columns(encoder, released, masked["hides"])),
+        **_utility((original, released, reference), (x, masked_matrix, r), encoder, masked["hides"], section),
         "rare_levels": _rare_levels(released, section.k),
-        "boxes": _boxes(run, original, reference, rows, run.rng("assess-boxes")),
     }
     run.write_json("figures", figures)
     run.save_arrays("curves", **_curves(near, other))
     return figures
+
+
+def _encoded(encoder: Encoder, data: Microdata) -> np.ndarray:
+    """Return the encoding, with a column of zeros where no variable varies: then all are equally near."""
+    return encoder.encode(data) if encoder.width else np.zeros((len(data), 1))
 
 
 def _queries(records: int, section: AssessmentSection, rng: np.random.Generator) -> np.ndarray:
@@ -163,15 +169,6 @@ def _comparison(
     }
 
 
-def _membership(
-    x: np.ndarray, y: np.ndarray, r: np.ndarray, whole: bool, rng: np.random.Generator
-) -> MembershipAttack:
-    """Attack with the nearest distance; where members are sampled, as many non-members are."""
-    if not whole and len(r) > len(x):
-        r = r[rng.choice(len(r), len(x), replace=False)]
-    return nearest_distance_attack(x, r, y)
-
-
 def _continuous_form(
     run: Run, reference: Microdata | None, section: AssessmentSection, by_design: tuple[Measure, ...]
 ) -> dict[str, Any] | None:
@@ -187,92 +184,33 @@ def _continuous_form(
     return _comparison(x, y, r, _queries(len(x), section, rng), section, by_design, rng)
 
 
-def _boxes(
-    run: Run,
-    original: Microdata,
-    reference: Microdata | None,
-    rows: np.ndarray,
-    rng: np.random.Generator,
-) -> dict[str, Any] | None:
-    """Measure released ranges: what a box says about those inside, and whether boxes tell members."""
-    if not run.has("points"):
-        return None
-    points = run.load("points").schema
-    boxes = released_boxes(run.load("released"), points)
-    sides_ = [original.take(rows)]
-    if reference is not None:
-        # Where members are sampled, as many non-members are.
-        whole = len(rows) == len(original) or len(reference) <= len(rows)
-        drawn = np.arange(len(reference)) if whole else rng.choice(len(reference), len(rows), replace=False)
-        sides_.append(reference.take(drawn))
-    measured = [_among(side, original, boxes, points) for side in sides_]
-    sides = {
-        side: {
-            "reidentification": float(one.reidentification.mean()),
-            "largest_reidentification": float(one.reidentification.max()),
-            "inside": float((one.distance == 0).mean()),
-            "uncertainty": float(np.median(one.uncertainty)),
-            "log_volume": float(np.median(one.log_volume)),
-            "people": len(one.distance),
-        }
-        for side, one in zip(("original", "reference"), measured, strict=False)
-    }
-    attack = None if reference is None else asdict(box_density_attack(*measured))
-    # Without a reference sample there is nobody else to locate.
-    return {"reference": None} | sides | {"membership": attack, "variables": len(boxes.names)}
-
-
-def _among(people: Microdata, original: Microdata, boxes: ReleasedBoxes, levels: Schema) -> BoxMeasures:
-    """Locate people among boxes, numbers in standard deviations of the original records."""
-    known = original.frame[list(boxes.names)]
-    middle = known.mean().to_numpy()
-    spread = known.std(ddof=0).replace(0.0, 1.0).fillna(1.0).to_numpy()
-    values = people.frame[list(boxes.names)].to_numpy(dtype="float64")
-    codes = [
-        np.where(people.frame[n].isna(), -1, np.where(own < 0, -2, own))
-        for n in boxes.held
-        for own in [pd.Index(levels[n].levels or ()).get_indexer(people.frame[n].astype("object"))]
-    ]
-    return box_measures(
-        (values - middle) / spread,
-        (boxes.lower - middle) / spread,
-        (boxes.upper - middle) / spread,
-        boxes.sizes,
-        levels=np.column_stack(codes) if codes else None,
-        held=tuple(boxes.held.values()),
-    )
-
-
 def _utility(
-    x: np.ndarray, y: np.ndarray, r: np.ndarray | None, encoder: Encoder, kept: np.ndarray
+    tables: tuple[Microdata, Microdata, Microdata | None],
+    matrices: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    encoder: Encoder,
+    hides: list[str],
+    section: AssessmentSection,
 ) -> dict[str, Any]:
-    """Return the four figures, and each column's, beside those of the reference sample where there is one.
-
-    Levels that the release does not have at all are counted and left out: what was suppressed on
-    purpose would otherwise hide what masking did to the rest.
-    """
-    names = [name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep]
-    ours = utility_figures(x[:, kept], y[:, kept])
-    theirs = None if r is None else utility_figures(x[:, kept], r[:, kept])
-    table: dict[str, Any] = {}
-    for figure in ours.figures:
-        base = None if theirs is None else getattr(theirs, figure.name)
-        table[figure.name] = {
-            "released": {"median": figure.median, "largest": figure.largest},
-            "reference": base and {"median": base.median, "largest": base.largest},
-            "sufficient": base and bool(figure.median <= base.median + ROUNDING),
-        }
-    columns = [
-        {
-            "name": name,
-            "mean": float(ours.mean.values[j]),
-            "variance": float(ours.variance.values[j]),
-            "reference_mean": None if theirs is None else float(theirs.mean.values[j]),
-            "reference_variance": None if theirs is None else float(theirs.variance.values[j]),
-        }
-        for j, name in enumerate(names)
-    ]
-    return {"utility": table, "utility_columns": columns, "utility_left_out": int((~kept).sum())}
+    """Measure what the release keeps, without the variables between which a hidden group was moved."""
+    original, released, reference = tables
+    told = [n for n in original.schema.names if n not in hides]
+    fits = encoder
+    encoded: tuple[np.ndarray | None, ...] = matrices
+    if hides:
+        fits, encoded = Encoder.fit(original.select(told)), ()
+    found = measure_utility(
+        original.select(told),
+        released.select([n for n in released.schema.names if n not in hides]),
+        None if reference is None else reference.select([n for n in told if n in reference.schema]),
+        encoder=fits,
+        encoded=encoded,
+        regressions=section.regressions,
+        triples=section.triples,
+    ).summary()
+    # Where nothing varies there is nothing to compare, and a limit on it cannot be kept.
+    nothing = {"median": None, "largest": None}
+    empty: dict[str, Any] = {"released": nothing, "reference": None, "sufficient": None, "worst": []}
+    return found | {"utility": {name: found["utility"].get(name, empty) for name in STATISTICS}}
 
 
 def _rare_levels(released: Microdata, k: int) -> list[dict[str, Any]]:

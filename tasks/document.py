@@ -14,6 +14,7 @@ from anoncore.utility import kept_columns
 from tasks import pictures, report
 from tasks.anonymize import Step
 from tasks.home import make_private, write_private
+from tasks.public import public_figures
 from tasks.publish import prepare_documents
 from tasks.workspace import Run
 
@@ -32,7 +33,7 @@ def document(run: Run, dossier: dict[str, Any], steps: tuple[Step, ...], show: S
     folder = make_private(run.folder / "pictures")
     for name, content in drawn.items():
         write_private(folder / f"{name}.svg", content)
-    page = report.render(dossier, drawn)
+    page = report.render(dossier | {"figures": public_figures(dossier["figures"])}, drawn)
     finished = prepare_documents(run, dossier, page)
     kept = make_private(run.home.assessment(dossier["release"]["id"]))
     write_private(kept / "report.html", page.encode())

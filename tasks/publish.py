@@ -18,6 +18,7 @@ from anoncore.microdata import Microdata, Schema, Variable
 from tasks import ledger
 from tasks.faults import Fault, Refused, visible
 from tasks.home import Home, make_private, private_umask, write_private
+from tasks.public import public_figures
 from tasks.workspace import Run, Section, digest_of, jsonable, sha256_of
 
 MANIFEST = "manifest.json"
@@ -232,31 +233,9 @@ def _public_figures(dossier: dict[str, Any]) -> dict[str, Any]:
         "release": dossier["release"]["id"],
         "split": dossier["split"],
         "edits": {k: dossier["edits"][k] for k in ("policy", "raw", "masked", "repaired")},
-        "figures": _rounded(_own_figures(dossier["figures"])),
+        "figures": public_figures(dossier["figures"]),
         "verdict": dossier["verdict"],
     }
-
-
-def _own_figures(figures: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what would describe the unreleased reference column by column, and coarsen each column.
-
-    Somebody who knows all people but one learns that one's value from an exact difference of means; in
-    steps of a hundredth of a standard deviation it is hidden among a hundred people and more.
-    """
-    columns = [
-        {"name": c["name"], "mean": round(c["mean"], 2), "variance": round(c["variance"], 2)}
-        for c in figures["utility_columns"]
-    ]
-    return figures | {"utility_columns": columns}
-
-
-def _rounded(value: Any) -> Any:
-    """Round to 3 digits: exact differences would give exact sums of the source back."""
-    if isinstance(value, float):
-        return float(f"{value:.3g}")
-    if isinstance(value, dict):
-        return {k: _rounded(v) for k, v in value.items()}
-    return [_rounded(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _write_data(folder: Path, frame: pd.DataFrame, section: PublicationSection) -> list[str]:

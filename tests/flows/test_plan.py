@@ -11,6 +11,7 @@ from anoncore.edits import EDITS, Condition
 from anoncore.methods import Statistic
 from anoncore.microdata import Variable
 from anoncore.registry import METHODS
+from anoncore.utility import Regression
 from flows.plan import MAX_BYTES, Plan, load_plan
 from tasks.decide import UtilityLimits
 from tasks.faults import Refused
@@ -418,7 +419,7 @@ def test_every_key_of_a_section_is_in_the_docs_with_its_default(model):
 
 
 @pytest.mark.parametrize(
-    "model", [Variable, Condition, Statistic, *EDITS.values(), *METHODS], ids=lambda m: m.__name__
+    "model", [Variable, Condition, Statistic, Regression, *EDITS.values(), *METHODS], ids=lambda m: m.__name__
 )
 def test_every_key_of_an_entry_is_in_the_docs_with_its_default(model):
     assert of_dataclass(model) in [{k: stated(v) for k, v in table.items()} for table in tables()]
@@ -450,3 +451,32 @@ def test_the_whole_plan_in_the_docs_loads(tmp_path):
     (tmp_path / "people.csv").write_text("pid,sex,age,income\n1,f,30,100\n2,m,40,-9\n")
     (tmp_path / "plan.yaml").write_text(examples()[0])
     assert load_plan(tmp_path / "plan.yaml").plan.name == "people"
+
+
+# ---------------------------------------------------------------- declared regressions
+
+
+def regressions(*entries: str) -> list[str]:
+    return ["assessment:", "  regressions:", *(f"    - {entry}" for entry in entries)]
+
+
+def test_a_plan_declares_the_regressions_that_should_survive(tmp_path):
+    lines = regressions("{outcome: a, predictors: [b, s]}", "{outcome: s, predictors: [a], kind: logistic}")
+    found = load_plan(plan(tmp_path, *lines)).plan.assessment.regressions
+    assert [r.formula for r in found] == ["a ~ b + s", "s ~ a"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("{outcome: zz, predictors: [a]}", "regression zz ~ a: 'zz' is not among the variables"),
+        ("{outcome: s, predictors: [a]}", "a linear regression needs a continuous outcome"),
+        ("{outcome: a, predictors: []}", "needs at least one predictor"),
+        ("{outcome: a, predictors: [b], levels: 0.9}", "levels: is not a key that stands here"),
+        ("{outcome: a, predictors: [b], level: 0.4}", "level must be between 0.5 and 1"),
+    ],
+)
+def test_a_regression_that_does_not_fit_is_refused_with_its_line(tmp_path, entry, message):
+    told = refusal(plan(tmp_path, *regressions(entry)))
+    assert message in told
+    assert "line 1" in told

@@ -32,7 +32,7 @@ def measured(
     if reference is not None:
         run.save("reference", reference)
     run.write_json("claims", [])
-    run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False})
+    run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False, "keeps_records": False})
     figures = assess(run, AssessmentSection(**section), ())
     assert json.loads(json.dumps(figures, allow_nan=False)) == run.read_json("figures")
     return figures, run

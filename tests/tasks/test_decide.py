@@ -33,6 +33,23 @@ FIGURES: dict[str, Any] = {
     "identical": {"p": 1.0, "n_released": 0, "n_reference": 0, "n": 814},
     "isolated": {"verdict": "fail", "p": 0.0},
     "membership": {"auc": 0.51, "lower": 0.48, "upper": 0.54, "n_members": 814, "n_nonmembers": 814},
+    "score_coincidence": {
+        "attack": {"auc": 0.5, "lower": 0.47, "upper": 0.53, "n_members": 814, "n_nonmembers": 814}
+    },
+    "linkage": {"rate": {"value": 0.1, "lower": 0.08, "upper": 0.12, "n": 814}, "guess": 1 / 814},
+    "inference": {
+        "margin": 0.05,
+        "n_members": 814,
+        "n_strangers": 814,
+        "variables": [
+            {
+                "name": name,
+                "excess": {"value": excess, "lower": excess - 0.04, "upper": excess + 0.04},
+                "strangers": {"value": 0.4, "lower": 0.37, "upper": 0.43, "n": 814},
+            }
+            for name, excess in (("income", 0.01), ("smokes", 0.06))
+        ],
+    },
     "boxes": None,
     "claims": [
         {
@@ -80,6 +97,9 @@ def test_when_every_gate_passes_it_is_published() -> None:
         "unusually close records",
         "extreme records",
         "membership",
+        "membership by scores",
+        "linkage",
+        "attribute inference",
         "earlier releases of these data",
         "5-anonymity",
         "utility: mean",
@@ -98,6 +118,9 @@ FAILURES = {
     "unusually close records": {"tail__p": 0.0099},
     "extreme records": {"extreme__verdict": "fail", "extreme__n_matched": 1},
     "membership": {"membership__lower": 0.551},
+    "membership by scores": {"score_coincidence__attack__lower": 0.551},
+    "linkage": {"linkage__rate__lower": 0.201},
+    "attribute inference": {"inference__variables__0__excess": {"value": 0.1, "lower": 0.051, "upper": 0.2}},
     "5-anonymity": {"claims__0__holds": False},
     "utility: mean": {"utility__mean__released": {"median": 0.051}},
     "utility: variance": {"utility__variance__released": {"median": 0.051}},
@@ -159,7 +182,7 @@ def test_what_is_void_by_design_is_shown_and_not_counted(inconclusive: str) -> N
 
 
 def test_membership_without_a_reference_is_not_tested_and_a_plan_may_accept_that() -> None:
-    given = figures(membership=None)
+    given = figures(membership=None, score_coincidence=None)
     accepted = PolicySection(untested=("membership",))
     for policy, decision in ((POLICY, "await"), (accepted, "publish")):
         verdict = decide(given, policy)
@@ -232,7 +255,9 @@ def test_no_formal_guarantee_is_no_gate() -> None:
 def test_every_gate_says_figure_limit_baseline_and_meaning() -> None:
     for gate in decide(FIGURES, POLICY).gates:
         assert all((gate.figure, gate.limit, gate.baseline, gate.meaning))
-        counted = {"membership": 1628, "earlier releases of these data": 0}
+        counted = {"earlier releases of these data": 0} | dict.fromkeys(
+            ("membership", "membership by scores", "attribute inference"), 1628
+        )
         assert gate.records == counted.get(gate.name, 814)
 
 

@@ -306,7 +306,7 @@ def test_a_smaller_file_serves_as_it_is_and_risk_is_measured_on_equal_sizes(home
     assert (done.original, done.reference) == (120, 40)
     run.save("released", run.load("original"))
     run.write_json("claims", [])
-    run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False})
+    run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False, "keeps_records": False})
     figures = assess(run, AssessmentSection(), ())
     assert figures["records"] == {"original": 120, "released": 120, "reference": 40}
     assert (figures["comparison"]["n_released"], figures["comparison"]["n_reference"]) == (40, 40)
