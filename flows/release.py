@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from flows.plan import PlanFile
-from tasks import ledger
+from tasks import ledger, people
 from tasks.anonymize import mask
 from tasks.assess import assess
 from tasks.conclude import (
@@ -23,6 +23,7 @@ from tasks.conclude import (
 from tasks.decide import decide
 from tasks.document import document
 from tasks.dossier import gather
+from tasks.earlier import against_earlier
 from tasks.faults import ExitCode, guarded
 from tasks.home import Home, write_private
 from tasks.ingest import ingest
@@ -37,6 +38,7 @@ EXIT_CODES: dict[Status, ExitCode] = {
     "unchanged": ExitCode.PUBLISHED,
     "rejected": ExitCode.REJECTED,
     "awaiting": ExitCode.AWAITING,
+    "withdrawn": ExitCode.PUBLISHED,
 }
 
 
@@ -106,6 +108,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     from tasks.validate import validate_masked, validate_raw
 
     plan, step = file.plan, runner.step
+    people.ready(run.home, plan.policy)
     ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)
     digest = ledger.keyed(run.home, plan.digest) if plan.confides else plan.digest
     known = None if rebuild else standing(run.home, digest, ingested.digest)
@@ -117,7 +120,8 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     step("Mask the records", mask, run, plan.steps, plan.edits.edit_set())
     step("Check the edits on the masked data", validate_masked, run, plan.edits)
     figures = step("Measure risk and utility", assess, run, plan.assessment, plan.policy.by_design)
-    verdict = step("Decide by policy", decide, figures, plan.policy, earlier)
+    figures = step("Attack with earlier releases", against_earlier, run, plan.name, plan.assessment, figures)
+    verdict = step("Decide by policy", decide, figures, plan.policy)
     release = step("Write the candidate", prepare_data, run, plan.name, plan.publication, digest)
     dossier = gather(
         run,
@@ -135,6 +139,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         published=earlier,
         verdict=verdict,
         release=release,
+        policy=plan.policy,
     )
     dossier = step("Write the report", document, run, dossier, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, dossier, file, retry=True)

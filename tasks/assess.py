@@ -27,6 +27,8 @@ from tasks.attacks import by_attributes, linked, located_in_boxes, membership
 from tasks.decide import Measure
 from tasks.workspace import Run, Section
 
+# What is known of earlier releases until they are looked for.
+FIRST: dict[str, Any] = {"releases": 0, "compared": 0, "attack": None}
 STATISTICS = ("mean", "variance", "correlation", "rank_correlation")
 
 
@@ -97,6 +99,7 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
         if masked["keeps_records"]
         else None,
         **by_attributes(original, shown, reference, section.k, run),
+        "earlier": FIRST,
         "boxes": located_in_boxes(run, original, reference, rows, run.rng("assess-boxes")),
         "continuous_form": _continuous_form(run, reference, section, by_design),
         "claims": run.read_json("claims"),

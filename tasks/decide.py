@@ -31,9 +31,15 @@ class PolicySection(Section):
     ``untested`` accepts that membership cannot be tested without a reference sample;
     ``individual_protection: none`` accepts, for a stated reason, that single records stay as they were, as
     they do when only a group is hidden: what is measured of them is told and not gated, and a person decides.
+    ``approvers``, ``requester_may_approve``, ``approver_names`` and ``decide_within_days`` say who must have
+    approved, whenever a person decides, and until when.
     """
 
     approval: Literal["automatic", "person"] = "automatic"
+    approvers: int = Field(default=1, ge=1, le=5)
+    requester_may_approve: bool = True
+    approver_names: tuple[str, ...] = ()
+    decide_within_days: float | None = Field(default=None, gt=0, le=3650)
     inconclusive: Literal["person", "reject"] = "person"
     by_design: tuple[Measure, ...] = ()
     untested: tuple[Literal["membership"], ...] = ()
@@ -49,6 +55,17 @@ class PolicySection(Section):
         if (self.individual_protection == "none") != bool(self.individual_protection_reason.strip()):
             raise ValueError(
                 "individual_protection: none needs an individual_protection_reason, and only it has one"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _enough_can_approve(self) -> PolicySection:
+        names = {" ".join(name.split()).casefold() for name in self.approver_names}
+        if "" in names or len(names) < len(self.approver_names):
+            raise ValueError("approver_names must be different names, none of them empty")
+        if names and len(names) < self.approvers:
+            raise ValueError(
+                f"approvers asks for {self.approvers} people, and approver_names lists {len(names)}; list more"
             )
         return self
 
@@ -75,13 +92,12 @@ class Verdict:
     gates: tuple[Gate, ...]
 
 
-def decide(figures: dict[str, Any], policy: PolicySection, earlier: int = 0) -> Verdict:
+def decide(figures: dict[str, Any], policy: PolicySection) -> Verdict:
     """Put every gate to the figures of one assessment.
 
     A failed gate rejects; one about single records is waived where the plan waives their protection, and
     a person decides then. An inconclusive one asks a person, or rejects when the plan says so:
-    the sample was then too small to prove the release safe or unsafe. ``earlier`` counts releases of
-    the same data under other plans.
+    the sample was then too small to prove the release safe or unsafe.
     """
     waived = policy.individual_protection == "none"
     individual = (
@@ -93,7 +109,7 @@ def decide(figures: dict[str, Any], policy: PolicySection, earlier: int = 0) -> 
     )
     gates = (
         *(replace(g, verdict="waived") if waived else g for g in individual),
-        _earlier_gate(earlier),
+        _earlier_gate(figures, policy),
         *_claim_gates(figures),
         *_utility_gates(figures, policy),
     )
@@ -254,15 +270,32 @@ def _inference_gates(figures: dict[str, Any]) -> list[Gate]:
     ]
 
 
-def _earlier_gate(earlier: int) -> Gate:
-    return Gate(
+def _earlier_gate(figures: dict[str, Any], policy: PolicySection) -> Gate:
+    """Ask what all releases of these data give away together; a person where that cannot be measured."""
+    earlier = figures["earlier"]
+    attack, limit = earlier["attack"], f"lower bound ≤ {policy.membership_auc:.2f}"
+    gate = Gate(
         name="earlier releases of these data",
-        verdict="inconclusive" if earlier else "pass",
-        figure=str(earlier),
-        limit="0",
-        baseline="0, a first release",
+        verdict="pass" if not earlier["releases"] else "inconclusive",
+        figure=f"{earlier['releases']}, of which {earlier['compared']} can be compared"
+        if earlier["releases"]
+        else "0",
+        limit=limit if earlier["releases"] else "measured from the second release on",
+        baseline="0.50, guessing" if earlier["releases"] else "0, a first release",
         records=0,
-        meaning="releases of the same file under other plans, in this home; an attacker can average them",
+        meaning="whether all releases of these data in this home tell together who took part: fresh noise "
+        "averages out",
+    )
+    if attack is None:
+        return gate
+    worst = max((attack["averaged"], attack["gathered"]), key=lambda a: a["lower"])
+    verdict: GateVerdict = "pass" if earlier["compared"] == earlier["releases"] else "inconclusive"
+    return replace(
+        gate,
+        verdict=verdict if worst["lower"] <= policy.membership_auc else "fail",
+        figure=f"AUC {worst['auc']:.3f} [{worst['lower']:.3f}, {worst['upper']:.3f}] with "
+        f"{earlier['compared']} of {earlier['releases']}",
+        records=worst["n_members"] + worst["n_nonmembers"],
     )
 
 

@@ -49,15 +49,47 @@ class Home:
         """Where report and dossier of a candidate are kept, also of a rejected one."""
         return self.path / "assessments" / release
 
+    def comparison(self, run: str) -> Path:
+        """Where the picture and the figures of compared settings are kept."""
+        return self.path / "comparisons" / run
+
     @property
     def ledger(self) -> Path:
         """The signed record of everything that was decided."""
         return self.path / "ledger.jsonl"
 
     @property
+    def withdrawn(self) -> Path:
+        """Releases that were published and withdrawn."""
+        return self.path / "withdrawn"
+
+    @property
+    def head(self) -> Path:
+        """Which entry of the ledger is the last, signed, so that entries cut off are missed."""
+        return self.path / "ledger.head"
+
+    @property
+    def people(self) -> Path:
+        """Who may decide, as the ledger has it: for reading."""
+        return self.path / "people.json"
+
+    @property
     def key(self) -> Path:
-        """The key that signs the ledger and the manifests."""
-        return self.path / "keys" / "ed25519.pem"
+        """The key that signs the ledger and the manifests: ``ANONFLOW_KEY``, else in the home."""
+        return Path(os.environ.get("ANONFLOW_KEY") or self.path / "keys" / "ed25519.pem").absolute()
+
+    @property
+    def digest_key(self) -> Path:
+        """The key behind keyed digests, which stay the same when the signing key is changed."""
+        return self.path / "keys" / "digests.pem"
+
+    def secret(self) -> str:
+        """Return what this home alone knows and keeps, drawn on first use: who is held out rests on it."""
+        path = self.path / "keys" / "holdout"
+        if not path.exists():
+            make_private(path.parent)
+            write_first(path, secrets.token_hex(32).encode())
+        return path.read_text()
 
 
 def make_private(path: Path) -> Path:
@@ -84,6 +116,18 @@ def write_private(path: Path, content: bytes) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def write_first(path: Path, content: bytes) -> None:
+    """Write a file for the owner alone unless another process has been first."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    write_private(beside, content)
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        pass
+    finally:
+        beside.unlink()
 
 
 class private_umask:

@@ -22,6 +22,7 @@ AS_MEASURED = (
     "identical",
     "membership",
     "score_coincidence",
+    "earlier",
     "boxes",
     "continuous_form",
     "claims",

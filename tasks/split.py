@@ -20,7 +20,8 @@ from tasks.workspace import Run, Section
 class ReferenceSection(Section):
     """Against whom risk is measured: people of the same population who take no part.
 
-    ``holdout`` sets a random half of the records apart; they are not released. ``file`` names
+    ``holdout`` sets a random half of the people apart, the same in every run of a home, so that no release
+    of a table ever holds them. ``file`` names
     another table with the same columns. ``leave-one-out`` releases all records and compares each
     with the rest of the source; membership cannot be tested then.
     """
@@ -70,8 +71,8 @@ def _holdout(run: Run, source: Microdata) -> Split:
     half = len(source) // 2
     if half < 2:
         raise Refused(f"reference: a holdout needs at least 4 records, the source has {len(source)}")
-    people, by = _people(run, source)
-    order = _people_in_random_order(people, run.rng("split"))
+    people, names, by = _people(run, source)
+    order = _in_lasting_order(people, names, run.lasting())
     cut = half
     while cut < len(order) and people[order[cut]] == people[order[cut - 1]]:
         cut += 1
@@ -93,27 +94,52 @@ def _holdout(run: Run, source: Microdata) -> Split:
     )
 
 
-def _people(run: Run, source: Microdata) -> tuple[np.ndarray, str]:
-    """Return (N,) whose record each is, and by what that is known: household, identifier or row number."""
+def _people(run: Run, source: Microdata) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return (N,) whose record each is, (N,) what stays the same of them, and by what that is known.
+
+    A record stands for itself where neither household nor identifier repeats: then its identifiers stay the
+    same, or without any its values, the first of equal ones being told from the second.
+    """
     households = source.schema.with_role("household")
     if households:
-        rows = pd.MultiIndex.from_frame(source.frame[list(households)].astype("string").fillna(""))
-        return rows.factorize()[0], " and ".join(households)
+        known = source.frame[list(households)].astype("string").fillna("")
+        return pd.MultiIndex.from_frame(known).factorize()[0], _hashed(known), " and ".join(households)
     file = run.folder / "identifiers.parquet"
-    if file.exists():
-        known = pd.read_parquet(file).iloc[source.frame.index]
-        codes = pd.MultiIndex.from_frame(known.fillna("")).factorize()[0]
-        nameless = known.isna().all(axis=1).to_numpy()
-        codes[nameless] = codes.max(initial=0) + 1 + np.arange(nameless.sum())
-        if len(np.unique(codes)) < len(codes):
-            return codes, " and ".join(known.columns)
-    return np.arange(len(source)), "row number"
+    everybody = np.arange(len(source))
+    if not file.exists():
+        return everybody, _numbered(_hashed(source.frame)), "row number"
+    known = pd.read_parquet(file).iloc[source.frame.index]
+    codes = pd.MultiIndex.from_frame(known.fillna("")).factorize()[0]
+    nameless = known.isna().all(axis=1).to_numpy()
+    codes[nameless] = codes.max(initial=0) + 1 + np.arange(nameless.sum())
+    # Who has no identifier is known by the values alone.
+    names = np.where(nameless, _hashed(source.frame), _hashed(known.fillna("")))
+    if len(np.unique(codes)) < len(codes):
+        names[nameless] = _numbered(names[nameless])
+        return codes, names, " and ".join(known.columns)
+    return everybody, _numbered(names), "row number"
 
 
-def _people_in_random_order(people: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the records, people in random order and the records of one person together."""
-    place = rng.permutation(people.max() + 1)
-    return np.argsort(place[people], kind="stable")
+def _hashed(frame: pd.DataFrame) -> np.ndarray:
+    """Return (N,) what depends on a record's values alone, whatever its place in the file."""
+    return pd.util.hash_pandas_object(frame, index=False).to_numpy()
+
+
+def _numbered(names: np.ndarray) -> np.ndarray:
+    """Return the names with equal ones told apart by their order."""
+    return names + pd.Series(names).groupby(names).cumcount().to_numpy().astype(np.uint64)
+
+
+def _in_lasting_order(people: np.ndarray, names: np.ndarray, key: str) -> np.ndarray:
+    """Return the records, people in an order as random as the key, and the records of one person together.
+
+    The order of two people never changes while the key is kept, whatever else the table holds: who is set
+    apart once is set apart always, and all releases of a table together still hold nobody of the reference.
+    """
+    drawn = pd.util.hash_array(names.astype(str).astype(object), hash_key=key, categorize=False)
+    first = np.zeros(int(people.max(initial=0)) + 1, dtype=np.uint64)
+    first[people[::-1]] = drawn[::-1]
+    return np.lexsort((people, first[people]))
 
 
 def _file(

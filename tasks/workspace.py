@@ -72,8 +72,10 @@ class Run:
         run_id = f"{stamp}-{secrets.token_hex(3)}"
         folder = make_private(home.workspaces / run_id)
         run = cls(run_id, folder, home)
-        write_private(folder / "owner", f"{os.getpid()} {_born(os.getpid())}".encode())
+        write_private(folder / "owner", f"{os.getpid()} {born(os.getpid())}".encode())
         write_private(folder / "entropy", str(entropy).encode())
+        stated = seed.public is not None or seed.secret is not None
+        write_private(folder / "lasting", (str(entropy) if stated else home.secret()).encode())
         return run
 
     def rng(self, stream: str) -> np.random.Generator:
@@ -82,6 +84,11 @@ class Run:
         bound = self.folder / "bound"
         entropy = int((bound if bound.exists() else self.folder / "entropy").read_text())
         return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(key,)))
+
+    def lasting(self) -> str:
+        """Return a key of 16 characters that is the same in every run of this home, or of this stated seed."""
+        kept = (self.folder / "lasting").read_bytes()
+        return hashlib.sha256(b"lasting " + kept).hexdigest()[:16]
 
     def bind(self, data_digest: str) -> None:
         """Mix the data's digest into the entropy, so that a fixed secret never masks two tables alike.
@@ -198,13 +205,14 @@ def _in_use(folder: Path) -> bool:
     try:
         if not owner.exists():
             return time.time() - folder.stat().st_mtime < OPENING_SECONDS
-        pid, _, born = owner.read_text().partition(" ")
-        return _alive(int(pid)) and born in ("", _born(int(pid)))
+        pid, _, since = owner.read_text().partition(" ")
+        return alive(int(pid)) and since in ("", born(int(pid)))
     except (OSError, ValueError):
         return False
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
+    """Return whether a process of that number is there."""
     if pid <= 0:
         return False
     try:
@@ -216,7 +224,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _born(pid: int) -> str:
+def born(pid: int) -> str:
     """Return when a process began, where the system tells: a later process may be given the same number."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

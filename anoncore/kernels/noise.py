@@ -20,6 +20,8 @@ _BLOCK_ROWS = 32_768
 _NULL_AXIS = 1e-10
 # Below this eigenvalue of the noisy records' covariance, whitening would only amplify noise.
 _DEGENERATE = 1e-8
+# A column of which no more than this share is new is a combination of those before it.
+_DEPENDENT = 1e-7
 
 
 def add_noise(
@@ -71,7 +73,8 @@ def add_noise(
     Source: Kim (1986), Tendick & Matloff (1994) and Lasko & Vinterbo (2010), section IV-B:
     Y = X + E, Z = c Y + (1 - c) mean(X), c = 1 / sqrt(1 + b); exact: Z = mean(X) + (Y - mean(Y))
     L_Y^-T L_X^T. Departures: but for "none" the noise is centred, as the means of their Table I, exact to
-    1e-13, require; where Sigma is singular the triangular factors are those of a QR of its root.
+    1e-13, require; where Sigma is singular the triangular factors are those of the first columns that are
+    linearly independent, which the others follow.
 
     Examples
     --------
@@ -86,7 +89,9 @@ def add_noise(
     # Sigma = root @ root.T, with divisor N - 1: centred noise then has covariance b Sigma on average.
     deviations = lengths[live] / np.sqrt(len(x) - 1)
     root = frame.loadings[:, live] * deviations
-    turn = np.eye(len(deviations)) if axes == "spectral" else _triangular_frame(root).T
+    turn = np.eye(len(deviations))
+    if axes == "original":
+        turn = _triangular_frame(root, _independent(root)).T
     if correction == "exact":
         to_white = frame.loadings[:, live] / deviations
         return _exact(x, frame.center, to_white, root, np.sqrt(b) * turn, rng, axes)
@@ -141,7 +146,8 @@ def _exact(
     back = root.T
     if axes == "original":
         # (Y - mean) L_Y^-T L_X^T, both factors written as an orthogonal frame times a triangle.
-        back = _triangular_frame(root @ lower) @ _triangular_frame(root).T @ back
+        first = _independent(root)
+        back = _triangular_frame(root @ lower, first) @ _triangular_frame(root, first).T @ back
     back = np.linalg.solve(lower.T, back)
     result = np.empty(x.shape)
     for rows in _blocks(len(x)):
@@ -150,13 +156,29 @@ def _exact(
     return result
 
 
-def _triangular_frame(root: Floats) -> Floats:
-    """Return the orthogonal Q for which (Q^T root^T)^T is lower triangular, its diagonal not negative.
+def _triangular_frame(root: Floats, columns: NDArray[np.intp]) -> Floats:
+    """Return the orthogonal Q for which root[columns] @ Q is lower triangular, its diagonal positive.
 
-    For S = root @ root.T of full rank, root @ Q is the Cholesky factor of S.
+    root : (n, r) of rank r; columns : (r,) those of :func:`_independent`. For S = root @ root.T of full rank,
+    root @ Q is the Cholesky factor of S.
     """
-    q, r = np.linalg.qr(root.T)
+    q, r = np.linalg.qr(root[columns].T)
     return q * np.where(np.diagonal(r) < 0, -1.0, 1.0)
+
+
+def _independent(root: Floats) -> NDArray[np.intp]:
+    """Return the first columns of the data, (r,) rows of ``root``, that no earlier ones combine to."""
+    frame = np.zeros((0, root.shape[1]))
+    chosen: list[int] = []
+    for number, row in enumerate(root):
+        rest = row - (frame @ row) @ frame
+        # Once more, so that what is left is at right angles to rounding.
+        rest -= (frame @ rest) @ frame
+        length = float(np.linalg.norm(rest))
+        if length > _DEPENDENT * np.linalg.norm(row) and len(chosen) < root.shape[1]:
+            frame = np.vstack([frame, rest / length])
+            chosen.append(number)
+    return np.array(chosen, dtype=np.intp)
 
 
 def _blocks(n_records: int) -> Iterator[slice]:

@@ -1,6 +1,7 @@
 """Risk: is taking part riskier than staying out? Every figure beside its baseline and sample size."""
 
 from anoncore.risk._individual import individual_risk
+from anoncore.risk.averaging import AveragingAttack, averaging_attack
 from anoncore.risk.bounds import MeasureComparison
 from anoncore.risk.boxes import BoxMeasures, box_density_attack, box_measures
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
@@ -28,6 +29,7 @@ from anoncore.risk.tail import (
 
 __all__ = [
     "AttributeInference",
+    "AveragingAttack",
     "BoxMeasures",
     "Comparison",
     "Disclosure",
@@ -45,6 +47,7 @@ __all__ = [
     "TableDisclosure",
     "TailTest",
     "attribute_inference",
+    "averaging_attack",
     "box_density_attack",
     "box_measures",
     "compare",

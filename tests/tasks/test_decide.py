@@ -50,6 +50,7 @@ FIGURES: dict[str, Any] = {
             for name, excess in (("income", 0.01), ("smokes", 0.06))
         ],
     },
+    "earlier": {"releases": 0, "compared": 0, "attack": None},
     "boxes": None,
     "claims": [
         {
@@ -198,11 +199,31 @@ def test_a_sample_that_met_an_extreme_record_fails_and_one_that_met_none_proves_
     assert verdicts(met)["extreme records"] == "fail"
 
 
-def test_releases_of_the_same_data_under_other_plans_ask_a_person() -> None:
-    verdict = decide(FIGURES, POLICY, earlier=2)
+def earlier(lower: float = 0.48, *, releases: int = 2, compared: int = 2) -> dict[str, Any]:
+    one = {"auc": lower + 0.03, "lower": lower, "upper": lower + 0.06, "n_members": 814, "n_nonmembers": 814}
+    other = one | {"lower": 0.3}
+    attack = {"averaged": other, "gathered": one} if compared else None
+    return figures(earlier={"releases": releases, "compared": compared, "attack": attack})
+
+
+def test_earlier_releases_that_tell_nothing_together_pass() -> None:
+    verdict = decide(earlier(), POLICY)
+    gate = next(g for g in verdict.gates if g.name == "earlier releases of these data")
+    assert (verdict.decision, gate.verdict, gate.records) == ("publish", "pass", 1628)
+    assert gate.figure == "AUC 0.510 [0.480, 0.540] with 2 of 2"
+
+
+def test_earlier_releases_that_tell_members_together_reject_whoever_compares_them() -> None:
+    assert decide(earlier(0.56), POLICY).decision == "reject"
+    assert decide(earlier(0.56, releases=3), POLICY).decision == "reject"
+
+
+@pytest.mark.parametrize("compared", [0, 1])
+def test_earlier_releases_that_cannot_be_compared_ask_a_person(compared: int) -> None:
+    verdict = decide(earlier(compared=compared), POLICY)
     assert verdict.decision == "await"
     assert verdict.reason.endswith("earlier releases of these data")
-    assert decide(FIGURES, PolicySection(inconclusive="reject"), earlier=1).decision == "reject"
+    assert decide(earlier(compared=compared), PolicySection(inconclusive="reject")).decision == "reject"
 
 
 @pytest.mark.parametrize(("lower", "verdict"), [(0.55, "pass"), (0.5501, "fail"), (0.3, "pass")])

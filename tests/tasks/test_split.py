@@ -100,7 +100,7 @@ def test_holdout_keeps_each_record_whole(home: Home) -> None:
         assert side.schema == run.load("source").schema
 
 
-def test_holdout_is_the_same_again_in_a_run_and_another_in_the_next(home: Home) -> None:
+def test_holdout_is_the_same_again_with_a_stated_seed_and_another_with_another(home: Home) -> None:
     first, again, other = (started(home, table(200), seed=seed) for seed in (1, 1, 2))
     for run in (first, again, other):
         holdout(run)
@@ -108,10 +108,39 @@ def test_holdout_is_the_same_again_in_a_run_and_another_in_the_next(home: Home) 
     holdout(first)
     assert sides(first) == once == sides(again)
     assert sides(other) != once
-    drawn = [started(home, table(200)) for _ in range(2)]
-    for run in drawn:
-        holdout(run)
-    assert sides(drawn[0]) != sides(drawn[1])
+
+
+def held_in(run: Run) -> set[float]:
+    return set(run.load("original").frame["age"])
+
+
+@pytest.mark.parametrize("identified", [True, False])
+def test_a_home_always_sets_the_same_people_apart(home: Home, tmp_path: Path, identified: bool) -> None:
+    """Also in another order, and when some have left and others have come."""
+    frame = table(400).assign(age=[i + 0.5 for i in range(400)])
+    left = frame.sample(frac=0.9, random_state=1)
+    come = table(40, first=900).assign(age=[i + 0.5 for i in range(900, 940)])
+    runs = []
+    for where, given in (
+        (home, frame),
+        (home, pd.concat([left, come])),
+        (Home.locate(tmp_path / "b"), frame),
+    ):
+        known = given if identified else given.assign(id="")
+        runs.append(started(where, known))
+        holdout(runs[-1])
+    first, second, elsewhere = map(held_in, runs)
+    there = set(left["age"])
+    # The cut moves a little with the number of people; nobody changes places at random.
+    assert len((first & there) ^ (second & there)) <= 20
+    assert len(first ^ elsewhere) > 100
+
+
+def test_equal_records_are_told_apart_and_fall_on_both_sides(home: Home) -> None:
+    frame = pd.concat([table(3).assign(id="")] * 40, ignore_index=True)
+    done = holdout(started(home, frame))
+    assert done.original == done.reference == 60
+    assert done.coinciding > 0
 
 
 def test_holdout_is_random_and_no_slice_of_the_source(home: Home) -> None:

@@ -162,6 +162,24 @@ def test_same_seed_same_noise_and_another_seed_another():
     assert not np.allclose(noisy(x, 1), noisy(x, 2))
 
 
+@pytest.mark.parametrize("axes", ["original", "spectral"])
+def test_dependent_columns_leave_nothing_to_rounding(axes):
+    """One column per level, a sum and a constant: little noise stays little, in whatever order rows come."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(300, 4))
+    x = np.hstack(
+        [np.eye(3)[rng.integers(0, 3, 300)], values, values[:, :1] + values[:, 1:2], np.ones((300, 1))]
+    )
+    noisy = add_noise(x, b=1e-6, rng=np.random.default_rng(1), correction="exact", axes=axes)
+    assert np.sqrt(((noisy - x) ** 2).mean()) < 2e-3
+    np.testing.assert_allclose(np.cov(noisy.T), np.cov(x.T), atol=1e-12)
+    # Scaled columns have other rounding and the same result.
+    scale = 2.0 ** rng.integers(-9, 9, x.shape[1])
+    again = add_noise(x * scale, b=1e-6, rng=np.random.default_rng(1), correction="exact", axes="original")
+    if axes == "original":
+        assert np.sqrt(((again / scale - x) ** 2).mean()) < 1e-2
+
+
 def test_a_constant_table_comes_back():
     x = np.full((10, 2), 3.0)
     for correction in CORRECTIONS:

@@ -1,0 +1,69 @@
+"""Many releases of one table: measured together, and stopped when together they give people away."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from flows.plan import load_plan
+from flows.release import Direct, carry_out
+from tasks.home import Home
+
+pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
+GATE = "earlier releases of these data"
+# Noise that a single release of these few columns gets away with.
+NOISY = "{method: additive-noise, b: 1.0}"
+MEASURED = "policy: {linkage_rate: 1.0, inconclusive: person}"
+
+
+@pytest.fixture
+def home(tmp_path) -> Home:
+    return Home.locate(tmp_path / "home")
+
+
+def repeated(office, home: Home, step: str, times: int, more: str = "") -> list:
+    """Publish one table under plans that differ in nothing but their title, until one is stopped."""
+    outcomes = []
+    for number in range(times):
+        title = f"publication: {{title: number {number}}}"
+        plan = load_plan(office(step=step, more=f"{title}\n{more}"))
+        outcomes.append(carry_out(plan, home, Direct()))
+        if outcomes[-1].status != "published":
+            break
+    return outcomes
+
+
+def gate(outcome) -> dict:
+    return next(g for g in outcome.gates if g["name"] == GATE)
+
+
+def test_swapped_releases_of_one_table_stay_harmless_together(office, home):
+    outcomes = repeated(office, home, "{method: spectral-swap}", 5)
+    assert [o.status for o in outcomes] == ["published"] * 5
+    assert len({o.release for o in outcomes}) == 5
+    assert gate(outcomes[0])["figure"] == "0"
+    assert gate(outcomes[4])["figure"].endswith("with 4 of 4")
+    assert gate(outcomes[4])["records"] > 0
+
+
+def test_the_people_set_apart_are_in_none_of_the_releases(office, home):
+    first, second = repeated(office, home, "{method: spectral-swap}", 2)
+    kept = [home.assessment(o.release) / "dossier.json" for o in (first, second)]
+    dossiers = [json.loads(path.read_text()) for path in kept]
+    assert [d["figures"]["earlier"]["releases"] for d in dossiers] == [0, 1]
+    assert dossiers[1]["figures"]["earlier"]["attack"]["n_releases"] == 2
+
+
+def test_an_earlier_release_without_the_same_variables_asks_a_person(office, home):
+    first = carry_out(load_plan(office(step="{method: spectral-swap}")), home, Direct())
+    assert first.status == "published"
+    book = first.folder / "codebook.json"
+    content = json.loads(book.read_text())
+    content["variables"][0]["kind"] = "nominal"
+    book.chmod(0o600)
+    book.write_text(json.dumps(content))
+    again = repeated(office, home, "{method: spectral-swap}", 1)[0]
+    assert again.status == "awaiting"
+    assert gate(again)["verdict"] == "inconclusive"
+    assert gate(again)["figure"] == "1, of which 0 can be compared"
