@@ -45,6 +45,9 @@ check: lint types contracts
 bench: setup-dev  ## speed beside named alternatives, growth over three sizes
 	$(BIN)/python -m pytest tests/benchmarks -o addopts="" -q --benchmark-sort=name
 
+reproduction: setup-dev  ## the paper's table and figures on open data, written to docs/reproduction.md
+	$(BIN)/python tests/papers/reproduction.py
+
 lock:  ## resolve again; needs uv
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-annotate --no-header \
 	  --no-emit-index-url pyproject.toml -o requirements.lock

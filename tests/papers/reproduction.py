@@ -1,0 +1,960 @@
+"""Table I and Figures 2 and 3 of Lasko and Vinterbo 2010 on open data, beside the paper's figures.
+
+Run as a script it measures everything and writes ``docs/reproduction.md``, the figures behind it
+(``docs/reproduction/figures.csv``) and pictures. With ``--check`` it measures the first seed only, compares
+it with what is written, and fails where an ordering that must hold does not, or the document is behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import io
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import metadata, resources
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+import anoncore
+from anoncore import Encoder, Microdata, Schema, Variable
+from anoncore.methods import RHS, AdditiveNoise, DataShuffling, SpectralRHS, SpectralSwap
+from anoncore.risk import (
+    PredictionMeasures,
+    compare,
+    linkage,
+    nearest_distance_attack,
+    prediction_measures,
+    tail_test,
+)
+from anoncore.utility import utility_figures
+
+COMMAND = "make reproduction"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reproduction.md"
+FOLDER = DOCUMENT.with_suffix("")
+
+SEEDS = tuple(range(1, 11))
+K = 5
+MARGIN, ALPHA = 0.05, 0.05
+NEARLY_ALL = 0.95
+ABOUT = 0.05  # an area within this much of one half is "about 0.5"
+MEMBER_GATE, CLOSE_LEVEL = 0.55, 0.01
+FEWEST = 5  # right, or wrong, matches below which an area under the curve tells nothing
+EXACT = 1e-13
+
+UTILITY = ("mean", "variance", "correlation", "rank_correlation")
+MEASURES = ("distance", "ambiguity", "uncertainty")
+
+
+def nhefs() -> Microdata:
+    """Every variable of NHEFS but the identifier, as the plan that comes with the distribution has them."""
+    frame = pd.read_stata(str(resources.files("causaldata") / "nhefs" / "nhefs.dta"))
+    plan = yaml.safe_load((resources.files("deploy") / "plans" / "nhefs.yaml").read_text())
+    variables = [
+        Variable(**{key: tuple(v) if isinstance(v, list) else v for key, v in given.items()})
+        for given in plan["variables"]
+        if given.get("role") != "identifier"
+    ]
+    return Microdata(frame[[v.name for v in variables]], Schema(variables))
+
+
+def nhefs_complete() -> Microdata:
+    """Return the variables of the paper's kinds: continuous, ordinal or binary, none with gaps."""
+    data = nhefs()
+    return data.select(
+        [v.name for v in data.schema if v.kind != "nominal" and data.frame[v.name].notna().all()]
+    )
+
+
+def randhie() -> Microdata:
+    """One row for each set of the attributes that a person keeps over the years."""
+    from statsmodels.datasets import randhie as source
+
+    frame = source.load_pandas().data
+    frame["physlm"] = (frame["physlm"] > 0.5).astype(int)
+    frame = frame.drop_duplicates([name for name in frame if name != "mdvis"])
+    binary = ("idp", "physlm", "hlthg", "hlthf", "hlthp")
+    return Microdata(frame, Schema(Variable(n, "binary" if n in binary else "continuous") for n in frame))
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    load: Callable[[], Microdata]
+
+
+TABLES = {
+    "nhefs-complete": Table("NHEFS, variables without gaps", nhefs_complete),
+    "nhefs": Table("NHEFS, all variables", nhefs),
+    "randhie": Table("RAND HIE", randhie),
+}
+
+
+@cache
+def data_of(table: str) -> Microdata:
+    return TABLES[table].load()
+
+
+def halves(data: Microdata, seed: int) -> tuple[Microdata, Microdata]:
+    """Draw A and A* of equal size, which share no record."""
+    order = np.random.default_rng(seed).permutation(len(data))
+    size = len(data) // 2
+    return data.take(order[:size]), data.take(order[size : 2 * size])
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method, how the paper's figures call it, and what they say of it."""
+
+    label: str
+    params: Any = None
+    paper: tuple[str, ...] = ()  # Table I: mean, variance, correlation, rank correlation
+    figure_2: tuple[str, ...] = ()
+    figure_3: tuple[str, ...] = ()  # rate, areas of the three measures
+    colour: str | None = None
+
+
+SAFER = ("safer",) * 3
+SAFEST = ("safer, above shuffling",) * 3
+
+METHODS = {
+    "swap": Method(
+        "spectral swapping", SpectralSwap(), ("< 1e-13", "0.022", "0.013", "0.016"), SAFEST, (), "#0b6e4f"
+    ),
+    "swap-exact": Method("spectral swapping, exact covariances", SpectralSwap(exact_covariance=True)),
+    "spectral-rhs": Method(
+        "spectral RHS, k = 5",
+        SpectralRHS(k=K),
+        ("< 1e-13", "0.37", "0.056", "0.063"),
+        ("safer", "1 by design", "0 by design"),
+        ("7.8 %", "0.53", "0.50", "0.50"),
+        "#1f5fa8",
+    ),
+    "shuffling": Method(
+        "data shuffling",
+        DataShuffling(tail_coding=None),
+        ("< 1e-13", "< 1e-13", "0.025", "0.020"),
+        SAFER,
+        (),
+        "#7fb069",
+    ),
+    "noise": Method(
+        "additive noise, b = 0.1",
+        AdditiveNoise(b=0.1),
+        ("< 1e-13", "0.007", "0.007", "0.011"),
+        ("riskier",) * 3,
+        ("99 %", "0.85", "0.98", "0.83"),
+        "#c1292e",
+    ),
+    "noise-exact": Method(
+        "additive noise, b = 0.1, exact covariances", AdditiveNoise(b=0.1, correction="exact")
+    ),
+    "noise-spectral": Method(
+        "additive noise, b = 0.1, exact covariances, spectral axes",
+        AdditiveNoise(b=0.1, correction="exact", axes="spectral"),
+    ),
+    "noise-1": Method("additive noise, b = 1", AdditiveNoise(b=1.0), colour="#f19953"),
+    "rhs": Method(
+        "RHS, k = 5, every cut made",
+        RHS(k=K, small="keep"),
+        ("no anonymization",) * 4,
+        ("0 for nearly all",) * 3,
+        (),
+        "#8d6a9f",
+    ),
+    "rhs-joined": Method("RHS, k = 5, no cut that parts fewer than k", RHS(k=K)),
+    "reference": Method(
+        "reference A*", None, ("0.035", "0.021", "0.017", "0.016"), ("reference",) * 3, (), "#111111"
+    ),
+}
+# Where columns depend linearly on each other, triangular factors hang on rounding.
+LEFT_OUT = (("nhefs", "noise-exact"),)
+SHORT = ("swap", "spectral-rhs", "shuffling", "noise", "rhs", "reference")
+
+
+# --- measuring --------------------------------------------------------------------------------------------
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """One split of one table, encoded as fitted to A."""
+
+    table: str
+    seed: int
+    data: Microdata
+    encoder: Encoder
+    original: np.ndarray
+    other: np.ndarray
+    reference: PredictionMeasures
+    own: PredictionMeasures
+
+
+def experiment(table: str, seed: int) -> Experiment:
+    original, other = halves(data_of(table), seed)
+    encoder = Encoder.fit(original)
+    x, r = encoder.encode(original), encoder.encode(other)
+    return Experiment(
+        table=table,
+        seed=seed,
+        data=original,
+        encoder=encoder,
+        original=x,
+        other=r,
+        reference=prediction_measures(x, r, K),
+        own=prediction_measures(x, None, K, leave_one_out=True),
+    )
+
+
+def release(e: Experiment, name: str) -> tuple[anoncore.Release, np.ndarray, np.ndarray]:
+    """Mask A, and return the release with its continuous and its published form, encoded."""
+    masked = anoncore.anonymize(e.data, METHODS[name].params, rng=np.random.default_rng([e.seed, 1]))
+    published = e.encoder.encode(masked.data)
+    return masked, published if masked.scores is None else masked.scores, published
+
+
+def measure(e: Experiment, name: str) -> Row:
+    """Return all figures of one method on one split; those that are not defined are left out."""
+    x = e.original
+    row: Row = {"table": e.table, "seed": e.seed, "method": name, "n": len(x), "columns": x.shape[1]}
+    if name == "reference":
+        row |= _utility(x, e.other)
+        row |= {m: np.median(getattr(e.reference, m)) for m in MEASURES}
+        return row
+    masked, y, published = release(e, name)
+    near = prediction_measures(x, y, K)
+    row |= _utility(x, y)
+    decoded = near if y is published else prediction_measures(x, published, K)
+    found, after = (compare(m, e.reference, MARGIN, alpha=ALPHA) for m in (near, decoded))
+    for part, part_after in zip(found.measures, after.measures, strict=True):
+        row |= {
+            part.name: part.released_median,
+            f"{part.name}_excess": part.sup_excess,
+            f"{part.name}_p": part.ks_p,
+            f"{part.name}_upper": part.upper,
+            f"{part.name}_lower": part.lower,
+            f"{part.name}_decoded": part_after.sup_excess,
+        }
+    member = nearest_distance_attack(x, e.other, y, gate=MEMBER_GATE)
+    row |= {"member_auc": member.auc, "member_lower": member.lower}
+    row["close_p"] = tail_test(near, e.reference, e.own, level=CLOSE_LEVEL).p
+    row["untouched"] = np.mean(near.distance < 1e-9)
+    if masked.keeps_records:
+        link = linkage(x, y, k=K, measures=near, rng=np.random.default_rng([e.seed, 2]))
+        right, wrong = link.distance.n_right, link.distance.n_wrong
+        row |= {"rate": link.rate.value, "group_rate": link.group_rate, "wrong": wrong}
+        if min(right, wrong) >= FEWEST:
+            row |= {f"auc_{signal.name}": signal.auc for signal in link.signals}
+    return row
+
+
+def _utility(x: np.ndarray, y: np.ndarray) -> Row:
+    return {figure.name: figure.median for figure in utility_figures(x, y).figures}
+
+
+def measured(
+    tables: Iterable[str] = tuple(TABLES),
+    seeds: Iterable[int] = SEEDS,
+    methods: Iterable[str] = tuple(METHODS),
+) -> list[Row]:
+    """Measure, and round as the file of figures does."""
+    rows = []
+    for table in tables:
+        for seed in seeds:
+            e = experiment(table, seed)
+            rows += [measure(e, name) for name in methods if (table, name) not in LEFT_OUT]
+    return read_rows(written_rows(rows))
+
+
+def written_rows(rows: Sequence[Row]) -> str:
+    """Write rows as text, numbers to four digits."""
+    out = io.StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(out, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: v if isinstance(v, str | int) else f"{v:.4g}" for k, v in r.items()} for r in rows)
+    return out.getvalue()
+
+
+def read_rows(text: str) -> list[Row]:
+    whole = ("seed", "n", "columns", "wrong")
+
+    def value(name: str, said: str) -> Any:
+        return said if name in ("table", "method") else int(said) if name in whole else float(said)
+
+    return [{k: value(k, v) for k, v in row.items() if v} for row in csv.DictReader(io.StringIO(text))]
+
+
+class UntoldError(Exception):
+    """A figure that an ordering speaks of is not there."""
+
+
+class Figures:
+    """The figures of one table, by method and name: the median over the seeds that have them."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+
+    def __call__(self, method: str, name: str) -> float:
+        found = self.all(method, name)
+        if not found:
+            raise UntoldError(f"{method}: {name}")
+        return float(np.median(found))
+
+    def methods(self) -> list[str]:
+        """Return the methods there are, in the order of the tables."""
+        there = {row["method"] for row in self._rows}
+        return [key for key in METHODS if key in there]
+
+    def all(self, method: str, name: str) -> list[float]:
+        return [row[name] for row in self._rows if row["method"] == method and name in row]
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """What the paper found, as a question to figures, and the tables on which it must be so."""
+
+    key: str
+    sentence: str
+    holds: Callable[[Figures], bool]
+    must: tuple[str, ...] = ()
+
+
+def _rising(f: Figures, name: str, *methods: str) -> bool:
+    values = [f(method, name) for method in methods]
+    return all(a < b for a, b in pairwise(values))
+
+
+def _safe(f: Figures, method: str, measures: Sequence[str] = MEASURES) -> bool:
+    return all(f(method, f"{m}_upper") <= MARGIN and f(method, m) > f("reference", m) for m in measures)
+
+
+def _told(area: float) -> float:
+    """Return the area under the curve for whoever knows which way the measure points."""
+    return max(area, 1 - area)
+
+
+def _means_are_exact(f: Figures) -> bool:
+    exact = ("swap", "spectral-rhs", "shuffling", "noise")
+    return max(f(m, "mean") for m in exact) < EXACT < f("reference", "mean")
+
+
+ALL, WIDE = tuple(TABLES), ("nhefs-complete", "nhefs")
+ORDERINGS = (
+    Ordering(
+        "noise-found",
+        f"Noise with b = 0.1 leads at least {NEARLY_ALL * 100:.0f} % of people to their own record.",
+        lambda f: f("noise", "rate") >= NEARLY_ALL,
+        WIDE,
+    ),
+    Ordering(
+        "noise-caught",
+        "Noise with b = 0.1 is caught: its distances fail beside the reference's, or membership is told.",
+        lambda f: f("noise", "distance_lower") > MARGIN or f("noise", "member_lower") > MEMBER_GATE,
+        ALL,
+    ),
+    Ordering(
+        "noise-riskier",
+        "Noise with b = 0.1 fails the comparison with the reference both on distance and on ambiguity.",
+        lambda f: min(f("noise", "distance_lower"), f("noise", "ambiguity_lower")) > MARGIN,
+        WIDE,
+    ),
+    Ordering(
+        "rhs-areas",
+        f"Spectral RHS's three areas are about 0.5, within {ABOUT}.",
+        lambda f: all(abs(f("spectral-rhs", f"auc_{m}") - 0.5) <= ABOUT for m in MEASURES),
+        ALL,
+    ),
+    Ordering(
+        "swap-safer",
+        "Spectral swapping is safer than the reference on all three measures: larger medians, and it passes.",
+        lambda f: _safe(f, "swap"),
+        ALL,
+    ),
+    Ordering(
+        "means",
+        "Means are exact under swapping, spectral RHS, shuffling and noise, and not in the reference.",
+        _means_are_exact,
+    ),
+    Ordering(
+        "variances",
+        "Variances: shuffling keeps them exactly, noise loses less than swapping.",
+        lambda f: f("shuffling", "variance") < EXACT and _rising(f, "variance", "noise", "swap"),
+    ),
+    Ordering(
+        "rhs-variances",
+        "Variances: spectral RHS alone loses them, more than five times what the reference does.",
+        lambda f: (
+            f("spectral-rhs", "variance")
+            > 5 * f("reference", "variance")
+            > 5 * max(f(m, "variance") for m in ("swap", "shuffling", "noise"))
+        ),
+    ),
+    Ordering(
+        "swap-sufficient",
+        "Swapping moves variances and both correlations at most 1.25 times as far as the reference.",
+        lambda f: all(f("swap", name) <= 1.25 * f("reference", name) for name in UTILITY[1:]),
+    ),
+    Ordering(
+        "correlations",
+        "Correlations: noise loses least, then swapping, shuffling and spectral RHS.",
+        lambda f: _rising(f, "correlation", "noise", "swap", "shuffling", "spectral-rhs"),
+    ),
+    Ordering(
+        "rank-correlations",
+        "Rank correlations: the same order.",
+        lambda f: _rising(f, "rank_correlation", "noise", "swap", "shuffling", "spectral-rhs"),
+    ),
+    Ordering(
+        "shuffling-safer",
+        "Data shuffling is safer than the reference on all three measures.",
+        lambda f: _safe(f, "shuffling"),
+    ),
+    Ordering(
+        "swap-above-shuffling",
+        "Swapping is safer than shuffling on all three measures.",
+        lambda f: all(_rising(f, m, "shuffling", "swap") for m in MEASURES),
+    ),
+    Ordering(
+        "noise-uncertainty",
+        "Noise with b = 0.1 is riskier than the reference on uncertainty: smaller median.",
+        lambda f: _rising(f, "uncertainty", "noise", "reference"),
+    ),
+    Ordering(
+        "rhs-distance",
+        "Spectral RHS is safer than the reference on distance.",
+        lambda f: _safe(f, "spectral-rhs", ["distance"]),
+    ),
+    Ordering(
+        "rhs-by-design",
+        "Spectral RHS has ambiguity 1 and uncertainty 0.",
+        lambda f: f("spectral-rhs", "ambiguity") == 1 and f("spectral-rhs", "uncertainty") < 1e-20,
+        ALL,
+    ),
+    Ordering(
+        "rhs-fails",
+        f"RHS with every cut made releases at least {NEARLY_ALL * 100:.0f} % of the records untouched.",
+        lambda f: f("rhs", "untouched") >= NEARLY_ALL,
+    ),
+    Ordering(
+        "noise-told",
+        "Under noise with b = 0.1 ambiguity tells right matches from wrong ones, area at least 0.9.",
+        lambda f: f("noise", "auc_ambiguity") >= 0.9,
+    ),
+    Ordering(
+        "noise-told-best",
+        "Under noise with b = 0.1 ambiguity tells them best of the three.",
+        lambda f: (
+            _told(f("noise", "auc_ambiguity"))
+            > max(_told(f("noise", f"auc_{m}")) for m in ("distance", "uncertainty"))
+        ),
+    ),
+    Ordering(
+        "rates",
+        "Spectral RHS links fewer people than noise with b = 0.1 does, and no more than 1/k.",
+        lambda f: _rising(f, "rate", "spectral-rhs", "noise") and f("spectral-rhs", "rate") <= 1 / K,
+    ),
+)
+
+
+def answer(ordering: Ordering, rows: Sequence[Row]) -> bool | None:
+    """Say whether an ordering holds; None where it cannot be told."""
+    try:
+        return ordering.holds(Figures(rows))
+    except UntoldError:
+        return None
+
+
+def by_seed(ordering: Ordering, rows: Sequence[Row]) -> list[bool | None]:
+    seeds = dict.fromkeys(row["seed"] for row in rows)
+    return [answer(ordering, [row for row in rows if row["seed"] == seed]) for seed in seeds]
+
+
+def broken(rows: Sequence[Row]) -> list[str]:
+    """Name every ordering that must hold on a table and does not."""
+    tables = dict.fromkeys(row["table"] for row in rows)
+    return [
+        f"{o.key} on {table}: {o.sentence}"
+        for table in tables
+        for o in ORDERINGS
+        if table in o.must and answer(o, [row for row in rows if row["table"] == table]) is not True
+    ]
+
+
+def chosen_parameters(params: Any) -> dict[str, Any]:
+    """Return the method's name and what is not left at its default."""
+    if params is None:
+        return {}
+    values = {f.name: getattr(params, f.name) for f in fields(params)}
+    left = {f.name: f.default for f in fields(params) if f.name != "method"}
+    return {name: value for name, value in values.items() if name not in left or value != left[name]}
+
+
+def settings() -> str:
+    """Return a digest of everything that is chosen here and bears on the figures."""
+    chosen = {
+        "seeds": SEEDS,
+        "constants": [K, MARGIN, ALPHA, NEARLY_ALL, ABOUT, MEMBER_GATE, CLOSE_LEVEL, FEWEST, EXACT],
+        "tables": [[key, table.title] for key, table in TABLES.items()],
+        "methods": [[key, method.label, chosen_parameters(method.params)] for key, method in METHODS.items()],
+        "left out": LEFT_OUT,
+        "orderings": [[o.key, o.sentence, o.must] for o in ORDERINGS],
+    }
+    return hashlib.sha256(json.dumps(chosen).encode()).hexdigest()[:12]
+
+
+def versions() -> dict[str, str]:
+    return {n: metadata.version(n) for n in ("anonflow", "numpy", "scipy", "pandas", "scikit-learn")}
+
+
+def stored() -> tuple[dict[str, Any], list[Row]]:
+    """Read what was written: versions and settings, and the figures."""
+    head, _, body = (FOLDER / "figures.csv").read_text().partition("\n")
+    return json.loads(head.removeprefix("# ")), read_rows(body)
+
+
+def differences(fresh: Sequence[Row], written: Sequence[Row]) -> list[str]:
+    """Name the figures measured now that are not those written, but for what another processor changes."""
+    known = {(row["table"], row["seed"], row["method"]): row for row in written}
+    found = []
+    for row in fresh:
+        place = (row["table"], row["seed"], row["method"])
+        there = known.get(place, {})
+        if row.keys() != there.keys():
+            found.append(f"{place}: other figures are there")
+            continue
+        for name in row.keys() - {"table", "method"}:
+            # p-values and a few wrong matches turn on single records.
+            near = 0.1 if name.startswith("auc") or name.endswith("_p") else 0.005
+            slack = 2 if name == "wrong" else near
+            if not math.isclose(row[name], there[name], rel_tol=0.03, abs_tol=slack):
+                found.append(f"{place}: {name} is {row[name]}, and {there[name]} is written")
+    return found
+
+
+def behind() -> list[str]:
+    """Say what in the written files does not follow from the code, without measuring anything."""
+    head, rows = stored()
+    found = []
+    if head["settings"] != settings():
+        found.append(f"{DOCUMENT.name} was made with other settings; run {COMMAND}")
+    if DOCUMENT.read_text() != rendered(rows, head):
+        found.append(f"{DOCUMENT.name} is not what its figures say; run {COMMAND}")
+    for name in pictures():
+        path = FOLDER / name
+        if not path.is_file() or settings() not in path.read_text():
+            found.append(f"{name} was drawn with other settings; run {COMMAND}")
+    return found
+
+
+def number(value: float) -> str:
+    """Write a figure with two digits, or three where it is at least a tenth."""
+    for small, said in ((EXACT, "< 1e-13"), (5e-4, "< 0.0005")):
+        if abs(value) < small:
+            return said
+    return f"{value:.3f}" if abs(value) >= 0.0995 else f"{value:#.2g}"
+
+
+def _ends(values: Sequence[float], form: Callable[[float], str]) -> str:
+    ends = [form(float(v)) for v in (np.median(values), min(values), max(values))]
+    return ends[0] if ends[1] == ends[2] else f"{ends[0]} ({ends[1]} to {ends[2]})"
+
+
+def spread(values: Sequence[float], form: Callable[[float], str] = number) -> str:
+    """Write median and range over seeds."""
+    return _ends(values, form) if values else "–"
+
+
+def chance(value: float) -> str:
+    return "< 1e-6" if value < 1e-6 else "1" if value > 0.995 else f"{value:.2g}"
+
+
+def share(value: float) -> str:
+    return f"{value:.1%}".replace("%", " %")
+
+
+def plain(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def verdicts(f: Figures, method: str, name: str) -> str:
+    """Count the seeds that pass, are inconclusive, and fail."""
+    upper, lower = (f.all(method, f"{name}_{side}") for side in ("upper", "lower"))
+    passed, failed = sum(v <= MARGIN for v in upper), sum(v > MARGIN for v in lower)
+    return f"{passed} / {len(upper) - passed - failed} / {failed}"
+
+
+def by_design(method: str) -> tuple[str, ...]:
+    """Return the measures that groups of identical records make void."""
+    return tuple(getattr(METHODS[method].params, "void_by_design", ()))
+
+
+def table_1(f: Figures) -> str:
+    head = ["method"]
+    for name in UTILITY:
+        head += [f"Δ {name.replace('_', ' ')}", "paper"]
+    rows = []
+    for key in f.methods():
+        method = METHODS[key]
+        row = [method.label]
+        for at, name in enumerate(UTILITY):
+            row += [spread(f.all(key, name)), method.paper[at] if method.paper else "–"]
+        rows.append(row)
+    return grid(head, rows)
+
+
+def figure_2(f: Figures) -> str:
+    head = ["measure", "method", "median", "largest excess", "KS p", "seeds pass / ? / fail"]
+    rows = []
+    for at, name in enumerate(MEASURES):
+        for key in ("reference", *(key for key in f.methods() if key != "reference")):
+            method = METHODS[key]
+            said = method.figure_2[at] if method.figure_2 else "–"
+            row = [name, method.label, spread(f.all(key, name), plain)]
+            if key == "reference":
+                row += ["0, the baseline", "1", "–", "–"]
+            else:
+                row += [
+                    spread(f.all(key, f"{name}_excess"), plain),
+                    spread(f.all(key, f"{name}_p"), chance),
+                    "by design" if name in by_design(key) else verdicts(f, key, name),
+                    spread(f.all(key, f"{name}_decoded"), plain),
+                ]
+            rows.append([*row, said])
+    return grid([*head, "excess decoded", "paper, beside its reference"], rows)
+
+
+def figure_3(f: Figures) -> str:
+    head = ["method", "linked", "paper", "most that groups allow", "wrong matches"]
+    for name in MEASURES:
+        head += [f"area, {name}", "paper"]
+    rows = []
+    for key in f.methods():
+        method = METHODS[key]
+        if not f.all(key, "rate"):
+            continue
+        paper = method.figure_3 or ("–",) * 4
+        row = [method.label, spread(f.all(key, "rate"), share), paper[0]]
+        row += [spread(f.all(key, "group_rate"), share), spread(f.all(key, "wrong"), lambda v: f"{v:.0f}")]
+        for at, name in enumerate(MEASURES):
+            row += [spread(f.all(key, f"auc_{name}"), plain), paper[1 + at]]
+        rows.append(row)
+    return grid(head, rows)
+
+
+def caught(f: Figures) -> str:
+    head = ["method", "area of membership", "membership", "close records", *MEASURES]
+    rows = []
+    for key in f.methods():
+        if key == "reference":
+            continue
+        row = [METHODS[key].label, spread(f.all(key, "member_auc"), plain)]
+        row.append(str(sum(v > MEMBER_GATE for v in f.all(key, "member_lower"))))
+        row.append(str(sum(v < CLOSE_LEVEL for v in f.all(key, "close_p"))))
+        for name in MEASURES:
+            failed = sum(v > MARGIN for v in f.all(key, f"{name}_lower"))
+            row.append("by design" if name in by_design(key) else str(failed))
+        rows.append(row)
+    return grid(head, rows)
+
+
+def cell(ordering: Ordering, rows: Sequence[Row]) -> str:
+    found = answer(ordering, rows)
+    seeds = [told for told in by_seed(ordering, rows) if told is not None]
+    if found is None:
+        return "cannot be told"
+    return f"{'holds' if found else '**does not hold**'}, {sum(seeds)} of {len(seeds)} seeds"
+
+
+def orderings(parts: Mapping[str, Sequence[Row]], chosen: Iterable[Ordering]) -> str:
+    return grid(
+        ["ordering", *(TABLES[table].title for table in parts)],
+        ([o.sentence, *(cell(o, rows) for rows in parts.values())] for o in chosen),
+    )
+
+
+TOP = """# Lasko and Vinterbo 2010, done again on open data
+
+Generated by `{command}` (`.venv/bin/python tests/papers/reproduction.py`); edit the generator, not this
+page. Made with {versions}; settings `{settings}`; seeds {seeds}. Add `--check` to measure the first seed
+anew and compare. Every figure of every seed stands in [figures.csv](reproduction/figures.csv).
+
+The paper: T. A. Lasko and S. A. Vinterbo, *Spectral Anonymization of Data*, IEEE TKDE 22(3), 437–446. **Its
+data are not ours.** It draws 2 × 2000 records with 28 attributes from a prepared NHANES file that is not
+available. What stands below under *paper* is printed there and was measured on other people and other
+variables: it shows which way figures ought to point, and equal figures are neither expected nor claimed.
+What can be reproduced are orderings.
+
+| data here | people in A, and as many in A* | columns when encoded |
+|---|---|---|
+{sizes}
+For each seed the records are split at random into A and A*, which share no record, and A is masked anew.
+Figures are medians over {count} seeds, in brackets the smallest and the largest of them. The baseline is
+the reference A*: what the release of other people's records would do.
+
+## Orderings
+
+Computed, not written by hand: *holds* and *does not hold* are said of the medians over seeds, and then
+comes the number of seeds in which it is so on its own. *Cannot be told*: a figure is missing, since there
+are too few wrong matches.
+
+### Those that stand for the paper's conclusions
+
+{must}
+### The rest of what its table and figures show
+
+{rest}
+"""
+
+READING = """## How to read the tables
+
+**Table I**: median over columns of |difference of means| / sd and |difference of variances| / variance, and
+over pairs of columns of |difference of correlation| and of rank correlation, release against A. At or below
+the reference's is enough. Rows with no figure of the paper are methods it does not tabulate.
+
+**Figure 2**: *median* over people of the measure; *largest excess*, the largest F_release(x) − F_A*(x), F
+being the share of people with at most x, above 0 where the release is riskier; *KS p*, the paper's
+one-sided test with margin {margin}, small where it is riskier; in how many seeds the paired test that
+decides here [passes, is inconclusive or fails](risk.md); *excess decoded*, the largest excess of the data
+as they would be published. The paper prints curves for Figure 2 and no figures. Pictures show the first
+seed.
+
+**Figure 3**: *linked*, the share of people whose nearest released record is their own, for somebody who
+knows everybody's record; *most that groups allow*, that share if everybody's group were found. *Area* under
+the ROC curve with which the measure tells right matches from wrong ones: 0.5 is guessing; above it small
+values speak for a right match, below it large values do, and 0.1 tells as much as 0.9. The paper does not
+say which way its areas point. No area is given with fewer than {fewest} right or wrong matches. Swapped and
+shuffled records stem from no single person, so linking them has no meaning.
+
+**What catches it**: in how many of {count} seeds a rule fails the release: membership (lower bound of the
+area above {gate}), close records (p below {level}), and the comparison of the three measures with the
+reference. *By design*: groups of identical records have ambiguity 1 and uncertainty 0 whatever the risk, so
+these say nothing about them.
+"""
+
+PART = """## {title}
+
+{n} people in A and {n} in A*, {columns} columns, {count} seeds. Picking at random
+would link {guess} of people.
+
+### Table I, {title}
+
+{table_1}
+### Figure 2, {title}
+
+![Distributions of the three measures](reproduction/figure-2-{key}.svg)
+
+{figure_2}
+### Figure 3, {title}
+
+![Right and wrong matches](reproduction/figure-3-{key}.svg)
+
+{figure_3}
+What catches it, number of seeds of {count}:
+
+{caught}"""
+
+END = """## Departures from the paper
+
+**Data**
+- NHEFS comes from the package `causaldata`. *Variables without gaps* takes the kinds that the paper has:
+  continuous, ordinal and binary. *All variables* adds nominal ones, a column per level, and a column that
+  marks the gaps of a variable.
+- RAND HIE comes from the package `statsmodels`, a row per person and year and no number to tell people by.
+  One row is kept for each set of the nine attributes other than the number of visits, which are taken to
+  stay with a person: otherwise one person could stand in A and in A*, and the reference would look riskier
+  than other people are. Different people who agree in all nine become one. `physlm`, which holds some
+  imputed shares, is cut at one half. It has ten columns, several of them with few values: people lie close
+  together, and much of what the paper shows belongs to wide tables.
+- Samples are smaller than the paper's 2000. Nearest distances grow as samples shrink, for release and
+  reference alike; a figure of this page may be compared with its own baseline only.
+- The paper shows one split and one masking. Here are {count}.
+
+**Encoding**
+- Logarithms are taken of strictly positive continuous variables only, then everything is standardised,
+  ordinal and binary columns too. The paper's attributes allowed logarithms throughout.
+- Risk and utility are measured in the paper's continuous form, before discrete values are decoded. *Excess
+  decoded* repeats Figure 2 after calibrated decoding, in which every level keeps its count; the paper
+  decodes by a threshold. Shuffled columns hold original values, so both forms are one.
+- Singular values are square roots of eigenvalues of XᵀX. The paper says squares.
+
+**Methods**
+- Additive noise has covariance bΣ and is shrunk towards the means by 1/√(1 + b), so that covariances are
+  right on average; it is the form that the paper's references describe. *Exact covariances* and b = 1 are
+  not in the paper. Noise along the spectral axes, which it suggests, has the same law as noise of
+  covariance bΣ in any basis; only with exact covariances does it come out differently. Exact covariances
+  without spectral axes are left out of *All variables*: its columns depend linearly on each other, which
+  leaves their triangular factors to rounding.
+- Spectral RHS splits a group of 2k records, the paper's pseudo-code keeps it. Groups have {k} to {most}
+  records.
+- RHS *with every cut made* is the paper's baseline; leaving out cuts that part fewer than k is not.
+- Shuffling takes all variables as confidential, without coding the tails, as its authors do.
+
+**Measures**
+- Uncertainty divides by k, ambiguity is 1 where the k nearest are all at distance 0; the paper leaves both
+  open.
+- The match of a person whose nearest records tie counts 1/t in the rate, and for the areas one of the t is
+  drawn.
+- The paper gives two rates for spectral RHS, 7.8 % among its results and 8.5 % where it discusses them; the
+  first stands here.
+- The Kolmogorov–Smirnov p-value is shown for comparison. Releases are decided on by the paired test, since
+  the p-value is kind to small samples.
+"""
+
+
+def rendered(rows: Sequence[Row], head: Mapping[str, Any]) -> str:
+    """Return the document, which follows from the figures alone."""
+    parts = {table: [row for row in rows if row["table"] == table] for table in TABLES}
+    text = TOP.format(
+        command=COMMAND,
+        versions=", ".join(f"{name} {version}" for name, version in head["versions"].items()),
+        settings=head["settings"],
+        seeds=f"{SEEDS[0]} to {SEEDS[-1]}",
+        count=len(SEEDS),
+        sizes="".join(
+            f"| {TABLES[table].title} | {part[0]['n']} | {_widths(part)} |\n" for table, part in parts.items()
+        ),
+        must=orderings(parts, (o for o in ORDERINGS if o.must)),
+        rest=orderings(parts, (o for o in ORDERINGS if not o.must)),
+    )
+    text += READING.format(
+        margin=MARGIN, fewest=FEWEST, count=len(SEEDS), gate=MEMBER_GATE, level=CLOSE_LEVEL
+    )
+    for table, part in parts.items():
+        f = Figures(part)
+        text += "\n" + PART.format(
+            key=table,
+            title=TABLES[table].title,
+            n=part[0]["n"],
+            columns=_widths(part),
+            guess=share(1 / part[0]["n"]),
+            count=len(SEEDS),
+            table_1=table_1(f),
+            figure_2=figure_2(f),
+            figure_3=figure_3(f),
+            caught=caught(f),
+        )
+    return text + "\n" + END.format(count=len(SEEDS), k=K, most=2 * K - 1)
+
+
+def _widths(part: Sequence[Row]) -> str:
+    found = sorted({row["columns"] for row in part})
+    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+
+def pictures() -> list[str]:
+    return [f"figure-{number}-{table}.svg" for table in TABLES for number in (2, 3)]
+
+
+def draw(table: str) -> None:
+    """Draw both figures of a table, for the first seed."""
+    os.environ.setdefault("MPLCONFIGDIR", "/tmp/anonflow-mpl")
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams |= {"svg.hashsalt": "anonflow", "svg.fonttype": "none", "font.size": 8}
+    e = experiment(table, SEEDS[0])
+    drawn = {key: release(e, key)[1] for key, m in METHODS.items() if m.colour and m.params}
+    near = {key: prediction_measures(e.original, y, K) for key, y in drawn.items()}
+    for name, fill, tall in (
+        ("figure-2", lambda axes: _draw_2(axes, near | {"reference": e.reference}), 1),
+        ("figure-3", lambda axes: _draw_3(axes, e, drawn, near), 2),
+    ):
+        figure, axes = plt.subplots(tall, 3, figsize=(9.5, 0.6 + 2.5 * tall), squeeze=False, sharey=True)
+        fill(axes)
+        figure.tight_layout()
+        told = {"Date": None, "Description": f"{TABLES[table].title}, settings {settings()}"}
+        figure.savefig(FOLDER / f"{name}-{table}.svg", metadata=told)
+        plt.close(figure)
+
+
+def _curve(axis: Any, values: np.ndarray, weights: np.ndarray, **style: Any) -> None:
+    """Draw a weighted distribution function at 50 places."""
+    order = np.argsort(values)
+    total = np.cumsum(weights[order])
+    at = np.searchsorted(total, np.linspace(0, 1, 51)[1:] * total[-1] * (1 - 1e-12))
+    axis.plot(values[order][at].round(4), np.linspace(0.02, 1, 50), **style)
+
+
+def _draw_2(axes: Any, near: Mapping[str, PredictionMeasures]) -> None:
+    for axis, name in zip(axes[0], MEASURES, strict=True):
+        for key, m in near.items():
+            method, values = METHODS[key], getattr(m, name)
+            style = {"ls": "--", "lw": 2} if key == "reference" else {"lw": 1.3}
+            _curve(axis, values, np.ones(len(values)), color=method.colour, label=method.label, **style)
+        axis.set_xlabel(f"prediction {name}")
+    axes[0, 0].set_ylabel("share of people")
+    axes[0, 2].legend(frameon=False, fontsize=6, loc="lower right")
+
+
+def _draw_3(
+    axes: Any, e: Experiment, drawn: Mapping[str, np.ndarray], near: Mapping[str, PredictionMeasures]
+) -> None:
+    for row, key in zip(axes, ("spectral-rhs", "noise"), strict=True):
+        right = right_matches(e.original, drawn[key], near[key])
+        for axis, name in zip(row, MEASURES, strict=True):
+            for label, weights, ls in (("right", right, "-"), ("wrong", 1 - right, "--")):
+                if weights.sum() >= FEWEST:
+                    values = getattr(near[key], name)
+                    told = f"{label}, {weights.sum():.0f}"
+                    _curve(axis, values, weights, ls=ls, color=METHODS[key].colour, label=told)
+            axis.set_xlabel(f"prediction {name}")
+        row[0].set_ylabel(f"{METHODS[key].label}\nshare of matches")
+        row[0].legend(frameon=False, loc="upper left", title="matches", title_fontsize=8)
+
+
+def right_matches(x: np.ndarray, y: np.ndarray, near: PredictionMeasures) -> np.ndarray:
+    """Return the probability that each person's match is right, 1/t among t copies of the own row."""
+    own = np.sqrt(np.square(x - y).mean(axis=1))
+    _, group, copies = np.unique(y, axis=0, return_inverse=True, return_counts=True)
+    return np.where(own <= near.distance * (1 + 1e-9), 1 / copies[group.reshape(-1)], 0.0)
+
+
+def write() -> list[str]:
+    """Measure everything and write it; return the orderings that must hold and do not."""
+    rows = measured()
+    FOLDER.mkdir(exist_ok=True)
+    head = {"versions": versions(), "settings": settings()}
+    (FOLDER / "figures.csv").write_text(f"# {json.dumps(head)}\n{written_rows(rows)}")
+    for table in TABLES:
+        draw(table)
+    DOCUMENT.write_text(rendered(*reversed(stored())))
+    return broken(rows)
+
+
+def check(tables: Iterable[str] = tuple(TABLES), methods: Iterable[str] = SHORT) -> list[str]:
+    """Measure the first seed and say what is wrong with it, or with the document."""
+    fresh = measured(tables, SEEDS[:1], methods)
+    return broken(fresh) + behind() + differences(fresh, stored()[1])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Reproduce the paper's table and figures.")
+    parser.add_argument("--check", action="store_true", help="measure one seed, compare, write nothing")
+    chosen = parser.parse_args(arguments)
+    wrong = check() if chosen.check else write()
+    sys.stderr.write("".join(f"{line}\n" for line in wrong))
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
