@@ -77,6 +77,8 @@ def judge(
     # Nothing is masked here, so what is drawn, samples alone, needs no secret.
     run = Run.start(home, SeedSection(public=0, data_are_public=True))
     try:
+        if plan is None and reference is not None:
+            variables = guarded(_with_levels_of)(run, reference, original, source, tuple(variables))
         left_out, unknown = guarded(_prepare)(
             run, released, original, reference, tuple(variables), source, aligned=aligned
         )
@@ -123,6 +125,28 @@ def _prepare(
     nothing = {"notes": [], "figures": {}, "hides": [], "unprotected": False}
     run.write_json("masked", nothing | {"keeps_records": aligned})
     return tuple(n for n in known if n not in shared), tuple(n for n in header if n not in known)
+
+
+def _with_levels_of(
+    run: Run, reference: Path, original: Path, source: SourceSection, variables: tuple[Variable, ...]
+) -> tuple[Variable, ...]:
+    """Return guessed variables with the levels that only people of the reference have."""
+    people = _table(run, original, source, variables)
+    header = _columns(run, reference)
+    open_ = tuple(replace(v, levels=None) for v in people.schema if v.name in header and v.levels)
+    if not open_:
+        return variables
+    others = _table(run, reference, None, open_, extra=True)
+    found = []
+    for variable in variables:
+        levels = people.schema[variable.name].levels if variable.name in people.schema else None
+        more = others.schema[variable.name].levels if levels and variable.name in others.schema else None
+        whole = tuple(dict.fromkeys((*(levels or ()), *(more or ()))))
+        if more and len(whole) > len(levels or ()):
+            kind = "nominal" if variable.kind == "binary" and len(whole) > 2 else variable.kind
+            variable = replace(variable, levels=whole, kind=kind)
+        found.append(variable)
+    return tuple(found)
 
 
 def _columns(run: Run, path: Path) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from anoncore.encoding import Encoder
 from anoncore.methods import GroupAnonymity
 from anoncore.utility import kept_columns
-from tasks import pictures, report
+from tasks import artifacts, pictures, report
 from tasks.anonymize import Step
 from tasks.home import make_private, write_private
 from tasks.public import public_figures
@@ -44,9 +44,9 @@ def document(run: Run, dossier: dict[str, Any], steps: tuple[Step, ...], show: S
 
             told = _of_step(run.load_arrays("confidential"), number)
             write_private(kept / f"custodian-step{number}.html", custodian_page(told, step).encode())
-    show("risk", report.risk_markdown(finished), "Disclosure risk beside its baseline")
-    show("utility", report.utility_markdown(finished), "What the release keeps")
-    show("verdict", report.verdict_markdown(finished), "What the policy says, and why")
+    show("risk", artifacts.risk_markdown(finished), "Disclosure risk beside its baseline")
+    show("utility", artifacts.utility_markdown(finished), "What the release keeps")
+    show("verdict", artifacts.verdict_markdown(finished), "What the policy says, and why")
     return finished
 
 

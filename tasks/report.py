@@ -1,11 +1,10 @@
-"""The risk and utility report: one HTML file, the verdict first, and its short forms in Markdown."""
+"""The risk and utility report: one HTML file, the verdict first, then why, then pictures, then tables."""
 
 from __future__ import annotations
 
 import base64
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache
 from html import unescape
@@ -14,8 +13,22 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-NOTHING = "–"
-MINUS = "−"
+from anoncore.utility.variables import MEANINGS
+from tasks.findings import findings
+from tasks.wording import (
+    amount,
+    count,
+    number,
+    percent,
+    plain,
+    points,
+    pvalue,
+    sentence,
+    shares,
+    significant,
+    size,
+)
+
 PNG = b"\x89PNG"
 
 RISK, PROMISE, USE = "Risk", "Promises", "Usefulness"
@@ -25,14 +38,19 @@ DECISIONS = {
     "reject": ("Not cleared for publication", "fail"),
     "await": ("Waits for a person’s decision", "inconclusive"),
 }
+# Of the 95 % quantile: of a normal variable, and of Kolmogorov's distance times √N.
+NORMAL, KOLMOGOROV = 1.96, 1.358
 PICTURES = ("curves", "marginals", "correlations")
 # Kinds of rules that follow from the declared variables and not from an edit.
 FORM = ("columns", "levels", "numbers")
-COUNTED = {
-    "identical": "identical records",
-    "tail": "anybody",
-    "isolated": "the most isolated 1 %",
-    "extreme": "extreme records",
+FIGURES = {
+    "distance": "Distance",
+    "missing": "Missing",
+    "mean": "Mean",
+    "variance": "Variance",
+    "kolmogorov": "Kolmogorov",
+    "quantile": "Quantiles",
+    "total_variation": "Total variation",
 }
 STATISTICS = {
     "mean": "Means",
@@ -69,106 +87,19 @@ def render(dossier: dict[str, Any], pictures: dict[str, bytes]) -> str:
             gate_groups=groups,
             failed=[name for name, members in groups if any(g["verdict"] == "fail" for g in members)],
             unsettled=any(g["verdict"] == "inconclusive" for g in gates),
-            counted=_counted(dossier["figures"]),
+            attacks=findings(dossier["figures"]),
+            gate_verdicts={gate["name"]: gate["verdict"] for gate in gates},
+            moved_most=_moved_most(dossier["figures"]["utility_variables"]),
+            chance=_chance(dossier["figures"]["records"]),
+            not_compared=_not_compared(dossier),
             by_design=[g["name"] for g in gates if g["verdict"] == "by design"],
             rules=_rules(dossier["edits"]),
             promises=_promises(dossier["figures"]["claims"]),
-            counted_names=COUNTED,
             statistics=STATISTICS,
         )
     )
     # A lone surrogate, which YAML can smuggle in, has no UTF-8 form.
     return html.encode("utf-8", "replace").decode()
-
-
-def verdict_markdown(dossier: dict[str, Any]) -> str:
-    """Return the decision and its gates as Markdown; aggregates only."""
-    verdict, release = dossier["verdict"], dossier["release"]
-    rows = (
-        (g["name"], g["figure"], g["limit"], g["baseline"], count(g["records"]), g["verdict"])
-        for g in verdict["gates"]
-    )
-    head = f"**{DECISIONS[verdict['decision']][0]}**: {markdown_cell(verdict['reason'])}"
-    facts = f"{markdown_cell(release['id'])}, {count(release['records'])} records"
-    return "\n\n".join(
-        (head, facts, _table(("Gate", "Found", "Allowed", "Baseline", "Records", "Verdict"), rows))
-    )
-
-
-def risk_markdown(dossier: dict[str, Any]) -> str:
-    """Return the risk figures as Markdown tables, each with its baseline and sample size."""
-    figures = dossier["figures"]
-    forms = [("as published", m) for m in figures["comparison"]["measures"]]
-    if figures["continuous_form"] is not None:
-        forms += [("continuous form", m) for m in figures["continuous_form"]["measures"]]
-    measures = _table(
-        ("Measure", "Form", "Excess", "Upper bound", "Margin", "Records", "Verdict"),
-        (
-            (
-                m["name"],
-                form,
-                number(m["sup_excess"]),
-                number(m["upper"]),
-                number(m["margin"]),
-                count(m["n"]),
-                m["verdict"],
-            )
-            for form, m in forms
-        ),
-    )
-    rows = [
-        (
-            COUNTED[row["key"]],
-            count(row["released"]),
-            count(row["reference"]),
-            count(row["n"]),
-            pvalue(row["p"]),
-        )
-        for row in _counted(figures)
-    ]
-    attack = figures["membership"]
-    if attack is None:
-        auc = "Membership: not tested, since nobody is known who took no part."
-    else:
-        interval = f"[{number(attack['lower'])}, {number(attack['upper'])}]"
-        auc = (
-            f"Membership: AUC {number(attack['auc'])} {interval}, 0.5 is guessing; "
-            f"{count(attack['n_members'])} members, {count(attack['n_nonmembers'])} others."
-        )
-    found = _table(("Records met too closely", "By the release", "By the reference", "Records", "p"), rows)
-    return "\n\n".join((measures, found, auc))
-
-
-def utility_markdown(dossier: dict[str, Any]) -> str:
-    """Return the four utility figures as a Markdown table beside the reference's."""
-    figures = dossier["figures"]
-    rows = []
-    for name, label in STATISTICS.items():
-        ours, theirs = figures["utility"][name]["released"], figures["utility"][name]["reference"] or {}
-        rows.append(
-            (
-                label,
-                number(ours["median"], 4),
-                number(theirs.get("median"), 4),
-                number(ours["largest"], 4),
-                number(theirs.get("largest"), 4),
-            )
-        )
-    head = ("Difference of", "Median", "Reference", "Largest", "Reference")
-    sizes = f"{count(figures['records']['released'])} released records, {count(figures['columns'])} columns."
-    return _table(head, rows) + "\n\n" + sizes
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    titles = list(head)
-    lines = [titles, ["---"] * len(titles), *([markdown_cell(c) for c in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def markdown_cell(value: Any) -> str:
-    """Return text that stays text inside a Markdown table: no markup, no link, no line break."""
-    text = "".join(" " if unicodedata.category(c)[0] == "C" else c for c in str(value))
-    return re.sub(r"([\\`*_\[\]<>#|~&$@])", r"\\\1", text).replace("://", r":\//")
 
 
 @cache
@@ -185,66 +116,16 @@ def _environment() -> Environment:
         "number": number,
         "percent": percent,
         "pvalue": pvalue,
+        "shares": shares,
+        "significant": significant,
+        "amount": amount,
         "bytes": size,
         "plain": plain,
+        "points": points,
         "sentence": sentence,
     }
     environment.filters.update(filters)
     return environment
-
-
-def count(value: float | None) -> str:
-    """Return a count with thousands apart."""
-    return NOTHING if value is None else f"{value:,}"
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """Return a figure with a real minus sign; a dash where there is none."""
-    if value is None:
-        return NOTHING
-    if not math.isfinite(value):
-        return "not defined"
-    text = f"{value:.{digits}f}"
-    if float(text) == 0:
-        text = text.lstrip("-")
-    return text.replace("-", MINUS)
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    """Return a share as percentage."""
-    return NOTHING if value is None else f"{number(100 * value, digits)}\u00a0%"
-
-
-def pvalue(value: float | None) -> str:
-    """Return a p-value, never as 0."""
-    if value is None:
-        return NOTHING
-    return "< 0.001" if value < 0.001 else number(value)
-
-
-def size(value: int) -> str:
-    """Return a file size for people."""
-    for unit, least in (("MB", 1_000_000), ("kB", 1_000)):
-        if value >= least:
-            return f"{value / least:.1f} {unit}"
-    return f"{value} bytes"
-
-
-def plain(value: Any) -> str:
-    """Return a parameter's value in words."""
-    if value is None:
-        return "not used"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(str(v) for v in value) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def sentence(text: str) -> str:
-    """Return the text with a capital at its start and a stop at its end."""
-    text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".") if text else text
 
 
 def _picture(content: bytes) -> dict[str, Any]:
@@ -274,18 +155,36 @@ def _tally(gates: Iterable[dict[str, Any]]) -> list[tuple[str, int]]:
     return [(name, verdicts.count(name)) for name in order if name in verdicts]
 
 
-def _counted(figures: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rules that count records met too closely, in one form."""
-    tail, isolated, extreme = figures["tail"], figures["isolated"], figures["extreme"]
-    rows = [
-        {"key": key, "released": f["n_released"], "reference": f["n_reference"], "n": f["n"], "p": f["p"]}
-        for key, f in (("identical", figures["identical"]), ("tail", tail), ("isolated", isolated))
-    ]
-    matched, by_chance = extreme["n_matched"], extreme["baseline"]
-    rows.append(
-        {"key": "extreme", "released": matched, "reference": by_chance, "n": extreme["n_extreme"], "p": None}
-    )
+def _moved_most(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return, of each figure, the variable that moved most; figures that no variable has are left out."""
+    rows = []
+    for figure, meaning in MEANINGS.items():
+        having = [row for row in variables if row[figure] is not None]
+        if having:
+            worst = max(having, key=lambda row: row[figure])
+            rows.append(
+                {
+                    "key": figure,
+                    "figure": FIGURES[figure],
+                    "meaning": meaning,
+                    "variable": worst["name"],
+                    "moved": worst[figure],
+                    "of": len(having),
+                }
+            )
     return rows
+
+
+def _chance(records: dict[str, Any]) -> dict[str, float]:
+    """Return what one variable of two samples of these sizes differs by less than, 95 times in 100."""
+    scale = math.sqrt(1 / records["original"] + 1 / records["released"])
+    return {"mean": NORMAL * scale, "kolmogorov": KOLMOGOROV * scale}
+
+
+def _not_compared(dossier: dict[str, Any]) -> list[str]:
+    """Return the released variables that no figure of use speaks of."""
+    compared = {row["name"] for row in dossier["figures"]["utility_variables"]}
+    return [v["name"] for v in dossier["release"]["variables"] if v["name"] not in compared]
 
 
 def _rules(edits: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:

@@ -97,3 +97,66 @@ def test_the_command_exits_by_verdict_and_prints_every_figure(files, tmp_path):
     assert {"verdict", "figures", "left_out", "unknown"} == set(told)
     assert told["figures"]["membership"]["baseline"] == 0.5
     assert all(gate["baseline"] for gate in told["verdict"]["gates"])
+
+
+def odd(seed: int, n: int = 120) -> pd.DataFrame:
+    """A table with whatever breaks a formula: nothing there, one value, one level, ties, a few who know."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "value": rng.normal(0, 1, n).round(2),
+            "absent": np.full(n, np.nan),
+            "constant": 7.0,
+            "one_level": "x",
+            "tied": rng.integers(0, 2, n).astype(float) * 3.0,
+            "rarely": np.where(rng.random(n) < 0.02, 1.0, np.nan),
+            "group": rng.choice(["a", "b"], n),
+        }
+    )
+
+
+CASES = {
+    "all": list(odd(0)),
+    "nothing varies": ["constant", "one_level"],
+    "nothing is there": ["absent", "one_level"],
+    "one column": ["tied"],
+    "levels alone": ["group", "one_level"],
+}
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("which", ["original", "other", "shuffled"])
+@pytest.mark.parametrize("case", CASES)
+def test_odd_columns_have_defined_results(tmp_path, case, which, aligned):
+    names = CASES[case]
+    tables = {"original": odd(0)[names], "reference": odd(1)[names], "other": odd(2)[names]}
+    tables["shuffled"] = tables["original"].sample(frac=1.0, random_state=1)
+    for name, table in tables.items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    try:
+        found = judged(tmp_path, f"{which}.csv", tmp_path / "home", aligned=aligned)
+    except Refused:
+        # Where no column holds anything there is nothing to read.
+        assert case == "nothing is there"
+        return
+    assert json.loads(json.dumps(found.figures, allow_nan=False)) == json.loads(json.dumps(found.figures))
+    verdicts = {g.name: g.verdict for g in found.verdict.gates}
+    assert all(v in ("pass", "fail", "inconclusive") for v in verdicts.values())
+    if case == "all" and which == "original":
+        assert verdicts["membership"] == verdicts["identical records"] == "fail"
+    if case in ("nothing varies", "nothing is there"):
+        assert found.figures["columns"] == 0
+        assert verdicts["membership"] == verdicts["identical records"] == "pass"
+        assert found.figures["utility"]["mean"]["released"]["median"] is None
+
+
+@pytest.mark.parametrize("records", [2, 3, 5, 6])
+def test_very_few_records_are_refused_or_judged(tmp_path, records):
+    for name, seed in (("original", 0), ("reference", 1), ("released", 2)):
+        odd(seed, records)[["value", "group"]].to_csv(tmp_path / f"{name}.csv", index=False)
+    try:
+        found = judged(tmp_path, "released.csv", tmp_path / "home")
+    except Refused as refused:
+        assert records < 6, refused
+        return
+    assert found.exit_code in (ExitCode.REJECTED, ExitCode.AWAITING)

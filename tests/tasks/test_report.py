@@ -5,19 +5,29 @@ from __future__ import annotations
 import copy
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import asdict
+from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise, product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from anoncore.risk import ExtremeRecords, MeasureComparison, MembershipAttack, TailTest
-from tasks import pictures, report
+from anoncore.microdata import Microdata, Schema, Variable
+from tasks import artifacts, pictures, report, wording
+from tasks.assess import AssessmentSection, assess
 from tasks.decide import PolicySection, decide
+from tasks.findings import NO_KEYS, NO_OTHERS, NO_SENSITIVE, findings
+from tasks.home import Home
+from tasks.public import public_figures
+from tasks.workspace import Run, SeedSection
 
 HOSTILE = "<script>alert('x')</script>\"><img src=http://evil.example/x.png onerror=alert(1)>"
-MEDIANS = {"distance": (0.713, 0.702), "ambiguity": (0.913, 0.905), "uncertainty": (0.161, 0.148)}
 SECTIONS = (
     "verdict",
     "why",
@@ -30,23 +40,75 @@ SECTIONS = (
     "limits",
     "definitions",
 )
-COLUMNS = ["age", "sex=f", "sex=m", "wt71", "wt82", "wt82 missing", "smokeintensity"]
+MARKDOWN = (artifacts.verdict_markdown, artifacts.risk_markdown, artifacts.utility_markdown)
+REGRESSIONS = [
+    {"outcome": "income", "predictors": ["age", "sex", "region"]},
+    {"outcome": "ill", "predictors": ["age", "sex"], "kind": "logistic"},
+]
+BOXES = {
+    "reidentification": 0.2,
+    "largest_reidentification": 0.25,
+    "inside": 0.93,
+    "uncertainty": 0.31,
+    "log_volume": -0.4,
+    "people": 120,
+}
 
 
-def measure(name: str, excess: float, upper: float, verdict: str) -> dict:
-    return asdict(
-        MeasureComparison(
-            name, excess, upper, excess - 0.02, 0.0004, 0.05, 0.05, 814, *MEDIANS[name], verdict
-        )
+def table(rng: np.random.Generator, n: int, roles: bool) -> Microdata:
+    age = rng.normal(50, 9, n).round(3)
+    frame = pd.DataFrame(
+        {
+            "age": age,
+            "sex": rng.choice(["f", "m"], n),
+            "region": rng.choice(["n", "e", "s"], n, p=[0.6, 0.3, 0.1]),
+            "income": np.where(rng.random(n) < 0.05, np.nan, np.exp(7 + age / 40 + rng.normal(0, 0.7, n))),
+            "ill": rng.choice(["no", "yes"], n),
+            "w": rng.uniform(1, 5, n).round(3),
+        }
+    )
+    given = {
+        "age": "continuous",
+        "sex": "binary",
+        "region": "nominal",
+        "income": "continuous",
+        "ill": "binary",
+    }
+    role = {"income": "sensitive", "ill": "sensitive"} if roles else {}
+    variables = [
+        Variable(n, k, role=role.get(n, "quasi-identifier") if roles else "other") for n, k in given.items()
+    ]
+    return Microdata(
+        frame, Schema([*variables, Variable("w", "continuous", role="weight" if roles else "other")])
     )
 
 
-def utility(released: float, reference: float | None) -> dict:
-    return {
-        "released": {"median": released, "largest": released * 6},
-        "reference": None if reference is None else {"median": reference, "largest": reference * 5},
-        "sufficient": None if reference is None else released <= reference,
-    }
+@cache
+def assessed(reference: bool, roles: bool, keeps: bool, constant: bool = False) -> dict[str, Any]:
+    """Return the figures of a small release, as a run would measure them."""
+    rng = np.random.default_rng(5)
+    original, other = table(rng, 120, roles), table(rng, 90, roles)
+    frame = original.frame.assign(age=original.frame["age"] + rng.normal(0, 3, 120))
+    released = Microdata(frame if keeps else frame.iloc[rng.permutation(120)[:110]], original.schema)
+    if constant:
+        schema = Schema([Variable("age", "continuous")])
+        original, other, released = (
+            Microdata(pd.DataFrame({"age": [1.0] * len(side)}), schema)
+            for side in (original, other, released)
+        )
+    with TemporaryDirectory() as folder:
+        run = Run.start(Home.locate(Path(folder)), SeedSection(public=1, data_are_public=True))
+        run.save("original", original)
+        run.save("released", released)
+        if reference:
+            run.save("reference", other)
+        run.write_json("claims", [])
+        run.write_json(
+            "masked",
+            {"figures": {}, "hides": [], "unprotected": False, "keeps_records": keeps and not constant},
+        )
+        regressions = REGRESSIONS if roles and not constant else []
+        return assess(run, AssessmentSection(regressions=regressions), ())
 
 
 def rule(name: str, violated: int | None, **fields: object) -> dict:
@@ -62,79 +124,72 @@ def rule(name: str, violated: int | None, **fields: object) -> dict:
     } | fields
 
 
-def dossier(
+def full_figures(
     decision: str = "publish",
     *,
-    membership: bool = True,
-    continuous: bool = True,
     reference: bool = True,
+    roles: bool = True,
+    keeps: bool = True,
+    continuous: bool = True,
     edits: bool = True,
     by_design: bool = False,
     formal: bool = False,
-) -> dict:
-    """Return a dossier as a run on the NHEFS data would write it."""
-    verdicts = {"publish": "pass", "reject": "fail", "await": "inconclusive"}
-    comparison = {
-        "verdict": verdicts[decision],
-        "n_released": 814,
-        "n_reference": 814,
-        "draws": 1,
-        "measures": [
-            measure("distance", 0.0117, 0.0312, "pass"),
-            measure("ambiguity", 0.0211, 0.0461, verdicts[decision]),
-            measure("uncertainty", -0.0004, 0.0072, "by design" if by_design else "pass"),
-        ],
-    }
-    claim = {
-        "claim": "no formal guarantee; the protection rests on the measured risk",
-        "holds": True,
-        "found": "prediction distance, ambiguity and uncertainty not below the reference's",
-        "records": 814,
-        "kind": "NoFormalGuarantee",
-    }
-    promise = {
-        "claim": "10-anonymity on all released variables",
-        "holds": decision != "reject",
-        "found": "smallest group of identical records: 10, 78 groups",
-        "records": 814,
-        "kind": "KAnonymity",
-    }
-    figures = {
-        "records": {"original": 814, "released": 814, "reference": 814 if reference else None},
-        "as_source": False,
-        "k": 5,
-        "columns": len(COLUMNS),
-        "queries": {"used": 814, "of": 814, "epsilon": None},
-        "comparison": comparison,
-        "tail": asdict(TailTest(814, 0, 1, 2, 1, 2, 0.1, 0.01, 0.875, "pass")),
-        "isolated": asdict(TailTest(9, 0, 0, 0, 0, 0, 0.1, 0.01, 1.0, "pass")),
-        "identical": asdict(TailTest(814, 0, 0, 0, 0, 0, 0.0, 0.01, 1.0, "pass")),
-        "extreme": asdict(ExtremeRecords(814, 1, 0, 0, 5.0, 0.1, "pass")) | {"sampled": False},
-        "membership": asdict(MembershipAttack(0.512, 0.484, 0.54, 814, 814, "pass")) if membership else None,
-        "continuous_form": copy.deepcopy(comparison) if continuous else None,
-        "claims": [promise if formal else claim],
-        "utility": {
-            "mean": utility(0.0141, 0.0243 if reference else None),
-            "variance": utility(0.0312, 0.0418 if reference else None),
-            "correlation": utility(0.0316, 0.0321 if reference else None),
-            "rank_correlation": utility(0.0352, 0.0318 if reference else None),
-        },
-        "utility_columns": [
-            {
-                "name": name,
-                "mean": 0.0123,
-                "variance": 0.0456,
-                "reference_mean": 0.0211 if reference else None,
-                "reference_variance": 0.0519 if reference else None,
-            }
-            for name in COLUMNS
-        ],
-        "boxes": None,
-        "rare_levels": [{"variable": "marital", "levels": ["6", "8"]}] if edits else [],
-    }
+    boxes: bool = False,
+    constant: bool = False,
+) -> dict[str, Any]:
+    """Return all figures of an assessment; its verdicts are turned where a decision is asked for."""
+    figures = copy.deepcopy(assessed(reference, roles, keeps, constant))
+    turned = {"publish": "pass", "reject": "fail", "await": "inconclusive"}[decision]
+    for measure, verdict in zip(
+        figures["comparison"]["measures"],
+        ("pass", turned, "by design" if by_design else "pass"),
+        strict=True,
+    ):
+        measure["verdict"] = verdict
+    figures["tail"] |= {"p": 0.875, "verdict": "pass"}
+    figures["identical"] |= {"p": 1.0}
+    figures["extreme"] |= {"verdict": "pass", "sampled": False}
+    for attack in (figures["membership"], (figures["score_coincidence"] or {}).get("attack")):
+        if attack is not None:
+            attack |= {"auc": 0.512, "lower": 0.484, "upper": 0.54}
+    if figures["linkage"] is not None:
+        figures["linkage"]["rate"] |= {"value": 0.19, "lower": 0.12, "upper": 0.26}
+    for one in (figures["inference"] or {"variables": ()})["variables"]:
+        one["excess"] |= {"value": 0.02, "lower": -0.03, "upper": 0.07}
+    if continuous:
+        figures["continuous_form"] = copy.deepcopy(figures["comparison"])
+    if boxes:
+        attack = figures["membership"] and dict(figures["membership"])
+        sides = {"original": BOXES, "reference": BOXES | {"people": 90} if reference else None}
+        figures["boxes"] = sides | {"membership": attack, "variables": 2}
+    figures["claims"] = [
+        {
+            "claim": "10-anonymity on all released variables",
+            "holds": decision != "reject",
+            "found": "smallest group of identical records: 10, 78 groups",
+            "records": 814,
+            "kind": "KAnonymity",
+        }
+        if formal
+        else {
+            "claim": "no formal guarantee; the protection rests on the measured risk",
+            "holds": True,
+            "found": "prediction distance, ambiguity and uncertainty not below the reference's",
+            "records": 814,
+            "kind": "NoFormalGuarantee",
+        }
+    ]
+    figures["rare_levels"] = [{"variable": "marital", "levels": ["6", "8"]}] if edits else []
+    return figures
+
+
+def dossier(decision: str = "publish", **options: bool) -> dict[str, Any]:
+    """Return a dossier as a run would write it, with the figures that are published."""
+    figures = full_figures(decision, **options)
+    reference, edits = options.get("reference", True), options.get("edits", True)
     policy = PolicySection(
         approval="person" if decision == "await" else "automatic",
-        untested=() if membership else ("membership",),
+        untested=() if reference else ("membership",),
     )
     verdict = json.loads(json.dumps(asdict(decide(figures, policy))))
     rules = [rule("weight change", 0), rule("schema: age", 0, kind="numbers", description="")]
@@ -198,7 +253,7 @@ def dossier(
             ],
             "notes": ["every principal score was permuted independently"],
         },
-        "figures": figures,
+        "figures": public_figures(figures),
         "verdict": verdict,
         "release": {
             "id": "nhefs-0123456789ab",
@@ -283,15 +338,17 @@ def images() -> dict[str, bytes]:
     return drawn()
 
 
+OPTIONS = ("reference", "roles", "keeps", "continuous", "edits", "by_design", "formal", "boxes")
 COMBINATIONS = [
-    dict(zip(("membership", "continuous", "reference", "edits", "by_design", "formal"), flags, strict=True))
-    for flags in product((True, False), repeat=6)
+    *(dict(zip(OPTIONS, flags, strict=True)) for flags in product((True, False), repeat=len(OPTIONS))),
+    {"constant": True},
+    {"constant": True, "reference": False},
 ]
 
 
-@pytest.mark.parametrize("decision", ["publish", "reject", "await"])
-def test_every_combination_of_what_may_be_missing_renders(decision):
-    for options in COMBINATIONS:
+@pytest.mark.parametrize(("start", "decision"), enumerate(("publish", "reject", "await")))
+def test_every_combination_of_what_may_be_missing_renders(start, decision):
+    for options in COMBINATIONS[start::3]:
         found = dossier(decision, **options)
         html = report.render(found, {})
         reader = Reader(html)
@@ -303,11 +360,109 @@ def test_every_combination_of_what_may_be_missing_renders(decision):
         words = text_of(html)
         assert not re.search(r"\b(None|nan|Undefined)\b", words), options
         assert report.DECISIONS[decision][0] in words
-        assert ("Not tested. It takes people" in words) is not options["membership"]
-        assert ("silent by design" in words) is options["by_design"]
-        assert ("no formal guarantee about a single person" in words) is not options["formal"]
-        for write in (report.verdict_markdown, report.risk_markdown, report.utility_markdown):
+        assert (NO_OTHERS in words) is not options.get("reference", True), options
+        assert ("silent by design" in words) is options.get("by_design", False)
+        assert ("no formal guarantee about a single person" in words) is not options.get("formal", False)
+        for write in MARKDOWN:
             assert "None" not in write(found)
+
+
+def test_what_was_not_tested_is_said_with_its_reason():
+    words = text_of(report.render(dossier(roles=False, keeps=False), {}))
+    for text in (
+        "Linkage Somebody who knows all values of all people takes the nearest released row for each "
+        "person’s. Not tested: no released row belongs to one person",
+        NO_KEYS,
+        "the plan declares no regression",
+        "No survey weights are declared",
+    ):
+        assert text in words, text
+    figures = full_figures(keeps=False)
+    figures["inference"]["variables"] = []
+    found = findings(public_figures(figures))
+    assert NO_SENSITIVE in found[-1].findings[0].who
+    words = text_of(report.render(dossier(constant=True), {}))
+    for text in (
+        "There are no correlations to compare",
+        "Not measured: no column varies",
+        "too few variables",
+    ):
+        assert text in words, text
+
+
+@pytest.mark.parametrize("reference", [True, False])
+def test_every_attack_has_a_figure_an_interval_a_baseline_and_a_size(reference):
+    groups = findings(dossier(reference=reference, boxes=True)["figures"])
+    assert len(groups) == 5
+    rows = [one for group in groups for one in group.findings]
+    assert len(rows) > 15
+    for one in rows:
+        assert one.who.startswith(("Somebody", "The same")), one
+        assert one.who.endswith((".", "?")), one
+        if one.found == "not tested":
+            assert "Not tested: " in one.who
+        elif "There is no earlier one" not in one.who and "Nobody is so far away" not in one.who:
+            assert "–" not in (one.found, one.interval, one.baseline, one.records), one
+    assert sum(one.found == "not tested" for one in rows) == (0 if reference else 4)
+
+
+def test_earlier_releases_are_told_with_what_they_give_together():
+    found = dossier()
+    figures = found["figures"]
+    figures["earlier"] = {"releases": 3, "compared": 0, "attack": None}
+    assert "none of the 3 earlier release(s) can be compared" in text_of(report.render(found, {}))
+    attack = dict(figures["membership"])
+    figures["earlier"] = {
+        "releases": 3,
+        "compared": 2,
+        "attack": {
+            "averaged": attack | {"auc": 0.688},
+            "gathered": attack,
+            "newest": attack | {"auc": 0.511},
+        },
+    }
+    words = text_of(report.render(found, {}))
+    assert "2 of 3 earlier release(s) can be compared" in words
+    assert "AUC 0.688" in words
+    assert "0.511 by this release alone" in words
+
+
+def test_sizes_that_differ_are_compared_at_one_size():
+    words = text_of(report.render(dossier(), {}))
+    assert "for the release at its size, 90" in words
+    assert "Release, 90 records" in words
+
+
+def every_number(value: Any) -> Iterator[float]:
+    if isinstance(value, float):
+        yield value
+    for inner in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    ):
+        yield from every_number(inner)
+
+
+def test_no_number_that_stays_inside_is_in_the_page():
+    full, found = full_figures(), dossier()
+    told = {round(v, 12) for v in every_number(found["figures"])}
+    html = report.render(found, {}) + "".join(write(found) for write in MARKDOWN)
+    shown = set(re.findall(r"\d+(?:\.\d+)?", html.replace(",", "")))
+    inside = [v for v in every_number(full) if round(v, 12) not in told and 0 < abs(v) < 1e6]
+    assert len(inside) > 200
+    for value in inside:
+        text = f"{abs(value):.5g}"
+        # What is short by itself may stand there by chance; five digits may not.
+        assert text not in shown or text == f"{abs(value):.3g}", value
+    estimates = [
+        row["original"]["estimate"]
+        for one in full["utility_regressions"]
+        for row in one["released"]["coefficients"]
+    ]
+    means = [row[side]["mean"] for row in full["utility_variables"] for side in ("original", "reference")]
+    for value in [v for v in (*estimates, *means) if v is not None]:
+        for digits in (2, 3, 4):
+            text = f"{abs(value):.{digits}f}"
+            assert text not in shown or len(text.strip("0.")) < 3, (value, text)
 
 
 def test_the_verdict_comes_before_everything_else_and_not_by_colour_alone():
@@ -393,7 +548,7 @@ def test_hostile_texts_stay_text():
     assert not {tag for tag, _ in reader.tags} & {"script", "img"}
     for _, attrs in reader.tags:
         assert not any(name.startswith("on") for name in attrs)
-    for write in (report.verdict_markdown, report.risk_markdown, report.utility_markdown):
+    for write in MARKDOWN:
         markdown = write(hostile)
         assert not re.search(r"(?<!\\)[<>]", markdown)
         assert "://" not in markdown
@@ -408,9 +563,21 @@ def test_a_lone_surrogate_and_turned_text_do_no_harm():
 
 
 def test_figures_of_the_dossier_appear_with_baseline_and_size():
-    words = text_of(report.render(dossier(), {}))
-    for text in ("0.512", "0.484 to 0.540", "0.500, guessing", "814", "0.0316", "0.0321", "1,629", "−0.000"):
-        assert (text in words) is (text != "−0.000"), text
+    found = dossier()
+    words = text_of(report.render(found, {}))
+    medians = found["figures"]["utility"]["correlation"]
+    texts = ["0.512", "0.484 to 0.540", "0.500, guessing", "120 took part, 90 did not", "1,629"]
+    texts += [wording.significant(medians[side]["median"]) for side in ("released", "reference")]
+    texts += [
+        "19\u00a0%",
+        "12\u00a0% to 26\u00a0%",
+        "0.83\u00a0%, guessing",
+        "+2 points",
+        "income ~ age + sex + region",
+    ]
+    for text in texts:
+        assert re.sub(r"\s+", " ", text) in words, text
+    assert "−0.000" not in words
     assert "118 cell(s) in 118 record(s)" in words
     assert "assessed 2 time(s) before" in words
     assert "dead" * 16 not in words
@@ -456,28 +623,30 @@ def test_the_report_of_a_wide_table_stays_small():
 def test_markdown_tables_have_one_shape():
     found = dossier()
     found["verdict"]["gates"][0]["figure"] = "a | b\n| c |"
-    for write in (report.verdict_markdown, report.risk_markdown, report.utility_markdown):
+    for write in MARKDOWN:
         for table in re.findall(r"(?:^\|.*\n?)+", write(found), re.MULTILINE):
             widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.strip().splitlines()}
             assert len(widths) == 1
-    assert "AUC 0\\.512" in report.risk_markdown(found) or "AUC 0.512" in report.risk_markdown(found)
+    assert "AUC 0.512" in artifacts.risk_markdown(found)
+    assert "Attribute inference" in artifacts.risk_markdown(found)
+    assert "pMSE" in artifacts.utility_markdown(found)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (report.number(-0.00004), "0.000"),
-        (report.number(-0.25, 2), "−0.25"),
-        (report.number(float("nan")), "not defined"),
-        (report.number(None), "–"),
-        (report.percent(0.0312), "3.1\u00a0%"),
-        (report.pvalue(1e-9), "< 0.001"),
-        (report.size(141_312), "141.3 kB"),
-        (report.size(12), "12 bytes"),
-        (report.plain(None), "not used"),
-        (report.plain(True), "yes"),
-        (report.plain([]), "none"),
-        (report.sentence("ends already."), "Ends already."),
+        (wording.number(-0.00004), "0.000"),
+        (wording.number(-0.25, 2), "−0.25"),
+        (wording.number(float("nan")), "not defined"),
+        (wording.number(None), "–"),
+        (wording.percent(0.0312), "3.1\u00a0%"),
+        (wording.pvalue(1e-9), "< 0.001"),
+        (wording.size(141_312), "141.3 kB"),
+        (wording.size(12), "12 bytes"),
+        (wording.plain(None), "not used"),
+        (wording.plain(True), "yes"),
+        (wording.plain([]), "none"),
+        (wording.sentence("ends already."), "Ends already."),
     ],
 )
 def test_figures_read_like_print(text, expected):

@@ -1,0 +1,97 @@
+"""Figures and texts as people read them, for pages and for Markdown."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from typing import Any
+
+NOTHING = "–"
+MINUS = "−"
+
+
+def count(value: float | None) -> str:
+    """Return a count with thousands apart."""
+    return NOTHING if value is None else f"{value:,}"
+
+
+def amount(value: float | None) -> str:
+    """Return an expected number of records: whole where it is large."""
+    return NOTHING if value is None else f"{value:,.0f}" if abs(value) >= 10 else f"{value:.1f}"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a figure with a real minus sign; a dash where there is none."""
+    if value is None:
+        return NOTHING
+    if not math.isfinite(value):
+        return "not defined"
+    text = f"{value:.{digits}f}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("-", MINUS)
+
+
+def significant(value: float | None) -> str:
+    """Return a figure with three digits that count; of tiny ones, as many as six decimals show."""
+    if not value or not math.isfinite(value):
+        return "0" if value == 0 else number(value)
+    return number(value, min(6, max(0, 2 - math.floor(math.log10(abs(value))))))
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """Return a share as percentage."""
+    return NOTHING if value is None else f"{number(100 * value, digits)}\u00a0%"
+
+
+def shares(bounds: dict[str, Any]) -> str:
+    """Return an interval of a share in whole per cent, never narrower than it may be."""
+    low, high = bounds["lower"], bounds["upper"]
+    first = ">\u00a099.5\u00a0%" if low >= 0.995 else percent(low, 0)
+    last = "<\u00a00.5\u00a0%" if high < 0.005 else percent(high, 0)
+    return f"{first} to {last}"
+
+
+def points(value: float) -> str:
+    """Return a difference of shares in percentage points, with its sign."""
+    text = number(100 * value, 0)
+    return text if text == "0" or text.startswith(MINUS) else f"+{text}"
+
+
+def pvalue(value: float | None) -> str:
+    """Return a p-value, never as 0."""
+    if value is None:
+        return NOTHING
+    return "< 0.001" if value < 0.001 else number(value)
+
+
+def size(value: int) -> str:
+    """Return a file size for people."""
+    for unit, least in (("MB", 1_000_000), ("kB", 1_000)):
+        if value >= least:
+            return f"{value / least:.1f} {unit}"
+    return f"{value} bytes"
+
+
+def plain(value: Any) -> str:
+    """Return a parameter's value in words."""
+    if value is None:
+        return "not used"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(str(v) for v in value) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def sentence(text: str) -> str:
+    """Return the text with a capital at its start and a stop at its end."""
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".") if text else text
+
+
+def markdown_cell(value: Any) -> str:
+    """Return text that stays text inside a Markdown table: no markup, no link, no line break."""
+    text = "".join(" " if unicodedata.category(c)[0] == "C" else c for c in str(value))
+    return re.sub(r"([\\`*_\[\]<>#|~&$@])", r"\\\1", text).replace("://", r":\//")
