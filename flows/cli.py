@@ -1,4 +1,4 @@
-"""The command line: ``anonflow demo | plan | check | run | assess | approve | reject | list | show | ui``."""
+"""The command line: ``anonflow demo | plan | check | run | compare | assess | approve | reject | ...``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -18,6 +19,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from flows import audit_cli, decisions_cli, deliver_cli, people_cli
+from flows.served import cli as served
 
 # Frameworks and numerics are imported inside the commands: `anonflow --help` must answer at once, and
 # the embedded Prefect server must be on its way before anything heavy is loaded.
@@ -155,27 +159,71 @@ def assess(
 
 
 @app.command()
-def approve(
-    release: ReleaseArgument,
-    by: Annotated[str, typer.Option("--by", help="Who approves.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why; it is kept in the ledger.")],
+def compare(
+    plan: PlanArgument,
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[SETTING]...", help="Further settings.")
+    ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--methods",
+            metavar="SETTING...",
+            help="What to try in place of the plan's masking steps, such as: spectral-swap mdav:k=5 "
+            "additive-noise:b=0.1:axes=spectral. By default every method that suits the table.",
+        ),
+    ] = None,
+    by_design: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by-design", help="Acknowledge a measure that says nothing: ambiguity or uncertainty."
+        ),
+    ] = None,
+    risk: Annotated[
+        str, typer.Option("--risk", help="distance, ambiguity, uncertainty or membership.")
+    ] = "distance",
+    utility: Annotated[
+        str,
+        typer.Option(
+            "--utility", help="overall, mean, variance, correlation, rank_correlation or propensity."
+        ),
+    ] = "overall",
     home: HomeOption = None,
+    inline: InlineOption = False,
     json_: JsonOption = False,
 ) -> None:
-    """Publish a release that awaits a person."""
-    _settle("approve", release, by, reason, home, json_)
+    """Compare settings by risk and utility, publish nothing: 0 one passes, 3 none, 4 a person must decide."""
+    begun = time.perf_counter()
+    where = _home(home)
+    progress = _Progress(quiet=json_)
+    with _platform(where, inline=inline) as server:
+        from flows.compare import Wanted, facts
+
+        wanted = Wanted((*(methods or ()), *(more or ())), tuple(by_design or ()), risk, utility)
+        if server is None:
+            from flows import compare as comparing
+            from flows.plan import load_plan
+            from flows.release import Direct
+
+            found = comparing.compare(load_plan(plan), where, Direct(progress), wanted)
+        else:
+            from flows.orchestrated import compare_in_prefect
+
+            found = compare_in_prefect(plan, where, server, wanted, told=progress)
+    seconds = time.perf_counter() - begun
+    if json_:
+        places = {"folder": found.folder, "picture": found.picture}
+        ended = {"exit_code": int(found.exit_code), "total_seconds": round(seconds, 2)}
+        _print_json(facts(found) | places | ended)
+    else:
+        _compared(found, where.path, seconds)
+    raise typer.Exit(int(found.exit_code))
 
 
-@app.command()
-def reject(
-    release: ReleaseArgument,
-    by: Annotated[str, typer.Option("--by", help="Who rejects.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why; it is kept in the ledger.")],
-    home: HomeOption = None,
-    json_: JsonOption = False,
-) -> None:
-    """Reject a release that awaits a person."""
-    _settle("reject", release, by, reason, home, json_)
+app.command()(decisions_cli.approve)
+app.command()(decisions_cli.reject)
+app.command()(decisions_cli.withdraw)
+app.command()(decisions_cli.sign)
 
 
 @app.command(name="list")
@@ -195,8 +243,8 @@ def list_(home: HomeOption = None, json_: JsonOption = False) -> None:
     for entry in entries:
         table.add_row(
             entry["time"],
-            entry["name"],
-            entry["release"],
+            entry.get("name", ""),
+            entry.get("release") or entry.get("delivers") or entry.get("person", ""),
             entry["event"],
             entry.get("approver") or entry["by"],
         )
@@ -241,47 +289,49 @@ def ui(
     serve_uis(where.path, prefect_port=prefect_port, mlflow_port=mlflow_port, open_browser=browser)
 
 
+app.command()(served.serve)
+app.command()(deliver_cli.deliver)
+app.add_typer(people_cli.app, name="people")
+app.add_typer(audit_cli.app, name="audit")
+
+
 def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild: bool) -> None:
     begun = time.perf_counter()
-    from flows import embedded
-
     where = _home(home)
     progress = _Progress(quiet=as_json)
-    if inline:
-        with embedded.imports():
+    with _platform(where, inline=inline) as server:
+        if server is None:
             from flows.plan import load_plan
             from flows.release import Direct, carry_out
 
-        file = load_plan(plan)
-        embedded.tracking_ready(where.path)
-        outcome = carry_out(file, where, Direct(progress), rebuild=rebuild)
-    else:
-        with embedded.server(where.path) as server:
-            # The server needs seconds to start; what the run will need is imported meanwhile.
-            with embedded.imports():
-                import great_expectations  # noqa: F401
-                import matplotlib.figure  # noqa: F401
-                import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
+            outcome = carry_out(load_plan(plan), where, Direct(progress), rebuild=rebuild)
+        else:
+            from flows.orchestrated import carry_out_in_prefect
 
-                from flows.orchestrated import carry_out_in_prefect
             outcome = carry_out_in_prefect(plan, where, server, told=progress, rebuild=rebuild)
     _finish(outcome, where.path, as_json, time.perf_counter() - begun)
 
 
-def _settle(action: str, release: str, by: str, reason: str, home: Path | None, as_json: bool) -> None:
-    begun = time.perf_counter()
+@contextmanager
+def _platform(home: Home, *, inline: bool) -> Iterator[Any]:
+    """Give the embedded Prefect server, or None without Prefect; what a run needs is imported meanwhile."""
     from flows import embedded
-    from tasks.faults import guarded
 
-    if not by.strip() or not reason.strip():
-        raise Refused("state who decides and why: --by NAME --reason TEXT")
-    where = _home(home)
-    embedded.tracking_ready(where.path)
-    from tasks import conclude
+    if inline:
+        with embedded.imports():
+            import flows.release
+        embedded.tracking_ready(home.path)
+        yield None
+        return
+    with embedded.server(home.path) as server:
+        # The server needs seconds to start; what the run will need is imported meanwhile.
+        with embedded.imports():
+            import great_expectations  # noqa: F401
+            import matplotlib.figure  # noqa: F401
+            import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
 
-    outcome = guarded(getattr(conclude, action))(where, release, by=by.strip(), reason=reason.strip())
-    guarded(conclude.mirror)(outcome, approver=by.strip(), approval_reason=reason.strip())
-    _finish(outcome, where.path, as_json, time.perf_counter() - begun, settled=action)
+            import flows.orchestrated  # noqa: F401
+        yield server
 
 
 def _home(given: Path | None) -> Home:
@@ -309,16 +359,16 @@ class _Progress:
             return
         if seconds is None:
             if err.is_terminal:
-                err.print(f"  [dim]…[/dim] {label}", end="\r")
+                err.print(f"  [dim]…[/dim] {escape(label)}", end="\r")
             return
-        err.print(f"  [green]✓[/green] {label} [dim]{seconds:.1f} s[/dim]")
+        err.print(f"  [green]✓[/green] {escape(label)} [dim]{seconds:.1f} s[/dim]")
 
 
 def _finish(outcome: Any, home: Path, as_json: bool, seconds: float, settled: str | None = None) -> None:
     from flows.release import EXIT_CODES
 
     code = EXIT_CODES[outcome.status]
-    if settled == "reject":
+    if settled in ("reject", "withdraw"):
         code = ExitCode.PUBLISHED
     if as_json:
         _print_json(asdict(outcome) | {"exit_code": int(code), "total_seconds": round(seconds, 2)})
@@ -333,6 +383,7 @@ def _summary(outcome: Any, home: Path, seconds: float) -> None:
         "unchanged": "[bold green]Published already[/bold green]",
         "rejected": "[bold red]Rejected[/bold red]",
         "awaiting": "[bold yellow]Awaiting a person[/bold yellow]",
+        "withdrawn": "[bold red]Withdrawn[/bold red]",
     }
     out.print()
     if outcome.gates:
@@ -384,6 +435,40 @@ def _gates(gates: Any) -> Table:
             str(gate["records"]),
         )
     return table
+
+
+VERDICTS = {
+    "passes": "[green]passes[/green]",
+    "awaiting": "[yellow]awaiting[/yellow]",
+    "rejected": "[red]REJECTED[/red]",
+    "refused": "[red]REFUSED[/red]",
+    "not possible": "[dim]not possible[/dim]",
+}
+
+
+def _compared(found: Any, home: Path, seconds: float) -> None:
+    from tasks.frontier import row
+
+    table = Table("Setting", "", "Risk", "Limit", "Lost", "Reference", "n", box=None, pad_edge=False)
+    for one in found.settings:
+        _, _, _, *figures = row(one)
+        table.add_row(escape(one.label), VERDICTS[one.status], *figures)
+    out.print()
+    out.print(table)
+    out.print()
+    for one in found.settings:
+        if one.status != "passes":
+            out.print(f"  {escape(one.label)}: [dim]{escape(one.reason)}[/dim]", soft_wrap=True)
+    out.print()
+    out.print(escape(found.sentence), style="bold", soft_wrap=True)
+    if found.earlier:
+        _place("Note", f"{found.earlier} release(s) of these data stand: another asks a person")
+    _place("Picture", found.picture)
+    _place("Figures", found.folder / "comparison.json")
+    _place(
+        "UIs", f"anonflow ui{_home_hint(home)}  (the settings are in MLflow, under {found.plan} comparisons)"
+    )
+    _place("Took", f"{seconds:.1f} s, of which {sum(found.seconds.values()):.1f} s in the steps")
 
 
 def _print_json(value: Any) -> None:

@@ -1,4 +1,4 @@
-"""The same release through Prefect: every step a task that a person can watch.
+"""Releases and comparisons through Prefect: every step a task that a person can watch.
 
 Imported late, because Prefect must find its settings in the environment when it is imported.
 """
@@ -15,8 +15,9 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
+from flows.compare import Comparison, Wanted, checked, compare
 from flows.embedded import Server, tracking_ready
-from flows.plan import load_plan
+from flows.plan import PlanFile, load_plan
 from flows.release import Direct, carry_out
 from tasks.conclude import Outcome
 from tasks.faults import InputOutputFault
@@ -37,7 +38,8 @@ class ThroughPrefect(Direct):
         """Carry out one step as a task; its arguments stay out of Prefect's sight."""
         step = task(
             name=label,
-            task_run_name=label,
+            # Prefect fills braces in.
+            task_run_name=label.replace("{", "{{").replace("}", "}}"),
             retries=2 if retry else 0,
             retry_delay_seconds=[1, 5],
             retry_condition_fn=_failed_on_input_or_output,
@@ -66,23 +68,59 @@ def carry_out_in_prefect(
     file = load_plan(plan)
     tracking_ready(home.path)
     runner = ThroughPrefect(file.plan.name, told)
-    ended: list[Outcome] = []
+
+    def body() -> tuple[Outcome, State[None]]:
+        outcome = carry_out(file, home, runner, rebuild=rebuild)
+        message = f"{outcome.release}: {outcome.reason}"
+        return outcome, Completed(name=outcome.status.capitalize(), message=message)
+
+    description = "From plan to published release, or to a refusal that says why."
+    return _as_flow("Release", description, file, server, body)
+
+
+def compare_in_prefect(plan: Path, home: Home, server: Server, wanted: Wanted, *, told: Told) -> Comparison:
+    """Compare settings of a plan in a Prefect flow that reports to ``server``.
+
+    Raises
+    ------
+    ReleaseError
+        As `flows.compare.compare`.
+    """
+    file = load_plan(plan)
+    checked(file, wanted)
+    tracking_ready(home.path)
+    runner = ThroughPrefect(file.plan.name, told)
+
+    def body() -> tuple[Comparison, State[None]]:
+        found = compare(file, home, runner, wanted)
+        name = "Nothing passes" if found.best is None else "Compared"
+        return found, Completed(name=name, message=found.sentence)
+
+    description = "Settings of one plan beside each other; nothing is published."
+    return _as_flow("Compare", description, file, server, body)
+
+
+def _as_flow(
+    name: str, description: str, file: PlanFile, server: Server, body: Callable[[], tuple[T, State[None]]]
+) -> T:
+    """Carry ``body`` out as a flow that knows nothing but the plan's file name; return its outcome."""
+    ended: list[T] = []
 
     @flow(
-        name="Release",
+        name=name,
         flow_run_name=file.plan.name,
-        description="From plan to published release, or to a refusal that says why.",
+        description=description,
         persist_result=False,
         validate_parameters=False,
         log_prints=False,
     )
-    def release(plan: str) -> State[None]:
-        outcome = carry_out(file, home, runner, rebuild=rebuild)
+    def carried(plan: str) -> State[None]:
+        outcome, state = body()
         ended.append(outcome)
-        return Completed(name=outcome.status.capitalize(), message=f"{outcome.release}: {outcome.reason}")
+        return state
 
     with server.session():
-        release(file.path.name)
+        carried(file.path.name)
     return ended[0]
 
 

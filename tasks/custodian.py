@@ -219,7 +219,7 @@ def _name_areas(axes: Axes, names: list[str], *, size: float = 7.4) -> None:
     m = len(names)
     shown = np.arange(m) if m <= NAMED_AREAS else np.unique(np.linspace(0, m - 1, 9).astype(int))
     axes.set_xticks(
-        shown, [pictures._shorten(names[i], 12) for i in shown], fontsize=size, rotation=55 if m > 8 else 0
+        shown, [pictures.shorten(names[i], 12) for i in shown], fontsize=size, rotation=55 if m > 8 else 0
     )
     if m > 8:
         for label in axes.get_xticklabels():
@@ -232,8 +232,8 @@ def _draw_signal(case: _Case) -> bytes:
     before, after = case.signal(case.before), case.signal(case.after)
     at = np.arange(len(before))
     heads = np.where(case.population > 0, case.population, 1) if case.ratio else np.ones(len(before))
-    with pictures._style():
-        figure = pictures._figure(WIDTH, 3.3)
+    with pictures.style():
+        figure = pictures.new_figure(WIDTH, 3.3)
         axes = figure.add_axes((0.085, 0.16, 0.9, 0.73))
         axes.bar(at, before, 0.86, color=BEFORE)
         axes.bar(at, after, 0.5, color=AFTER)
@@ -257,7 +257,7 @@ def _draw_signal(case: _Case) -> bytes:
         pictures._legend(
             figure, ("area", BEFORE, "before (secret)"), ("line", AFTER, "after"), ("line", EXCESS, "goal")
         )
-        return pictures._svg(
+        return pictures.svg(
             figure, f"{case.unit} in {len(at)} areas before and after; the scale is logarithmic."
         )
 
@@ -276,8 +276,8 @@ def _draw_parts(case: _Case) -> bytes:
         for counts in (case.before, case.after)
     ]
     at = np.arange(m)
-    with pictures._style():
-        figure = pictures._figure(WIDTH, 3.1)
+    with pictures.style():
+        figure = pictures.new_figure(WIDTH, 3.1)
         for j, (title, values) in enumerate(
             (
                 ("Approximation", [p.approximation[:m] for p in parts]),
@@ -293,7 +293,7 @@ def _draw_parts(case: _Case) -> bytes:
             axes.grid(axis="y", color=RULE, lw=0.5)
             _name_areas(axes, case.names, size=6.6)
         pictures._legend(figure, ("dashes", MUTED, "before (secret)"), ("line", AFTER, "after"))
-        return pictures._svg(
+        return pictures.svg(
             figure, f"Approximation and details of the signal, {step.wavelet}, before and after."
         )
 
@@ -308,14 +308,14 @@ def _draw_flows(case: _Case) -> bytes:
     height = side + 1.25
     left = (WIDTH - side) / 2
     colours = LinearSegmentedColormap.from_list("flow", ("#cfe0f3", AFTER, "#0b2c52"))
-    with pictures._style():
-        figure = pictures._figure(WIDTH, height)
+    with pictures.style():
+        figure = pictures.new_figure(WIDTH, height)
         axes = figure.add_axes((left / WIDTH, 0.2 / height, side / WIDTH, side / height))
         shown = np.ma.masked_equal(case.flows, 0)
         image = axes.imshow(shown, colours, interpolation="none", norm=LogNorm(1, most))
         axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
         if named:
-            labels = [pictures._shorten(n, 12) for n in case.names]
+            labels = [pictures.shorten(n, 12) for n in case.names]
             axes.set_xticks(range(m), labels, fontsize=7, rotation=55 if m > 8 else 0)
             axes.set_yticks(range(m), labels, fontsize=7)
             for label in axes.get_xticklabels() if m > 8 else ():
@@ -337,13 +337,13 @@ def _draw_flows(case: _Case) -> bytes:
         bar.minorticks_off()
         bar.spines[:].set_visible(False)
         figure.text((left + side / 2) / WIDTH, 1 - 0.2 / height, "to", color=MUTED, fontsize=7.6, ha="center")
-        return pictures._svg(figure, f"Members that moved between {m} areas: rows send, columns receive.")
+        return pictures.svg(figure, f"Members that moved between {m} areas: rows send, columns receive.")
 
 
 def _draw_sweep(case: _Case, trials: list[tuple[str, Trial]], confidential: dict[str, np.ndarray]) -> bytes:
     """Draw the share of details kept against the members moved, and what the inversion says."""
-    with pictures._style():
-        figure = pictures._figure(WIDTH, 3.7)
+    with pictures.style():
+        figure = pictures.new_figure(WIDTH, 3.7)
         for j, details in enumerate(("plain", "winsorised")):
             axes = figure.add_axes((0.075 + 0.495 * j, 0.145, 0.415, 0.68))
             rows = [r for d, t in trials if d == details and not (r := _trial_row(d, t))["problem"]]
@@ -353,7 +353,7 @@ def _draw_sweep(case: _Case, trials: list[tuple[str, Trial]], confidential: dict
             if j == 0:
                 axes.set_ylabel("members moved", fontsize=7.6)
         _sweep_legend(figure)
-        return pictures._svg(figure, "Share of the details kept against members moved, by wavelet and level.")
+        return pictures.svg(figure, "Share of the details kept against members moved, by wavelet and level.")
 
 
 def _sweep_legend(figure: Any) -> None:

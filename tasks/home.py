@@ -45,6 +45,11 @@ class Home:
         """Published releases."""
         return self.path / "releases"
 
+    def files_of(self, name: str, release: str) -> Path:
+        """Where the files of a published release are, also of one that was withdrawn."""
+        moved = self.withdrawn / name / release
+        return moved if moved.is_dir() else self.releases / name / release
+
     def assessment(self, release: str) -> Path:
         """Where report and dossier of a candidate are kept, also of a rejected one."""
         return self.path / "assessments" / release

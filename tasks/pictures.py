@@ -121,8 +121,8 @@ def cumulative_curves(curves: dict[str, np.ndarray]) -> bytes:
     Source: Lasko and Vinterbo 2010, Figure 2.
     """
     shown = [m for m in MEASURES if f"released_{m[0]}" in curves and f"reference_{m[0]}" in curves]
-    with _style():
-        figure = _figure(9.6, 2.85)
+    with style():
+        figure = new_figure(9.6, 2.85)
         for j, (key, title, label) in enumerate(shown):
             axes = figure.add_axes((0.058 + 0.325 * j, 0.165, 0.272, 0.665))
             _curve_panel(axes, curves[f"released_{key}"], curves[f"reference_{key}"], first=j == 0)
@@ -137,7 +137,7 @@ def cumulative_curves(curves: dict[str, np.ndarray]) -> bytes:
             ("area", EXCESS, "released is riskier"),
         )
         names = ", ".join(title.lower() for _, title, _ in shown)
-        return _svg(figure, f"Cumulative distributions of {names}: released against reference.")
+        return svg(figure, f"Cumulative distributions of {names}: released against reference.")
 
 
 def _curve_panel(axes: Axes, released: np.ndarray, reference: np.ndarray, *, first: bool) -> None:
@@ -197,8 +197,8 @@ def marginals(original: Microdata, released: Microdata, *, k: int) -> bytes:
     shown = ranked[:PANELS]
     rows = max(1, math.ceil(len(shown) / PANELS_PER_ROW))
     height = 0.36 + 1.16 * rows
-    with _style():
-        figure = _figure(9.6, height)
+    with style():
+        figure = new_figure(9.6, height)
         for i, marginal in enumerate(shown):
             row, column = divmod(i, PANELS_PER_ROW)
             bottom = 1 - (0.36 + 1.16 * row + 0.88) / height
@@ -206,7 +206,7 @@ def marginals(original: Microdata, released: Microdata, *, k: int) -> bytes:
             _marginal_panel(axes, marginal)
         _legend(figure, ("area", BEFORE, "before masking"), ("line", AFTER, "after masking"))
         text = f"{len(shown)} of {len(both)} variables before and after masking, the least preserved first."
-        return _svg(figure, text)
+        return svg(figure, text)
 
 
 def _marginal(variable: Variable, original: Microdata, released: Microdata, k: int) -> Marginal | None:
@@ -309,14 +309,14 @@ def _pooled_groups(names: list[str], counts: dict[str, int], k: int) -> list[lis
 
 def _group_label(group: list[str], *, ordered: bool) -> str:
     if len(group) == 1:
-        return _shorten(group[0], 9)
-    return f"{_shorten(group[0], 5)}–{_shorten(group[-1], 5)}" if ordered else f"{len(group)} others"
+        return shorten(group[0], 9)
+    return f"{shorten(group[0], 5)}–{shorten(group[-1], 5)}" if ordered else f"{len(group)} others"
 
 
 def _marginal_panel(axes: Axes, marginal: Marginal) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    title = _shorten(marginal.name, 27 if marginal.missing is None else 16)
+    title = shorten(marginal.name, 27 if marginal.missing is None else 16)
     axes.set_title(title, fontweight="bold", fontsize=8.6, pad=4)
     if marginal.missing is not None:
         gaps = "gaps {:.0%} → {:.0%}".format(*marginal.missing)
@@ -328,7 +328,7 @@ def _marginal_panel(axes: Axes, marginal: Marginal) -> None:
         axes.stairs(before, edges, fill=True, color=BEFORE, lw=0)
         axes.stairs(after, edges, color=AFTER, lw=1.3)
         axes.set_xlim(edges[0], edges[-1])
-        axes.set_xticks([edges[0], edges[-1]], [_number(edges[0]), _number(edges[-1])])
+        axes.set_xticks([edges[0], edges[-1]], [plain_number(edges[0]), plain_number(edges[-1])])
         low, high = axes.get_xticklabels()
         low.set_horizontalalignment("left")
         high.set_horizontalalignment("right")
@@ -373,8 +373,8 @@ def correlations(original: np.ndarray, released: np.ndarray, names: Sequence[str
     end = 1 + CORRELATION_STEP / 2
     left, side = (0.135, 0.251) if labelled else (0.012, 0.293)
     height = 9.6 * side + 0.48
-    with _style():
-        figure = _figure(9.6, height)
+    with style():
+        figure = new_figure(9.6, height)
         panels = (("before masking", before), ("after masking", after), ("difference", after - before))
         for j, (title, matrix) in enumerate(panels):
             bottom, tall = 0.14 / height, 9.6 * side / height
@@ -388,12 +388,12 @@ def correlations(original: np.ndarray, released: np.ndarray, names: Sequence[str
             axes.set_title(title, fontweight="bold")
             if labelled and j == 0:
                 size = 7.4 if len(names) <= 22 else 6.2
-                axes.set_yticks(range(len(names)), [_shorten(n, 19) for n in names], fontsize=size)
+                axes.set_yticks(range(len(names)), [shorten(n, 19) for n in names], fontsize=size)
         bar = figure.add_axes((left + 3 * (side + 0.014) + 0.004, 0.14 / height, 0.012, tall))
         figure.colorbar(image, cax=bar, ticks=[-1, -0.5, 0, 0.5, 1])
         bar.set_yticklabels(["−1", "−0.5", "0", "0.5", "1"])
         bar.spines[:].set_visible(False)
-        return _svg(
+        return svg(
             figure,
             f"Correlation matrices of {len(names)} columns before and after masking, and their difference.",
         )
@@ -431,7 +431,7 @@ def _correlation(matrix: np.ndarray, hidden: np.ndarray) -> np.ndarray:
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def style() -> Iterator[None]:
     """Draw in our style, whatever the machine's own matplotlib settings."""
     from matplotlib import style
 
@@ -439,7 +439,8 @@ def _style() -> Iterator[None]:
         yield
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of so many inches, without a window."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height))
@@ -469,7 +470,7 @@ def _legend(figure: Figure, *entries: tuple[str, str, str]) -> None:
     )
 
 
-def _svg(figure: Figure, description: str) -> bytes:
+def svg(figure: Figure, description: str) -> bytes:
     """Return the figure as SVG with its description and its dark colours."""
     buffer = io.BytesIO()
     # Without metadata the bytes depend on the picture alone, not on date or version.
@@ -491,13 +492,14 @@ def _svg(figure: Figure, description: str) -> bytes:
     return f"{text[start:inside]}<desc>{escape(description)}</desc>{style}{text[inside:]}".encode()
 
 
-def _shorten(name: object, length: int) -> str:
+def shorten(name: object, length: int) -> str:
     """Return a name that XML can carry and a panel can hold."""
     text = "".join(c if unicodedata.category(c)[0] != "C" else "\ufffd" for c in str(name))
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def _number(value: float) -> str:
+def plain_number(value: float) -> str:
+    """Return a number as an axis shows it."""
     if value != 0 and (abs(value) >= 1e6 or abs(value) < 1e-3):
         return f"{value:.3g}"
     return f"{value:,.10g}" if abs(value) >= 1e4 else f"{round(value, 6):g}"

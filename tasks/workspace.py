@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -78,6 +78,16 @@ class Run:
         write_private(folder / "lasting", (str(entropy) if stated else home.secret()).encode())
         return run
 
+    def branch(self, name: str, stream: str, shared: Iterable[str]) -> Run:
+        """Open a workspace inside this one: the files named, a stream of its own, and nothing else."""
+        folder = make_private(self.folder / name)
+        for file in shared:
+            if (self.folder / file).exists():
+                (folder / file).symlink_to(self.folder / file)
+        entropy = int.from_bytes(self.rng(f"branch {stream}").bytes(32))
+        write_private(folder / "entropy", str(entropy).encode())
+        return Run(f"{self.id}-{name}", folder, self.home)
+
     def rng(self, stream: str) -> np.random.Generator:
         """Return the generator of a named stream; the same stream draws the same again in this run."""
         key = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8])
@@ -86,7 +96,7 @@ class Run:
         return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(key,)))
 
     def lasting(self) -> str:
-        """Return a key of 16 characters that is the same in every run of this home, or of this stated seed."""
+        """Return a key of 16 characters, the same in every run of this home, or of this stated seed."""
         kept = (self.folder / "lasting").read_bytes()
         return hashlib.sha256(b"lasting " + kept).hexdigest()[:16]
 

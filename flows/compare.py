@@ -1,0 +1,277 @@
+"""Try several settings on one split of a plan's table: what each risks and keeps; nothing is published."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from flows.plan import Plan, PlanFile
+from flows.release import Runner
+from flows.settings import MEASURES, Setting, acknowledged, candidate, settings_of
+from tasks import frontier, ledger
+from tasks.anonymize import mask, told
+from tasks.assess import assess
+from tasks.conclude import published_before
+from tasks.decide import decide
+from tasks.dossier import gather
+from tasks.faults import ExitCode, Refused, guarded
+from tasks.frontier import Tried
+from tasks.home import Home, make_private, write_private
+from tasks.ingest import ingest
+from tasks.split import split
+from tasks.workspace import Run, alone, digest_of, jsonable, wipe_abandoned
+
+STATUS: dict[str, frontier.Status] = {"publish": "passes", "await": "awaiting", "reject": "rejected"}
+# What all settings share: the two sides of the split, and what was found before masking.
+SHARED = (
+    "original.parquet",
+    "original.schema.json",
+    "reference.parquet",
+    "reference.schema.json",
+    "ingested.json",
+    "split.json",
+    "validated-raw.json",
+)
+UNACKNOWLEDGED = "refused without the acknowledgement --by-design uncertainty (by_design in the policy)"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to compare, and by which figures.
+
+    Parameters
+    ----------
+    methods : settings as the user has written them; empty for every method that suits the table
+    by_design : measures that are acknowledged to say nothing, besides those of the policy
+    risk, utility : keys of `tasks.frontier.RISKS` and `tasks.frontier.LOSSES`
+    """
+
+    methods: tuple[str, ...] = ()
+    by_design: tuple[str, ...] = ()
+    risk: str = "distance"
+    utility: str = "overall"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The settings side by side, the best of them, and where the picture is."""
+
+    id: str
+    plan: str
+    best: str | None
+    sentence: str
+    risk: str
+    utility: str
+    settings: tuple[Tried, ...]
+    frontier: tuple[str, ...]
+    earlier: int
+    folder: Path
+    mlflow_run: str | None = None
+    seconds: dict[str, float] | None = None
+
+    @property
+    def picture(self) -> Path:
+        """Where the map of risk and utility is."""
+        return self.folder / "frontier.svg"
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """0 where a setting passes, 4 where none does and one awaits a person, else 3."""
+        found = {t.status for t in self.settings}
+        if "passes" in found:
+            return ExitCode.PUBLISHED
+        return ExitCode.AWAITING if "awaiting" in found else ExitCode.REJECTED
+
+
+def compare(file: PlanFile, home: Home, runner: Runner, wanted: Wanted) -> Comparison:
+    """Mask and measure a plan's table in several settings, and say which of those that pass keeps most.
+
+    The source is read, checked and split once. Every setting draws from a stream of its own. No candidate is
+    kept, nothing is published or entered in the ledger, and the workspace is wiped.
+
+    Raises
+    ------
+    ReleaseError
+        With a safe message. A setting that is refused is told as not possible, and the others go on.
+    """
+    settings = checked(file, wanted)
+    with alone(home, file.plan.name):
+        wipe_abandoned(home)
+        run = Run.start(home, file.plan.seed)
+        try:
+            return _compare(run, file, runner, wanted, settings)
+        finally:
+            run.wipe()
+
+
+def checked(file: PlanFile, wanted: Wanted) -> tuple[Setting, ...]:
+    """Return the settings; refuse what can be refused before any data are read."""
+    for option, given, allowed in (
+        ("--risk", [wanted.risk], frontier.RISKS),
+        ("--utility", [wanted.utility], frontier.LOSSES),
+        ("--by-design", wanted.by_design, MEASURES),
+    ):
+        if not set(given) <= set(allowed):
+            raise Refused(f"{option} takes {', '.join(allowed)}")
+    if wanted.risk == "membership" and file.plan.reference.kind == "leave-one-out":
+        raise Refused(
+            "--risk membership needs people who took no part, and the plan's reference is leave-one-out; "
+            "choose --risk distance"
+        )
+    return settings_of(wanted.methods, file)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What every setting of one comparison has in common."""
+
+    file: PlanFile
+    wanted: Wanted
+    digest: str
+    set_aside: int
+
+    def candidate(self, setting: Setting) -> Plan:
+        """Return the plan with the setting in place of its steps."""
+        return candidate(self.file.plan, setting, self.wanted.by_design)
+
+
+def _compare(
+    run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings: tuple[Setting, ...]
+) -> Comparison:
+    from tasks.validate import validate_raw
+
+    plan, step = file.plan, runner.step
+    ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)
+    raw = step("Check the edits on the raw data", validate_raw, run, plan.edits)
+    step("Set the reference apart", split, run, plan.reference, plan.variables, file.base, retry=True)
+    digest = ledger.keyed(run.home, plan.digest) if plan.confides else plan.digest
+    job = _Job(file, wanted, digest, raw["set_aside"])
+    tried, dossiers = [], {}
+    for number, setting in enumerate(settings, start=1):
+        label = f"Mask and measure: {setting.label}"
+        one, dossier = step(label, _try, run, number, job, setting)
+        tried.append(replace(one, seconds=round(runner.seconds[label], 3)))
+        dossiers[setting.name] = dossier
+    winner = frontier.best(tried)
+    found = Comparison(
+        id=run.id,
+        plan=plan.name,
+        best=None if winner is None else winner.name,
+        sentence=frontier.sentence(tried, wanted.utility),
+        risk=wanted.risk,
+        utility=wanted.utility,
+        settings=tuple(tried),
+        frontier=tuple(t.name for t in frontier.frontier(tried)),
+        # No plan has an empty digest: whichever setting is published, every earlier release counts.
+        earlier=published_before(run.home, "", ingested.digest),
+        folder=run.home.comparison(run.id),
+    )
+    step("Draw the frontier", _write, found)
+    runner.show("comparison", frontier.markdown(tried, found.sentence), "Settings beside each other")
+    logged = step("Log to MLflow", _track, run, job, found, dossiers, retry=True)
+    return replace(found, mlflow_run=logged, seconds=runner.seconds)
+
+
+def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, dict[str, Any] | None]:
+    """Mask and measure one setting in a workspace of its own, which is wiped."""
+    plan = job.candidate(setting)
+    without = Tried(
+        name=setting.name,
+        label=setting.label,
+        status="not possible",
+        reason="; ".join(plan.problems(job.file.base)),
+        steps=tuple(told(step) for step in setting.steps),
+    )
+    if without.reason:
+        return without, None
+    stream = digest_of([asdict(step) for step in setting.steps])
+    own = run.branch(f"setting-{number}", stream, SHARED)
+    try:
+        dossier = guarded(_measured)(own, plan, job)
+    except Refused as refusal:
+        return replace(without, reason=str(refusal)), None
+    finally:
+        own.wipe()
+    figures, verdict = dossier["figures"], dossier["verdict"]
+    status, reason = STATUS[verdict["decision"]], verdict["reason"]
+    if "uncertainty" in set(plan.policy.by_design) - acknowledged(job.file.plan, job.wanted.by_design):
+        status, reason = "refused", f"{UNACKNOWLEDGED}; with it: {reason}"
+    loss, baseline = frontier.loss_of(figures, job.wanted.utility)
+    by_auc = job.wanted.risk == "membership"
+    tried = replace(
+        without,
+        status=status,
+        reason=reason,
+        risk=_rounded(frontier.risk_of(figures, job.wanted.risk)),
+        limit=plan.policy.membership_auc if by_auc else plan.assessment.margin,
+        loss=_rounded(loss),
+        baseline=_rounded(baseline),
+        records=figures["records"]["released"],
+        gates=tuple(verdict["gates"]),
+    )
+    return tried, dossier
+
+
+def _rounded(figure: float | None) -> float | None:
+    """Keep three digits: exact differences tell exact statistics of the source."""
+    return None if figure is None else float(f"{figure:.3g}")
+
+
+def _measured(run: Run, plan: Plan, job: _Job) -> dict[str, Any]:
+    """Return what is known of a setting, in the form of a release's dossier."""
+    from tasks.validate import validate_masked
+
+    mask(run, plan.steps, plan.edits.edit_set())
+    validate_masked(run, plan.edits)
+    figures = assess(run, plan.assessment, plan.policy.by_design)
+    return gather(
+        run,
+        plan={"name": plan.name, "digest": job.digest},
+        steps=plan.steps,
+        seed=plan.seed,
+        edit_policy=plan.edits.on_violation,
+        set_aside=job.set_aside,
+        unprotected=plan.policy.individual_protection_reason,
+        published=0,
+        verdict=decide(figures, plan.policy),
+        release={},
+    )
+
+
+def _write(found: Comparison) -> None:
+    """Put the picture and the figures into the home, for the owner alone."""
+    folder = make_private(found.folder)
+    write_private(found.picture, frontier.draw(found.settings, risk=found.risk, loss=found.utility))
+    write_private(folder / "comparison.json", json.dumps(facts(found), indent=1).encode())
+    table = frontier.markdown(found.settings, found.sentence)
+    write_private(folder / "comparison.md", table.encode("utf-8", "replace"))
+
+
+def facts(found: Comparison) -> dict[str, Any]:
+    """Return a comparison as JSON takes it, without the place where it is kept."""
+    kept = {key: value for key, value in asdict(found).items() if key != "folder"}
+    plain: dict[str, Any] = json.loads(json.dumps(kept, default=jsonable))
+    return plain
+
+
+def _track(run: Run, job: _Job, found: Comparison, dossiers: dict[str, dict[str, Any] | None]) -> str:
+    from tasks.track import track_comparison
+
+    plan = job.file.plan
+    names = ("frontier.svg", "comparison.md", "comparison.json")
+    return track_comparison(
+        {
+            "plan": {"name": plan.name, "digest": job.digest},
+            "run": {"id": run.id, "versions": {"anonflow": version("anonflow")}},
+            "source": run.read_json("ingested"),
+            "axes": {"risk": found.risk, "utility": found.utility},
+            "best": found.best,
+            "sentence": found.sentence,
+            "settings": [asdict(t) | {"dossier": dossiers[t.name]} for t in found.settings],
+        },
+        plan.tracking.experiment or plan.name,
+        {name: found.folder / name for name in names},
+    )

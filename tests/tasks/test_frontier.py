@@ -1,0 +1,199 @@
+"""The frontier, the choice of the best, and the map: right, without overlaps, and safe for any name."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks import frontier, pictures
+from tasks.frontier import Tried
+
+HOSTILE = '<script>alert(1)</script>&"\x00\x0b$\\frac{|'
+STATUSES = ("passes", "awaiting", "rejected", "refused")
+
+
+def one(name="a", status="passes", risk=0.01, loss=1.0, **more) -> Tried:
+    told = {"label": name, "reason": "why", "limit": 0.05, "baseline": 1.0} | more
+    return Tried(name=name, status=status, risk=risk, loss=loss, **told)
+
+
+def texts(svg: bytes) -> list[str]:
+    return [e.text or "" for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}text")]
+
+
+coordinates = st.integers(0, 6).map(lambda v: v / 10) | st.none()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(coordinates, coordinates), max_size=12))
+def test_the_frontier_is_what_no_other_beats(places):
+    tried = [one(str(i), risk=r, loss=u) for i, (r, u) in enumerate(places)]
+    drawn = [t for t in tried if t.risk is not None and t.loss is not None]
+    kept = frontier.frontier(tried)
+    for t in drawn:
+        better = any(
+            o.risk <= t.risk and o.loss <= t.loss and (o.risk < t.risk or o.loss < t.loss) for o in drawn
+        )
+        assert (t in kept) != better
+    assert all(t in drawn for t in kept)
+    assert [t.risk for t in kept] == sorted(t.risk for t in kept)
+    assert [t.loss for t in kept] == sorted((t.loss for t in kept), reverse=True)
+
+
+def test_the_best_passes_and_loses_least():
+    tried = [
+        one("fails", "rejected", loss=0.1),
+        one("waits", "awaiting", loss=0.2),
+        one("second", loss=0.9),
+        one("best", loss=0.7, risk=0.02),
+        one("unsure", loss=0.7, risk=None),
+        one("riskier", loss=0.7, risk=0.03),
+        one("unmeasured", loss=None),
+    ]
+    assert frontier.best(tried).name == "best"
+    assert "best utility among those that pass: best;" in frontier.sentence(tried, "overall")
+    assert "0.70 times" in frontier.sentence(tried, "overall")
+    assert "another sample's 1.000" in frontier.sentence(tried, "correlation")
+    assert frontier.best(tried[:2]) is None
+    assert frontier.sentence(tried[:2], "overall") == "nothing passes; 1 must be decided by a person"
+    assert frontier.sentence(tried[:1], "overall") == "nothing passes"
+
+
+def utility(**medians):
+    return {
+        name: {"released": {"median": a}, "reference": None if b is None else {"median": b}}
+        for name, (a, b) in medians.items()
+    }
+
+
+def test_the_overall_loss_is_the_worst_figure_in_multiples_of_the_references():
+    found = utility(mean=(0.03, 0.02), variance=(0.02, 0.04), correlation=(0.01, 0.04), rank=(0.0, 0.03))
+    assert frontier.loss_of({"utility": found}, "overall") == (pytest.approx(1.5), 1.0)
+    assert frontier.loss_of({"utility": found}, "variance") == (0.02, 0.04)
+    # A reference that differs by nothing but rounding does not make any difference infinite.
+    tiny = utility(mean=(0.002, 0.0), variance=(0.02, 0.04))
+    assert frontier.loss_of({"utility": tiny}, "overall") == (pytest.approx(2.0), 1.0)
+
+
+def test_without_a_reference_or_figures_the_loss_says_so():
+    alone = utility(mean=(0.03, None), variance=(0.02, None))
+    assert frontier.loss_of({"utility": alone}, "overall") == (0.03, None)
+    assert frontier.loss_of({"utility": alone}, "mean") == (0.03, None)
+    assert frontier.label_of("overall", None) == frontier.BARE
+    nothing = utility(mean=(None, None))
+    assert frontier.loss_of({"utility": nothing}, "overall") == (None, None)
+    assert frontier.loss_of({"utility_propensity": None}, "propensity") == (None, None)
+    told = {"released": {"share_of_maximum": 0.2}, "reference": {"share_of_maximum": 0.1}}
+    assert frontier.loss_of({"utility_propensity": told}, "propensity") == (0.2, 0.1)
+    told["reference"] = None
+    assert frontier.loss_of({"utility_propensity": told}, "propensity") == (0.2, None)
+
+
+def test_the_risk_is_the_bound_that_the_gate_is_put_to():
+    measures = [
+        {"name": "distance", "upper": 0.04, "verdict": "pass"},
+        {"name": "uncertainty", "upper": 1.0, "verdict": "by design"},
+    ]
+    figures = {"comparison": {"measures": measures}, "membership": {"lower": 0.51}}
+    assert frontier.risk_of(figures, "distance") == 0.04
+    assert frontier.risk_of(figures, "uncertainty") is None
+    assert frontier.risk_of(figures, "membership") == 0.51
+    assert frontier.risk_of(figures | {"membership": None}, "membership") is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 14))
+def test_labels_cover_neither_each_other_nor_a_point(seed, n):
+    rng = np.random.default_rng(seed)
+    # Half of the points in one heap.
+    points = np.vstack([rng.uniform((60, 60), (600, 300), (n, 2)), rng.normal((300, 200), 12, (n // 2, 2))])
+    sizes = np.column_stack([rng.uniform(40, 130, len(points)), np.full(len(points), 11.0)])
+    room = (50.0, 50.0, 650.0, 350.0)
+    middles = frontier.place_labels(points, sizes, room)
+    starts, ends = middles - sizes / 2, middles + sizes / 2
+    assert (starts >= room[:2]).all()
+    assert (ends <= room[2:]).all()
+    for i, j in combinations(range(len(points)), 2):
+        apart = np.maximum(starts[i], starts[j]) >= np.minimum(ends[i], ends[j])
+        assert apart.any()
+    for i, point in enumerate(points):
+        nearest = np.clip(point, starts, ends)
+        assert np.hypot(*(nearest - point).T).min() > 3, i
+
+
+def test_labels_leave_what_else_stands_there_uncovered():
+    points, sizes = np.array([[100.0, 100.0]]), np.array([[40.0, 10.0]])
+    free = frontier.place_labels(points, sizes, (0, 0, 300, 200))
+    line = np.array([[100.0, 100.0, 300.0, 100.0]])
+    moved = frontier.place_labels(points, sizes, (0, 0, 300, 200), line)
+    assert abs(free[0, 1] - 100) < 1
+    assert abs(moved[0, 1] - 100) > 5 or moved[0, 0] < 100
+
+
+def many() -> list[Tried]:
+    rng = np.random.default_rng(4)
+    found = [
+        one(f"m{i}", STATUSES[i % 4], float(rng.normal(0.03, 0.02)), float(rng.uniform(0.5, 2)))
+        for i in range(12)
+    ]
+    return [*found, one("absent", "not possible", None, None)]
+
+
+def test_the_map_names_every_setting_and_says_what_its_axes_are():
+    svg = frontier.draw(many(), risk="distance", loss="overall")
+    shown = texts(svg)
+    assert {t.name for t in many() if t.drawn} <= set(shown)
+    assert "not on the map: absent" in shown
+    assert "limit 0.05" in shown
+    assert any(frontier.RISKS["distance"] in text for text in shown)
+    assert {frontier.WORDS[s] for s in STATUSES} <= set(shown)
+    (described,) = [e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}desc")]
+    assert described.startswith("12 settings")
+    assert frontier.sentence(many(), "overall") in described
+    assert svg == frontier.draw(many(), risk="distance", loss="overall")
+    assert len(svg) < 100_000
+
+
+def test_verdicts_differ_in_shape_and_in_colour():
+    marks = frontier.MARKS.values()
+    assert len({shape for _, shape, _ in marks}) == len({colour for colour, _, _ in marks}) == len(marks)
+
+
+@pytest.mark.parametrize(
+    "tried",
+    [
+        [],
+        [one(risk=None, loss=None, status="not possible")],
+        [one()],
+        [one(limit=None, baseline=None)],
+        [one("a"), one("b")],
+        [one("a", risk=-0.01, loss=0.0001), one("b", risk=0.99, loss=40.0)],
+        [one("a", risk=0.5, loss=0.0651), one("b", risk=0.6, loss=0.997)],
+        [one("a", risk=0.0, loss=0.0, baseline=0.0)],
+        [one(HOSTILE, label=HOSTILE), one("b", "not possible", None, None, label=HOSTILE)],
+    ],
+)
+def test_any_map_can_be_drawn(tried):
+    svg = frontier.draw(tried, risk="membership", loss="overall")
+    tree = ElementTree.fromstring(svg)
+    assert not [e for e in tree.iter() if e.tag.endswith("script")]
+    assert not any("nan" in (e.get("d") or "") for e in tree.iter())
+    assert not any("mathdefault" in text for text in texts(svg))
+    used = set(re.findall(r'style="[^"]*?(?:fill|stroke): (#[0-9a-f]{6})', svg.decode()))
+    assert used <= set(pictures.DARK)
+
+
+def test_the_table_keeps_text_text():
+    table = frontier.markdown([one(HOSTILE, reason="a | b\nc")], "nothing passes")
+    lines = table.splitlines()
+    assert lines[0] == "nothing passes"
+    assert len(lines) == 5
+    assert r"a \| b c" in lines[-1]
+    assert "<" not in table.replace(r"\<", "")
+    assert "0.010" in lines[-1]
