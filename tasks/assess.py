@@ -29,6 +29,8 @@ from tasks.workspace import Run, Section
 
 # What is known of earlier releases until they are looked for.
 FIRST: dict[str, Any] = {"releases": 0, "compared": 0, "attack": None}
+# A bound so small that nobody is left out of a sample.
+EXACT = 1e-5
 STATISTICS = ("mean", "variance", "correlation", "rank_correlation")
 
 
@@ -77,7 +79,9 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
     # The neighbour that the reference of leave-one-out finds is the own one; what it comes close to by
     # chance is told by the next: d₁ < τ·d₂, written as d₁²/d₂ < τ·d₁.
     chance = other.distance if r is not None else own**2 / np.where(gaps[:, 1] > 0, gaps[:, 1], 1.0)
-    whole = nearest(x[rows], y, 1)[0][:, 0] / np.sqrt(x.shape[1])
+    # An extreme record is sought in the whole release, whatever the curves are matched to.
+    same = near.n_released == len(y)
+    whole = near.distance if same else nearest(x[rows], y, 1)[0][:, 0] / np.sqrt(x.shape[1])
     figures = {
         "records": {
             "original": len(x),
@@ -94,11 +98,13 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
         "extreme": asdict(extreme_records(whole, chance, own, tau=section.tau))
         | {"sampled": len(rows) < len(x)},
         "identical": asdict(identical_records(near.distance, other.distance, own)),
-        **membership(x, y, r, rows, rng),
-        "linkage": linked(original, shown, (x, y, r), rows, near, run.rng("linkage"))
+        **membership(x, y, r, rows, near, rng),
+        "linkage": linked(original, shown, (x, y, r), rows, (near, other), run.rng("linkage"))
         if masked["keeps_records"]
         else None,
-        **by_attributes(original, shown, reference, section.k, run),
+        **by_attributes(
+            original, shown, reference, section.k, section.epsilon if len(rows) < len(x) else EXACT, run
+        ),
         "earlier": FIRST,
         "boxes": located_in_boxes(run, original, reference, rows, run.rng("assess-boxes")),
         "continuous_form": _continuous_form(run, reference, section, by_design),

@@ -25,7 +25,12 @@ from tasks.workspace import Run
 
 
 def membership(
-    x: np.ndarray, y: np.ndarray, r: np.ndarray | None, rows: np.ndarray, rng: np.random.Generator
+    x: np.ndarray,
+    y: np.ndarray,
+    r: np.ndarray | None,
+    rows: np.ndarray,
+    near: PredictionMeasures,
+    rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Try to tell who took part: by the nearest released record, and by principal scores that recur.
 
@@ -36,7 +41,7 @@ def membership(
     if len(rows) < len(x) and len(r) > len(rows):
         r = r[rng.choice(len(r), len(rows), replace=False)]
     return {
-        "membership": asdict(nearest_distance_attack(x[rows], r, y)),
+        "membership": asdict(nearest_distance_attack(x[rows], r, y, measures=_of(near, y))),
         "score_coincidence": asdict(score_coincidence_attack(x[rows], r, y)),
     }
 
@@ -46,20 +51,44 @@ def linked(
     released: Microdata,
     matrices: tuple[np.ndarray, np.ndarray, np.ndarray | None],
     rows: np.ndarray,
-    measures: PredictionMeasures,
+    measures: tuple[PredictionMeasures, PredictionMeasures],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Try to trace released rows to their people, where rows still carry the identity of their records."""
     x, y, r = matrices
     own = released.frame.index.get_indexer(original.frame.index)
-    known = measures if measures.n_released == len(y) else None
-    return asdict(linkage(x, y, reference=r, own=own, k=measures.k, queries=rows, measures=known, rng=rng))
+    near, other = measures
+    found = linkage(
+        x,
+        y,
+        reference=r,
+        own=own,
+        k=near.k,
+        queries=rows,
+        measures=_of(near, y),
+        strangers=None if r is None else _of(other, r),
+        rng=rng,
+    )
+    return asdict(found)
+
+
+def _of(measures: PredictionMeasures, points: np.ndarray) -> PredictionMeasures | None:
+    """Return measures that were taken against all of ``points``; None where sizes were matched."""
+    return measures if measures.n_released == len(points) else None
 
 
 def by_attributes(
-    original: Microdata, released: Microdata, reference: Microdata | None, k: int, run: Run
+    original: Microdata,
+    released: Microdata,
+    reference: Microdata | None,
+    k: int,
+    epsilon: float,
+    run: Run,
 ) -> dict[str, Any]:
-    """Attack with the quasi-identifiers alone, as far as the release holds them as the original does."""
+    """Attack with the quasi-identifiers alone, as far as the release holds them as the original does.
+
+    epsilon : bound on what sampling people may add to the error of a share
+    """
     schema = released.schema
     same = {v.name for v in schema if v.name in original.schema}
     keys = [n for n in schema.with_role("quasi-identifier") if n in same]
@@ -85,6 +114,7 @@ def by_attributes(
             released,
             quasi_identifiers=keys,
             sensitive=hidden,
+            epsilon=epsilon,
             rng=run.rng("inference"),
         )
     return {"disclosure": asdict(groups), "inference": None if guesses is None else asdict(guesses)}

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from anoncore.errors import AnonymizationError
+from anoncore.kernels import threads
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -23,14 +20,15 @@ Pair = tuple[Floats, Indices]
 
 _TREE_COLUMNS = 8  # at 10 columns brute force won by half at 5000, 20 000 and 100 000 points
 _BLOCK = 512  # queries per block; with _CHUNK points a block stays in the L2 cache
-_CHUNK = 2048
-_SEED = 1024  # points whose k-th distance is each query's first bound
+_CHUNK = 512
+_GROUP = 64  # what the number of screened points is filled up to a multiple of
+_SPREAD = 1024  # points, evenly spread over the file, that are screened first
 _CROWD = 1024  # candidates per query from which the direct route is cheaper
-_HELD = 1 << 20  # candidates held by a block before its bounds are tightened
 _ENTRIES = 1 << 20  # distances computed at a time on the direct route
 _SEPARATE = 1.0 + 1e-12  # a ratio of distances that rounding in double precision cannot reverse
 _TINY = 1e-30  # covers underflow of single precision, in units of the largest coordinate
-_BLAS = threading.Lock()  # thread limits are global: two overlapping calls could restore them wrongly
+_BLAS = threads.BLAS
+_threads = threads.available
 
 
 def nearest(
@@ -114,8 +112,37 @@ class _Distinct:
     count: Indices
 
 
+def distinct_rows(points: Floats) -> tuple[Indices, Indices, Indices]:
+    """Give each distinct row a number, in the order of the first copies; +0 and −0 are the same.
+
+    Parameters
+    ----------
+    points : (N, n), finite
+
+    Returns
+    -------
+    (D,) index of the first copy, (N,) number of each row's distinct row, (D,) copies
+
+    Notes
+    -----
+    Claim: O(N·n + N·log N). Source: elementary.
+
+    Examples
+    --------
+    >>> distinct_rows(np.array([[2.0], [1.0], [2.0]]))[1]
+    array([0, 1, 0])
+    """
+    found = _distinct(np.asarray(points, dtype=np.float64))
+    if found is None:
+        every = np.arange(len(points))
+        return every, every, np.ones_like(every)
+    number = np.empty_like(found.members)
+    number[found.members] = np.repeat(np.arange(len(found.first)), found.count)
+    return found.first, number, found.count
+
+
 def _distinct(points: Floats) -> _Distinct | None:
-    """Group identical rows; None when there are none (or, harmlessly, when two hashes collide)."""
+    """Group identical rows; None when there are none."""
     keys = np.zeros(len(points), dtype=np.uint64)
     weights = np.cumprod(np.full(points.shape[1], 0x9E3779B97F4A7C15, dtype=np.uint64))
     for column, weight in zip(points.T, weights, strict=True):
@@ -125,7 +152,13 @@ def _distinct(points: Floats) -> _Distinct | None:
     if len(first) == len(points):
         return None
     if any(not np.array_equal(column, column[first][inverse]) for column in points.T):
-        return None
+        # Two different rows have one key.
+        _, first, inverse, count = np.unique(
+            points + 0.0, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        inverse = inverse.reshape(-1)
+        if len(first) == len(points):
+            return None
     # Groups in order of their first member: ties between groups then go to the lowest index.
     rank = np.argsort(first)
     place = np.empty_like(rank)
@@ -160,13 +193,6 @@ def _search(queries: Floats, points: Floats, k: int) -> Pair:
     return _brute(queries, points, k)
 
 
-def _threads() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every platform
-        return os.cpu_count() or 1
-
-
 def _in_blocks(find: Callable[[slice], Pair], rows: int, k: int) -> Pair:
     distances = np.empty((rows, k))
     indices = np.empty((rows, k), dtype=np.intp)
@@ -175,14 +201,8 @@ def _in_blocks(find: Callable[[slice], Pair], rows: int, k: int) -> Pair:
         block = slice(start, start + _BLOCK)
         distances[block], indices[block] = find(block)
 
-    starts = range(0, rows, _BLOCK)
-    if len(starts) < 2:
-        for start in starts:
-            fill(start)
-        return distances, indices
-    with _BLAS, threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(_threads()) as pool:
-        for _ in pool.map(fill, starts):
-            pass
+    for _ in threads.in_threads(fill, range(0, rows, _BLOCK)):
+        pass
     return distances, indices
 
 
@@ -237,7 +257,7 @@ def _measure(queries: Floats, points: Floats, rows: Indices, columns: Indices, k
 
 @dataclass(frozen=True, eq=False)
 class _Screen:
-    """Points centred, scaled to at most 1 and rounded to single precision: rows (y, ‖y‖²)."""
+    """Points centred, scaled to at most 1 and rounded to single precision: rows (y, ‖y‖²), then (0, ∞)."""
 
     centre: Floats
     scale: float
@@ -245,19 +265,9 @@ class _Screen:
     norms: Floats
     order: Indices
 
-    def slack(self, x: Floats, y: Floats) -> Floats:
-        """Twice the largest error of the screened value ‖y‖²−2x·y, from the norms ‖x‖ and ‖y‖."""
-        unit = 2.0 * (self.right.shape[1] + 5) * 2.0**-24
-        return unit * y * (2.0 * x + y) + _TINY
-
-    def limit(self, bound: Floats, x: Floats) -> Singles:
-        """Largest screened value a neighbour can have, when the k-th has ‖x−y‖²−‖x‖² ≤ ``bound``."""
-        farthest = x + np.sqrt(np.maximum(bound + x * x, 0.0))
-        return (bound + self.slack(x, farthest)).astype(np.float32)
-
 
 def _screen(queries: Floats, points: Floats) -> _Screen:
-    stride = -(-len(points) // _SEED)
+    stride = -(-len(points) // _SPREAD)
     # Strided order: every chunk spans the file, so that sorted files give good first bounds too.
     order = np.concatenate([np.arange(start, len(points), stride) for start in range(stride)])
     # The median, because a far record would draw the mean away and with it the precision.
@@ -266,8 +276,10 @@ def _screen(queries: Floats, points: Floats) -> _Screen:
     scale = float(np.abs(ends - centre).max()) or 1.0
     centred = (points[order] - centre) / scale
     squares = np.einsum("ij,ij->i", centred, centred)
-    right = np.empty((len(points), points.shape[1] + 1), dtype=np.float32)
-    right[:, :-1], right[:, -1] = centred, squares
+    right = np.zeros((-(-len(points) // _GROUP) * _GROUP, points.shape[1] + 1), dtype=np.float32)
+    right[: len(points), :-1] = centred
+    right[:, -1] = np.inf
+    right[: len(points), -1] = squares
     return _Screen(centre, scale, right, np.sqrt(squares), order)
 
 
@@ -288,47 +300,21 @@ def _brute(queries: Floats, points: Floats, k: int) -> Pair:
 
 def _candidates(screen: _Screen, queries: Floats, k: int) -> tuple[Indices, Indices, NDArray[np.bool_]]:
     """Screen one block: (rows, screen positions) of all that can be neighbours, and the rows given up."""
+    from anoncore.kernels._neighbors_compiled import collect, settle
+
     x = (queries - screen.centre) / screen.scale
     left = np.ones((len(x), x.shape[1] + 1), dtype=np.float32)
     left[:, :-1] = -2.0 * x
     norms = np.sqrt(np.einsum("ij,ij->i", x, x))
-    seed = min(max(_SEED, 4 * k), len(screen.right))
-    upper = left @ screen.right[:seed].T
-    upper += screen.slack(norms[:, None], screen.norms[:seed]).astype(np.float32)
-    limit = screen.limit(np.partition(upper, k - 1, axis=1)[:, k - 1].astype(np.float64), norms)
-    width = max(_CHUNK, seed)
-    values = np.empty(len(x) * width, dtype=np.float32)
-    inside = np.empty(len(x) * width, dtype=np.bool_)
-    held: list[tuple[Indices, Indices, Singles]] = []
-    due = 0
-    for start in range(0, len(screen.right), width):
-        chunk = screen.right[start : start + width]
-        value = np.matmul(left, chunk.T, out=values[: len(x) * len(chunk)].reshape(len(x), -1))
-        hit = np.less_equal(value, limit[:, None], out=inside[: value.size].reshape(value.shape))
-        hits = np.flatnonzero(hit)
-        row, column = np.divmod(hits, len(chunk))
-        held.append((row, column + start, value.ravel()[hits]))
-        stop = start + len(chunk)
-        if stop >= due or sum(len(part[0]) for part in held) > _HELD or stop == len(screen.right):
-            held, limit = _tighten(screen, norms, held, limit, k)
-            due = 2 * stop
-    return held[0][0], held[0][1], np.isneginf(limit)
-
-
-def _tighten(
-    screen: _Screen, norms: Floats, held: list[tuple[Indices, Indices, Singles]], limit: Singles, k: int
-) -> tuple[list[tuple[Indices, Indices, Singles]], Singles]:
-    """Lower each row's limit to its k-th candidate so far and let go of what lies beyond."""
-    rows, columns, values = (np.concatenate(part) for part in zip(*held, strict=True))
-    upper = values + screen.slack(norms[rows], screen.norms[columns])
-    order = np.lexsort((upper, rows))
-    rows, columns, values, upper = rows[order], columns[order], values[order], upper[order]
-    first = np.searchsorted(rows, np.arange(len(norms)))
-    limit = np.minimum(limit, screen.limit(upper[first + k - 1], norms))
-    keep = values <= limit[rows]
-    crowded = np.bincount(rows[keep], minlength=len(norms)) > _CROWD + k
-    limit[crowded] = -np.inf
-    # A row given up keeps k entries, so that it still has a shape to be overwritten.
-    leading = np.arange(len(rows)) - first[rows] < k
-    keep = np.where(limit[rows] == -np.inf, leading, keep)
-    return [(rows[keep], columns[keep], values[keep])], limit
+    unit = 2.0 * (left.shape[1] + 5) * 2.0**-24
+    room = min(2 * (_CROWD + k), len(screen.norms))
+    positions, kept = np.empty((len(x), room), dtype=np.int32), np.empty((len(x), room), dtype=np.float32)
+    filled, heap = np.zeros(len(x), dtype=np.intp), np.full((len(x), k), np.inf)
+    limit = np.full(len(x), np.finfo(np.float32).max)
+    values = np.empty((len(x), _CHUNK), dtype=np.float32)
+    for start in range(0, len(screen.right), _CHUNK):
+        chunk = screen.right[start : start + _CHUNK]
+        value = np.matmul(left, chunk.T, out=values if len(chunk) == _CHUNK else None)
+        collect(value, start, screen.norms, norms, unit, _TINY, limit, heap, positions, kept, filled)
+    rows, columns = settle(limit, positions, kept, filled, k)
+    return rows, columns, filled < 0

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.spectral import basis
+from anoncore.kernels.threads import in_threads, one_blas_thread
 from anoncore.risk._checks import Floats, matrix
 from anoncore.risk.membership import MembershipAttack, membership_attack
 
@@ -89,23 +90,21 @@ def score_coincidence_attack(
     members = matrix("original", original)
     others = matrix("reference", reference, members.shape[1])
     points = matrix("released", released, members.shape[1])
-    if loadings is None:
-        axes = basis(points).loadings
-    else:
-        axes = matrix("loadings", loadings)
-        if len(axes) != members.shape[1]:
-            raise AnonymizationError(
-                f"loadings must have {members.shape[1]} rows, one per column, got {len(axes)}; transpose them"
-            )
-    centre = points.mean(axis=0)
-    spread = np.sqrt((((points - centre) @ axes) ** 2).mean(axis=0))
-    kept = np.flatnonzero(spread > _NULL * max(float(spread.max()), np.finfo(float).tiny))
+    with one_blas_thread():
+        axes = basis(points).loadings if loadings is None else _known(loadings, members.shape[1])
+        centre = points.mean(axis=0)
+        spread = np.sqrt((((points - centre) @ axes) ** 2).mean(axis=0))
+        kept = np.flatnonzero(spread > _NULL * max(float(spread.max()), np.finfo(float).tiny))
+        sides = [axes[:, kept].T @ (rows - centre).T for rows in (members, others, points)]
+
+    def on_axis(at: int) -> list[Floats]:
+        there, same = np.sort(sides[2][at]), _SAME * float(spread[kept[at]])
+        return [_log_gap(side[at], there, same) / len(kept) for side in sides[:2]]
+
     scores = np.zeros(len(members)), np.zeros(len(others))
-    for axis in kept:
-        direction = axes[:, axis]
-        there = np.sort((points - centre) @ direction)
-        for score, rows in zip(scores, (members, others), strict=True):
-            score -= _log_gap((rows - centre) @ direction, there, _SAME * float(spread[axis])) / len(kept)
+    for gaps in in_threads(on_axis, range(len(kept))):
+        for score, gap in zip(scores, gaps, strict=True):
+            score -= gap
     return ScoreCoincidence(
         attack=membership_attack(*scores, gate=gate, confidence=confidence),
         n_axes=len(kept),
@@ -114,10 +113,21 @@ def score_coincidence_attack(
     )
 
 
+def _known(loadings: ArrayLike, columns: int) -> Floats:
+    axes = matrix("loadings", loadings)
+    if len(axes) != columns:
+        raise AnonymizationError(
+            f"loadings must have {columns} rows, one per column, got {len(axes)}; transpose them"
+        )
+    return axes
+
+
 def _log_gap(asked: Floats, there: Floats, same: float) -> Floats:
     """Return (q,) log of the gap to the nearest of the sorted scores, in units of their spacing there."""
     last = len(there) - 1
-    at = np.searchsorted(there, asked)
+    order = np.argsort(asked)
+    at = np.empty_like(order)
+    at[order] = np.searchsorted(there, asked[order])  # ascending, what is looked at stays in the cache
     below, above = np.clip(at - 1, 0, last), np.clip(at, 0, last)
     gap = np.minimum(np.abs(asked - there[below]), np.abs(asked - there[above]))
     low, high = np.clip(at - _AROUND, 0, last), np.clip(at + _AROUND - 1, 0, last)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.neighbors import nearest
+from anoncore.kernels.neighbors import distinct_rows, nearest
 from anoncore.risk._checks import Floats, Indices, between, matrix
 from anoncore.risk._proportions import Proportion, proportion
 from anoncore.risk.membership import membership_attack
@@ -114,6 +114,7 @@ def linkage(
     k: int = 5,
     queries: ArrayLike | None = None,
     measures: PredictionMeasures | None = None,
+    strangers: PredictionMeasures | None = None,
     epsilon: float = 0.01,
     confidence: float = 0.95,
     rng: np.random.Generator,
@@ -131,8 +132,10 @@ def linkage(
     reference : (L, n) same encoding, other people of the same population
     own : (N,) number of the released row that stems from each person, −1 for none; 0 … N − 1 by default
     k : at least 2; no more than M are used
-    queries : (q,) row numbers of the people to ask about; by default as many as :func:`sample_queries` says
-    measures : those of the same queries against ``released`` if they are known already
+    queries : (q,) row numbers of the people to ask about; by default all where ``measures`` are of all, else
+        as many as :func:`sample_queries` says
+    measures, strangers : those of the same queries against ``released`` and against ``reference`` if they
+        are known already; nothing is searched for again
     epsilon : bound on the sampling error of the rate at 99 %, where people are sampled; the released rows
         never are
     confidence : 0 … 1, two-sided
@@ -164,35 +167,44 @@ def linkage(
     if k < 2:
         raise AnonymizationError(f"k must be at least 2, got {k}")
     place = _own_rows(own, len(people), len(points))
-    if queries is None:
-        chosen = sample_queries(len(people), epsilon=epsilon, rng=rng)
-    else:
+    if queries is not None or (measures is not None and len(measures.distance) == len(people)):
         chosen = chosen_rows(queries, len(people))
+    else:
+        chosen = sample_queries(len(people), epsilon=epsilon, rng=rng)
     asked, place = people[chosen], place[chosen]
     there, used = place >= 0, min(k, len(points))
-    first, number, copies = _distinct(points)
+    first, number, copies = distinct_rows(points)
     sizes = np.where(there, copies[number[place]], 1)
     gap = asked - points[place]
     mine = np.where(there, np.sqrt(np.einsum("ij,ij->i", gap, gap)), np.inf)
-    measures = _measures(people, points, chosen, used, measures)
+    if measures is None:  # a release of one row has no second neighbour
+        measures = prediction_measures(people, points, used, queries=chosen) if used >= 2 else None
+    else:
+        _same_sides("measures", measures, len(chosen), len(points))
     closest = measures.distance * math.sqrt(people.shape[1]) if measures else np.zeros(len(chosen))
     # A single row is the nearest one, however far.
     hits = np.flatnonzero(there & ((mine <= closest * _TIED) | (len(points) == 1)))
     right = np.zeros(len(chosen))
-    right[hits] = 1.0 / _tied_rows(asked[hits], points[first], copies)
-    strangers = None
+    right[hits] = 1.0 / sizes[hits]
+    shared = hits[~_alone(measures)[hits]] if measures else hits
+    right[shared] = 1.0 / _tied_rows(asked[shared], points[first], copies)
+    among = None
     if others is not None:
-        theirs = nearest(asked, others, 1)[0][:, 0]
+        if strangers is None:
+            theirs = nearest(asked, others, 1)[0][:, 0]
+        else:
+            _same_sides("strangers", strangers, len(chosen), len(others))
+            theirs = strangers.distance * math.sqrt(people.shape[1])
         tied = (mine <= theirs * _TIED) & (theirs <= mine * _TIED)
         # A stranger at the same distance is one more row to choose from.
         chance = np.where(tied, 1.0 / (sizes + 1), np.where(mine < theirs, 1.0 / sizes, 0.0))
-        strangers = proportion(float(chance.sum()), len(chosen), confidence)
+        among = proportion(float(chance.sum()), len(chosen), confidence)
     signals = _signals(measures, right, confidence, rng)
     return Linkage(
         rate=proportion(float(right.sum()), len(chosen), confidence),
         guess=1.0 / len(points),
         group_rate=float(np.where(there, 1.0 / sizes, 0.0).mean()),
-        among_strangers=strangers,
+        among_strangers=among,
         distance=signals[0],
         ambiguity=signals[1],
         uncertainty=signals[2],
@@ -235,14 +247,6 @@ def _own_rows(own: ArrayLike | None, people: int, rows: int) -> Indices:
     return place
 
 
-def _distinct(points: Floats) -> tuple[Indices, Indices, Indices]:
-    """Return (D,) the first of each set of identical rows, (M,) the set of each row, (D,) its size."""
-    _, first, number, copies = np.unique(
-        points + 0.0, axis=0, return_index=True, return_inverse=True, return_counts=True
-    )
-    return first, number.reshape(-1), copies
-
-
 def _tied_rows(asked: Floats, points: Floats, copies: Indices) -> Indices:
     """Return (q,) numbers of rows at the smallest distance, from the distinct ones and their copies."""
     wide = min(_WIDE, len(points))
@@ -260,18 +264,20 @@ def _tied_rows(asked: Floats, points: Floats, copies: Indices) -> Indices:
     return count
 
 
-def _measures(
-    people: Floats, points: Floats, chosen: Indices, k: int, measures: PredictionMeasures | None
-) -> PredictionMeasures | None:
-    """Return the three measures; None for a release of one row, which has no second neighbour."""
-    if measures is None:
-        return prediction_measures(people, points, k, queries=chosen) if k >= 2 else None
-    if len(measures.distance) != len(chosen) or measures.n_released != len(points):
+def _alone(measures: PredictionMeasures) -> NDArray[np.bool_]:
+    """Return (q,) bool: no row but the nearest one, and its copies, is as near."""
+    if measures.deletions is None:
+        return np.zeros(len(measures.distance), dtype=bool)
+    # Without the nearest row, the next one is the nearest.
+    return np.asarray(measures.deletions.distance[:, 0] > measures.distance * _TIED)
+
+
+def _same_sides(name: str, measures: PredictionMeasures, asked: int, rows: int) -> None:
+    if len(measures.distance) != asked or measures.n_released != rows:
         raise AnonymizationError(
-            f"measures must be of the {len(chosen)} people asked about and {len(points)} released rows, "
+            f"{name} must be of the {asked} people asked about and {rows} rows, "
             f"got {len(measures.distance)} and {measures.n_released}"
         )
-    return measures
 
 
 def _signals(

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
+from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
 from anoncore.risk._checks import Floats, between, matrix, vector
+from anoncore.risk.prediction import PredictionMeasures
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ def nearest_distance_attack(
     reference: ArrayLike,
     released: ArrayLike,
     *,
+    measures: PredictionMeasures | None = None,
     gate: float = 0.55,
     confidence: float = 0.95,
 ) -> MembershipAttack:
@@ -112,6 +115,7 @@ def nearest_distance_attack(
     original : (N, n) members, encoded, in standard deviations
     reference : (L, n) non-members of the same population, same encoding
     released : (M, n), same encoding
+    measures : those of the members, or of a sample of them, against ``released`` if they are known already
     gate, confidence : see :func:`membership_attack`
 
     Returns
@@ -137,8 +141,19 @@ def nearest_distance_attack(
     members = matrix("original", original)
     others = matrix("reference", reference, members.shape[1])
     points = matrix("released", released, members.shape[1])
-    scores = [-nearest(rows, points, 1)[0][:, 0] for rows in (members, others)]
-    return membership_attack(scores[0], scores[1], gate=gate, confidence=confidence)
+    scale = math.sqrt(members.shape[1])
+    if measures is None:
+        far = nearest(members, points, 1)[0][:, 0] / scale
+    else:
+        people = {measures.n_original, measures.n_queries}
+        if measures.n_released != len(points) or len(members) not in people:
+            raise AnonymizationError(
+                f"measures must be of {len(members)} people and {len(points)} released rows, "
+                f"got {measures.n_queries} and {measures.n_released}"
+            )
+        far = measures.distance
+    theirs = nearest(others, points, 1)[0][:, 0] / scale
+    return membership_attack(-far, -theirs, gate=gate, confidence=confidence)
 
 
 def _placements(rows: Floats, others: Floats) -> Floats:

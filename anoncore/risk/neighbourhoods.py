@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anoncore.kernels.neighbors import nearest
+from anoncore.kernels.neighbors import distinct_rows, nearest
 from anoncore.risk._checks import Floats, Indices, frozen
 from anoncore.risk.jackknife import Deletions
 
@@ -74,19 +74,11 @@ def _draws(points: Floats) -> _Draws:
     Groups made by masking were drawn once, and deleting one copy would change nothing. Identical records
     of a discrete table were drawn one by one.
     """
-    every = np.arange(len(points))
-    single = _Draws(every, np.ones_like(every), every)
-    many = _FEW * len(points)
-    # A value that occurs once belongs to a record without a twin; one such column spares comparing rows.
-    if any((np.unique(column, return_counts=True)[1] == 1).sum() >= many for column in points.T):
-        return single
-    _, first, number, copies = np.unique(
-        points, axis=0, return_index=True, return_inverse=True, return_counts=True
-    )
-    if (copies == 1).sum() >= many:
-        return single
-    order = np.argsort(first)
-    return _Draws(first[order], copies[order], np.argsort(order)[number])
+    first, number, copies = distinct_rows(points)
+    if (copies == 1).sum() >= _FEW * len(points):
+        first = number = np.arange(len(points))
+        copies = np.ones_like(first)
+    return _Draws(first, copies, number)
 
 
 def _measures(far: Floats, copies: Indices, gaps: Floats, k: int) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.threads import in_threads, one_blas_thread
 from anoncore.utility._sides import Floats, frozen, matrix, mid_ranks
 from anoncore.utility._sides import weights as checked_weights
 
@@ -253,9 +254,12 @@ def _compared(mine: Figure, theirs: Figure | None, labels: Sequence[str]) -> Fig
 def _statistics(rows: Floats, shift: Floats, array: Floats | None) -> _Statistics:
     if array is not None:
         rows, array = rows[array > 0], array[array > 0]
-    mean, variance, correlation = _moments(rows - shift, array)
-    ranks = np.stack([mid_ranks(column, array) for column in rows.T], axis=1)
-    return _Statistics(mean, variance, correlation, _moments(ranks, array)[2], len(rows))
+    ranks = np.empty(rows.shape)
+    for j, own in enumerate(in_threads(lambda column: mid_ranks(column, array), rows.T)):
+        ranks[:, j] = own
+    with one_blas_thread():
+        mean, variance, correlation = _moments(rows - shift, array)
+        return _Statistics(mean, variance, correlation, _moments(ranks, array)[2], len(rows))
 
 
 def _difference(ours: _Statistics, theirs: _Statistics) -> UtilityFigures:

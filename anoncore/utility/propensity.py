@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.threads import one_blas_thread
 from anoncore.utility._sides import Floats, matrix
 from anoncore.utility._sides import weights as checked_weights
 from anoncore.utility._stacked import Rows, Stacked, independent_directions, spread_pairs
@@ -123,9 +124,10 @@ def propensity_utility(
         checked_weights("other_weights", other_weights, len(theirs)),
         spread_pairs(ours.shape[1], interactions),
     )
-    spread, noise = design.moments()
-    basis = independent_directions(spread, len(ours) + len(theirs))
-    pmse = _fitted(design, basis) if basis.shape[1] else 0.0
+    with one_blas_thread():
+        spread, noise = design.moments()
+        basis = independent_directions(spread, len(ours) + len(theirs))
+        pmse = _fitted(design, basis) if basis.shape[1] else 0.0
     df, square = float(basis.shape[1]), float(basis.shape[1])
     if noise is not None and basis.shape[1]:
         inflated = np.linalg.solve(basis.T @ spread @ basis, basis.T @ noise @ basis)

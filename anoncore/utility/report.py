@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.threads import in_threads
 from anoncore.microdata import Microdata
 from anoncore.utility._sides import Floats, Weighting, weighting
 from anoncore.utility.figures import UtilityComparison, compare_utility
@@ -146,26 +148,32 @@ def measure_utility(
     ]
     kept = kept_columns(encoder, released)
     names = tuple(name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep)
-    compared = None
-    if names:
-        parts = [matrix[:, kept] for matrix in matrices]
-        compared = compare_utility(
-            parts[0], parts[1], parts[2] if len(parts) > 2 else None, names=names, weights=arrays
-        )
     sizes = [(2, 2000)] + ([(3, triples)] if triples else [])
+    jobs: list[Callable[[], Any]] = [
+        lambda: _compared(matrices, kept, names, arrays),
+        *(
+            partial(_propensity, matrices, arrays, side, interactions)
+            for side in range(1, len(tables) if encoder.width else 1)
+        ),
+        *(
+            partial(marginal_utility, original, released, reference, size=size, limit=limit, weights=arrays)
+            for size, limit in sizes
+        ),
+        *(
+            partial(regression_utility, one, original, released, reference, weights=arrays)
+            for one in regressions
+        ),
+    ]
+    done = list(in_threads(lambda job: job(), jobs))
+    sides = [one for one in done if isinstance(one, Propensity)]
     return Utility(
         columns=names,
         left_out=int((~kept).sum()),
-        figures=compared,
+        figures=done[0],
         variables=variables,
-        propensity=_propensity(matrices, arrays, interactions) if encoder.width else None,
-        marginals=tuple(
-            marginal_utility(original, released, reference, size=size, limit=limit, weights=arrays)
-            for size, limit in sizes
-        ),
-        regressions=tuple(
-            regression_utility(one, original, released, reference, weights=arrays) for one in regressions
-        ),
+        propensity=PropensityComparison(sides[0], sides[1] if len(sides) > 1 else None) if sides else None,
+        marginals=tuple(one for one in done if isinstance(one, MarginalUtility)),
+        regressions=tuple(one for one in done if isinstance(one, RegressionUtility)),
         weights=found,
     )
 
@@ -190,14 +198,26 @@ def kept_columns(encoder: Encoder, released: Microdata, without: Sequence[str] =
     return kept
 
 
+def _compared(
+    matrices: Sequence[Floats], kept: np.ndarray, names: Sequence[str], arrays: Sequence[Floats | None]
+) -> UtilityComparison | None:
+    if not names:
+        return None
+    parts = [matrix[:, kept] for matrix in matrices]
+    other = parts[2] if len(parts) > 2 else None
+    return compare_utility(parts[0], parts[1], other, names=names, weights=arrays)
+
+
 def _propensity(
-    matrices: Sequence[Floats], arrays: Sequence[Floats | None], interactions: int
-) -> PropensityComparison:
-    measured = [
-        propensity_utility(matrices[0], matrix, weights=arrays[0], other_weights=w, interactions=interactions)
-        for matrix, w in zip(matrices[1:], arrays[1:], strict=True)
-    ]
-    return PropensityComparison(measured[0], measured[1] if len(measured) > 1 else None)
+    matrices: Sequence[Floats], arrays: Sequence[Floats | None], side: int, interactions: int
+) -> Propensity:
+    return propensity_utility(
+        matrices[0],
+        matrices[side],
+        weights=arrays[0],
+        other_weights=arrays[side],
+        interactions=interactions,
+    )
 
 
 def _figures(compared: UtilityComparison) -> dict[str, Any]:

@@ -66,7 +66,24 @@ def pair(rows: int, columns: int = COLUMNS) -> np.ndarray:
 
 
 def sklearn_brute(queries: np.ndarray, points: np.ndarray, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-    return NearestNeighbors(n_neighbors=k, algorithm="brute").fit(points).kneighbors(queries)
+    model = NearestNeighbors(n_neighbors=k, algorithm="brute", n_jobs=CORES)
+    return model.fit(points).kneighbors(queries)
+
+
+@pytest.mark.parametrize(("asked", "rows"), [(2000, 2000), (10_000, 10_000), (10_000, 100_000)])
+def test_ratio_to_sklearn(asked: int, rows: int):
+    queries, points = pair(rows)
+    queries = queries[:asked]
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+    nearest(queries[:600], points[:600], 5)  # what is compiled is loaded once per process
+    theirs = best(
+        f"scikit-learn brute force, {asked} in {rows}", lambda: found.append(sklearn_brute(queries, points))
+    )
+    ours = best("  nearest", lambda: found.append(nearest(queries, points, 5)))
+    wall, cpu = ours.wall / theirs.wall, ours.per_core / theirs.per_core
+    TABLE.append(f"  ratio to scikit-learn: wall {wall:.2f}, processor {cpu:.2f}")
+    np.testing.assert_array_equal(found[-1][1], found[0][1])
+    assert min(wall, cpu) <= 1.0
 
 
 def test_measures_of_20_000():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import neighbors
+from anoncore.kernels import neighbors, threads
 from anoncore.kernels.neighbors import nearest
 
 ROUTES = {"brute": neighbors._brute, "tree": neighbors._tree, "direct": neighbors._direct}
@@ -149,6 +149,74 @@ def test_colliding_hashes_only_cost_time(monkeypatch):
     rows = table("groups", 300, 9, np.random.default_rng(8))
     monkeypatch.setattr(neighbors, "_distinct", lambda points: None)
     agree(nearest(rows, rows, 5, skip_self=True), by_hand(rows, rows, 5, own=np.arange(300)))
+
+
+def test_rows_of_one_hash_are_still_told_apart():
+    weight = np.uint64(0x9E3779B97F4A7C15)
+    rng = np.random.default_rng(11)
+
+    def mixed(bits):
+        return bits ^ (bits >> np.uint64(32))  # its own inverse
+
+    pairs = []
+    while len(pairs) < 5:
+        first = rng.normal(size=2)
+        second = first[1] + 1.0
+        bits = mixed(np.array([*first, second]).view(np.uint64))
+        with np.errstate(over="ignore"):
+            other = mixed(bits[:1] + weight * (bits[1:2] - bits[2:])).view(np.float64)[0]
+        if 1e-5 < abs(other) < 1e5:
+            pairs += [first, [other, second]]
+    rows = np.concatenate([pairs, rng.normal(size=(20, 2)), pairs])
+    assert len(neighbors.distinct_rows(np.array(pairs))[0]) == len(pairs)
+    first, number, copies = neighbors.distinct_rows(rows)
+    np.testing.assert_array_equal(rows[first][number], rows)
+    assert len(first) == len(rows) - len(pairs)
+    assert np.bincount(number).tolist() == copies.tolist()
+    assert (np.diff(first) > 0).all()
+    agree(nearest(rows, rows, 3), by_hand(rows, rows, 3))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_distinct_rows_are_numbered_in_order(size):
+    rows = np.random.default_rng(12).integers(0, 2, size=(50, size)).astype(float)
+    rows[rows == 0] = np.random.default_rng(13).choice([0.0, -0.0], (rows == 0).sum())
+    first, number, copies = neighbors.distinct_rows(rows)
+    assert len(first) == len(np.unique(rows + 0.0, axis=0))
+    np.testing.assert_array_equal(rows[first][number], rows)
+    assert (copies.sum(), (np.diff(first) > 0).all()) == (50, True)
+
+
+@pytest.mark.parametrize("size", [63, 64, 65, 511, 512, 513, 1025, 2111])
+def test_every_size_of_the_last_chunk(size):
+    rng = np.random.default_rng(size)
+    points, queries = rng.normal(size=(size, 10)), rng.normal(size=(70, 10))
+    agree(nearest(queries, points, 6), by_hand(queries, points, 6))
+
+
+def test_sorted_and_reversed_files():
+    rng = np.random.default_rng(14)
+    points = rng.normal(size=(3000, 9)) * np.linspace(0.01, 10, 3000)[:, None]
+    queries = 0.01 * rng.normal(size=(50, 9))
+    agree(nearest(queries, points, 5), by_hand(queries, points, 5))
+    agree(nearest(queries, points[::-1], 5), by_hand(queries, points[::-1], 5))
+
+
+def test_the_number_of_threads_does_not_matter(monkeypatch):
+    queries, points = np.random.default_rng(15).normal(size=(2, 1500, 20))
+    found = nearest(queries, points, 4)
+    for count in (1, 3):
+        monkeypatch.setattr(threads, "available", lambda count=count: count)
+        agree(nearest(queries, points, 4), found)
+
+
+def test_inputs_stay_as_they_are():
+    queries, points = np.random.default_rng(16).normal(size=(2, 600, 20))
+    points[::3] = points[0]
+    copies = queries.copy(), points.copy()
+    nearest(queries, points, 4)
+    nearest(points, points, 4, skip_self=True)
+    agree((queries, points), copies)
 
 
 @pytest.mark.parametrize("columns", [1, 28])

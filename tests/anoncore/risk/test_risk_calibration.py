@@ -9,8 +9,10 @@ import pytest
 from anoncore import Encoder, Microdata, Schema, Variable
 from anoncore.risk import (
     attribute_inference,
+    compare,
     disclosure_risk,
     identical_records,
+    isolated_test,
     linkage,
     nearest_distance_attack,
     prediction_measures,
@@ -38,7 +40,11 @@ MEASURES = (
     "income inferred",
     "illness inferred",
     "in the tail",
+    "isolated in the tail",
     "identical",
+    "excess of distance",
+    "excess of ambiguity",
+    "excess of uncertainty",
 )
 
 
@@ -73,6 +79,7 @@ def measured(original: Microdata, reference: Microdata, released: Microdata) -> 
     income, illness = attribute_inference(
         original, reference, released, rng=np.random.default_rng(5)
     ).variables
+    isolated = isolated_test(near, other, own)
     figures = (
         linked.rate.value,
         linked.among_strangers.value,
@@ -81,7 +88,9 @@ def measured(original: Microdata, reference: Microdata, released: Microdata) -> 
         income.excess.value,
         illness.excess.value,
         tail_test(near, other, own).n_released / N,
+        isolated.n_released / isolated.n,
         identical_records(near, other, own).n_released / N,
+        *(one.sup_excess for one in compare(near, other).measures),
     )
     return dict(zip(MEASURES, figures, strict=True))
 
@@ -100,13 +109,14 @@ def test_risk_falls_with_perturbation(ladder, name):
     chance = 0.0 if name in ("linked", "in the tail", "identical") else 0.03
     assert (np.diff(values) <= chance).all()
     assert values[0] > values[2] > values[4] - chance
-    assert values[0] > values[-1] + 0.3
+    # Uncertainty is that of five neighbours, of whom a copy is one.
+    assert values[0] > values[-1] + (0.1 if name == "excess of uncertainty" else 0.3)
 
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_the_original_itself_is_worst(ladder, name):
     assert ladder[name].idxmax() == 0.0
-    assert ladder.loc[0.0, name] == 1 or name.endswith("inferred")
+    assert ladder.loc[0.0, name] == 1 or name.endswith(("inferred", "uncertainty"))
 
 
 def test_an_independent_sample_scores_as_the_baseline(ladder):
@@ -116,8 +126,13 @@ def test_an_independent_sample_scores_as_the_baseline(ladder):
         "income inferred": 0,
         "illness inferred": 0,
         "in the tail": 0,
+        "isolated in the tail": 0,
         "identical": 0,
+        "excess of distance": 0,
+        "excess of ambiguity": 0,
+        "excess of uncertainty": 0,
     }
+    assert set(baseline) == set(MEASURES)
     for name, value in baseline.items():
         assert ladder.loc["independent", name] == pytest.approx(value, abs=0.045)
         assert ladder.loc[0.9, name] == pytest.approx(value, abs=0.06)

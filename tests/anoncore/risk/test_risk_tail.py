@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial import KDTree
 from scipy.stats import binomtest
 
 from anoncore.errors import AnonymizationError
@@ -23,6 +26,35 @@ def test_by_hand():
     assert found.verdict == "pass"
     assert (found.n, found.n_duplicates, found.baseline) == (100, 0, 0.02)
     assert tail_test(released, ONES, ONES).verdict == "fail"  # 2⁻⁹
+
+
+def test_three_sets_by_hand():
+    # Five records singled out by the release, one by A*, one by a neighbour in A, one met by two sets alike.
+    released = np.where(np.arange(100) < 5, 0.05, 1.0)
+    reference = np.where(np.arange(100) == 5, 0.05, 1.0)
+    own = np.where(np.arange(100) == 6, 0.05, 1.0)
+    released[7] = reference[7] = 0.01
+    found = tail_test(released, reference, own, apart=True)
+    assert (found.n_singled, found.singled_released) == (7, 5)
+    assert (found.only_released, found.only_reference, found.n_released) == (5, 1, 6)
+    three = sum(comb(7, i) * 2 ** (7 - i) for i in (5, 6, 7)) / 3**7
+    assert found.p == pytest.approx(2 * min(three, 7 / 2**6))
+    alone = tail_test(released, reference, own)
+    assert (alone.p, alone.n_singled) == (pytest.approx(7 / 2**6), 0)
+
+
+def test_twins_in_the_original_are_no_baseline():
+    own = np.where(np.arange(100) < 50, 0.0, 1.0)
+    found = tail_test(np.where(np.arange(100) >= 94, 0.0, 1.0), ONES, own, apart=True)
+    assert (found.n_singled, found.singled_released, found.verdict) == (6, 6, "fail")
+
+
+def test_near_twins_in_the_original_do_not_hide_copies():
+    released = np.where(np.arange(400) < 12, 0.01, 1.0)
+    own = np.where(np.arange(400) >= 300, 0.01, 1.0)
+    found = tail_test(released, np.ones(400), own, apart=True)
+    assert found.n_singled == 112
+    assert found.p == 2 / 2**12
 
 
 def test_closeness_is_strict():
@@ -43,6 +75,11 @@ def test_all_copied_in_tiny_tables(n, verdict):
     assert tail_test(np.zeros(n), np.ones(n), np.ones(n)).verdict == verdict
 
 
+@pytest.mark.parametrize(("n", "verdict"), [(1, "inconclusive"), (4, "inconclusive"), (5, "fail")])
+def test_all_copied_in_tiny_tables_with_three_sets(n, verdict):
+    assert tail_test(np.zeros(n), np.ones(n), np.ones(n), apart=True).verdict == verdict
+
+
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**31), n=st.integers(1, 80))
 def test_exact_p_and_permutation_invariance(seed, n):
@@ -59,6 +96,38 @@ def test_exact_p_and_permutation_invariance(seed, n):
         released, reference, own
     )
     assert tail_test(7 * released, 7 * reference, 7 * own) == found
+    three = tail_test(released, reference, own, apart=True)
+    assert tail_test(released[shuffle], reference[shuffle], own[shuffle], apart=True) == three
+    assert 0 <= three.singled_released <= three.n_singled <= n
+    assert three.p <= min(1.0, 2 * found.p)
+
+
+@pytest.mark.parametrize("kind", ["1 column", "2 columns", "rounded"])
+def test_three_sets_ring_as_seldom_as_they_say(kind):
+    rung = 0
+    for seed in range(300):
+        rng = np.random.default_rng([seed, len(kind)])
+        rows = rng.normal(size=(3, 400, {"1 column": 1, "2 columns": 2, "rounded": 4}[kind]))
+        original, reference, released = rows.round(1) if kind == "rounded" else rows
+        tree = KDTree(original)
+        own = tree.query(original, 2)[0][:, 1]
+        near, other = (KDTree(side).query(original)[0] for side in (released, reference))
+        rung += tail_test(near, other, own, apart=True, level=0.05).verdict == "fail"
+    # 5 % of 300 are 15, and 23 are exceeded with a chance of 2 %.
+    assert rung <= 23
+
+
+def test_copies_among_close_neighbours_are_caught_more_often_with_three_sets():
+    caught = dict.fromkeys((False, True), 0)
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        original, reference, released = rng.normal(size=(3, 1000, 3))
+        released[:8] = original[:8] + 0.01 * rng.normal(size=(8, 3))
+        own = KDTree(original).query(original, 2)[0][:, 1]
+        near, other = (KDTree(side).query(original)[0] for side in (released, reference))
+        for apart in caught:
+            caught[apart] += tail_test(near, other, own, apart=apart).verdict == "fail"
+    assert caught[True] >= caught[False] + 3
 
 
 def test_planted_copies_are_caught_and_chance_is_not():

@@ -1,0 +1,71 @@
+"""Threads: results in order, faults passed on, BLAS limits in place and restored."""
+
+from __future__ import annotations
+
+import doctest
+from threading import Thread
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from anoncore.kernels import threads
+from anoncore.kernels.threads import in_threads, one_blas_thread
+
+
+def blas_threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_examples_in_docstrings() -> None:
+    assert doctest.testmod(threads).failed == 0
+
+
+def test_results_come_in_the_order_of_the_items() -> None:
+    assert list(in_threads(lambda n: n * n, range(200))) == [n * n for n in range(200)]
+    assert list(in_threads(abs, [])) == []
+
+
+def test_limits_hold_inside_and_are_restored() -> None:
+    before = blas_threads()
+    with one_blas_thread():
+        assert blas_threads() == {1}
+        with one_blas_thread():
+            assert blas_threads() == {1}
+        assert blas_threads() == {1}
+    assert all(found == {1} for found in in_threads(lambda _: blas_threads(), range(4)))
+    assert blas_threads() == before
+
+
+def test_a_fault_is_passed_on_and_limits_are_restored() -> None:
+    before = blas_threads()
+    with pytest.raises(ZeroDivisionError):
+        list(in_threads(lambda n: 1 / n, [1, 0, 2]))
+    assert blas_threads() == before
+    with pytest.raises(ValueError, match="stop"), one_blas_thread():
+        raise ValueError("stop")
+    assert blas_threads() == before
+
+
+def test_work_may_use_threads_in_turn() -> None:
+    def inner(n: int) -> float:
+        with one_blas_thread():
+            return float(sum(in_threads(lambda m: n * m, range(3))))
+
+    assert list(in_threads(inner, range(5))) == [3.0 * n for n in range(5)]
+
+
+def test_two_callers_wait_for_each_other() -> None:
+    found: dict[int, list[float]] = {}
+
+    def caller(seed: int) -> None:
+        rows = np.random.default_rng(seed).normal(size=(8, 50, 20))
+        found[seed] = list(in_threads(lambda part: float((part.T @ part).sum()), rows))
+
+    callers = [Thread(target=caller, args=(seed,)) for seed in range(4)]
+    for one in callers:
+        one.start()
+    for one in callers:
+        one.join(timeout=30)
+    assert sorted(found) == [0, 1, 2, 3]
+    assert {len(one) for one in found.values()} == {8}

@@ -1,0 +1,252 @@
+"""Utility where data degenerate: always defined, never a warning, nothing modified, always the same."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anoncore.encoding import Encoder
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.utility import (
+    Regression,
+    compare_utility,
+    marginal_utility,
+    measure_utility,
+    propensity_utility,
+    tree_propensity,
+    utility_figures,
+    variable_utility,
+)
+
+SCHEMA = Schema(
+    [
+        Variable("age", "continuous"),
+        Variable("income", "continuous"),
+        Variable("sex", "binary", levels=("f", "m")),
+        Variable("school", "ordinal", levels=(1, 2, 3)),
+        Variable("region", "nominal", levels=("a", "b", "c")),
+        Variable("w", "continuous", "weight"),
+    ]
+)
+DECLARED = (
+    Regression(outcome="income", predictors=("age", "sex", "region")),
+    Regression(outcome="sex", predictors=("age", "school"), kind="logistic"),
+)
+SETS = ("original", "released", "reference")
+Frames = dict[str, pd.DataFrame]
+
+
+def frame(rows: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.normal(50, 10, rows).round(1),
+            "income": np.where(rng.random(rows) < 0.1, np.nan, np.exp(rng.normal(7, 1, rows)).round()),
+            "sex": rng.choice(["f", "m"], rows),
+            "school": rng.integers(1, 4, rows),
+            "region": rng.choice(["a", "b", "c"], rows),
+            "w": rng.gamma(3, size=rows).round(2) + 0.1,
+        }
+    )
+
+
+def sides(rows: tuple[int, int, int] = (60, 60, 60)) -> Frames:
+    return {name: frame(size, seed) for seed, (name, size) in enumerate(zip(SETS, rows, strict=True))}
+
+
+def changed(*where: str, **values: Any) -> Frames:
+    return {name: t.assign(**values) if name in (where or SETS) else t for name, t in sides().items()}
+
+
+def all_rows_one(*where: str) -> Frames:
+    return {
+        name: table.iloc[[0] * len(table)].reset_index(drop=True) if name in where else table
+        for name, table in sides().items()
+    }
+
+
+def lattice() -> Frames:
+    return {
+        name: t.assign(age=(t["age"] > 50) * 1.0, income=(t["w"] > 2) * 1.0, school=1, region="a", w=1.0)
+        for name, t in sides().items()
+    }
+
+
+CASES: dict[str, Callable[[], Frames]] = {
+    "ordinary": sides,
+    "column missing everywhere": lambda: changed(age=np.nan),
+    "column missing in the original": lambda: changed("original", age=np.nan),
+    "column missing in the release": lambda: changed("released", age=np.nan),
+    "outcome missing in the release": lambda: changed("released", income=np.nan),
+    "column constant everywhere": lambda: changed(age=3.0),
+    "column constant in the original": lambda: changed("original", age=3.0),
+    "column constant in the release": lambda: changed("released", age=3.0),
+    "one level everywhere": lambda: changed(region="a", sex="f"),
+    "one level in the release": lambda: changed("released", region="b", sex="f", school=2),
+    "original of identical rows": lambda: all_rows_one("original"),
+    "release of identical rows": lambda: all_rows_one("released"),
+    "all rows identical": lambda: all_rows_one(*SETS),
+    "ties everywhere": lattice,
+    "two records": lambda: sides((2, 2, 2)),
+    "one record": lambda: sides((1, 1, 1)),
+    "one record released": lambda: sides((60, 1, 60)),
+    "fewer rows released": lambda: sides((60, 23, 60)),
+    "more rows released": lambda: sides((60, 145, 60)),
+    "release is the original": lambda: sides() | {"released": frame(60, 0)},
+    "all three are one": lambda: {name: frame(60, 0) for name in SETS},
+    "equal weights": lambda: changed(w=2.0),
+    "zero weights": lambda: changed(w=0.0),
+    "zero weights in the release": lambda: changed("released", w=0.0),
+    "missing weights": lambda: changed(w=np.nan),
+    "one weight above zero": lambda: changed(w=np.r_[1.0, np.zeros(59)]),
+}
+
+
+def microdata(case: str) -> list[Microdata]:
+    found = CASES[case]()
+    return [Microdata(found[name], SCHEMA) for name in SETS]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_figure_is_defined_and_repeats_and_inputs_stay(case: str) -> None:
+    tables = microdata(case)
+    copies = [table.frame.copy(deep=True) for table in tables]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        texts = [
+            json.dumps(
+                measure_utility(*tables, regressions=DECLARED, interactions=5, triples=6).summary(),
+                allow_nan=False,
+            )
+            for _ in range(2)
+        ]
+        alone = measure_utility(tables[0], tables[1], regressions=DECLARED)
+    assert texts[0] == texts[1]
+    json.dumps(alone.summary(), allow_nan=False)
+    for table, copy in zip(tables, copies, strict=True):
+        pd.testing.assert_frame_equal(table.frame, copy)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_parts_by_themselves_are_those_of_the_whole(case: str) -> None:
+    tables = microdata(case)
+    found = measure_utility(*tables, triples=6)
+    assert variable_utility(*tables) == found.variables
+    marginals = marginal_utility(*tables, size=2, limit=2000, weights=found.weights.arrays)
+    np.testing.assert_array_equal(marginals.values, found.marginals[0].values)
+    assert (marginals.mean, marginals.worst) == (found.marginals[0].mean, found.marginals[0].worst)
+    encoder = Encoder.fit(tables[0])
+    matrices = [encoder.encode(table) for table in tables]
+    kept = [matrix.copy() for matrix in matrices]
+    if encoder.width:
+        arrays = found.weights.arrays
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tree = tree_propensity(matrices[0], matrices[1], rng=np.random.default_rng(0))
+        assert 0 <= tree.pmse <= 0.25
+        assert found.propensity is not None
+        for at, part in enumerate((found.propensity.released, found.propensity.reference), start=1):
+            again = propensity_utility(matrices[0], matrices[at], weights=arrays[0], other_weights=arrays[at])
+            assert again == part
+        shared = measure_utility(*tables, encoder=encoder, encoded=matrices, triples=6)
+        assert shared.summary() == found.summary()
+    else:
+        assert found.propensity is None
+        assert found.figures is None
+    for matrix, copy in zip(matrices, kept, strict=True):
+        np.testing.assert_array_equal(matrix, copy)
+
+
+@pytest.mark.parametrize("case", ["release is the original", "all three are one"])
+def test_the_original_as_release_moves_nothing(case: str) -> None:
+    found = measure_utility(*microdata(case), regressions=DECLARED, triples=6)
+    assert found.figures is not None
+    assert [part.released_largest for part in found.figures.figures] == [0.0] * 4
+    assert all(worst.released == 0 for worst in found.variables.worst)
+    assert found.propensity is not None
+    assert found.propensity.released.pmse == 0
+    assert all(one.largest == 0 for one in found.marginals)
+
+
+def test_equal_weights_are_no_weights() -> None:
+    tables = microdata("equal weights")
+    weighted = measure_utility(*tables).summary()
+    plain = measure_utility(*tables, weights=(None, None, None)).summary()
+    assert weighted.pop("utility_weights") != plain.pop("utility_weights")
+
+    def same(one: Any, other: Any) -> None:
+        assert type(one) is type(other)
+        if isinstance(one, dict):
+            assert list(one) == list(other)
+            one, other = list(one.values()), list(other.values())
+        if isinstance(one, list | tuple):
+            for pair in zip(one, other, strict=True):
+                same(*pair)
+        elif isinstance(one, float):
+            assert one == pytest.approx(other, rel=1e-6, abs=1e-9)
+
+    for name, value in weighted.items():
+        # Which of equal tables is named as the worst may hang on rounding.
+        if name not in ("utility_marginals", "utility_worst"):
+            same(value, plain[name])
+
+
+def test_zero_weights_count_every_record_the_same_and_are_refused_when_given() -> None:
+    tables = microdata("zero weights")
+    found = measure_utility(*tables)
+    assert found.weights.arrays == (None, None, None)
+    with pytest.raises(AnonymizationError, match="some of them positive"):
+        measure_utility(*tables, weights=(np.zeros(60), None, None))
+
+
+def test_records_of_weight_zero_do_not_count() -> None:
+    ours, theirs = np.random.default_rng(0).normal(size=(2, 40, 4))
+    weight = np.r_[np.ones(25), np.zeros(15)]
+    with_zeros = utility_figures(ours, theirs, other_weights=weight)
+    without = utility_figures(ours, theirs[:25])
+    for one, other in zip(with_zeros.figures, without.figures, strict=True):
+        np.testing.assert_allclose(one.values, other.values, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    rows=st.integers(1, 12),
+    other=st.integers(1, 12),
+    columns=st.integers(1, 6),
+    levels=st.integers(1, 3),
+    weighted=st.booleans(),
+)
+def test_small_lattices(seed: int, rows: int, other: int, columns: int, levels: int, weighted: bool) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = (rng.integers(0, levels, size=(size, columns)).astype(float) for size in (rows, other))
+    arrays = [rng.integers(0, 2, size).astype(float) if weighted else None for size in (rows, other)]
+    for array in arrays:
+        if array is not None:
+            array[rng.integers(len(array))] = 1.0
+    kept = [one if one is None else one.copy() for one in (x, y, *arrays)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compared = compare_utility(x, y, x, weights=(arrays[0], arrays[1], arrays[0]))
+        figures = utility_figures(x, y, weights=arrays[0], other_weights=arrays[1])
+        told = propensity_utility(x, y, weights=arrays[0], other_weights=arrays[1], interactions=3)
+        itself = propensity_utility(x, x, weights=arrays[0], other_weights=arrays[0])
+    for one, again in zip(figures.figures, compared.released.figures, strict=True):
+        assert np.isfinite(one.values).all()
+        assert (one.values >= 0).all()
+        np.testing.assert_array_equal(one.values, again.values)
+    assert [part.reference_largest for part in compared.figures] == [0.0] * 4
+    assert all(np.isfinite(v) for v in vars(told).values() if isinstance(v, float))
+    assert 0 <= told.share_of_maximum <= 1
+    assert itself.pmse == 0
+    for one, copy in zip((x, y, *arrays), kept, strict=True):
+        np.testing.assert_equal(one, copy)
