@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo setup setup-dev test lint types contracts check bench lock clean
+.PHONY: demo setup setup-dev test test-served lint types contracts check bench lock clean
 
 demo: setup  ## release real microdata, from plan to published file
 	$(BIN)/anonflow demo
@@ -29,6 +29,9 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 
 test: setup-dev  ## every test
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-served: setup-dev  ## the whole stack: schedule, approval, publication, and what happens when parts die
+	$(BIN)/python -m pytest tests/served -o addopts="" -q --strict-markers --import-mode=importlib -p no:cacheprovider
 
 lint: setup-dev
 	$(BIN)/ruff check .

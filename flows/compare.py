@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.plan import Plan, PlanFile
-from flows.release import Runner
+from flows.release import Runner, wipe_dead
 from flows.settings import MEASURES, Setting, acknowledged, candidate, settings_of
 from tasks import frontier, ledger
 from tasks.anonymize import mask, told
@@ -22,7 +22,7 @@ from tasks.frontier import Tried
 from tasks.home import Home, make_private, write_private
 from tasks.ingest import ingest
 from tasks.split import split
-from tasks.workspace import Run, alone, digest_of, jsonable, wipe_abandoned
+from tasks.workspace import Run, alone, digest_of, jsonable
 
 STATUS: dict[str, frontier.Status] = {"publish": "passes", "await": "awaiting", "reject": "rejected"}
 # What all settings share: the two sides of the split, and what was found before masking.
@@ -99,7 +99,7 @@ def compare(file: PlanFile, home: Home, runner: Runner, wanted: Wanted) -> Compa
     """
     settings = checked(file, wanted)
     with alone(home, file.plan.name):
-        wipe_abandoned(home)
+        wipe_dead(home, runner.step)
         run = Run.start(home, file.plan.seed)
         try:
             return _compare(run, file, runner, wanted, settings)

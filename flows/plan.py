@@ -16,6 +16,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.methods import GroupAnonymity, SpectralSwap
 from anoncore.microdata import Schema, Variable
 from anoncore.registry import PREPARATORY
+from flows.schedule import ScheduleSection
 from tasks.anonymize import Step, releases_ranges, told
 from tasks.assess import AssessmentSection
 from tasks.decide import PolicySection
@@ -51,11 +52,15 @@ class Plan(Section):
     publication: PublicationSection = PublicationSection()
     tracking: TrackingSection = TrackingSection()
     seed: SeedSection = SeedSection()
+    schedule: ScheduleSection = ScheduleSection()
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of what the plan says, whatever its layout and comments."""
-        return digest_of(self.model_dump(mode="json"))
+        """The SHA-256 of what the plan says, whatever its layout and comments, and whenever it runs.
+
+        Nor does it matter where the release is delivered: one that stands goes to a target that is added.
+        """
+        return digest_of(self.model_dump(mode="json", exclude={"schedule": True, "publication": {"to"}}))
 
     @property
     def confides(self) -> bool:
@@ -73,6 +78,9 @@ class Plan(Section):
             public["reference"]["source"] = {
                 "kind": "query" if self.reference.source.sql is not None else "file"
             }
+        if self.publication.to:
+            kinds = [{"kind": "folder" if t.table is None else "table"} for t in self.publication.to]
+            public["publication"]["to"] = kinds
         return yaml.safe_dump(public, sort_keys=False, allow_unicode=True)
 
     def _step_problems(self, schema: Schema | None, edits: EditSet | None) -> list[str]:

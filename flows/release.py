@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -21,15 +22,17 @@ from tasks.conclude import (
     standing,
 )
 from tasks.decide import decide
+from tasks.deliver import cut_short, deliver, pending, ready
 from tasks.document import document
 from tasks.dossier import gather
 from tasks.earlier import against_earlier
-from tasks.faults import ExitCode, guarded
+from tasks.faults import ExitCode, Fault, ReleaseError, guarded
 from tasks.home import Home, write_private
 from tasks.ingest import ingest
 from tasks.publish import prepare_data
 from tasks.split import split
-from tasks.workspace import Run, alone, wipe_abandoned
+from tasks.targets import Target
+from tasks.workspace import Run, abandoned, alone, wipe_abandoned
 
 T = TypeVar("T")
 
@@ -95,8 +98,7 @@ def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = Fal
         With a safe message; nothing is published then, and the workspace is wiped.
     """
     with alone(home, file.plan.name):
-        wipe_abandoned(home)
-        recover(home)
+        tidy(home, runner.step)
         run = Run.start(home, file.plan.seed)
         try:
             return replace(_carry_out(run, file, runner, rebuild), seconds=runner.seconds)
@@ -104,15 +106,38 @@ def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = Fal
             run.wipe()
 
 
+def wipe_dead(home: Home, step: Callable[..., Any]) -> None:
+    """Wipe the workspaces of runs that were cut short, as a step whose name says so; without any, no step."""
+    if dead := len(abandoned(home)):
+        step(f"Wipe the workspace of {dead} run(s) that were cut short", wipe_abandoned, home)
+
+
+def tidy(home: Home, step: Callable[..., Any]) -> None:
+    """Settle what runs that were cut short have left, and say so by a step for each kind."""
+    wipe_dead(home, step)
+    last = {entry["release"]: entry["event"] for entry in ledger.entries(home) if entry.get("release")}
+    if open_ := sum(event in ("publishing", "withdrawing") for event in last.values()):
+        step(f"Settle {open_} publication(s) or withdrawal(s) that were cut short", recover, home)
+    else:
+        recover(home)
+
+
 def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outcome:
     from tasks.validate import validate_masked, validate_raw
 
     plan, step = file.plan, runner.step
+    for release_, target in cut_short(run.home, plan.name):
+        # That it fails is entered in the ledger, and keeps nobody from a new release.
+        with suppress(ReleaseError):
+            step(f"Finish the delivery to {target.shown}", deliver, run.home, release_, target)
     people.ready(run.home, plan.policy)
+    ready(run.home, plan.publication.to)
     ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)
     digest = ledger.keyed(run.home, plan.digest) if plan.confides else plan.digest
     known = None if rebuild else standing(run.home, digest, ingested.digest)
     if known is not None:
+        if known.status == "unchanged":
+            hand_over(run.home, known.release, pending(run.home, known.release, plan.publication.to), step)
         return known
     earlier = published_before(run.home, digest, ingested.digest)
     checked = step("Check the edits on the raw data", validate_raw, run, plan.edits)
@@ -145,7 +170,36 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     mlflow_run = step("Log to MLflow", _track, run, dossier, file, retry=True)
     outcome = step("Publish, keep or reject", conclude, run, dossier, mlflow_run)
     step("Mirror the outcome in MLflow", mirror, outcome)
+    if outcome.status in ("published", "unchanged"):
+        hand_over(run.home, outcome.release, pending(run.home, outcome.release, plan.publication.to), step)
     return outcome
+
+
+def hand_over(
+    home: Home,
+    release: str,
+    targets: Iterable[Target],
+    step: Callable[..., Any],
+) -> None:
+    """Deliver a published release to each target, a step each; one that fails does not keep others from it.
+
+    Raises
+    ------
+    Fault
+        When a target did not take it. The release stands published at home, and is delivered there by the
+        next run of the plan or by ``anonflow deliver``.
+    """
+    problems = []
+    for target in targets:
+        try:
+            step(f"Deliver to {target.shown}", deliver, home, release, target, retry=True)
+        except ReleaseError as error:
+            problems.append(f"{target.shown}: {error}")
+    if problems:
+        raise Fault(
+            f"{release} is published here and was not delivered everywhere; run the plan again, or: "
+            + "\n".join([f"anonflow deliver {release}", *problems])
+        )
 
 
 def _track(run: Run, dossier: dict[str, Any], file: PlanFile) -> str:

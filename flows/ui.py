@@ -37,7 +37,7 @@ POLICY = b"default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; form-ac
 BLOCKED = ("/ajax-api/3.0/mlflow/assistant", "/gateway", "/ajax-api/2.0/mlflow/gateway-proxy")
 
 # MLflow opens as a tool for language models, with its assistant, unless the browser remembers otherwise.
-_FIRST_PAGE = b"""<!doctype html><meta charset="utf-8"><title>MLflow</title><script>
+FIRST_PAGE = b"""<!doctype html><meta charset="utf-8"><title>MLflow</title><script>
 const seen = {"mlflow.workflowType_v1": '"machine_learning"', "mlflow.assistant.panelOpen_v1": "false",
               "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true"};
 for (const key in seen) if (localStorage.getItem(key) === null) localStorage.setItem(key, seen[key]);
@@ -201,13 +201,13 @@ class Gate:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         if not _own(headers):
-            return await _refuse(scope, send, 403, b"This address belongs to another page.")
+            return await refuse(scope, send, 403, b"This address belongs to another page.")
         if scope["type"] == "http" and self._is_token(dict(query).get("token", "")):
             return await self._welcome(scope, send, [pair for pair in query if pair[0] != "token"])
         if not self._is_token(_cookie(headers.get(b"cookie", ""), self.cookie)):
-            return await _refuse(scope, send, 403, b"Open the address that anonflow ui has printed.")
+            return await refuse(scope, send, 403, b"Open the address that anonflow ui has printed.")
         if scope["path"].startswith(BLOCKED):
-            return await _refuse(scope, send, 404, b"Switched off.")
+            return await refuse(scope, send, 404, b"Switched off.")
 
         async def sent(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -223,10 +223,10 @@ class Gate:
         cookie = f"{self.cookie}={self.token.decode()}; Path=/; HttpOnly; SameSite=Lax"
         headers = [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
         if self.first_page:
-            return await _answer(send, 200, [*headers, (b"content-type", b"text/html")], self.first_page)
+            return await answer(send, 200, [*headers, (b"content-type", b"text/html")], self.first_page)
         # One slash only: two would name another host.
         target = "/" + quote(scope["path"].lstrip("/")) + (f"?{urlencode(query)}" if query else "")
-        return await _answer(send, 303, [*headers, (b"location", target.encode())], b"")
+        return await answer(send, 303, [*headers, (b"location", target.encode())], b"")
 
 
 def _own(headers: dict[bytes, str]) -> bool:
@@ -246,16 +246,18 @@ def _cookie(header: str, name: str) -> str:
     return morsel.value if morsel else ""
 
 
-async def _answer(send: Send, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+async def answer(send: Send, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+    """Answer one request whole."""
     await send({"type": "http.response.start", "status": status, "headers": list(headers)})
     await send({"type": "http.response.body", "body": body})
 
 
-async def _refuse(scope: Scope, send: Send, status: int, body: bytes) -> None:
+async def refuse(scope: Scope, send: Send, status: int, body: bytes) -> None:
+    """Turn a request, or a websocket, away."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})
     else:
-        await _answer(send, status, [(b"content-type", b"text/plain")], body)
+        await answer(send, status, [(b"content-type", b"text/plain")], body)
 
 
 def _prefect_app(parent: Parent) -> App:
@@ -280,7 +282,7 @@ def _mlflow_app(parent: Parent) -> App:
 def _main(arguments: Iterable[str]) -> int:
     role, descriptor = arguments
     token = os.environ.pop("ANONFLOW_UI_TOKEN")
-    first_page = _FIRST_PAGE if role == "mlflow" else b""
+    first_page = FIRST_PAGE if role == "mlflow" else b""
     with inherited(descriptor) as (sock, parent):
         app = _prefect_app(parent) if role == "prefect" else _mlflow_app(parent)
         gate = Gate(app, token, sock.getsockname()[1], HEALTH[role], first_page)

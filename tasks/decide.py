@@ -65,7 +65,7 @@ class PolicySection(Section):
             raise ValueError("approver_names must be different names, none of them empty")
         if names and len(names) < self.approvers:
             raise ValueError(
-                f"approvers asks for {self.approvers} people, and approver_names lists {len(names)}; list more"
+                f"approvers asks for {self.approvers} people, approver_names lists {len(names)}; name more"
             )
         return self
 

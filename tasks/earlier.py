@@ -48,7 +48,7 @@ def _folders(run: Run, name: str) -> Iterator[Path]:
     for entry in ledger.find(run.home, "published"):
         if entry["release"] not in seen and (entry["data"] == digest or entry["name"] == name):
             seen.add(entry["release"])
-            yield run.home.releases / entry["name"] / entry["release"]
+            yield run.home.files_of(entry["name"], entry["release"])
 
 
 def _attacked(run: Run, folders: list[Path], section: AssessmentSection) -> dict[str, Any]:

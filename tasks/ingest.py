@@ -3,45 +3,71 @@
 from __future__ import annotations
 
 import csv
-import errno
-import hashlib
 import os
 import re
-import stat
+import shutil
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
 from anoncore.microdata import Microdata, Schema, Variable
-from tasks.faults import Refused, visible
-from tasks.home import private_umask
+from tasks.content import content_digest
+from tasks.faults import InputOutputFault, Refused, visible
+from tasks.home import Home, private_umask
+from tasks.parquet import columns_of, columns_of_folder, read_folder, read_table, to_frame
+from tasks.places import (
+    BLOCK,
+    PASSWORD,
+    Place,
+    check_address,
+    check_file,
+    fetch,
+    fetch_folder,
+    is_address,
+    local_place,
+    open_place,
+)
+from tasks.secrets import check_name, secret
 from tasks.workspace import Run, Section
 
 Format = Literal["csv", "parquet", "stata"]
+__all__ = [
+    "BLOCK",
+    "SUFFIXES",
+    "Format",
+    "Ingested",
+    "SourceSection",
+    "content_digest",
+    "header_of",
+    "identities",
+    "ingest",
+    "read",
+    "read_file",
+    "to_microdata",
+]
+
 SUFFIXES: dict[str, Format] = {".csv": "csv", ".txt": "csv", ".parquet": "parquet", ".dta": "stata"}
-BLOCK = 1 << 20
 MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "."]
-PASSWORD = re.compile(r"://[^:@/]*:[^@]*@|[?&;=](password|passwd|pwd|token|secret)=", re.IGNORECASE)
 PLAIN = (str, int, float, bool, np.integer, np.floating, np.bool_, Decimal)
 NESTED = (list, tuple, dict, set, np.ndarray)
-# Paths that cannot be a file, as opposed to disks that fail.
-NO_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 
 class SourceSection(Section):
     """Where the table is: a file, a file inside an installed package, or a database query.
 
-    A path is relative to the plan's own folder. A database address that holds a password belongs
-    into an environment variable, which ``url_from`` names.
+    A path is relative to the plan's own folder, or an address such as ``s3://bucket/table.parquet``; a
+    folder's Parquet files are one table. Addresses and options that hold a password are named secrets:
+    ``database``, ``storage``, or an environment variable that ``url_from`` names.
     """
 
     path: str | None = None
@@ -49,6 +75,8 @@ class SourceSection(Section):
     sql: str | None = None
     url: str | None = None
     url_from: str | None = None
+    database: str | None = None
+    storage: str | None = None
     format: Format | None = None
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     encoding: str = "utf-8-sig"
@@ -60,15 +88,41 @@ class SourceSection(Section):
         if self.sql is not None:
             if self.path is not None or self.package is not None:
                 raise ValueError("a source is a file or a query, not both")
-            if (self.url is None) == (self.url_from is None):
-                raise ValueError("a query needs either url or url_from")
-        elif self.url is not None or self.url_from is not None:
-            raise ValueError("url belongs to a query; add sql or remove it")
+            if sum(given is not None for given in (self.url, self.url_from, self.database)) != 1:
+                raise ValueError("a query needs one of database, url and url_from")
+        elif self.url is not None or self.url_from is not None or self.database is not None:
+            raise ValueError("database and url belong to a query; add sql or remove them")
+        if self.remote and self.path is not None:
+            check_address(self.path, "path")
+        elif self.storage is not None:
+            raise ValueError("storage belongs to an address such as s3://bucket/table.parquet; remove it")
+        check_name(self.database, "database")
+        check_name(self.storage, "storage")
         if self.delimiter in '"\r\n\0':
             raise ValueError("delimiter cannot be a quote, a line end or NUL; give what separates fields")
         if self.url is not None and PASSWORD.search(unquote(self.url)):
-            raise ValueError("url holds a password; put the address into an environment variable: url_from")
+            raise ValueError(
+                "url holds a password; name a secret that holds the address: database, or url_from"
+            )
         return self
+
+    @property
+    def remote(self) -> bool:
+        """Whether it is a file or folder at an address, and not a path on this machine."""
+        return self.path is not None and self.package is None and is_address(self.path)
+
+    def place(self, base: Path, home: Home) -> Place:
+        """Return where a file or folder is."""
+        if self.remote:
+            return open_place(str(self.path), self.storage, home)
+        return local_place(self.file(base))
+
+    def folder_at(self, place: Place) -> bool:
+        """Return whether a folder of Parquet files stands there; a folder called x.csv is none."""
+        kind = self.format or SUFFIXES.get(Path(place.path).suffix.lower(), "parquet")
+        if kind != "parquet":
+            return False
+        return place.local.is_dir() if place.local is not None else place.is_folder()
 
     def file(self, base: Path) -> Path:
         """Return the path of a file source."""
@@ -81,11 +135,11 @@ class SourceSection(Section):
             problem = f"source: the package {visible(self.package)} is not installed, or carries no files"
         raise Refused(problem)
 
-    def kind(self, path: Path) -> Format:
+    def kind(self, path: Path | str) -> Format:
         """Return the format, by statement or by the file's suffix."""
-        found = self.format or SUFFIXES.get(path.suffix.lower())
+        found = self.format or SUFFIXES.get(Path(path).suffix.lower())
         if found is None:
-            shown = visible(path.name)
+            shown = visible(Path(path).name)
             raise Refused(f"source: {shown} does not tell its format; add format: csv, parquet or stata")
         return found
 
@@ -128,22 +182,16 @@ def read(
     """Return the source's table and the SHA-256 of its content."""
     declared = list(variables)
     if source.sql is not None:
-        frame = _read_query(source, base)
+        with _of_the_source():
+            frame = _read_query(run, source, declared, base)
         _check_types(frame, "the query", declared)
         return frame, content_digest(frame)
-    path = source.file(base)
-    kind = source.kind(path)
-    copy = run.folder / f"copy-{os.urandom(4).hex()}"
-    try:
-        wide = re.search("16|32", source.encoding)
-        digest = _copy(path, copy, text=kind == "csv" and not wide)
-        frame = read_file(copy, kind, source, declared, shown=visible(path.name))
-    finally:
-        copy.unlink(missing_ok=True)
+    with _of_the_source():
+        frame, digest, shown = _read_place(run, source, declared, base)
     if frame.empty:
-        raise Refused(f"source: {visible(path.name)} holds no records")
-    _check_types(frame, visible(path.name), declared)
-    return frame, digest
+        raise Refused(f"source: {shown} holds no records")
+    _check_types(frame, shown, declared)
+    return frame, digest or content_digest(frame)
 
 
 def read_file(
@@ -230,7 +278,7 @@ def _check_types(frame: pd.DataFrame, shown: str, variables: Iterable[Variable])
         types = _types(frame[name])
         if any(issubclass(t, NESTED) if name in dropped else not _plain(t) for t in types):
             odd.append(name)
-        elif Decimal in types:
+        elif Decimal in types and name not in dropped:
             frame[name] = frame[name].astype("float64")
     if odd:
         raise Refused(
@@ -268,67 +316,10 @@ def _notes(frame: pd.DataFrame, variables: tuple[Variable, ...], data: Microdata
     return notes
 
 
-def _check_place(path: Path) -> None:
-    """Refuse a path at which no ordinary file stands; opening a pipe would wait for ever."""
-    problem = ""
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            problem = f"{visible(path.name)} is a folder, not a file"
-        elif not stat.S_ISREG(mode):
-            problem = f"{visible(path.name)} is not an ordinary file"
-    except PermissionError:
-        problem = f"{visible(path.name)} may not be read by this user"
-    except ValueError:
-        problem = f"there is no file {visible(path.name)}"
-    except OSError as error:
-        if error.errno not in NO_PATH:
-            raise
-        problem = f"there is no file {visible(path.name)}"
-    if problem:
-        raise Refused(f"source: {problem}")
-
-
-def _copy(path: Path, target: Path, *, text: bool) -> str:
-    """Copy the file while hashing it; refuse when it changes meanwhile."""
-    _check_place(path)
-    shown, problem = visible(path.name), ""
-    try:
-        with path.open("rb") as file, private_umask(), target.open("xb") as out:
-            before = os.fstat(file.fileno())
-            digest = hashlib.sha256()
-            while block := file.read(BLOCK):
-                if text and b"\0" in block:
-                    raise Refused(f"source: {shown} holds NUL bytes; state its encoding or repair it")
-                digest.update(block)
-                out.write(block)
-            after = path.stat()
-    except FileNotFoundError:
-        problem = f"{shown} vanished while it was read"
-    except PermissionError:
-        problem = f"{shown} may not be read by this user"
-    if problem:
-        raise Refused(f"source: {problem}")
-    fields = ("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
-    if any(getattr(before, f) != getattr(after, f) for f in fields) or target.stat().st_size != after.st_size:
-        raise Refused(f"source: {shown} changed while it was read; run again when it is complete")
-    if after.st_size == 0:
-        raise Refused(f"source: {shown} is empty")
-    return digest.hexdigest()
-
-
 def _read_parquet(path: Path, shown: str) -> pd.DataFrame:
-    """Read a Parquet file as its own schema has it: what pandas calls an index is a column here."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        table = file.read()
+    table = read_table(path)
     _check_names(table.column_names, shown, table.column_names)
-    # Long codes with gaps would lose their last digits as floats.
-    whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
-    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, types_mapper=whole.get)
-    return frame
+    return to_frame(table)
 
 
 def _read_csv(path: Path, source: SourceSection, variables: list[Variable], shown: str) -> pd.DataFrame:
@@ -440,82 +431,82 @@ def _check_names(names: Sequence[str], shown: str, known: Sequence[str]) -> None
         raise Refused(f"source: {shown} holds columns twice: {', '.join(twice)}; rename or remove one")
 
 
-def _read_query(source: SourceSection, base: Path) -> pd.DataFrame:
-    address = source.url if source.url is not None else os.environ.get(source.url_from or "")
+def _read_query(run: Run, source: SourceSection, variables: Iterable[Variable], base: Path) -> pd.DataFrame:
+    from tasks.database import read_query
+
+    address = source.url
+    if source.database is not None:
+        address = secret(source.database, run.home)
+    elif source.url_from is not None:
+        address = os.environ.get(source.url_from)
     if not address:
-        raise Refused(f"source: the environment variable {source.url_from} holds no database address")
-    frame = _query(address, str(source.sql), base)
+        raise Refused(f"the environment variable {source.url_from} holds no database address")
+    dropped = [v.name for v in variables if v.role == "identifier"]
+    frame = read_query(address, str(source.sql), base, verbatim=dropped)
     names = [str(name) for name in frame.columns]
     _check_names(names, "the query's result", names)
     if frame.empty:
-        raise Refused("source: the query returns no records")
+        raise Refused("the query returns no records")
     return frame
 
 
-def _query(address: str, sql: str, base: Path) -> pd.DataFrame:
-    """Run one query; of a database error only the kind is passed on, since its text may quote data."""
-    import sqlalchemy
-
+def _read_place(
+    run: Run, source: SourceSection, variables: list[Variable], base: Path
+) -> tuple[pd.DataFrame, str | None, str]:
+    """Return the table of a file or a folder, the digest of a file's bytes, and how messages call it."""
+    place = source.place(base, run.home)
+    copy = run.folder / f"copy-{os.urandom(4).hex()}"
     try:
-        engine = sqlalchemy.create_engine(_database(address, base), hide_parameters=True)
-        try:
-            # The statement goes to the driver as it stands: a colon or a percent sign in it means itself.
-            with engine.connect().execution_options(no_parameters=True) as connection:
-                return pd.read_sql_query(sql, connection)
-        finally:
-            engine.dispose()
-    except Refused:
-        raise
-    except sqlalchemy.exc.NoSuchModuleError:
-        problem = "the database address names a kind of database for which no driver is installed"
-    except ImportError as error:
-        problem = f"the database driver {error.name} is not installed"
-    except (sqlalchemy.exc.ArgumentError, ValueError):
-        problem = "the database address cannot be read; write it as dialect://user@host/database"
-    except sqlalchemy.exc.ResourceClosedError:
-        problem = "the statement returns no table; write a query that only reads"
-    except Exception as error:
-        cause = error.__cause__ if isinstance(error, pd.errors.DatabaseError) and error.__cause__ else error
-        kind = type(getattr(cause, "orig", None) or cause).__name__
-        problem = f"the query failed in the database ({kind}); try it there, and check names and rights"
-    raise Refused(f"source: {problem}")
+        if source.folder_at(place):
+            frame, partitions = read_folder(fetch_folder(place, copy), place.shown)
+            return _with_partitions(frame, partitions, variables), None, place.shown
+        kind = source.kind(place.shown)
+        wide = re.search("16|32", source.encoding)
+        digest = fetch(place, copy, text=kind == "csv" and not wide)
+        return read_file(copy, kind, source, variables, shown=place.shown), digest, place.shown
+    finally:
+        copy.unlink(missing_ok=True) if copy.is_file() else shutil.rmtree(copy, ignore_errors=True)
 
 
-def _database(address: str, base: Path) -> Any:
-    """Return the address; SQLite is opened to read, so that a mistyped path or statement changes nothing."""
-    import sqlalchemy
+def _with_partitions(
+    frame: pd.DataFrame, partitions: Iterable[str], variables: Iterable[Variable]
+) -> pd.DataFrame:
+    """Read what stands in folders' names as the same text in a CSV file would be read."""
+    known = {v.name: v for v in variables}
+    for name in partitions:
+        variable, text = known.get(name), frame[name].astype("str")
+        as_text = variable is not None and (
+            variable.role == "identifier" or bool(variable.levels and isinstance(variable.levels[0], str))
+        )
+        frame[name] = text if as_text else _codes(text)
+    return frame
 
-    url = sqlalchemy.engine.make_url(address)
-    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
-        return url
-    where = (base / str(url.database)).absolute()
-    if not where.is_file():
-        raise Refused(f"source: there is no database file {visible(where.name)}")
-    return url.set(database=f"file:{quote(str(where))}", query={"mode": "ro", "uri": "true"})
 
-
-def content_digest(frame: pd.DataFrame) -> str:
-    """Return a SHA-256 of a table's content that does not depend on the order of its records."""
-    rows = np.sort(pd.util.hash_pandas_object(frame.astype("string"), index=False).to_numpy())
-    header = "\x1f".join(map(str, frame.columns)).encode()
-    return hashlib.sha256(header + rows.tobytes()).hexdigest()
+@contextmanager
+def _of_the_source() -> Iterator[None]:
+    """Say of what is wrong with a place or a database that it is the source's."""
+    try:
+        yield
+        return
+    except (Refused, InputOutputFault) as error:
+        text = str(error)
+        said = type(error)(text if text.startswith("source: ") else f"source: {text}")
+    raise said
 
 
 def header_of(source: SourceSection, base: Path) -> list[str] | None:
-    """Return the source's column names where they can be had without reading the data, else None."""
-    if source.sql is not None:
+    """Return the source's column names where they can be had without reading the data, else None.
+
+    Neither a database nor a storage is asked: a plan can be checked where no secret is.
+    """
+    if source.sql is not None or source.remote:
         return None
     path = source.file(base)
-    _check_place(path)
-    kind: Any = source.kind(path)
-    if kind == "csv":
-        return _check_header(path, source, visible(path.name))
-    if kind == "parquet":
-        import pyarrow.parquet as pq
-
-        try:
-            return list(pq.read_schema(path).names)
-        except Exception:
-            unreadable = f"source: {visible(path.name)} is not a readable parquet file"
-        raise Refused(unreadable)
-    return None
+    with _of_the_source():
+        if source.folder_at(local_place(path)):
+            return columns_of_folder(local_place(path))
+        check_file(path)
+        kind: Any = source.kind(path)
+        if kind == "parquet":
+            return columns_of(path, visible(path.name))
+    return _check_header(path, source, visible(path.name)) if kind == "csv" else None

@@ -7,30 +7,78 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tasks.faults import Fault
+from tasks import keys
+from tasks.faults import Fault, Refused, ReleaseError
 from tasks.home import PRIVATE_FILE, Home, make_private, write_private
 
-Event = Literal["publishing", "published", "unchanged", "abandoned", "rejected", "awaiting", "approved"]
+Event = Literal[
+    "publishing",
+    "published",
+    "unchanged",
+    "abandoned",
+    "rejected",
+    "awaiting",
+    "approved",
+    "expired",
+    "withdrawing",
+    "withdrawn",
+    "person-added",
+    "person-removed",
+    "key-rotated",
+    "resumed",
+    "delivering",
+    "delivered",
+    "delivery failed",
+    "recalled",
+    "recall failed",
+]
 START = "0" * 64
+# What is entered beside the facts.
+CHAIN = ("number", "time", "event", "previous", "digest", "signature")
+# What a crash in the middle of an append leaves; the next append settles it.
+CUT_SHORT = ("unfinished", "behind")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is not as it was left: a kind for scripts, where it is, and a sentence."""
+
+    kind: str
+    where: str
+    sentence: str
 
 
 def append(home: Home, event: Event, **facts: Any) -> dict[str, Any]:
     """Append one signed entry and return it.
 
-    Each entry holds the digest of the one before it, so that a changed, removed or reordered
-    entry is found by `verify`. Facts are counts, digests, names and reasons; never data.
+    Each entry holds the digest of the one before it, and the signed head names the last, so that a
+    changed, removed or reordered entry is found by `verify`. Facts are counts, digests, names and
+    reasons; never data.
+
+    Raises
+    ------
+    Fault
+        When the ledger does not end with the entry that its head names: going on would hide the loss.
     """
     with locked(home):
         return _append(home, event, facts)
+
+
+def resume(home: Home, *, by: str, reason: str) -> dict[str, Any]:
+    """Go on with a ledger whose end was lost; the new entry says what the head told of it."""
+    with locked(home):
+        head = _head(home)
+        lost = {"number": head.get("number"), "digest": head.get("digest")} if head else None
+        return _append(home, "resumed", {"by": by, "reason": reason, "head": lost}, checked=False)
 
 
 def entries(home: Home) -> list[dict[str, Any]]:
@@ -60,27 +108,51 @@ def find(home: Home, *events: Event, **facts: Any) -> list[dict[str, Any]]:
     ]
 
 
-def verify(home: Home) -> list[str]:
-    """Return what is wrong with the ledger, one sentence per finding; empty when it can be trusted.
+def facts_of(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry's facts, without what chains and signs it."""
+    return {k: v for k, v in entry.items() if k not in CHAIN}
 
-    Whole entries that were cut off at the end leave no trace here; keep backups elsewhere.
+
+def verify(home: Home, public: str | None = None) -> list[str]:
+    """Return what is wrong with the ledger, one sentence per finding; empty when it can be trusted."""
+    return [finding.sentence for finding in problems(home, public)]
+
+
+def problems(home: Home, public: str | None = None) -> list[Finding]:
+    """Return what is wrong with the ledger: changed, removed, reordered, cut off, signed by another.
+
+    Parameters
+    ----------
+    public : the public key that should have signed last, as `public_key` gave it and as it was kept
+        elsewhere; the home's own when not given, which whoever can write there can replace
     """
-    found = []
-    rest = _lines(home)[1]
+    whole, rest = _lines(home)
+    lines = [line for line in whole if line.strip()]
+    parsed = [_parsed(line) for line in (*lines, *([rest] if _parsed(rest) is not None else []))]
+    known = [entry for entry in parsed if entry is not None]
+    found = [
+        Finding("unreadable", f"line {number}", f"line {number} of the ledger is not an entry")
+        for number, entry in enumerate(parsed, start=1)
+        if entry is None
+    ]
     if rest and _parsed(rest) is None:
-        found.append("the last line is unfinished: an append did not end, and what it said is not on record")
-    public = _key(home).public_key()
-    before = START
-    for number, entry in enumerate(entries(home), start=1):
-        body = {k: v for k, v in entry.items() if k not in ("digest", "signature")}
-        if entry.get("previous") != before or entry.get("number") != number:
-            found.append(f"entry {number} does not follow the one before it")
-        if entry.get("digest") != _digest(body):
-            found.append(f"entry {number} was changed")
-        elif not _holds(public, str(entry["digest"]).encode(), str(entry.get("signature"))):
-            found.append(f"entry {number} is not signed by this home's key")
-        before = str(entry.get("digest"))
-    return found
+        sentence = "the last line is unfinished: an append did not end, and what it said is not on record"
+        found.append(Finding("unfinished", f"line {len(lines) + 1}", sentence))
+    found += _chain_problems(known)
+    last, mismatch = _last_key(home, known, public)
+    found += mismatch
+    if last:
+        signers, changes = _signers(known, last)
+        found += changes + _signature_problems(known, signers) + _head_problems(home, known, signers)
+    return found + [
+        Finding(
+            "resumed",
+            f"entry {entry.get('number')}",
+            f"entry {entry.get('number')} says that what stood before it was lost, and why",
+        )
+        for entry in known
+        if entry.get("event") == "resumed"
+    ]
 
 
 def sign(home: Home, content: bytes) -> str:
@@ -90,21 +162,79 @@ def sign(home: Home, content: bytes) -> str:
 
 def public_key(home: Home) -> str:
     """Return the public key that verifies this home's signatures, in PEM form."""
-    encoding, form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    return _key(home).public_key().public_bytes(encoding, form).decode()
+    return keys.pem(_key(home).public_key())
+
+
+def public_keys(home: Home) -> list[str]:
+    """Return every public key that has signed here, oldest first, in base64; the last is in use."""
+    changes = find(home, "key-rotated")
+    return [*(str(entry.get("old_key")) for entry in changes), keys.raw(_key(home).public_key())]
+
+
+def identity(home: Home) -> str:
+    """Return by which text this home is told from others: the fingerprint of its first key."""
+    return keys.fingerprint(public_keys(home)[0])
 
 
 def signed(public_pem: bytes, content: bytes, signature: str) -> bool:
     """Return whether ``signature``, as `sign` writes it, is that of ``content`` by the key in PEM form."""
+    return keys.holds_hex(keys.public_of(public_pem.decode("ascii", "replace")), content, signature)
+
+
+def rotate_key(home: Home, *, by: str, reason: str) -> dict[str, Any]:
+    """Sign with a new key from now on; return the entry, the last that the old key signs.
+
+    The entry names both keys, and the new one signs it too, so that nobody without the new key can put
+    a history of their own before it. Digests that depend on the first key keep depending on it.
+    """
+    with locked(home):
+        old = _key(home)
+        if not home.digest_key.exists():
+            make_private(home.digest_key.parent)
+            write_private(home.digest_key, home.key.read_bytes())
+        write_private(_next(home), keys.new_private())
+        new = keys.read_private(_next(home), "the new key")
+        known = entries(home)
+        named = {
+            "old_key": keys.raw(old.public_key()),
+            "new_key": keys.raw(new.public_key()),
+        }
+        accepted = new.sign(_acceptance(named, known[-1].get("digest") if known else START)).hex()
+        facts = {"by": by, "reason": reason} | named | {"accepted": accepted}
+        entry = _append(home, "key-rotated", facts)
+        os.replace(_next(home), home.key)
+    return entry
+
+
+def keyed(home: Home, digest: str) -> str:
+    """Return a digest that nobody can try guesses on who has not the home's key.
+
+    The signature is deterministic, so the same digest has the same keyed one, also after the signing key
+    was changed.
+    """
+    key = keys.read_private(home.digest_key, "keys/digests.pem") if home.digest_key.exists() else _key(home)
+    return hashlib.sha256(key.sign(f"digest {digest}".encode()).hex().encode()).hexdigest()
+
+
+@contextmanager
+def locked(home: Home, name: str = "ledger.lock") -> Iterator[None]:
+    """Keep other processes of this home out."""
+    descriptor = os.open(home.path / name, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE)
     try:
-        key = serialization.load_pem_public_key(public_pem)
-    except (ValueError, UnsupportedAlgorithm):
-        return False
-    return isinstance(key, Ed25519PublicKey) and _holds(key, content, signature)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
-def _append(home: Home, event: Event, facts: dict[str, Any]) -> dict[str, Any]:
+# Appending
+
+
+def _append(home: Home, event: Event, facts: dict[str, Any], *, checked: bool = True) -> dict[str, Any]:
     known = entries(home)
+    key = _key(home)
+    if checked:
+        _check_end(home, known, keys.raw(key.public_key()))
     body = {
         "number": len(known) + 1,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -112,7 +242,7 @@ def _append(home: Home, event: Event, facts: dict[str, Any]) -> dict[str, Any]:
         "previous": str(known[-1].get("digest")) if known else START,
     } | facts
     digest = _digest(body)
-    entry = body | {"digest": digest, "signature": sign(home, digest.encode())}
+    entry = body | {"digest": digest, "signature": key.sign(digest.encode()).hex()}
     line = json.dumps(entry, sort_keys=True) + "\n"
     descriptor = os.open(home.ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
     with os.fdopen(descriptor, "ab") as file:
@@ -120,7 +250,24 @@ def _append(home: Home, event: Event, facts: dict[str, Any]) -> dict[str, Any]:
         file.write(line.encode("ascii"))
         file.flush()
         os.fsync(file.fileno())
+    _write_head(home, entry, key)
     return entry
+
+
+def _check_end(home: Home, known: list[dict[str, Any]], public: str) -> None:
+    """Refuse to go on after entries were cut off, which the next head would hide."""
+    cut = [f for f in _head_problems(home, known, _signers(known, public)[0]) if f.kind not in CUT_SHORT]
+    if cut:
+        raise Fault(
+            f"{cut[0].sentence}; nothing is entered. Restore the ledger from a backup, or state the loss "
+            "with anonflow audit resume"
+        )
+
+
+def _write_head(home: Home, entry: dict[str, Any], key: Ed25519PrivateKey) -> None:
+    head = {"number": entry["number"], "digest": entry["digest"]}
+    signature = key.sign(_head_content(head)).hex()
+    write_private(home.head, (json.dumps(head | {"signature": signature}) + "\n").encode())
 
 
 def _finish_last_line(home: Home, file: BinaryIO) -> None:
@@ -155,12 +302,125 @@ def _digest(body: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _holds(public: Ed25519PublicKey, content: bytes, signature: str) -> bool:
-    try:
-        public.verify(bytes.fromhex(signature), content)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
+# Verifying
+
+
+def _chain_problems(known: list[dict[str, Any]]) -> list[Finding]:
+    """Return which entries do not follow the one before them, and which are not what they were."""
+    numbers = {entry.get("number") for entry in known}
+    found = []
+    before, number_before = START, 0
+    for place, entry in enumerate(known, start=1):
+        number = entry.get("number")
+        number = number if isinstance(number, int) else place
+        where = f"entry {place}"
+        if entry.get("previous") != before or entry.get("number") != number_before + 1:
+            lost = any(n not in numbers for n in range(number_before + 1, number))
+            kind = "removed" if lost else "reordered" if number != number_before + 1 else "chain"
+            why = {"removed": ": entries were removed", "reordered": ": the order was changed"}.get(kind, "")
+            found.append(Finding(kind, where, f"{where} does not follow the one before it{why}"))
+        if entry.get("digest") != _digest({k: v for k, v in entry.items() if k not in CHAIN[-2:]}):
+            found.append(Finding("changed", where, f"{where} was changed"))
+        before, number_before = str(entry.get("digest")), number
+    return found
+
+
+def _last_key(home: Home, known: list[dict[str, Any]], public: str | None) -> tuple[str, list[Finding]]:
+    """Return the public key to trust, and what is wrong with the home's own; none when there is none."""
+    own, found = "", []
+    if not home.key.exists() and known:
+        found.append(Finding("key", "keys", f"the signing key {_named(home)} is gone"))
+    elif public is None or os.access(home.key, os.R_OK):
+        try:
+            own = keys.raw(_key(home).public_key())
+        except ReleaseError as error:
+            found.append(Finding("key", "keys", str(error)))
+    if public is None:
+        return own, found
+    given = keys.public_of(public)
+    if given is None:
+        raise Refused("the public key that was given is no Ed25519 key, in PEM form or as base64")
+    if own and own != keys.raw(given):
+        sentence = "this home's key is not the one that was kept elsewhere: it was changed, or replaced"
+        found.append(Finding("key", "keys", sentence))
+    return keys.raw(given), found
+
+
+def _signers(known: list[dict[str, Any]], last: str) -> tuple[list[str], list[Finding]]:
+    """Return who should have signed each entry, going back from the key that is trusted.
+
+    A change of keys counts when the new key has accepted it: who holds none of ours cannot put another
+    history before it.
+    """
+    changes = [(place, e) for place, e in enumerate(known) if e.get("event") == "key-rotated"]
+    signers, found = [last] * len(known), []
+    key = last
+    for place, entry in reversed(changes):
+        where = f"entry {place + 1}"
+        new = keys.public_of(str(entry.get("new_key")))
+        agreed = keys.holds_hex(new, _acceptance(entry, entry.get("previous")), entry.get("accepted"))
+        if entry.get("new_key") != key or not agreed:
+            sentence = f"{where} names a new key that is not the one which signs after it"
+            found.append(Finding("key", where, sentence))
+            break
+        key = str(entry.get("old_key"))
+        signers[: place + 1] = [key] * (place + 1)
+    return signers, found
+
+
+def _signature_problems(known: list[dict[str, Any]], signers: Sequence[str]) -> list[Finding]:
+    public = {text: keys.public_of(text) for text in set(signers)}
+    return [
+        Finding("signature", f"entry {place}", f"entry {place} is not signed by this home's key")
+        for place, (entry, signer) in enumerate(zip(known, signers, strict=True), start=1)
+        if not keys.holds_hex(public[signer], str(entry.get("digest")).encode(), entry.get("signature"))
+    ]
+
+
+def _head(home: Home) -> dict[str, Any] | None:
+    return _parsed(home.head.read_bytes()) if home.head.exists() else None
+
+
+def _head_content(head: dict[str, Any]) -> bytes:
+    return f"anonflow head {head.get('number')} {head.get('digest')}".encode()
+
+
+def _head_problems(home: Home, known: list[dict[str, Any]], signers: Sequence[str]) -> list[Finding]:
+    head = _head(home)
+    where = home.head.name
+    if head is None:
+        gone = "is gone" if not home.head.exists() else "cannot be read"
+        sentence = f"{where}, which names the last entry, {gone}: whether entries were cut off is not known"
+        return [Finding("head", where, sentence)] if known or home.head.exists() else []
+    number = head.get("number")
+    if not isinstance(number, int) or number > len(known):
+        sentence = (
+            f"the ledger ends with entry {len(known)}, and its head names entry {number}: it was cut off"
+        )
+        return [Finding("truncated", where, sentence)]
+    signer = keys.public_of(signers[number - 1]) if number > 0 else None
+    if not keys.holds_hex(signer, _head_content(head), head.get("signature")):
+        return [Finding("head", where, f"{where} is not signed by this home's key")]
+    if known[number - 1].get("digest") != head.get("digest"):
+        return [Finding("truncated", where, f"entry {number} is not the one that the ledger's head names")]
+    if number < len(known):
+        sentence = (
+            f"the ledger's head names entry {number}, and the ledger ends with entry {len(known)}: an append "
+            "did not end, or an older head was put in its place"
+        )
+        return [Finding("behind", where, sentence)]
+    return []
+
+
+# Keys
+
+
+def _acceptance(named: dict[str, Any], previous: object) -> bytes:
+    return f"anonflow key {named.get('old_key')} {named.get('new_key')} {previous}".encode()
+
+
+def _named(home: Home) -> str:
+    return f"in {home.key.parent.name}/{home.key.name}"
 
 
 def _key(home: Home) -> Ed25519PrivateKey:
@@ -169,40 +429,28 @@ def _key(home: Home) -> Ed25519PrivateKey:
         make_private(home.key.parent)
         with locked(home, "key.lock"):
             if not home.key.exists():
-                write_private(home.key, _new_key())
-    problem = ""
-    try:
-        key = serialization.load_pem_private_key(home.key.read_bytes(), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        problem = "cannot be read"
-    else:
-        if isinstance(key, Ed25519PrivateKey):
-            return key
-        problem = "is not an Ed25519 key"
-    raise Fault(f"the signing key in keys/{home.key.name} {problem}; restore it from a backup")
+                _make_first_key(home)
+    if _next(home).exists():
+        _end_rotation(home)
+    return keys.read_private(home.key, f"the signing key {_named(home)}")
 
 
-def _new_key() -> bytes:
-    form = serialization.PrivateFormat.PKCS8
-    return Ed25519PrivateKey.generate().private_bytes(
-        serialization.Encoding.PEM, form, serialization.NoEncryption()
-    )
+def _make_first_key(home: Home) -> None:
+    if home.ledger.exists() and home.ledger.stat().st_size:
+        raise Fault(f"the signing key {_named(home)} is gone; restore it from a backup")
+    write_private(home.key, keys.new_private())
 
 
-def keyed(home: Home, digest: str) -> str:
-    """Return a digest that nobody can try guesses on who has not the home's key.
-
-    The signature is deterministic, so the same digest has the same keyed one for as long as the key is kept.
-    """
-    return hashlib.sha256(sign(home, f"digest {digest}".encode()).encode()).hexdigest()
+def _next(home: Home) -> Path:
+    return home.key.with_name(f"{home.key.name}.next")
 
 
-@contextmanager
-def locked(home: Home, name: str = "ledger.lock") -> Iterator[None]:
-    """Keep other processes of this home out."""
-    descriptor = os.open(home.path / name, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def _end_rotation(home: Home) -> None:
+    """Put a new key in its place that the ledger names already; a crash came between."""
+    with locked(home, "key.lock"):
+        changes = find(home, "key-rotated")
+        if not (changes and _next(home).exists()):
+            return
+        new = keys.read_private(_next(home), "the new key")
+        if changes[-1].get("new_key") == keys.raw(new.public_key()):
+            os.replace(_next(home), home.key)

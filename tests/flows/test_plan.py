@@ -15,6 +15,7 @@ from anoncore.utility import Regression
 from flows.plan import MAX_BYTES, Plan, load_plan
 from tasks.decide import UtilityLimits
 from tasks.faults import Refused
+from tasks.targets import Target
 from tasks.workspace import Section
 
 LINES = [
@@ -412,7 +413,7 @@ def of_dataclass(model) -> dict:
     return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
 
 
-@pytest.mark.parametrize("model", [*SECTIONS.values(), UtilityLimits], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("model", [*SECTIONS.values(), UtilityLimits, Target], ids=lambda m: m.__name__)
 def test_every_key_of_a_section_is_in_the_docs_with_its_default(model):
     expected = {k: _plain(f.default) for k, f in model.model_fields.items()}
     assert expected in [{k: stated(v) for k, v in table.items()} for table in tables()]

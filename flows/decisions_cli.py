@@ -1,0 +1,189 @@
+"""What people decide: ``anonflow approve | reject | withdraw``, and ``sign`` on a machine of their own."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from tasks.faults import Fault, Refused, guarded
+from tasks.home import Home
+
+err = Console(stderr=True, highlight=False)
+
+Release = Annotated[str, typer.Argument(metavar="ID", help="The release's id, see anonflow list.")]
+Where = Annotated[
+    Path | None,
+    typer.Option("--home", help="Where state is kept; by default ANONFLOW_HOME, else .anonflow here."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for scripts, and nothing else.")]
+By = Annotated[str, typer.Option("--by", help="Who decides; where there is a list of people, a name on it.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept in the ledger.")]
+Key = Annotated[Path | None, typer.Option("--key", help="Your private key, which signs the decision here.")]
+Signature = Annotated[
+    str | None, typer.Option("--signature", help="What anonflow sign has printed, in place of --key.")
+]
+Dossier = Annotated[str | None, typer.Option("--dossier", help="SHA-256 of the dossier that you have read.")]
+
+
+def approve(
+    release: Release,
+    by: By,
+    reason: Reason,
+    key: Key = None,
+    signature: Signature = None,
+    dossier: Dossier = None,
+    home: Where = None,
+    json_: Json = False,
+) -> None:
+    """Approve a release that awaits people; it is published when enough have approved."""
+    _settle("approve", release, by, reason, (key, signature, dossier), home, json_)
+
+
+def reject(
+    release: Release,
+    by: By,
+    reason: Reason,
+    key: Key = None,
+    signature: Signature = None,
+    dossier: Dossier = None,
+    home: Where = None,
+    json_: Json = False,
+) -> None:
+    """Reject a release that awaits people."""
+    _settle("reject", release, by, reason, (key, signature, dossier), home, json_)
+
+
+def withdraw(
+    release: Release,
+    by: By,
+    reason: Reason,
+    key: Key = None,
+    signature: Signature = None,
+    dossier: Dossier = None,
+    home: Where = None,
+    json_: Json = False,
+) -> None:
+    """Withdraw a published release: its files are kept apart, and a signed notice takes their place."""
+    _settle("withdraw", release, by, reason, (key, signature, dossier), home, json_)
+
+
+def sign(
+    release: Release,
+    decision: Annotated[str, typer.Option("--decision", help="approve, reject or withdraw.")],
+    by: Annotated[str, typer.Option("--by", help="Your name, as it is on the list of people.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why; word for word as in the form.")],
+    key: Annotated[Path, typer.Option("--key", help="Your private key; it stays on this machine.")],
+    dossier: Annotated[
+        str | None,
+        typer.Option(
+            "--dossier", help="SHA-256 of the dossier that you have read; from the ledger here if left out."
+        ),
+    ] = None,
+    home: Where = None,
+) -> None:
+    """Print your signature under a decision, to be pasted into the form or given with --signature."""
+    from tasks import people
+
+    if decision not in people.DECISIONS:
+        raise Refused("--decision takes approve, reject or withdraw")
+    if not by.strip() or not reason.strip():
+        raise Refused("state who decides and why: --by NAME --reason TEXT")
+    digest = _digest(dossier) if dossier else _of_the_ledger(Home.locate(home), release)
+    signature = guarded(people.sign)(
+        key, people.DECISIONS[decision], release, digest, by, reason, _password(key)
+    )
+    sys.stdout.write(signature + "\n")
+
+
+def _settle(
+    action: Any,
+    release: str,
+    by: str,
+    reason: str,
+    proof: tuple[Path | None, str | None, str | None],
+    home: Path | None,
+    as_json: bool,
+) -> None:
+    begun = time.perf_counter()
+    from flows import cli, deliver_cli, embedded
+
+    if not by.strip() or not reason.strip():
+        raise Refused("state who decides and why: --by NAME --reason TEXT")
+    key, signature, dossier = proof
+    if key is not None and signature is not None:
+        raise Refused("give --key or --signature, not both")
+    where = cli._home(home)
+    embedded.tracking_ready(where.path)
+    from tasks import conclude, people
+
+    dossier = _digest(dossier) if dossier else None
+    by, reason = by.strip(), reason.strip()
+    if key is not None:
+        digest = dossier or _of_the_ledger(where, release)
+        signature = guarded(people.sign)(key, action, release, digest, by, reason, _password(key))
+    act = guarded(getattr(conclude, action))
+    outcome = act(where, release, by=by, reason=reason, dossier=dossier, signature=signature)
+    guarded(conclude.mirror)(outcome, approver=by, approval_reason=reason)
+    if action == "approve":
+        guarded(deliver_cli.after_approval)(where, outcome)
+    elif action == "withdraw":
+        _take_back(where, release)
+    cli._finish(outcome, where.path, as_json, time.perf_counter() - begun, settled=action)
+
+
+def _take_back(home: Home, release: str) -> None:
+    """Take a withdrawn release back from where it was delivered to.
+
+    Raises
+    ------
+    Fault
+        When a target did not give it back; ``anonflow deliver`` does the rest.
+    """
+    from tasks import deliver
+
+    if problems := guarded(deliver.withdraw)(home, release):
+        told = f"{release} is withdrawn, and not yet everywhere; do the rest: anonflow deliver {release}"
+        raise Fault("\n".join([told, *problems]))
+
+
+def _digest(given: str) -> str:
+    """Return a dossier's digest as it is compared.
+
+    Raises
+    ------
+    Refused
+        When it is none.
+    """
+    digest = given.strip().lower()
+    if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
+        raise Refused("--dossier takes the whole SHA-256 of the dossier, 64 hexadecimal digits")
+    return digest
+
+
+def _of_the_ledger(home: Home, release: str) -> str:
+    from tasks import ledger
+
+    known = [e for e in ledger.find(home, release=release) if "dossier" in e]
+    if not known:
+        raise Refused(
+            f"no release is called {json.dumps(release)} here; see anonflow list, or give --dossier"
+        )
+    awaited = [e for e in known if e["event"] in ("awaiting", "published")]
+    return str((awaited or known)[-1]["dossier"])
+
+
+def _password(key: Path) -> bytes | None:
+    """Ask for the password of a key that has one."""
+    try:
+        encrypted = b"ENCRYPTED" in key.read_bytes()
+    except OSError:
+        return None
+    if not encrypted:
+        return None
+    return str(typer.prompt("Password of the key", hide_input=True, err=True)).encode()

@@ -1,0 +1,72 @@
+"""The command ``anonflow deliver``: hand a published release over again, or take a withdrawn one back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from tasks.faults import Fault, Refused
+from tasks.home import Home
+
+err = Console(stderr=True, highlight=False)
+
+
+def deliver(
+    release: Annotated[str, typer.Argument(metavar="ID", help="The release's id, see anonflow list.")],
+    home: Annotated[
+        Path | None,
+        typer.Option("--home", help="Where state is kept; by default ANONFLOW_HOME, else .anonflow here."),
+    ] = None,
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object for scripts, and nothing else.")
+    ] = False,
+) -> None:
+    """Deliver a published release to its targets again, or take a withdrawn one back from them."""
+    from tasks.faults import guarded
+
+    where = Home.locate(home)
+    done = guarded(settle)(where, release)
+    if json_:
+        sys.stdout.write(json.dumps(done, indent=1, ensure_ascii=False) + "\n")
+        return
+    for place in done["places"]:
+        err.print(f"{'Taken back from' if done['withdrawn'] else 'Delivered to'} {place}", soft_wrap=True)
+
+
+def settle(home: Home, release: str) -> dict[str, Any]:
+    """Bring every target of a release to what the ledger says of it; return the places."""
+    from flows.release import Direct, hand_over
+    from tasks import deliver as delivery
+
+    targets = delivery.targets_of(home, release)
+    if not targets:
+        raise Refused(
+            f"{release!r} has no targets, or is no release; its plan would list them: publication.to"
+        )
+    gone = release in delivery.withdrawn(home)
+    if gone:
+        if problems := delivery.withdraw(home, release):
+            told = f"{release} is withdrawn here, and not yet where it was delivered to; do it again"
+            raise Fault("\n".join([told, *problems]))
+    else:
+        hand_over(home, release, targets, Direct().step)
+    return {"release": release, "withdrawn": gone, "places": [t.shown for t in targets]}
+
+
+def after_approval(home: Home, outcome: Any) -> None:
+    """Deliver what people's approval has published.
+
+    Raises
+    ------
+    Fault
+        When a target did not take it; ``anonflow deliver`` does the rest.
+    """
+    from tasks import deliver as delivery
+
+    if outcome.status == "published" and delivery.targets_of(home, outcome.release):
+        settle(home, outcome.release)

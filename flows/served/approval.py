@@ -1,0 +1,206 @@
+"""People decide in the Prefect page: the form, what it shows, and what becomes of an answer.
+
+Prefect carries the question and the answer; who may decide, on what, and that it was decided, is checked and
+entered by `tasks.conclude`, as for ``anonflow approve``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from prefect import suspend_flow_run
+from prefect.client.schemas.objects import State
+from prefect.exceptions import ObjectNotFound
+from prefect.input import RunInput
+from prefect.states import Cancelled, Completed
+from pydantic import Field
+
+from flows.orchestrated import ThroughPrefect
+from flows.release import hand_over
+from flows.served import monitor, waiting
+from flows.served.waiting import Waiting
+from tasks import conclude, ledger
+from tasks.deliver import pending, targets_of
+from tasks.faults import Refused, guarded
+from tasks.home import Home
+
+DAY = 86_400
+# Prefect's own clock is the backstop only: a wait ends by ours, which also enters it in the ledger.
+GRACE = 7 * DAY
+# The wait of a plan that names no end; and the time after which people are reminded at the latest.
+ENDLESS = 36_500 * DAY
+REMIND_AFTER = 3 * DAY
+MARKS = {"pass": "✅ pass", "fail": "❌ fail", "inconclusive": "❓ open"}
+
+
+class Decision(RunInput):
+    """What a person fills in."""
+
+    decision: Literal["approve", "reject"] = Field(title="Decision")
+    approver: str = Field(
+        title="Your name", min_length=2, max_length=200, description="As on the list of people."
+    )
+    reason: str = Field(title="Reason", min_length=3, max_length=2000, description="Kept in the ledger.")
+    dossier_sha256: str = Field(
+        title="Dossier SHA-256",
+        pattern=r"^\s*[0-9a-f]{64}\s*$",
+        description="Of the dossier you have read; a decision binds to it.",
+    )
+    signature: str = Field(
+        title="Signature",
+        default="",
+        max_length=2000,
+        description="Printed by: anonflow sign. Needed where the home has a list of people.",
+    )
+
+
+def enter(home: Home, outcome: conclude.Outcome, run: str, name: str, plan: str) -> Waiting | None:
+    """Tie a candidate to the run that waits with it; None when another run does already."""
+    if waiting.waiting_of(home, release=outcome.release) is not None:
+        return None
+    awaited = conclude.awaited(home, outcome.release)
+    now, expires = time.time(), awaited.terms["expires"]
+    until = datetime.fromisoformat(expires).timestamp() if expires else 0.0
+    half = (until - now) / 2 if expires else REMIND_AFTER
+    entry = Waiting(
+        release=outcome.release,
+        dossier=awaited.dossier,
+        plan=plan,
+        run=run,
+        name=name,
+        until=until,
+        remind=now + min(half, REMIND_AFTER),
+    )
+    waiting.wait(home, entry)
+    return entry
+
+
+def ask(home: Home, entry: Waiting) -> State[Any]:
+    """Return how the run ends, once it was decided; until then leave it suspended.
+
+    Called again from the top when the run is resumed, it finds the answer under the same key, or the decision
+    in the ledger. An answer that is not accepted is followed by a form that says why.
+    """
+    while (state := decided(home, entry)) is None:
+        text = described(home, entry)
+        monitor.note(entry.plan, "decision", text, "What people decide on")
+        left = int(entry.until - time.time()) if entry.until else ENDLESS
+        try:
+            given = suspend_flow_run(
+                wait_for_input=Decision.with_initial_data(description=text),
+                timeout=max(left, 0) + GRACE,
+                key=f"{entry.dossier[:16]}-{entry.asked}",
+            )
+        except ObjectNotFound:
+            refusal = "no answer came with the form; please decide again"
+        else:
+            refusal = _take(home, entry, given)
+        entry = replace(entry, asked=entry.asked + 1, refused=refusal)
+        waiting.wait(home, entry)
+        if refusal:
+            monitor.tell("decision-refused", entry.plan, entry.release, reason=refusal)
+    return state
+
+
+def decided(home: Home, entry: Waiting) -> State[Any] | None:
+    """Return how a release was decided, by the ledger; an approval that was cut short is carried out."""
+    runner = ThroughPrefect(entry.plan, lambda label, seconds: None)
+    guarded(conclude.recover)(home)
+    last = ledger.find(home, release=entry.release)[-1]
+    if last["event"] in conclude.WAITS:
+        awaited = conclude.awaited(home, entry.release)
+        if not awaited.approved:
+            return None
+        runner.step("Publish as approved", _publish_approved, home, awaited)
+        last = ledger.find(home, release=entry.release)[-1]
+    event = "published" if last["event"] == "unchanged" else last["event"]
+    by = last.get("approver") or "the policy"
+    why = f"{event} by {by}: {last.get('approval_reason') or last['reason']}"
+    if event == "expired":
+        why = "nobody decided in time; run the plan again for a new candidate"
+    monitor.tell(event, entry.plan, entry.release, approver=by, reason=why)
+    monitor.mirrored(home, entry.plan, last)
+    monitor.note(
+        entry.plan, "decision", f"**{event.capitalize()}.** {entry.release}: {why}", "What was decided"
+    )
+    try:
+        if event == "published":
+            hand_over(
+                home,
+                entry.release,
+                pending(home, entry.release, targets_of(home, entry.release)),
+                runner.step,
+            )
+    finally:
+        waiting.settled(home, entry)
+    kind = Cancelled if event == "expired" else Completed
+    return kind(name=event.capitalize(), message=f"{entry.release}: {why}")
+
+
+def _publish_approved(home: Home, awaited: conclude.Awaited) -> conclude.Outcome:
+    """Carry out what enough people have approved, and a crash has cut short: their last word stands."""
+    final = awaited.approvals[-1]
+    return conclude.approve(
+        home,
+        str(awaited.entry["release"]),
+        by=final["approver"],
+        reason=final["approval_reason"],
+        dossier=awaited.dossier,
+        signature=final.get("approver_signature"),
+    )
+
+
+def _take(home: Home, entry: Waiting, given: Decision) -> str:
+    """Carry a person's answer out; return why it is not accepted, else nothing."""
+    act = conclude.approve if given.decision == "approve" else conclude.reject
+    by, reason = given.approver.strip(), given.reason.strip()
+    try:
+        outcome = guarded(act)(
+            home,
+            entry.release,
+            by=by,
+            reason=reason,
+            dossier=given.dossier_sha256,
+            signature=given.signature.strip() or None,
+        )
+    except Refused as error:
+        return str(error)
+    guarded(conclude.mirror)(outcome, approver=by, approval_reason=reason)
+    if given.decision == "approve":
+        monitor.tell("approved", entry.plan, entry.release, approver=by)
+    return ""
+
+
+def described(home: Home, entry: Waiting) -> str:
+    """Return what stands above the form: why people are asked, the figures, and where to read more."""
+    dossier = json.loads((home.assessment(entry.release) / "dossier.json").read_text(encoding="utf-8"))
+    awaited = conclude.awaited(home, entry.release)
+    page = monitor.mlflow_page(awaited.entry.get("mlflow_run"))
+    rows = [
+        f"| {_cell(g['name'])} | {MARKS.get(g['verdict'], g['verdict'])} | {_cell(g['figure'])} "
+        f"| {_cell(g['limit'])} | {_cell(g['baseline'])} |"
+        for g in dossier["verdict"]["gates"]
+    ]
+    until = f"{datetime.fromtimestamp(entry.until, UTC):%Y-%m-%d %H:%M} UTC" if entry.until else ""
+    so_far = ", ".join(a["approver"] for a in awaited.approvals)
+    parts = [
+        f"> **The last decision was not accepted:** {entry.refused}" if entry.refused else "",
+        f"## {dossier['plan']['title'] or entry.plan}: `{entry.release}`",
+        f"{dossier['verdict']['reason'].capitalize()}.",
+        f"Approved so far by {so_far}; {awaited.terms['approvers']} must." if so_far else "",
+        f"Decide until **{until}**." if until else "",
+        "\n".join(["| Gate | | Found | Limit | Baseline |", "|---|---|---|---|---|", *rows]),
+        f"[Report and figures in MLflow]({page})" if page else "",
+        f"Report: `{home.assessment(entry.release) / 'report.html'}`",
+        f"Dossier SHA-256: `{entry.dossier}`",
+        f"In a terminal: `anonflow approve {entry.release} --by NAME --reason TEXT`",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _cell(text: str) -> str:
+    return str(text).replace("|", "\\|")

@@ -1,0 +1,137 @@
+"""``anonflow serve``: the stack in the foreground, for a terminal or a service manager."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+from rich.console import Console
+
+from flows.embedded.settings import LOOPBACK, USER
+from flows.served import settings
+from flows.served.settings import NAMES, PARTS
+from tasks.faults import Fault, Refused
+from tasks.home import Home
+
+out = Console(highlight=False, markup=False, soft_wrap=True)
+
+
+def serve(
+    plans: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PLANS]", help="A folder of plans, each with its schedule; . by default."),
+    ] = None,
+    home: Annotated[
+        Path | None,
+        typer.Option("--home", help="Where state is kept; by default ANONFLOW_HOME, else .anonflow here."),
+    ] = None,
+    prefect_port: Annotated[int, typer.Option(help="Port of Prefect.")] = 4200,
+    mlflow_port: Annotated[int, typer.Option(help="Port of MLflow.")] = 5000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; another one belongs behind TLS.")
+    ] = LOOPBACK,
+    allow: Annotated[
+        list[str] | None, typer.Option("--allow", help="A further name under which the pages may be called.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Only this part: postgres, prefect, mlflow or worker.")
+    ] = None,
+    secrets: Annotated[
+        bool, typer.Option("--secrets", help="Print the passwords of the pages, and end.")
+    ] = False,
+) -> None:
+    """Run everything that schedules need on this machine: PostgreSQL, Prefect, MLflow, a worker.
+
+    A PostgreSQL of your own is named in ANONFLOW_DATABASE_URL.
+    """
+    where = Home.locate(home)
+    if secrets:
+        _tell_secrets(where)
+        return
+    parts = _parts(only)
+    folder = (plans or Path(".")).absolute()
+    if not folder.is_dir():
+        raise Refused(f"{folder.name} is not a folder of plans")
+    database = os.environ.get("ANONFLOW_DATABASE_URL") or None
+    if database is not None and urlsplit(database).scheme not in ("postgresql", "postgres"):
+        raise Refused("ANONFLOW_DATABASE_URL must begin with postgresql://")
+    from flows.served.stack import Wanted
+
+    _run(
+        where,
+        Wanted(
+            plans=folder,
+            parts=parts,
+            prefect_port=prefect_port,
+            mlflow_port=mlflow_port,
+            host=host,
+            allow=tuple(allow or ()),
+            database=database and database.replace("postgres://", "postgresql://", 1),
+        ),
+    )
+
+
+def _run(home: Home, wanted: Any) -> None:
+    from flows import embedded
+    from flows.served.stack import Stack, only_one, until_signal
+
+    begun = time.monotonic()
+    problem = ""
+    with until_signal() as ended, only_one(home, wanted.parts):
+        stack = Stack(home, wanted, _told)
+        try:
+            stack.start(ended)
+            if not ended():
+                _ready(stack, time.monotonic() - begun)
+            stack.watch(ended)
+        except embedded.EmbeddedServerError as error:
+            problem = str(error)
+        finally:
+            stack.stop()
+    if problem:
+        raise Fault(problem)
+    _told("Stopped.")
+
+
+def _ready(stack: Any, seconds: float) -> None:
+    layout, parts = stack.layout, stack.wanted.parts
+    for name in ("prefect", "mlflow"):
+        if name in parts:
+            out.print(f"{NAMES[name]:8} {getattr(layout, name)}")
+    if "worker" in parts:
+        report = stack.report()
+        for name, clock in report["plans"].items():
+            out.print(f"{'Plan':8} {name}: {clock}; {report['done'].get(name, 'unchanged')}")
+        for name, what in report["done"].items():
+            if what == "removed":
+                out.print(f"{'Plan':8} {name}: removed")
+        for file, why in report["problems"].items():
+            out.print(f"{'Refused':8} {file}: {why}")
+    out.print(f"{'Logs':8} {settings.logs(stack.home)}")
+    out.print(f"{'Secrets':8} anonflow serve --secrets --home {stack.home.path}")
+    _told(f"Ready after {seconds:.1f} s. Ctrl-C ends it.")
+
+
+def _parts(only: list[str] | None) -> tuple[str, ...]:
+    unknown = sorted(set(only or ()) - set(PARTS))
+    if unknown:
+        raise Refused("--only takes postgres, prefect, mlflow or worker")
+    return tuple(part for part in PARTS if not only or part in only)
+
+
+def _tell_secrets(home: Home) -> None:
+    layout = settings.read_layout(home)
+    if layout is None:
+        raise Refused("anonflow serve never ran in this home")
+    out.print(f"Prefect  {layout.prefect}  {settings.prefect_auth(home)}")
+    out.print(f"MLflow   {layout.mlflow}  user {USER}, password {settings.secret(home, 'mlflow')}")
+
+
+def _told(text: str) -> None:
+    out.print(text)
+    sys.stdout.flush()

@@ -1,0 +1,104 @@
+"""Every plan of a folder as a Prefect deployment; put in step again whenever the folder changes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
+from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+from prefect.workers.process import ProcessWorker
+
+from flows.plan import PlanFile
+from flows.served.plans import Folder
+from flows.served.settings import POOL
+from tasks.workspace import digest_of
+
+TAG = "anonflow"
+ENTRYPOINT = "flows.served.release.release"
+
+
+async def ready_pool(client: PrefectClient) -> None:
+    """Make the work pool, whose runs are processes of the worker's own machine."""
+    template = ProcessWorker.get_default_base_job_template()
+    try:
+        await client.create_work_pool(
+            WorkPoolCreate(
+                name=POOL,
+                type="process",
+                description="Releases run here, each in a process of its own.",
+                base_job_template=template,
+            )
+        )
+    except ObjectAlreadyExists:
+        return
+
+
+async def deploy(client: PrefectClient, folder: Folder) -> dict[str, str]:
+    """Make the deployments what the folder says; return what was done, by plan.
+
+    A plan that did not change is left alone, with the runs that are scheduled. The deployment of a plan that
+    is gone is removed; one whose file cannot be read any more stays, and its runs say what is wrong.
+    """
+    from flows.served.release import release
+
+    flow_id = await client.create_flow(release)
+    found = await client.read_deployments(
+        deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
+    )
+    known = {d.name: d for d in found}
+    done = {}
+    for name, file in folder.plans.items():
+        body = _deployment(file)
+        version = digest_of([str(body), sys.executable])[:16]
+        if name in known and known[name].version == version:
+            done[name] = "unchanged"
+            continue
+        await client.create_deployment(flow_id, name, version=version, **body)
+        done[name] = "changed" if name in known else "new"
+    for name, old in known.items():
+        if name not in folder.plans and not folder.problems:
+            try:
+                await client.delete_deployment(old.id)
+            except ObjectNotFound:
+                continue
+            done[name] = "removed"
+    return done
+
+
+def _deployment(file: PlanFile) -> dict[str, Any]:
+    plan, schedule = file.plan, file.plan.schedule
+    schedules = []
+    if schedule.cron is not None:
+        clock = CronSchedule(cron=schedule.cron, timezone=schedule.timezone)
+        schedules = [DeploymentScheduleCreate(schedule=clock, active=schedule.active, slug="plan")]
+    told = [plan.publication.title, plan.publication.description]
+    if schedule.cron is not None:
+        told.append(
+            f"Runs at `{schedule.cron}` ({schedule.timezone})" + ("" if schedule.active else ", switched off")
+        )
+    told.append(f"Plan `{file.path.name}`, SHA-256 `{plan.digest[:16]}…`")
+    return {
+        "description": "\n\n".join(part for part in told if part),
+        "tags": [TAG, f"plan:{plan.name}"],
+        "parameters": {"plan": plan.name},
+        "parameter_openapi_schema": {
+            "type": "object",
+            "properties": {"plan": {"type": "string", "title": "Plan", "default": plan.name}},
+        },
+        "entrypoint": ENTRYPOINT,
+        "work_pool_name": POOL,
+        # No second run of a plan beside a first; one that was approved waits its turn and is not dropped.
+        "concurrency_limit": 1,
+        "concurrency_options": ConcurrencyOptions(collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
+        "job_variables": {
+            "command": f"{sys.executable} -P -m flows.served.engine",
+            "working_dir": os.environ["ANONFLOW_HOME"],
+        },
+        "schedules": schedules,
+    }

@@ -1,0 +1,135 @@
+"""What people and automations see of a release besides the run itself: events, notes, reports of trouble."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from typing import Any
+
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    update_progress_artifact,
+)
+from prefect.events import emit_event
+from prefect.runtime import flow_run
+
+from tasks import ledger
+from tasks.conclude import Outcome
+from tasks.faults import ReleaseError, guarded
+from tasks.home import Home
+from tasks.track import mirror_version, page_of, set_status
+
+
+def tell(event: str, plan: str, release: str, **facts: Any) -> None:
+    """Emit ``release.EVENT`` about one release, tied to the run; counts, names and reasons only."""
+    related = []
+    if flow_run.id:
+        related = [
+            {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}", "prefect.resource.role": "flow-run"}
+        ]
+    emit_event(
+        f"release.{event}",
+        resource={
+            "prefect.resource.id": f"anonflow.release.{release or plan}",
+            "prefect.resource.name": release or plan,
+            "anonflow.plan": plan,
+        },
+        related=related,
+        payload={"release": release, "plan": plan} | facts,
+    )
+
+
+def assessed(home: Home, plan: str, outcome: Outcome) -> None:
+    """Tell how a run of a plan ended its own part."""
+    facts = {"status": outcome.status, "reason": outcome.reason}
+    if outcome.gates:
+        tell("assessed", plan, outcome.release, **facts)
+        edits(home, plan, outcome.release)
+    tell(outcome.status, plan, outcome.release, **facts)
+    registered(plan, outcome.mlflow_run, outcome.release, outcome.status)
+
+
+class Progress:
+    """How far a run is, as a bar in its page: steps end at very different paces, and a bar says which."""
+
+    STEPS = 13
+
+    def __init__(self, plan: str) -> None:
+        self.key = f"{plan.replace('_', '-')}-progress"
+        self.done = 0
+        self.artifact: Any = None
+
+    def __call__(self, label: str, seconds: float | None) -> None:
+        """Move on when a step begins (no ``seconds`` yet) and when it has ended."""
+        if seconds is not None:
+            self.done += 1
+        percent = min(100.0 * self.done / self.STEPS, 100.0)
+        told = label if seconds is None else f"{label}: {seconds:.1f} s"
+        # A bar that is not drawn must not end the run it is about.
+        with suppress(Exception):
+            if self.artifact is None:
+                self.artifact = create_progress_artifact(percent, self.key, told)
+            else:
+                update_progress_artifact(self.artifact, percent, told)
+
+
+def edits(home: Home, plan: str, release: str) -> None:
+    """Note how many records break each edit, before and after: counts, never values."""
+    path = home.assessment(release) / "dossier.json"
+    found = json.loads(path.read_text(encoding="utf-8"))["edits"]
+    after = {rule["name"]: rule for rule in found["masked"]["rules"]}
+    rows = [
+        f"| {_cell(r['name'])} | {r['checked']} | {r['violated']} | "
+        f"{after[r['name']]['violated'] if r['name'] in after else ''} |"
+        for r in found["raw"]["rules"]
+    ]
+    repaired = found["repaired"]
+    told = f"{repaired['records']} records and {repaired['cells']} cells were repaired after masking."
+    head = ["| Rule | Checked | Broken in the source | Broken in the release |", "|---|---|---|---|"]
+    note(plan, "edits", "\n".join([*head, *rows, "", told]), "Edits before and after")
+
+
+def _cell(text: str) -> str:
+    return str(text).replace("|", "\\|")
+
+
+def note(plan: str, key: str, markdown: str, description: str) -> None:
+    """Leave a note in the run and in the plan's history; that it is not taken stops nothing."""
+    key = f"{plan.replace('_', '-')}-{key}"
+    with suppress(Exception):
+        create_markdown_artifact(markdown=markdown, key=key, description=description)
+
+
+def failed(error: Exception) -> None:
+    """Tell that a run could not go on; the message holds no data, by rule."""
+    plan = str(flow_run.parameters.get("plan", ""))
+    tell("failed", plan, "", reason=str(error))
+    note(plan, "trouble", f"**The run could not go on.**\n\n{error}", "Why the run could not go on")
+
+
+def mirrored(home: Home, plan: str, entry: dict[str, Any]) -> None:
+    """Mirror an entry of the ledger, the last of its release, in MLflow's tags and registry."""
+    run, status = entry.get("mlflow_run"), "published" if entry["event"] == "unchanged" else entry["event"]
+    facts = {"entry": f"{entry['number']} {entry['digest']}", "home": ledger.identity(home)}
+    facts |= {k: str(entry[k]) for k in ("approver", "approval_reason") if entry.get(k)}
+    if run is not None:
+        with suppress(ReleaseError):
+            guarded(set_status)(run, status, **facts)
+    registered(plan, run, entry["release"], status)
+
+
+def registered(plan: str, mlflow_run: str | None, release: str, status: str) -> None:
+    """Mirror a release in MLflow's registry; when that fails nothing stops, for the ledger has it."""
+    if mlflow_run is None or status == "unchanged":
+        return
+    with suppress(ReleaseError):
+        guarded(mirror_version)(plan, mlflow_run, release, status)
+
+
+def mlflow_page(run_id: str | None) -> str:
+    """Return the address of a run's page in MLflow, empty where there is none."""
+    # Where a browser finds it, if that is elsewhere than for us.
+    uri = os.environ.get("ANONFLOW_MLFLOW_PAGE") or os.environ.get("MLFLOW_TRACKING_URI", "")
+    return page_of(run_id, uri) if run_id and uri.startswith("http") else ""

@@ -1,0 +1,364 @@
+"""Check what is recorded against what is there: the ledger, the people, the releases, MLflow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tasks import keys, ledger, people
+from tasks.faults import Refused, ReleaseError, visible
+from tasks.home import Home, write_private
+from tasks.ledger import Finding
+from tasks.publish import DOSSIER, MANIFEST, PUBLIC_KEY, load_candidate, verify_release
+from tasks.withdraw import notice_problems
+from tasks.workspace import digest_of, sha256_of
+
+# How a release, or a candidate, stands after an entry.
+STANDS = {
+    "published": "published",
+    "withdrawing": "withdrawing",
+    "withdrawn": "withdrawn",
+    "awaiting": "waiting",
+    "approved": "waiting",
+    "publishing": "publishing",
+    "abandoned": "abandoned",
+    "rejected": "rejected",
+    "expired": "expired",
+}
+# What MLflow's status tag says after an entry.
+STATUSES = ("published", "unchanged", "rejected", "awaiting", "withdrawn", "expired")
+HINT = (
+    "Each further line is one entry. Its digest is the SHA-256 of its JSON without digest and signature, "
+    "keys sorted, separators ',' and ':', non-ASCII characters escaped. Its signature, in hexadecimal, is "
+    "Ed25519 over the digest's characters by the key in use. previous is the digest of the entry before, 64 "
+    "zeros at first. An entry key-rotated is the last that its old_key signs."
+)
+
+
+def verify(
+    home: Home, *, public_key: str | None = None, anchor: str | None = None, mlflow: bool = True
+) -> list[Finding]:
+    """Return everything that is not as the ledger says, and everything wrong with the ledger itself.
+
+    Parameters
+    ----------
+    public_key : as it was kept elsewhere; without it a key that was replaced together with every signature
+        is not noticed
+    anchor : digest of an entry as it was kept elsewhere; without it a ledger that was put back to an older
+        state, together with everything that mirrors it, is not noticed
+    mlflow : whether MLflow is asked too
+    """
+    found = ledger.problems(home, public_key)
+    if any(f.kind == "unreadable" for f in found):
+        return found
+    known = ledger.entries(home)
+    found += _anchored(known, anchor)
+    found += _of_people(home, known)
+    found += _of_releases(home, known)
+    found += _of_candidates(home, known)
+    found += _of_assessments(home, known)
+    if mlflow and not any(f.kind == "key" for f in found):
+        found += _of_mlflow(home, known)
+    return list(dict.fromkeys(found))
+
+
+def mirror(home: Home) -> int:
+    """Set the status tags in MLflow to what the ledger says, and return how many runs there are.
+
+    Raises
+    ------
+    Refused
+        When the ledger is not in order.
+    ReleaseError
+        When MLflow is not reached.
+    """
+    from tasks.track import set_status
+
+    people.trusted(home)
+    ends = (e for e in ledger.entries(home) if e.get("event") in STATUSES and e.get("mlflow_run"))
+    last = {str(e["mlflow_run"]): e for e in ends}
+    for run, entry in last.items():
+        named = {"entry": f"{entry['number']} {entry['digest']}", "home": ledger.identity(home)}
+        set_status(run, entry["event"], **named)
+    return len(last)
+
+
+def head(home: Home) -> dict[str, Any]:
+    """Return number, time and digest of the last entry, to be kept elsewhere.
+
+    Raises
+    ------
+    Refused
+        When nothing was entered yet.
+    """
+    known = ledger.entries(home)
+    if not known:
+        raise Refused("nothing was entered yet; there is nothing to anchor")
+    return {k: known[-1].get(k) for k in ("number", "time", "digest")}
+
+
+def export(home: Home, target: Path) -> int:
+    """Write the ledger to a file for auditors, one JSON object a line; return the number of entries.
+
+    The first line holds the public keys and says how the others are verified. There are no data in it.
+
+    Raises
+    ------
+    Refused
+        When the file exists.
+    """
+    if target.exists():
+        raise Refused(f"{visible(target.name)} exists already; nothing is overwritten")
+    known = ledger.entries(home)
+    first = {"anonflow_ledger": 1, "public_keys": ledger.public_keys(home), "entries": len(known)}
+    first |= {"head": known[-1]["digest"] if known else ledger.START, "how_to_verify": HINT}
+    lines = [json.dumps(line, sort_keys=True) for line in (first, *known)]
+    write_private(target, ("\n".join(lines) + "\n").encode("ascii"))
+    return len(known)
+
+
+# The ledger and the people
+
+
+def _anchored(known: list[dict[str, Any]], anchor: str | None) -> Iterator[Finding]:
+    if anchor is not None and anchor.strip().lower() not in {e.get("digest") for e in known}:
+        sentence = "no entry has the digest that was kept elsewhere: the ledger was cut off or written anew"
+        yield Finding("anchor", "ledger", sentence)
+
+
+def _named(known: list[dict[str, Any]], where: str, number: object, digest: object) -> Iterator[Finding]:
+    """Check that an entry which something else names is there, and is the same."""
+    there = isinstance(number, int) and 0 < number <= len(known)
+    if not there or known[int(str(number)) - 1].get("digest") != digest:
+        sentence = (
+            f"{where} names entry {visible(number)} of the ledger, which "
+            f"{'is another now' if there else 'is not there'}: the ledger was cut off or written anew"
+        )
+        yield Finding("truncated", where, sentence)
+
+
+def _of_people(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
+    """Check the list that is shown, and every decision's own signature."""
+    for place, entry in enumerate(known):
+        if entry.get("identity") == "verified" and not _is_theirs(known[:place], entry):
+            where = f"entry {entry.get('number')}"
+            sentence = (
+                f"{where} is said to be {visible(entry.get('approver'))}'s, and their key did not sign it"
+            )
+            yield Finding("approval", where, sentence)
+    shown = people.shown(people.people_of(known))
+    try:
+        there = json.loads(home.people.read_bytes()) if home.people.exists() else []
+    except ValueError:
+        there = None
+    if there != shown:
+        sentence = f"{home.people.name} is not the list that the ledger holds; it is not used, only shown"
+        yield Finding("people", home.people.name, sentence)
+
+
+def _is_theirs(before: list[dict[str, Any]], entry: dict[str, Any]) -> bool:
+    decision: dict[str, people.Decision] = {
+        "rejected": "reject",
+        "withdrawing": "withdraw",
+        "withdrawn": "withdraw",
+    }
+    person = next((p for p in people.people_of(before) if p.name == entry.get("approver")), None)
+    if person is None:
+        # The last entries of one decision may follow the removal of who took it.
+        return entry.get("event") in ("publishing", "published", "abandoned", "withdrawn")
+    said = people.statement(
+        decision.get(str(entry.get("event")), "approve"),
+        str(entry.get("release")),
+        str(entry.get("dossier")),
+        person.name,
+        str(entry.get("approval_reason")),
+    )
+    return keys.holds_base64(keys.public_of(person.public_key), said, entry.get("approver_signature"))
+
+
+# Releases and candidates
+
+
+def _last(known: list[dict[str, Any]]) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return how each release stands, with the entry that says so."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for entry in known:
+        if entry.get("release") and entry.get("event") in STANDS:
+            stands = STANDS[entry["event"]]
+            before = found[entry["release"]][0] if entry["release"] in found else ""
+            # A second candidate of the same content leaves what was published where it is.
+            if before not in ("published", "withdrawn") or stands in (
+                "withdrawing",
+                "withdrawn",
+                "published",
+            ):
+                found[entry["release"]] = (stands, entry)
+    return found
+
+
+def _of_releases(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
+    signers = _signers(home, known)
+    expected: set[Path] = set()
+    for release, (stands, entry) in _last(known).items():
+        folder, kept = (root / entry["name"] / release for root in (home.releases, home.withdrawn))
+        where = f"releases/{entry['name']}/{release}"
+        if stands in ("publishing", "withdrawing"):
+            expected |= {folder, kept}
+            sentence = f"{where}: {stands} {release} did not end; the next run settles it"
+            yield Finding("cut short", where, sentence)
+        elif stands == "published":
+            expected.add(folder)
+            yield from _published(folder, where, entry, known, signers)
+        elif stands == "withdrawn":
+            expected |= {folder, kept}
+            yield from _published(kept, f"withdrawn/{entry['name']}/{release}", entry, known, signers)
+            for sentence in notice_problems(folder):
+                yield Finding("notice", where, f"{where}: {sentence}")
+    for root in (home.releases, home.withdrawn):
+        for folder in sorted(root.glob("*/*")) if root.exists() else []:
+            if folder not in expected and not folder.name.startswith("."):
+                where = visible(folder.relative_to(home.path))
+                yield Finding(
+                    "unknown release", where, f"{where} stands there, and the ledger does not know it"
+                )
+
+
+def _signers(home: Home, known: list[dict[str, Any]]) -> set[str]:
+    """Return the public keys that have signed here."""
+    changes = [e for e in known if e.get("event") == "key-rotated"]
+    return {str(e.get(k)) for e in changes for k in ("old_key", "new_key")} or _own_key(home)
+
+
+def _own_key(home: Home) -> set[str]:
+    try:
+        return {ledger.public_keys(home)[-1]}
+    except ReleaseError:
+        return set()
+
+
+def _published(
+    folder: Path, where: str, entry: dict[str, Any], known: list[dict[str, Any]], signers: set[str]
+) -> Iterator[Finding]:
+    """Check a release's files against its manifest, and that against the ledger."""
+    if not folder.is_dir():
+        yield Finding("release missing", where, f"{where} was published, and is gone")
+        return
+    for sentence in verify_release(folder):
+        yield Finding(_kind(sentence), where, f"{where}: {sentence}")
+    manifest = folder / MANIFEST
+    if not manifest.is_file():
+        return
+    if sha256_of(manifest) != entry.get("manifest"):
+        yield Finding("manifest", where, f"{where}: {MANIFEST} is not the one that the ledger holds")
+    key = keys.public_of(_text(folder / PUBLIC_KEY))
+    if signers and (key is None or keys.raw(key) not in signers):
+        yield Finding("foreign key", where, f"{where}: {PUBLIC_KEY} is no key of this home")
+    try:
+        named = json.loads(manifest.read_bytes()).get("ledger") or {}
+    except (ValueError, AttributeError):
+        return
+    yield from _named(known, where, named.get("entry"), named.get("digest"))
+
+
+def _kind(sentence: str) -> str:
+    ends = {"was changed": "file changed", "is gone": "file removed", "was added": "file added"}
+    return next((kind for end, kind in ends.items() if sentence.endswith(end)), "manifest")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return ""
+
+
+def _of_candidates(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
+    waiting = {
+        entry["release"] for entry in _latest(known).values() if entry["event"] in ("awaiting", "approved")
+    }
+    folders = sorted(home.candidates.iterdir()) if home.candidates.exists() else []
+    there = {p.name for p in folders if p.is_dir() and not p.name.startswith(".")}
+    for release in sorted(waiting):
+        where = f"candidates/{release}"
+        if release not in there:
+            yield Finding("candidate missing", where, f"{where} awaits a decision, and is gone")
+            continue
+        try:
+            load_candidate(home, release)
+        except ReleaseError as error:
+            yield Finding("candidate changed", where, str(error))
+    abandoned = {e["release"] for e in _latest(known).values() if e["event"] in ("abandoned", "publishing")}
+    for name in sorted(there - waiting - abandoned):
+        where = f"candidates/{visible(name)}"
+        yield Finding("unknown candidate", where, f"{where} lies there, and by the ledger it awaits nothing")
+
+
+def _latest(known: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {str(e["release"]): e for e in known if e.get("release") and e.get("event") in STANDS}
+
+
+def _of_assessments(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
+    """Check that the figures which are kept are those on which it was decided."""
+    digests: dict[str, set[object]] = {}
+    for entry in known:
+        if entry.get("release") and "dossier" in entry:
+            digests.setdefault(entry["release"], set()).add(entry["dossier"])
+    for release, decided in sorted(digests.items()):
+        where = f"assessments/{release}"
+        try:
+            dossier = json.loads((home.assessment(release) / DOSSIER).read_bytes())
+            digest = dossier.pop("sha256")
+            whole = digest == digest_of(dossier)
+        except FileNotFoundError:
+            yield Finding("assessment", where, f"{where}: {DOSSIER} is gone")
+            continue
+        except (ValueError, AttributeError, KeyError, TypeError):
+            whole, digest = False, ""
+        if not whole or digest not in decided:
+            sentence = f"{where}: {DOSSIER} is not one on which it was decided"
+            yield Finding("assessment", where, sentence)
+
+
+# MLflow
+
+
+def _of_mlflow(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
+    """Check each tracked run against what was read back when it was made, and its tags against the ledger."""
+    from tasks.track import recorded, seen
+
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for entry in known:
+        if entry.get("mlflow_run"):
+            runs.setdefault(str(entry["mlflow_run"]), []).append(entry)
+    try:
+        for run, told in runs.items():
+            yield from _of_run(run, told, seen(run))
+        for tags in recorded(ledger.identity(home)):
+            number, _, digest = tags.get("release.entry", "").partition(" ")
+            where = f"the MLflow run of {visible(tags.get('release.id', 'a release'))}"
+            yield from _named(known, where, int(number) if number.isdecimal() else None, digest)
+    except ReleaseError as error:
+        sentence = f"MLflow was not reached, so its runs are not checked: {error}"
+        yield Finding("mlflow not reached", "mlflow", sentence)
+
+
+def _of_run(run: str, told: list[dict[str, Any]], now: dict[str, Any] | None) -> Iterator[Finding]:
+    where = f"MLflow run {run} of {told[-1].get('release')}"
+    if now is None or now["deleted"]:
+        yield Finding("mlflow deleted", where, f"{where} was deleted")
+    if now is None:
+        return
+    kept = told[-1].get("mlflow") or {}
+    for part, digest in kept.items():
+        if now["parts"].get(part) != digest:
+            yield Finding(f"mlflow {part}", where, f"{where}: its {part} are not those that were logged")
+    ends = [str(e["event"]) for e in told if e.get("event") in STATUSES]
+    said = now["tags"].get("release.status")
+    if ends and said != ends[-1]:
+        sentence = (
+            f"{where}: its status says {visible(said)}, and the ledger {ends[-1]}; it was edited, or MLflow "
+            "could not be reached when it was decided (anonflow audit mirror sets it right)"
+        )
+        yield Finding("mlflow status", where, sentence)

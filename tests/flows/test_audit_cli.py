@@ -1,0 +1,401 @@
+"""Auditors and approvers at the command line, and what was done to MLflow, on a real store."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import _guarded_exit, app
+from flows.plan import load_plan
+from flows.release import Direct, carry_out
+from tasks import audit, conclude, keys, ledger, people
+from tasks.faults import Refused
+from tasks.home import Home, write_private
+
+pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
+
+CANARIES = ("Qx7-Canary", "918273645")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home.locate(tmp_path / "home")
+
+
+def run(plan: Path, home: Home, **options: Any) -> conclude.Outcome:
+    return carry_out(load_plan(plan), home, Direct(), **options)
+
+
+def client() -> Any:
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient()
+
+
+def ask(capsys: pytest.CaptureFixture[str], home: Home, *arguments: str) -> tuple[int, str, str]:
+    """Give a command that needs no MLflow, in this process; return how it ended and what it said."""
+    capsys.readouterr()
+    code = _guarded_exit(lambda: app([*arguments, "--home", str(home.path)], standalone_mode=True), False)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def anonflow(*arguments: str | Path, home: Home, expect: int = 0, **environment: str) -> str:
+    """Give a command as a user does; return what it printed."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "_MLFLOW"))}
+    done = subprocess.run(
+        [sys.executable, "-c", "from flows.cli import main; main()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=own | {"ANONFLOW_HOME": str(home.path), "COLUMNS": "200"} | environment,
+    )
+    assert done.returncode == expect, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert not any(canary in done.stdout + done.stderr for canary in CANARIES)
+    return done.stdout + done.stderr
+
+
+# MLflow
+
+
+@pytest.fixture(scope="module")
+def tracked(
+    tmp_path_factory: pytest.TempPathFactory, people_table: Any, tracking: None
+) -> tuple[Home, str, str]:
+    """A home with one release, its MLflow run, and the ledger's last digest."""
+    base = tmp_path_factory.mktemp("audited")
+    home = Home.locate(base / "home")
+    outcome = run(people_table(base), home)
+    assert outcome.status == "published", outcome.reason
+    conclude.mirror(outcome)
+    assert audit.verify(home) == []
+    assert outcome.mlflow_run is not None
+    return home, outcome.mlflow_run, outcome.release
+
+
+@pytest.fixture(scope="module")
+def people_table() -> Callable[[Path], Path]:
+    """Return a function that writes a small table and its plan."""
+    import importlib.util
+
+    place = Path(__file__).with_name("conftest.py")
+    spec = importlib.util.spec_from_file_location("office_of_the_audit", place)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+
+    def write(folder: Path, more: str = "") -> Path:
+        made.make_people(1200).to_csv(folder / "people.csv", index=False)
+        plan = folder / "office.yaml"
+        text = made.PLAN.format(
+            source="people.csv", step="{method: spectral-swap}", on_violation="refuse", margin=0.25, more=more
+        )
+        plan.write_text(text)
+        return plan
+
+    return write
+
+
+def kinds(home: Home) -> set[str]:
+    return {f.kind for f in audit.verify(home)}
+
+
+def artifact(run_id: str) -> Path:
+    place = client().get_run(run_id).info.artifact_uri
+    return Path(place.removeprefix("file://"))
+
+
+EDITS: dict[str, tuple[Callable[[str], object], Callable[[str], object], str]] = {
+    "status tag": (
+        lambda r: client().set_tag(r, "release.status", "approved"),
+        lambda r: client().set_tag(r, "release.status", "published"),
+        "mlflow status",
+    ),
+    "lasting tag": (
+        lambda r: client().set_tag(r, "data.sha256", "0" * 64),
+        None,
+        "mlflow tags",
+    ),
+    "metric": (lambda r: client().log_metric(r, "risk/membership/auc", 0.5), None, "mlflow metrics"),
+    "metric added": (lambda r: client().log_metric(r, "risk/none", 0.0), None, "mlflow metrics"),
+    "parameter added": (lambda r: client().log_param(r, "approved", "yes"), None, "mlflow parameters"),
+    "file changed": (
+        lambda r: (artifact(r) / "method.md").write_text("nothing was done"),
+        None,
+        "mlflow artifacts",
+    ),
+    "every file removed": (lambda r: shutil.rmtree(artifact(r)), None, "mlflow artifacts"),
+    "file added": (lambda r: client().log_text(r, "x", "more.txt"), None, "mlflow artifacts"),
+    "entry tag": (
+        lambda r: client().set_tag(r, "release.entry", f"1 {'0' * 64}"),
+        None,
+        "truncated",
+    ),
+    "deleted": (lambda r: client().delete_run(r), lambda r: client().restore_run(r), "mlflow deleted"),
+}
+
+
+@pytest.fixture
+def own(tmp_path: Path, tracked: tuple[Home, str, str]) -> tuple[Home, str]:
+    """A copy of the home whose ledger names a copy of the run, to be spoilt."""
+    home, run_id, _ = tracked
+    run = client().get_run(run_id)
+    copy = client().create_run(run.info.experiment_id, run_name=run.info.run_name, tags=dict(run.data.tags))
+    from mlflow.entities import Metric, Param
+
+    client().log_batch(
+        copy.info.run_id,
+        [Metric(k, v, 0, 0) for k, v in run.data.metrics.items()],
+        [Param(k, v) for k, v in run.data.params.items()],
+    )
+    client().log_inputs(copy.info.run_id, run.inputs.dataset_inputs)
+    for path in sorted(artifact(run_id).iterdir()):
+        if path.is_dir():
+            client().log_artifacts(copy.info.run_id, str(path), path.name)
+        else:
+            client().log_artifact(copy.info.run_id, str(path))
+    mine = Home(tmp_path / "own")
+    shutil.copytree(home.path, mine.path)
+    facts = ledger.facts_of(ledger.entries(mine)[-1]) | {"mlflow_run": copy.info.run_id}
+    entry = ledger.append(mine, "published", **facts)
+    client().set_tag(copy.info.run_id, "release.entry", f"{entry['number']} {entry['digest']}")
+    assert audit.verify(mine) == []
+    return mine, copy.info.run_id
+
+
+@pytest.mark.parametrize("how", EDITS)
+def test_what_was_done_to_a_run_in_mlflow_is_found(own: tuple[Home, str], how: str) -> None:
+    home, run_id = own
+    change, mend, kind = EDITS[how]
+    change(run_id)
+    try:
+        assert kind in kinds(home)
+        if how == "status tag":
+            assert audit.mirror(home) == 2
+            assert kinds(home) == set()
+    finally:
+        if mend is not None:
+            mend(run_id)
+        client().set_tag(run_id, "release.home", "another")
+
+
+def test_notes_that_people_add_in_mlflow_are_no_finding(own: tuple[Home, str]) -> None:
+    home, run_id = own
+    client().set_tag(run_id, "mlflow.note.content", "read by the committee")
+    client().set_tag(run_id, "reviewed", "yes")
+    assert kinds(home) == set()
+    client().set_tag(run_id, "release.home", "another")
+
+
+def test_a_run_that_is_gone_for_good_is_found(own: tuple[Home, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    home, run_id = own
+    ledger.append(home, "published", **ledger.facts_of(ledger.entries(home)[-1]) | {"mlflow_run": "f" * 32})
+    assert "mlflow deleted" in kinds(home)
+    client().set_tag(run_id, "release.home", "another")
+
+
+def test_a_ledger_put_back_to_an_older_state_is_found_by_what_mlflow_mirrors(
+    tracked: tuple[Home, str, str], tmp_path: Path
+) -> None:
+    home, _, release = tracked
+    mine = Home(tmp_path / "older")
+    shutil.copytree(home.path, mine.path)
+    for path in (mine.ledger, mine.head):
+        path.unlink()
+    shutil.rmtree(mine.releases)
+    ledger.append(mine, "person-removed", person="nobody", by="x")
+    found = audit.verify(mine)
+    assert "truncated" in {f.kind for f in found}
+    assert any(release in f.where for f in found)
+    assert not [f for f in audit.verify(mine, mlflow=False) if f.kind == "truncated"]
+
+
+def test_without_mlflow_the_rest_is_checked_and_it_is_said(
+    tracked: tuple[Home, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    home, _, _ = tracked
+    before = mlflow.get_tracking_uri()
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    try:
+        mlflow.set_tracking_uri("http://me:hunter2@127.0.0.1:9")
+        (finding,) = audit.verify(home)
+    finally:
+        mlflow.set_tracking_uri(before)
+    assert finding.kind == "mlflow not reached"
+    assert "hunter2" not in finding.sentence
+
+
+# People and duties, from plan to withdrawal
+
+
+POLICY = "policy: {approval: person, approvers: 2, requester_may_approve: false, decide_within_days: 3}"
+
+
+def person(home: Home, base: Path, name: str, *accounts: str) -> Path:
+    path = base / f"{name}.pem"
+    write_private(path, keys.new_private())
+    people.add(home, name, keys.read_private(path, name).public_key(), accounts)
+    return path
+
+
+def settle(home: Home, base: Path, action: str, release: str, name: str) -> conclude.Outcome:
+    dossier = ledger.find(home, release=release)[-1]["dossier"]
+    signature = people.sign(base / f"{name}.pem", people.DECISIONS[action], release, dossier, name, "read")
+    outcome = getattr(conclude, action)(home, release, by=name, reason="read", signature=signature)
+    conclude.mirror(outcome, approver=name)
+    return outcome
+
+
+def test_a_release_that_two_must_approve_and_one_withdraws(
+    people_table: Any, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = people_table(tmp_path, POLICY)
+    with pytest.raises(Refused, match="requester_may_approve: false needs a list of people"):
+        run(plan, home)
+    for name in ("Ann", "Bob", "Carl"):
+        person(home, tmp_path, name)
+    monkeypatch.setenv("ANONFLOW_REQUESTER", "Carl")
+    outcome = run(plan, home)
+    assert outcome.status == "awaiting", outcome.reason
+    entry = ledger.entries(home)[-1]
+    assert entry["requester"] == "Carl"
+    assert len(entry["code"]) == 64
+    with pytest.raises(Refused, match="Carl asked for this release"):
+        settle(home, tmp_path, "approve", outcome.release, "Carl")
+    assert settle(home, tmp_path, "approve", outcome.release, "Ann").status == "awaiting"
+    assert settle(home, tmp_path, "approve", outcome.release, "Bob").status == "published"
+    assert kinds(home) == set()
+    assert settle(home, tmp_path, "withdraw", outcome.release, "Carl").status == "withdrawn"
+    assert client().get_run(outcome.mlflow_run).data.tags["release.status"] == "withdrawn"
+    assert kinds(home) == set()
+    again = run(plan, home)
+    assert again.status == "awaiting"
+    assert again.release != outcome.release
+    together = next(g for g in again.gates if g["name"] == "earlier releases of these data")
+    assert "1 of 1" in together["figure"]
+    conclude.mirror(again)
+    assert kinds(home) == set()
+
+
+# The commands
+
+
+def test_people_are_added_listed_and_removed(home: Home, tmp_path: Path, capsys: Any) -> None:
+    code, out, err = ask(capsys, home, "people", "add", "Ann Smith", "--new", str(tmp_path / "ann.pem"))
+    assert (code, "Ann Smith may decide here" in out, "keep no copy" in err) == (0, True, True)
+    assert (tmp_path / "ann.pem").stat().st_mode & 0o777 == 0o600
+    public = tmp_path / "bob.pub"
+    public.write_text(keys.raw(keys.read_private(tmp_path / "ann.pem", "x").public_key()))
+    code, _, err = ask(capsys, home, "people", "add", "Bob", "--key", str(public))
+    assert (code, "this key is Ann Smith's" in err) == (2, True)
+    code, _, err = ask(capsys, home, "people", "add", "Ann Smith", "--new", str(tmp_path / "other.pem"))
+    assert (code, (tmp_path / "other.pem").exists()) == (2, False)
+    for wrong in ((), ("--new", str(tmp_path / "ann.pem")), ("--key", str(tmp_path / "ann.pem"))):
+        assert ask(capsys, home, "people", "add", "Bob", *wrong)[0] == 2
+    assert ask(capsys, home, "people", "account", "Ann Smith", "asmith")[0] == 0
+    code, out, _ = ask(capsys, home, "people", "list", "--json")
+    assert [(p["name"], p["accounts"]) for p in json.loads(out)["people"]] == [("Ann Smith", ["asmith"])]
+    assert ask(capsys, home, "people", "remove", "Ann Smith")[0] == 0
+    assert "Nobody is on the list" in ask(capsys, home, "people", "list")[1]
+    assert ask(capsys, home, "list")[0] == 0
+
+
+def test_the_record_is_listed_shown_exported_and_verified(home: Home, tmp_path: Path, capsys: Any) -> None:
+    person(home, tmp_path, "Ann")
+    code, out, _ = ask(capsys, home, "audit", "list")
+    assert (code, "person-added" in out, "Ann" in out) == (0, True, True)
+    code, out, _ = ask(capsys, home, "audit", "show", "1")
+    assert (code, "public_key: " in out) == (0, True)
+    assert ask(capsys, home, "audit", "show", "nothing")[0] == 2
+    code, out, _ = ask(capsys, home, "audit", "show", "Ann", "--json")
+    assert json.loads(out)[0]["event"] == "person-added"
+    _, anchor, _ = ask(capsys, home, "audit", "export", "--anchor")
+    _, public, _ = ask(capsys, home, "audit", "export", "--public-key")
+    (tmp_path / "public.pem").write_text(public)
+    ask(capsys, home, "audit", "export", str(tmp_path / "ledger.jsonl"))
+    assert len((tmp_path / "ledger.jsonl").read_text().splitlines()) == 2
+    assert ask(capsys, home, "audit", "export")[0] == 2
+    kept = ("--anchor", anchor.strip(), "--public-key", str(tmp_path / "public.pem"), "--no-mlflow")
+    code, out, _ = ask(capsys, home, "audit", "verify", *kept)
+    assert (code, "Nothing was found: 1 entries" in out) == (0, True)
+    code, out, _ = ask(capsys, home, "audit", "rotate-key", "--by", "Ann", "--reason", "yearly")
+    assert (code, "BEGIN PUBLIC KEY" in out) == (0, True)
+    code, out, _ = ask(capsys, home, "audit", "verify", *kept)
+    assert (code, "not the one that was kept elsewhere" in out) == (3, True)
+    home.ledger.write_text(home.ledger.read_text().replace("Ann", "Eve"))
+    code, out, _ = ask(capsys, home, "audit", "verify", "--no-mlflow", "--json")
+    said = json.loads(out)
+    assert (code, said["exit_code"]) == (3, 3)
+    assert {"changed", "people"} <= {f["kind"] for f in said["findings"]}
+
+
+def test_a_loss_is_resumed_once_it_is_stated(home: Home, tmp_path: Path, capsys: Any) -> None:
+    for name in ("Ann", "Bob"):
+        person(home, tmp_path, name)
+    stated = ("--by", "Ann", "--reason", "the disk was replaced")
+    assert ask(capsys, home, "audit", "resume", *stated)[0] == 2
+    home.ledger.write_text(home.ledger.read_text().splitlines(keepends=True)[0])
+    code, _, err = ask(capsys, home, "people", "remove", "Ann")
+    assert (code, "the ledger is not in order" in err) == (2, True)
+    assert ask(capsys, home, "audit", "resume", "--by", " ", "--reason", "x")[0] == 2
+    assert ask(capsys, home, "audit", "resume", *stated)[0] == 0
+    assert ask(capsys, home, "people", "remove", "Ann")[0] == 0
+    code, out, _ = ask(capsys, home, "audit", "verify", "--no-mlflow")
+    assert (code, "resumed" in out) == (3, True)
+
+
+def test_a_signature_is_made_on_another_machine(home: Home, tmp_path: Path, capsys: Any) -> None:
+    key = tmp_path / "ann.pem"
+    write_private(key, keys.new_private())
+    empty = Home.locate(tmp_path / "laptop")
+    said = ("office-0123456789ab", "--by", "Ann", "--reason", "read", "--key", str(key))
+    code, out, _ = ask(capsys, empty, "sign", *said, "--decision", "approve", "--dossier", "D" * 64)
+    assert code == 0
+    assert out.strip() == people.sign(key, "approve", said[0], "d" * 64, "Ann", "read")
+    for wrong in (("--decision", "approve"), ("--decision", "maybe", "--dossier", "d" * 64)):
+        assert ask(capsys, empty, "sign", *said, *wrong)[0] == 2
+    code, _, err = ask(capsys, empty, "sign", *said, "--decision", "approve", "--dossier", "d" * 12)
+    assert (code, "64 hexadecimal digits" in err) == (2, True)
+    assert not ledger.entries(empty)
+
+
+def test_approve_and_withdraw_with_a_key_as_a_user_does(
+    people_table: Any, home: Home, tmp_path: Path
+) -> None:
+    plan = people_table(tmp_path, "policy: {approval: person}")
+    anonflow("people", "add", "Ann", "--new", tmp_path / "ann.pem", home=home)
+    said = json.loads(
+        anonflow("run", plan, "--inline", "--json", home=home, expect=4).rpartition("\n}")[0] + "\n}"
+    )
+    release = said["release"]
+    told = ("--by", "Ann", "--reason", "read it", "--home", home.path)
+    assert "needs Ann's signature" in anonflow("approve", release, *told, home=home, expect=2).replace(
+        "\n ", ""
+    )
+    signature = anonflow(
+        "sign", release, "--decision", "approve", *told, "--key", tmp_path / "ann.pem", home=home
+    )
+    assert "Published" in anonflow("approve", release, *told, "--signature", signature.strip(), home=home)
+    out = anonflow("withdraw", release, *told, "--key", tmp_path / "ann.pem", home=home)
+    assert "cannot be called back" in " ".join(out.split())
+    assert "Nothing was found" in anonflow("audit", "verify", home=home)
+    assert "withdrawn" in anonflow("list", home=home)
+    assert "withdrawn" in anonflow("show", release, home=home)
+
+
+def test_help_names_the_commands() -> None:
+    for command in ("audit", "people"):
+        assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0

@@ -1,0 +1,98 @@
+"""A home with candidates and releases, made without the steps that come before a decision."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks import conclude, keys, people
+from tasks.home import Home, make_private, write_private
+from tasks.workspace import Run, SeedSection, digest_of, sha256_of
+
+
+class Office:
+    """A home, and what a run leaves for `conclude`: an assessed candidate with its dossier."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.home = Home.locate(base / "home")
+
+    def assessed(
+        self, decision: str = "await", content: str = "a", **more: Any
+    ) -> tuple[Run, dict[str, Any]]:
+        """Return a run with a candidate; the same content has the same release."""
+        run = Run.start(self.home, SeedSection())
+        folder = make_private(run.folder / "candidate")
+        files = {"data.csv": f"x\n{content}\n", "codebook.json": "{}", "report.html": "<p>"}
+        for name, text in files.items():
+            write_private(folder / name, text.encode())
+        release = f"office-{digest_of(content)[:12]}"
+        dossier: dict[str, Any] = {
+            "plan": {"name": "office", "digest": more.get("plan", "1" * 64)},
+            "run": {
+                "id": run.id,
+                "by": "runner",
+                "requester": "runner",
+                "created": "2026-01-01T00:00:00+00:00",
+                "code": "c" * 64,
+            }
+            | {"versions": {"anonflow": "0"}},
+            "source": {"digest": more.get("data", "2" * 64)},
+            "individual_protection": "required",
+            "verdict": {"decision": decision, "reason": "every gate passed", "gates": []},
+            "approval": {
+                "approvers": more.get("approvers", 1),
+                "names": more.get("names", []),
+                "requester_may_approve": more.get("requester_may_approve", True),
+                "within_days": more.get("within_days"),
+            },
+            "release": {"id": release, "name": "office", "records": 1},
+            "history": {"published": more.get("published", 0)},
+            "candidate": {p.name: sha256_of(p) for p in sorted(folder.iterdir())},
+        }
+        dossier["sha256"] = digest_of(dossier)
+        kept = make_private(self.home.assessment(release))
+        write_private(kept / "dossier.json", json.dumps(dossier).encode())
+        return run, dossier
+
+    def waiting(self, content: str = "a", **more: Any) -> tuple[str, str]:
+        """Leave a candidate that waits; return its id and its dossier's digest."""
+        run, dossier = self.assessed("await", content, **more)
+        outcome = conclude.conclude(run, dossier, "0")
+        run.wipe()
+        assert outcome.status == "awaiting"
+        return outcome.release, dossier["sha256"]
+
+    def published(self, content: str = "a", **more: Any) -> conclude.Outcome:
+        """Publish a candidate that needs nobody."""
+        run, dossier = self.assessed("publish", content, **more)
+        outcome = conclude.conclude(run, dossier, "0")
+        run.wipe()
+        return outcome
+
+    def person(self, name: str, *accounts: str) -> Path:
+        """Put somebody on the list; return their private key."""
+        path = self.base / f"{name}.pem"
+        write_private(path, keys.new_private())
+        people.add(self.home, name, keys.read_private(path, name).public_key(), accounts)
+        return path
+
+    def settle(
+        self, action: str, release: str, dossier: str, name: str, reason: str = "read"
+    ) -> conclude.Outcome:
+        """Decide as a person on the list does, with their key."""
+        key = self.base / f"{name}.pem"
+        signature = people.sign(key, people.DECISIONS[action], release, dossier, name, reason)
+        act = getattr(conclude, action)
+        return act(self.home, release, by=name, reason=reason, dossier=dossier, signature=signature)
+
+
+@pytest.fixture
+def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Office:
+    """A home whose decisions are mirrored nowhere: tests/flows has them with a real MLflow."""
+    monkeypatch.setattr(conclude, "_logged", lambda run: {})
+    monkeypatch.setattr(conclude, "mirror", lambda outcome, **tags: True)
+    return Office(tmp_path)

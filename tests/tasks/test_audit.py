@@ -1,0 +1,235 @@
+"""What an auditor finds: every change to the ledger, the list, the releases and the figures, by its kind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from tasks import audit, conclude, keys, ledger
+from tasks.faults import Refused
+from tasks.home import Home, write_private
+
+
+@pytest.fixture
+def filled(office: Any) -> Any:
+    """A home with people, a release, a withdrawn one, a waiting one and a rejected one."""
+    office.person("Ann")
+    office.person("Bob")
+    office.out = office.published("out")
+    office.gone = office.published("gone", data="3" * 64)
+    office.settle("withdraw", office.gone.release, ledger.entries(office.home)[-1]["dossier"], "Ann")
+    release, dossier = office.waiting("no", data="4" * 64)
+    office.settle("reject", release, dossier, "Bob")
+    office.waits = office.waiting("waits", data="5" * 64)[0]
+    assert audit.verify(office.home, mlflow=False) == []
+    return office
+
+
+def found(home: Home, **given: Any) -> set[str]:
+    return {f.kind for f in audit.verify(home, mlflow=False, **given)}
+
+
+def spoil(path: Path) -> None:
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes() + b" ")
+
+
+def unlock(path: Path) -> Path:
+    path.parent.chmod(0o700)
+    return path
+
+
+def resigned(folder: Path) -> None:
+    """Change a file and sign a new manifest with another key, put beside it."""
+    spoil(folder / "data.csv")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"]["data.csv"] = hashlib.sha256((folder / "data.csv").read_bytes()).hexdigest()
+    content = json.dumps(manifest).encode()
+    key = Ed25519PrivateKey.generate()
+    (folder / "manifest.json").write_bytes(content)
+    (folder / "manifest.json.sig").write_text(key.sign(content).hex())
+    (folder / "public-key.pem").write_text(keys.pem(key.public_key()))
+
+
+def cut(office: Any, entries: int) -> None:
+    lines = office.home.ledger.read_text().splitlines(keepends=True)
+    office.home.ledger.write_text("".join(lines[:entries]))
+
+
+def put_back(office: Any, entries: int) -> None:
+    """Put ledger and head back to an older state together, as from a backup."""
+    cut(office, entries)
+    last = ledger.entries(office.home)[-1]
+    ledger._write_head(office.home, last, ledger._key(office.home))
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+TAMPERING: dict[str, tuple[Callable[[Any], object], set[str]]] = {
+    "a verdict changed": (lambda o: edit(o.home.ledger, "every gate passed", "no gate failed"), {"changed"}),
+    "the last entry removed": (lambda o: cut(o, -1), {"truncated", "unknown candidate"}),
+    "ledger and head put back": (lambda o: put_back(o, 2), {"unknown release", "unknown candidate"}),
+    "ledger put back to the announcement": (lambda o: put_back(o, 3), {"cut short", "unknown release"}),
+    "head removed": (lambda o: o.home.head.unlink(), {"head"}),
+    "a published file changed": (lambda o: spoil(o.out.folder / "data.csv"), {"file changed"}),
+    "a published file removed": (lambda o: (o.out.folder / "codebook.json").unlink(), {"file removed"}),
+    "a published file added": (lambda o: (o.out.folder / "more.csv").write_text("x"), {"file added"}),
+    "a manifest changed": (lambda o: spoil(o.out.folder / "manifest.json"), {"manifest"}),
+    "a release signed anew": (lambda o: resigned(o.out.folder), {"manifest", "foreign key"}),
+    "a release removed": (lambda o: shutil.rmtree(o.out.folder), {"release missing"}),
+    "a release slipped in": (
+        lambda o: shutil.copytree(o.out.folder, o.out.folder.with_name("office-000000000000")),
+        {"unknown release"},
+    ),
+    "a withdrawn file changed": (
+        lambda o: spoil(o.home.withdrawn / "office" / o.gone.release / "data.csv"),
+        {"file changed"},
+    ),
+    "a withdrawn release put back": (
+        lambda o: (
+            shutil.rmtree(o.gone.folder),
+            unlock(o.home.withdrawn / "office" / o.gone.release / "x"),
+            shutil.move(o.home.withdrawn / "office" / o.gone.release, o.gone.folder),
+        ),
+        {"notice", "release missing"},
+    ),
+    "a notice changed": (lambda o: edit(o.gone.folder / "WITHDRAWN.json", "read", "fine"), {"notice"}),
+    "a notice removed": (lambda o: shutil.rmtree(o.gone.folder), {"notice"}),
+    "a candidate changed": (
+        lambda o: spoil(o.home.candidates / o.waits / "data.csv"),
+        {"candidate changed"},
+    ),
+    "a candidate removed": (lambda o: shutil.rmtree(o.home.candidates / o.waits), {"candidate missing"}),
+    "a candidate slipped in": (
+        lambda o: shutil.copytree(o.home.candidates / o.waits, o.home.candidates / "office-000000000000"),
+        {"unknown candidate"},
+    ),
+    "figures changed": (
+        lambda o: edit(o.home.assessment(o.out.release) / "dossier.json", '"records": 1', '"records": 2'),
+        {"assessment"},
+    ),
+    "figures removed": (
+        lambda o: (o.home.assessment(o.out.release) / "dossier.json").unlink(),
+        {"assessment"},
+    ),
+    "the list that is shown changed": (lambda o: edit(o.home.people, "Ann", "Eve"), {"people"}),
+    "the list that is shown removed": (lambda o: o.home.people.unlink(), {"people"}),
+    "the key removed": (lambda o: o.home.key.unlink(), {"key"}),
+    "the key opened to others": (lambda o: o.home.key.chmod(0o644), {"key"}),
+    "the key replaced": (lambda o: write_private(o.home.key, keys.new_private()), {"signature", "head"}),
+    "a line broken": (lambda o: edit(o.home.ledger, '{"', "{"), {"unreadable"}),
+}
+
+
+@pytest.mark.parametrize("how", TAMPERING)
+def test_tampering_is_found_by_its_kind(filled: Any, how: str) -> None:
+    change, kinds = TAMPERING[how]
+    change(filled)
+    seen = found(filled.home)
+    assert kinds <= seen, seen
+    if len(kinds) == 1 and "file" in next(iter(kinds)):
+        assert seen == kinds
+
+
+def test_findings_name_the_place_and_no_data(filled: Any) -> None:
+    spoil(filled.out.folder / "data.csv")
+    (finding,) = audit.verify(filled.home, mlflow=False)
+    assert finding.where == f"releases/office/{filled.out.release}"
+    assert finding.sentence == f"{finding.where}: data.csv was changed"
+
+
+def test_verifying_changes_nothing(filled: Any) -> None:
+    def state() -> dict[str, tuple[int, bytes]]:
+        files = [p for p in filled.home.path.rglob("*") if p.is_file()]
+        return {str(p): (p.stat().st_mtime_ns, p.read_bytes()) for p in files}
+
+    before = state()
+    audit.verify(filled.home, mlflow=False)
+    assert state() == before
+
+
+def test_an_approval_that_the_homes_own_key_invents_is_found(office: Any) -> None:
+    """Whoever has the home's key, and not Ann's, enters an approval in her name."""
+    office.person("Ann")
+    release, dossier = office.waiting()
+    facts = conclude.awaited(office.home, release).entry
+    said = {
+        "approver": "Ann",
+        "approval_reason": "fine",
+        "identity": "verified",
+        "approver_signature": "A" * 88,
+    }
+    ledger.append(office.home, "approved", **ledger.facts_of(facts) | said)
+    assert ledger.verify(office.home) == []
+    assert found(office.home) == {"approval"}
+    assert dossier
+
+
+def test_an_anchor_kept_elsewhere_finds_what_was_put_back(filled: Any) -> None:
+    kept = audit.head(filled.home)
+    assert found(filled.home, anchor=kept["digest"]) == set()
+    ledger.append(filled.home, "unchanged", release="", by="x")
+    assert found(filled.home, anchor=kept["digest"].upper() + "\n") == set()
+    put_back(filled, -2)
+    assert "anchor" in found(filled.home, anchor=kept["digest"])
+
+
+def test_a_home_that_was_made_anew_is_found_with_the_public_key(filled: Any) -> None:
+    kept = ledger.public_key(filled.home)
+    for path in (filled.home.ledger, filled.home.head, filled.home.key):
+        path.unlink()
+    ledger.append(filled.home, "unchanged", release="", by="x")
+    assert {"key", "signature"} <= found(filled.home, public_key=kept)
+
+
+def test_releases_of_older_keys_are_still_in_order(filled: Any) -> None:
+    ledger.rotate_key(filled.home, by="x", reason="yearly")
+    later = filled.published("later", data="6" * 64)
+    assert found(filled.home) == set()
+    first, second = (r.folder / "public-key.pem" for r in (filled.out, later))
+    assert first.read_text() != second.read_text()
+
+
+def test_an_empty_home_has_nothing_to_find_and_nothing_to_anchor(office: Any) -> None:
+    assert found(office.home) == set()
+    with pytest.raises(Refused, match="nothing to anchor"):
+        audit.head(office.home)
+
+
+def test_an_exported_ledger_verifies_by_what_it_says(filled: Any, tmp_path: Path) -> None:
+    ledger.rotate_key(filled.home, by="x", reason="yearly")
+    filled.published("later", data="6" * 64)
+    target = tmp_path / "for auditors.jsonl"
+    count = audit.export(filled.home, target)
+    first, *entries = map(json.loads, target.read_text().splitlines())
+    assert first["entries"] == count == len(entries)
+    public = [
+        Ed25519PublicKey.from_public_bytes(__import__("base64").b64decode(k)) for k in first["public_keys"]
+    ]
+    key, before = public.pop(0), "0" * 64
+    for entry in entries:
+        body = {k: v for k, v in entry.items() if k not in ("digest", "signature")}
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+        assert hashlib.sha256(text.encode()).hexdigest() == entry["digest"]
+        assert entry["previous"] == before
+        key.verify(bytes.fromhex(entry["signature"]), entry["digest"].encode())
+        before = entry["digest"]
+        key = public.pop(0) if entry["event"] == "key-rotated" else key
+    assert before == first["head"]
+    with pytest.raises(InvalidSignature):
+        key.verify(bytes.fromhex(entries[0]["signature"]), entries[0]["digest"].encode())
+    with pytest.raises(Refused, match="exists already"):
+        audit.export(filled.home, target)
+    assert "PRIVATE" not in target.read_text()

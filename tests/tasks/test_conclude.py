@@ -1,0 +1,436 @@
+"""Decisions carried out: who may take them, on what, until when; and taking a release back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks import audit, conclude, ledger, people, withdraw
+from tasks.faults import Fault, Refused
+from tasks.publish import verify_release
+
+
+def events(office: Any) -> list[str]:
+    return [e["event"] for e in ledger.entries(office.home)]
+
+
+def approve(office: Any, release: str, by: str, **more: Any) -> conclude.Outcome:
+    return conclude.approve(office.home, release, by=by, reason="read", **more)
+
+
+def in_order(office: Any) -> None:
+    """Nothing is left that an auditor would ask about."""
+    assert audit.verify(office.home, mlflow=False) == []
+
+
+# What is entered
+
+
+def test_an_entry_says_who_when_what_and_with_which_code(office: Any) -> None:
+    release, dossier = office.waiting(approvers=2, names=["Ann", "Bob"], within_days=2)
+    entry = ledger.entries(office.home)[-1]
+    assert {"by", "time", "requester", "plan", "data", "dossier", "candidate", "gates", "reason"} <= set(
+        entry
+    )
+    assert (entry["code"], entry["version"], entry["requester"]) == ("c" * 64, "0", "runner")
+    assert entry["approval"]["approvers"] == 2
+    assert entry["approval"]["names"] == ["Ann", "Bob"]
+    waiting = conclude.awaited(office.home, release)
+    assert (waiting.dossier, waiting.approvals, waiting.expired) == (dossier, (), False)
+
+
+def test_a_publication_is_entered_with_the_digests_of_its_files(office: Any) -> None:
+    outcome = office.published()
+    entry = ledger.entries(office.home)[-1]
+    manifest = json.loads((outcome.folder / "manifest.json").read_text())
+    assert entry["files"] == manifest["files"]
+    announced = ledger.find(office.home, "publishing")[0]
+    assert manifest["ledger"] == {"entry": announced["number"], "digest": announced["digest"]}
+    assert outcome.record == {
+        "entry": f"{entry['number']} {entry['digest']}",
+        "home": ledger.identity(office.home),
+    }
+
+
+# One person at a desk
+
+
+def test_at_a_desk_a_typed_name_decides_and_is_entered_as_unverified(office: Any) -> None:
+    release, dossier = office.waiting()
+    outcome = approve(office, release, "A. Smith", dossier=dossier.upper())
+    assert outcome.status == "published"
+    entry = ledger.find(office.home, "approved")[0]
+    assert (entry["approver"], entry["identity"]) == ("A. Smith", "unverified")
+    manifest = json.loads((outcome.folder / "manifest.json").read_text())
+    assert manifest["approved"] == {"by": "A. Smith", "reason": "read"}
+    in_order(office)
+
+
+def test_two_must_be_two_names_at_a_desk_too(office: Any) -> None:
+    release, _ = office.waiting(approvers=2)
+    assert approve(office, release, "A. Smith").status == "awaiting"
+    with pytest.raises(Refused, match=r"a\.  smith has approved this already; 2 different people"):
+        approve(office, release, "a.  smith")
+    assert approve(office, release, "B. Jones").status == "published"
+
+
+@pytest.mark.parametrize(("by", "reason"), [("", "x"), ("x", " ")])
+def test_a_decision_without_name_or_reason_is_refused(office: Any, by: str, reason: str) -> None:
+    release, _ = office.waiting()
+    with pytest.raises(Refused, match="state who decides and why"):
+        conclude.approve(office.home, release, by=by, reason=reason)
+
+
+# People with keys
+
+
+def test_with_a_list_every_decision_needs_a_listed_name_and_its_signature(office: Any) -> None:
+    office.person("Ann")
+    release, dossier = office.waiting()
+    with pytest.raises(Refused, match="approve needs Ann's signature"):
+        approve(office, release, "Ann")
+    with pytest.raises(Refused, match="Eve is not on the list"):
+        approve(office, release, "Eve")
+    with pytest.raises(Refused, match="reject needs Ann's signature"):
+        conclude.reject(office.home, release, by="Ann", reason="no")
+    other = people.sign(office.base / "Ann.pem", "reject", release, dossier, "Ann", "read")
+    with pytest.raises(Refused, match="this is not Ann's signature under this decision"):
+        approve(office, release, "Ann", signature=other)
+    assert events(office) == ["person-added", "awaiting"]
+    assert office.settle("approve", release, dossier, "Ann").status == "published"
+    with pytest.raises(Refused, match="withdraw needs Ann's signature"):
+        conclude.withdraw(office.home, release, by="Ann", reason="no")
+    assert office.settle("withdraw", release, dossier, "Ann").status == "withdrawn"
+    in_order(office)
+
+
+def test_a_candidate_of_before_the_list_needs_a_signature_after_it(office: Any) -> None:
+    release, dossier = office.waiting()
+    office.person("Ann")
+    with pytest.raises(Refused, match="approve needs Ann's signature"):
+        approve(office, release, "Ann")
+    assert office.settle("reject", release, dossier, "Ann").status == "rejected"
+
+
+def test_emptying_the_list_does_not_open_what_waits(office: Any) -> None:
+    office.person("Ann")
+    release, _ = office.waiting()
+    people.remove(office.home, "Ann")
+    with pytest.raises(Refused, match="the list is empty; add them again"):
+        approve(office, release, "Ann")
+
+
+def test_wrong_dossier(office: Any) -> None:
+    office.person("Ann")
+    release, _ = office.waiting()
+    with pytest.raises(Refused, match="is not the one that was assessed"):
+        office.settle("approve", release, "e" * 64, "Ann")
+    with pytest.raises(Refused, match="is not the one that was assessed"):
+        office.settle("reject", release, "e" * 64, "Ann")
+    assert (office.home.candidates / release).is_dir()
+
+
+def test_a_candidate_changed_after_an_approval_is_not_published(office: Any) -> None:
+    for name in ("Ann", "Bob"):
+        office.person(name)
+    release, dossier = office.waiting(approvers=2)
+    assert office.settle("approve", release, dossier, "Ann").status == "awaiting"
+    (office.home.candidates / release / "data.csv").write_text("x\nother\n")
+    with pytest.raises(Refused, match=r"data\.csv of office-.* differ"):
+        office.settle("approve", release, dossier, "Bob")
+    assert not office.home.releases.exists()
+    assert [f.kind for f in audit.verify(office.home, mlflow=False)] == ["candidate changed"]
+    assert office.settle("reject", release, dossier, "Bob").status == "rejected"
+
+
+# Separation of duties
+
+
+def test_two_approvers_are_two_people(office: Any) -> None:
+    for name in ("Ann", "Bob"):
+        office.person(name)
+    release, dossier = office.waiting(approvers=2)
+    first = office.settle("approve", release, dossier, "Ann")
+    assert (first.status, first.reason) == ("awaiting", "1 of 2 approvals; another person must approve")
+    assert not office.home.releases.exists()
+    with pytest.raises(Refused, match="Ann has approved this already; 2 different people must approve"):
+        office.settle("approve", release, dossier, "Ann")
+    second = office.settle("approve", release, dossier, "Bob")
+    assert second.status == "published"
+    assert events(office)[2:] == ["awaiting", "approved", "approved", "publishing", "published"]
+    assert [a["approver"] for a in ledger.entries(office.home)[-1]["approvals"]] == ["Ann", "Bob"]
+    assert json.loads((second.folder / "manifest.json").read_text())["approved"]["by"] == "Ann, Bob"
+    in_order(office)
+
+
+def test_a_rejection_ends_it_though_one_has_approved(office: Any) -> None:
+    for name in ("Ann", "Bob"):
+        office.person(name)
+    release, dossier = office.waiting(approvers=2)
+    office.settle("approve", release, dossier, "Ann")
+    assert (
+        office.settle("reject", release, dossier, "Bob", "too risky").reason == "rejected by Bob: too risky"
+    )
+    with pytest.raises(Refused, match="awaits no decision any more: it is rejected"):
+        office.settle("approve", release, dossier, "Bob")
+    assert not (office.home.candidates / release).exists()
+    in_order(office)
+
+
+def test_an_approval_counts_while_its_giver_is_on_the_list(office: Any) -> None:
+    for name in ("Ann", "Bob", "Carl"):
+        office.person(name)
+    release, dossier = office.waiting(approvers=2)
+    office.settle("approve", release, dossier, "Ann")
+    people.remove(office.home, "Ann")
+    assert office.settle("approve", release, dossier, "Bob").status == "awaiting"
+    assert office.settle("approve", release, dossier, "Carl").status == "published"
+    in_order(office)
+
+
+def test_only_those_whom_the_plan_names(office: Any) -> None:
+    for name in ("Ann", "Bob"):
+        office.person(name)
+    release, dossier = office.waiting(names=["ann"])
+    with pytest.raises(Refused, match="Bob may not approve this: the plan names ann"):
+        office.settle("approve", release, dossier, "Bob")
+    assert office.settle("approve", release, dossier, "Ann").status == "published"
+
+
+def test_the_requester_may_not_approve(office: Any) -> None:
+    office.person("Ann", "runner")
+    office.person("Bob")
+    release, dossier = office.waiting(requester_may_approve=False)
+    with pytest.raises(Refused, match=r"Ann asked for this release \(as runner\).*somebody else must"):
+        office.settle("approve", release, dossier, "Ann")
+    assert office.settle("approve", release, dossier, "Bob").status == "published"
+    in_order(office)
+
+
+def test_a_requester_whom_nobody_knows_must_be_named_first(office: Any) -> None:
+    office.person("Ann")
+    office.person("Bob")
+    release, dossier = office.waiting(requester_may_approve=False)
+    with pytest.raises(Refused, match="say who does: anonflow people account NAME runner"):
+        office.settle("approve", release, dossier, "Ann")
+    known = people.find(office.home, "Bob")
+    people.add(office.home, "Bob", conclude.people.keys.public_of(known.public_key), ("runner",))
+    assert office.settle("approve", release, dossier, "Ann").status == "published"
+
+
+def test_the_terms_are_those_that_were_signed(office: Any) -> None:
+    """A dossier with softer terms has another digest; the ledger's entry is what counts."""
+    release, _ = office.waiting(approvers=2)
+    file = office.home.candidates / release / "dossier.json"
+    file.write_text(file.read_text().replace('"approvers": 2', '"approvers": 1'))
+    with pytest.raises(Refused, match=r"dossier of office-.* was changed after it was assessed"):
+        approve(office, release, "A. Smith")
+
+
+# Time
+
+
+def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
+    now = conclude._now() + timedelta(days=days)
+    monkeypatch.setattr(conclude, "_now", lambda: now)
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_decision_that_comes_too_late_is_refused(
+    office: Any, monkeypatch: pytest.MonkeyPatch, decision: str
+) -> None:
+    release, _ = office.waiting(within_days=2)
+    later(monkeypatch, 2.01)
+    with pytest.raises(Refused, match=r"waited until .*too few decided in time.*Run the plan again"):
+        getattr(conclude, decision)(office.home, release, by="A. Smith", reason="read")
+    assert events(office) == ["awaiting", "expired"]
+    assert not (office.home.candidates / release).exists()
+    with pytest.raises(Refused, match="awaits no decision any more: it is expired"):
+        approve(office, release, "A. Smith")
+    assert conclude.standing(office.home, "1" * 64, "2" * 64) is None
+    in_order(office)
+
+
+def test_a_decision_in_time_is_taken(office: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    release, _ = office.waiting(within_days=2)
+    later(monkeypatch, 1.99)
+    assert approve(office, release, "A. Smith").status == "published"
+
+
+def test_one_of_two_approvals_does_not_stop_the_clock(office: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    release, _ = office.waiting(within_days=2, approvers=2)
+    approve(office, release, "A. Smith")
+    later(monkeypatch, 3)
+    conclude.recover(office.home)
+    assert events(office) == ["awaiting", "approved", "expired"]
+    assert conclude.standing(office.home, "1" * 64, "2" * 64) is None
+
+
+# What a crash cuts short
+
+
+def crash(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_approval_cut_short_is_carried_out_by_the_next_run(
+    office: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.person("Ann")
+    release, dossier = office.waiting(within_days=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(conclude, "_publish", crash)
+        with pytest.raises(KeyboardInterrupt):
+            office.settle("approve", release, dossier, "Ann")
+    assert events(office)[-1] == "approved"
+    later(monkeypatch, 3)
+    conclude.recover(office.home)
+    assert events(office)[-3:] == ["approved", "publishing", "published"]
+    in_order(office)
+
+
+def test_an_approval_cut_short_can_be_given_again(office: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    release, _ = office.waiting(approvers=2)
+    approve(office, release, "A. Smith")
+    with monkeypatch.context() as patch:
+        patch.setattr(conclude, "publish", crash)
+        with pytest.raises(KeyboardInterrupt):
+            approve(office, release, "B. Jones")
+    assert events(office)[-1] == "publishing"
+    with monkeypatch.context() as patch:
+        patch.setattr(conclude, "load_candidate", lambda *_: (_ for _ in ()).throw(Refused("gone")))
+        conclude.recover(office.home)
+    assert events(office)[-1] == "abandoned"
+    assert approve(office, release, "B. Jones").status == "published"
+    in_order(office)
+
+
+# Withdrawal
+
+
+def test_a_withdrawn_release_is_kept_apart_and_a_signed_notice_takes_its_place(office: Any) -> None:
+    outcome = office.published()
+    before = {p.name: p.read_bytes() for p in outcome.folder.iterdir()}
+    done = conclude.withdraw(office.home, outcome.release, by="A. Smith", reason="a wrong column")
+    assert done.status == "withdrawn"
+    assert "Copies that others have taken cannot be called back" in done.reason
+    assert done.folder == office.home.withdrawn / "office" / outcome.release
+    assert {p.name: p.read_bytes() for p in done.folder.iterdir()} == before
+    assert verify_release(done.folder) == []
+    assert stat.S_IMODE(done.folder.stat().st_mode) == 0o500
+    assert {stat.S_IMODE(p.stat().st_mode) for p in done.folder.iterdir()} == {0o400}
+    notice = json.loads((outcome.folder / "WITHDRAWN.json").read_text())
+    entry = ledger.find(office.home, "withdrawing")[0]
+    assert notice["reason"] == "a wrong column"
+    assert notice["withdrawn"] == entry["time"]
+    assert notice["ledger"]["entry"] == entry["number"]
+    assert withdraw.notice_problems(outcome.folder) == []
+    assert events(office)[-2:] == ["withdrawing", "withdrawn"]
+    assert office.home.files_of("office", outcome.release) == done.folder
+    in_order(office)
+
+
+def test_what_is_not_published_cannot_be_withdrawn(office: Any) -> None:
+    release, _ = office.waiting("b")
+    for unknown in (release, "../x", "nothing", ""):
+        with pytest.raises(Refused, match="is published; see anonflow list"):
+            conclude.withdraw(office.home, unknown, by="x", reason="y")
+    outcome = office.published()
+    with pytest.raises(Refused, match="is not the one of"):
+        conclude.withdraw(office.home, outcome.release, by="x", reason="y", dossier="e" * 64)
+    conclude.withdraw(office.home, outcome.release, by="x", reason="y")
+    with pytest.raises(Refused, match="is withdrawn already"):
+        conclude.withdraw(office.home, outcome.release, by="x", reason="y")
+
+
+def test_a_withdrawn_release_stands_no_more_and_still_counts(office: Any) -> None:
+    outcome = office.published()
+    assert conclude.standing(office.home, "1" * 64, "2" * 64).status == "unchanged"
+    assert conclude.published_before(office.home, "1" * 64, "2" * 64) == 0
+    conclude.withdraw(office.home, outcome.release, by="x", reason="y")
+    assert conclude.standing(office.home, "1" * 64, "2" * 64) is None
+    assert conclude.published_before(office.home, "1" * 64, "2" * 64) == 1
+    assert conclude.published_before(office.home, "3" * 64, "2" * 64) == 1
+    again = office.published("b", published=1)
+    assert again.status == "published"
+    assert json.loads((again.folder / "manifest.json").read_text())["version"] == 2
+    in_order(office)
+
+
+def test_the_very_same_content_is_not_published_again(office: Any) -> None:
+    outcome = office.published()
+    conclude.withdraw(office.home, outcome.release, by="x", reason="y")
+    again = office.published(published=1)
+    assert again.status == "rejected"
+    assert again.reason.startswith("identical to what was withdrawn on 2")
+    run, dossier = office.assessed("await", published=1)
+    assert conclude.conclude(run, dossier, "0").status == "rejected"
+    in_order(office)
+
+
+STEPS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "before the notice": lambda p: p.setattr(withdraw, "_stage_notice", crash),
+    "before the move": lambda p: p.setattr(os, "rename", crash),
+    "before it is made read-only": lambda p: p.setattr(withdraw, "_make_read_only", crash),
+    "before the notice is put in place": lambda p: p.setattr(os, "rename", _second(os.rename)),
+    "before it is entered": lambda p: p.setattr(conclude, "move_aside", _then_crash(conclude.move_aside)),
+}
+
+
+def _second(rename: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+    calls = iter((True, False))
+    return lambda old, new: rename(old, new) if next(calls) else crash()
+
+
+def _then_crash(move: Callable[..., Any]) -> Callable[..., Any]:
+    def moved(*given: Any) -> None:
+        move(*given)
+        crash()
+
+    return moved
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_withdrawal_that_is_killed_is_ended_by_the_next_command(
+    office: Any, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    outcome = office.published()
+    with monkeypatch.context() as patch:
+        STEPS[step](patch)
+        with pytest.raises(KeyboardInterrupt):
+            conclude.withdraw(office.home, outcome.release, by="A. Smith", reason="a wrong column")
+    assert events(office)[-1] == "withdrawing"
+    assert conclude.standing(office.home, "1" * 64, "2" * 64) is None
+    assert "cut short" in {f.kind for f in audit.verify(office.home, mlflow=False)}
+    conclude.recover(office.home)
+    assert events(office)[-1] == "withdrawn"
+    assert (outcome.folder / "WITHDRAWN.json").is_file()
+    assert verify_release(office.home.withdrawn / "office" / outcome.release) == []
+    assert not [p for p in outcome.folder.parent.iterdir() if p.name.startswith(".")]
+    in_order(office)
+
+
+def test_a_release_that_is_gone_can_still_be_withdrawn(office: Any) -> None:
+    outcome = office.published()
+    shutil.rmtree(outcome.folder)
+    assert conclude.withdraw(office.home, outcome.release, by="x", reason="y").status == "withdrawn"
+    assert [f.kind for f in audit.verify(office.home, mlflow=False)] == ["release missing"]
+
+
+def test_nothing_is_decided_on_a_ledger_that_was_cut_off(office: Any) -> None:
+    release, _ = office.waiting()
+    office.published("b")
+    lines = office.home.ledger.read_text().splitlines(keepends=True)
+    office.home.ledger.write_text("".join(lines[:-1]))
+    with pytest.raises(Refused, match="the ledger is not in order, so nothing is decided"):
+        approve(office, release, "A. Smith")
+    with pytest.raises(Fault, match="nothing is entered"):
+        office.published("c")

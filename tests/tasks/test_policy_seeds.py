@@ -1,0 +1,123 @@
+"""The default policy on real people, seed by seed: neither blind nor hysterical.
+
+Each seed is a holdout split and a masking of its own. The long form, with 100 seeds, is
+tests/benchmarks/test_bench_policy_seeds.py.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows.plan import PlanFile, load_plan
+from tasks.anonymize import mask
+from tasks.assess import assess
+from tasks.decide import PolicySection, Verdict, decide
+from tasks.faults import Refused
+from tasks.home import Home
+from tasks.ingest import ingest
+from tasks.split import split
+from tasks.workspace import Run, SeedSection
+
+GROUPS = ("uncertainty",)
+SWAP: dict[str, Any] = {"method": "spectral-swap", "released": "calibrated"}
+NOISE = ({"method": "additive-noise", "b": 0.1}, {"method": "additive-noise", "b": 1})
+
+
+def rhs(k: int) -> dict[str, Any]:
+    return {"method": "spectral-rhs", "k": k}
+
+
+def planned(folder: Path, step: dict[str, Any], by_design: tuple[str, ...] = ()) -> PlanFile:
+    """Load the demonstration's plan with another masking step; the policy is the default one."""
+    plan = yaml.safe_load((resources.files("deploy") / "plans" / "nhefs.yaml").read_text())
+    plan["steps"][-1] = step
+    plan["policy"] = {"by_design": list(by_design)} if by_design else {}
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "plan.yaml"
+    path.write_text(yaml.safe_dump(plan))
+    return load_plan(path)
+
+
+def judged(file: PlanFile, home: Home, seed: int) -> tuple[Verdict, dict[str, Any]]:
+    """Take the plan from source to verdict, as a release does, with a stated seed."""
+    plan = file.plan
+    run = Run.start(home, SeedSection(public=seed, data_are_public=True))
+    try:
+        ingest(run, plan.source, plan.variables, file.base)
+        split(run, plan.reference, plan.variables, file.base)
+        mask(run, plan.steps, plan.edits.edit_set())
+        figures = assess(run, plan.assessment, plan.policy.by_design)
+        held_out = run.load("reference").frame.index
+        return decide(figures, plan.policy), figures | {"held_out": tuple(held_out)}
+    finally:
+        run.wipe()
+
+
+def failed(verdict: Verdict) -> set[str]:
+    return {gate.name for gate in verdict.gates if gate.verdict == "fail"}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return Home.locate(tmp_path_factory.mktemp("policy"))
+
+
+def test_calibrated_swapping_passes(home: Home, tmp_path: Path) -> None:
+    file = planned(tmp_path, SWAP)
+    assert file.plan.policy == PolicySection()
+    found = [judged(file, home, seed) for seed in range(8)]
+    assert len({figures["held_out"] for _, figures in found}) == 8
+    assert sum(verdict.decision == "publish" for verdict, _ in found) >= 7
+    assert all(figures["records"]["original"] == 814 for _, figures in found)
+
+
+@pytest.mark.parametrize("step", NOISE, ids=lambda step: f"b={step['b']}")
+def test_noise_fails(home: Home, tmp_path: Path, step: dict[str, Any]) -> None:
+    verdict, _ = judged(planned(tmp_path, step), home, 0)
+    assert verdict.decision == "reject"
+    gates = {"prediction distance", "prediction ambiguity", "membership", "linkage", "attribute inference"}
+    assert failed(verdict) >= gates
+
+
+def test_groups_of_five_fail(home: Home, tmp_path: Path) -> None:
+    file = planned(tmp_path, rhs(5), GROUPS)
+    verdict, figures = judged(file, home, 0)
+    assert verdict.decision == "reject"
+    assert "membership" in failed(verdict)
+    assert all(claim["holds"] for claim in figures["claims"])
+
+
+def test_groups_of_ten_stand_at_the_gate_of_membership_and_pass_all_others(
+    home: Home, tmp_path: Path
+) -> None:
+    file = planned(tmp_path, rhs(10), GROUPS)
+    decisions = []
+    for seed in (2, 7):
+        verdict, figures = judged(file, home, seed)
+        decisions.append(verdict.decision)
+        assert failed(verdict) <= {"membership"}
+        assert (verdict.decision == "publish") == (figures["membership"]["lower"] <= 0.55)
+        assert figures["membership"]["lower"] == pytest.approx(0.55, abs=0.035)
+        assert {g.name for g in verdict.gates if g.verdict == "by design"} == {"prediction uncertainty"}
+    assert "publish" in decisions
+
+
+def test_groups_above_twelve_pass(home: Home, tmp_path: Path) -> None:
+    file = planned(tmp_path, rhs(13), GROUPS)
+    assert judged(file, home, 0)[0].decision == "publish"
+
+
+@pytest.mark.parametrize("k", [5, 10])
+def test_groups_are_refused_where_the_plan_does_not_acknowledge_what_they_void(
+    tmp_path: Path, k: int
+) -> None:
+    with pytest.raises(Refused, match=r"acknowledge it with by_design: \[uncertainty\]"):
+        planned(tmp_path, rhs(k))
+    with pytest.raises(Refused, match="by_design lists uncertainty, which no step makes void"):
+        planned(tmp_path, SWAP, GROUPS)
+    assert planned(tmp_path, rhs(k), GROUPS).plan.policy.by_design == GROUPS
