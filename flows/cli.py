@@ -62,10 +62,16 @@ def demo(home: HomeOption = None, inline: InlineOption = False, json_: JsonOptio
 
 @app.command()
 def run(
-    plan: PlanArgument, home: HomeOption = None, inline: InlineOption = False, json_: JsonOption = False
+    plan: PlanArgument,
+    home: HomeOption = None,
+    inline: InlineOption = False,
+    json_: JsonOption = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Draw anew though plan and data are unchanged.")
+    ] = False,
 ) -> None:
     """Run a release plan: ends published, rejected, or awaiting a person."""
-    _run(plan, home, inline=inline, as_json=json_, rebuild=False)
+    _run(plan, home, inline=inline, as_json=json_, rebuild=rebuild)
 
 
 @app.command()

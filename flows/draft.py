@@ -29,7 +29,17 @@ from anoncore.profile import NESTED, Finding, Guess, find_rules, profile
 from tasks.assess import AssessmentSection
 from tasks.decide import PolicySection
 from tasks.faults import Refused, visible
-from tasks.ingest import BLOCK, SUFFIXES, Format, SourceSection, header_of, read_file
+from tasks.ingest import (
+    BLOCK,
+    SUFFIXES,
+    Format,
+    SourceSection,
+    header_of,
+    like_a_formula,
+    lines_of,
+    read_file,
+)
+from tasks.places import Lines, check_file, named
 from tasks.publish import PublicationSection
 from tasks.split import ReferenceSection
 from tasks.workspace import Section
@@ -75,11 +85,10 @@ def draft_plan(data: Path, base: Path) -> str:
     found = profile(frame, rng=np.random.default_rng(0))
     nested = [g.variable.name for g in found.guesses if g.reason.startswith(NESTED)]
     if nested:
-        shown = ", ".join(map(visible, nested))
         raise Refused(
-            f"source: columns of {visible(data.name)} hold lists or structures: {shown}; convert them"
+            f"source: columns of {visible(data.name)} hold lists or structures: {named(nested)}; convert them"
         )
-    guesses, microdata = _readable(table, found.guesses)
+    guesses, microdata = _readable(table, _without_formulas(frame, found.guesses))
     rules = find_rules(microdata, found.sums) if microdata is not None else ()
     return "\n".join([*_head(table, frame), *_variables(guesses), *_edits(rules), *_choices(table.path), ""])
 
@@ -164,18 +173,17 @@ class _Table:
 def _head_of(data: Path) -> bytes:
     problem = ""
     try:
+        check_file(data)
         with data.open("rb") as file:
             head = file.read(4)
         if head:
             return head
         problem = f"{visible(data.name)} is empty"
-    except FileNotFoundError:
-        problem = f"there is no file {visible(data.name)}"
-    except IsADirectoryError:
-        problem = f"{visible(data.name)} is a folder, not a file"
     except PermissionError:
         problem = f"{visible(data.name)} may not be read by this user"
-    raise Refused(f"source: {problem}") from None
+    except Refused as error:
+        problem = str(error)
+    raise Refused(f"source: {problem}")
 
 
 def _encoding(data: Path, head: bytes) -> tuple[str, str]:
@@ -183,13 +191,10 @@ def _encoding(data: Path, head: bytes) -> tuple[str, str]:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16", ""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    unicode = True
+    unicode, lines = True, Lines(f"source: {visible(data.name)}")
     with data.open("rb") as file:
         while block := file.read(BLOCK):
-            if b"\0" in block:
-                raise Refused(
-                    f"source: {visible(data.name)} holds NUL bytes; state its encoding or repair it"
-                )
+            lines.add(block)
             try:
                 unicode = unicode and decoder.decode(block) is not None
             except UnicodeDecodeError:
@@ -205,7 +210,8 @@ def _delimiter(data: Path, encoding: str) -> str:
     for delimiter in DELIMITERS:
         try:
             with data.open(encoding=encoding, newline="") as file:
-                rows = [len(r) for r in islice(csv.reader(file, delimiter=delimiter), 50) if r]
+                some = islice(csv.reader(lines_of(file, visible(data.name)), delimiter=delimiter), 50)
+                rows = [len(r) for r in some if r]
         except (csv.Error, UnicodeError):
             continue
         if rows and rows[0] > 1:
@@ -232,11 +238,6 @@ def _names(data: Path, header: list[str]) -> tuple[str, ...]:
         raise Refused(NO_HEADER.format(visible(data.name)))
     if any(not name.strip() for name in header):
         raise Refused(f"source: {visible(data.name)} has a column without a name")
-    twice = sorted({visible(name) for name in header if header.count(name) > 1})
-    if twice:
-        raise Refused(
-            f"source: {visible(data.name)} holds columns twice: {', '.join(twice)}; rename or remove one"
-        )
     return tuple(header)
 
 
@@ -246,6 +247,19 @@ def _is_record(header: list[str]) -> bool:
     series = [int(n) for n in odd if n.isdecimal()]
     counted = 1 < len(odd) == len(series) and series in (sorted(set(series)), sorted(set(series))[::-1])
     return len(odd) >= 0.5 * len(header) and not counted
+
+
+def _without_formulas(frame: pd.DataFrame, guesses: Iterable[Guess]) -> list[Guess]:
+    """Drop columns that a spreadsheet could carry out, until a person says otherwise."""
+    kept = []
+    for guess in guesses:
+        name = guess.variable.name
+        texts = [name, *(v for v in frame[name].dropna().unique() if isinstance(v, str))]
+        if guess.variable.is_masked and any(map(like_a_formula, texts)):
+            reason = "its name or values begin like a formula (= + - @), which spreadsheets carry out"
+            guess = Guess(Variable(name, "nominal", role="identifier"), reason, confirm=True)
+        kept.append(guess)
+    return kept
 
 
 def _readable(table: _Table, guesses: Iterable[Guess]) -> tuple[tuple[Guess, ...], Microdata | None]:

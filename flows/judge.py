@@ -69,7 +69,7 @@ def judge(
     <ExitCode.REJECTED: 3>
     """
     section, policy = AssessmentSection(), PolicySection(by_design=by_design)  # type: ignore[arg-type]
-    variables, source = declared(original)
+    variables, source = guarded(declared)(original)
     if plan is not None:
         known = load_plan(plan).plan
         variables, section, policy = known.variables, known.assessment, known.policy

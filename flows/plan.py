@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -14,14 +16,15 @@ from pydantic import Field, ValidationError
 from anoncore.edits import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.methods import GroupAnonymity, SpectralSwap
-from anoncore.microdata import Schema, Variable
+from anoncore.microdata import Schema, Variable, alike_shown
 from anoncore.registry import PREPARATORY
 from flows.schedule import ScheduleSection
 from tasks.anonymize import Step, releases_ranges, told
 from tasks.assess import AssessmentSection
 from tasks.decide import PolicySection
 from tasks.faults import Refused, ReleaseError, visible
-from tasks.ingest import SourceSection, header_of
+from tasks.ingest import SourceSection, header_of, like_a_formula, nearly
+from tasks.places import cut, named
 from tasks.publish import PublicationSection
 from tasks.split import ReferenceSection
 from tasks.track import TrackingSection
@@ -30,6 +33,11 @@ from tasks.workspace import Section, SeedSection, digest_of
 
 MAX_BYTES = 5_000_000
 MAX_WHOLE = 10**18
+MAX_NODES = 200_000
+MAX_DEPTH = 30
+MAX_NUMBER = 1000
+MAX_PROBLEMS = 30
+LONGEST_PROBLEM = 500
 T = TypeVar("T")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
@@ -160,6 +168,12 @@ class Plan(Section):
                 found.append(
                     "variables: every one is an identifier or a household; nothing would be released"
                 )
+            formulas = [n for n in schema.masked if like_a_formula(n)]
+            if formulas:
+                found.append(
+                    f"variables with names that a spreadsheet would take for formulas: {named(formulas)}; "
+                    "rename them"
+                )
             found += _tried(lambda: _column_problems(self.source, schema, base), found) or []
             found += self._regression_problems(schema)
         found += self._step_problems(schema, edits)
@@ -203,8 +217,9 @@ def load_plan(path: Path) -> PlanFile:
     Refused
         With everything that is wrong, one line each, with its line number in the file.
     """
+    shown = cut(visible(path.name))
     text = _read(path)
-    document, lines = _parse(text, path.name)
+    document, lines = _parse(text, shown)
     problems = _odd_values(document, (), lines)
     plan = None
     try:
@@ -214,50 +229,106 @@ def load_plan(path: Path) -> PlanFile:
     if plan is not None and not problems:
         problems = [_placed(p, plan, lines) for p in plan.problems(path.resolve().parent)]
     if plan is None or problems:
-        raise Refused("\n".join(f"{path.name}: {p}" for p in dict.fromkeys(problems))) from None
+        raise Refused("\n".join(f"{shown}: {p}" for p in _few(problems))) from None
     return PlanFile(plan, path.resolve(), text)
 
 
+def _few(problems: Iterable[str]) -> list[str]:
+    """Return problems as they may be shown: each once, on a line of its own, and no more than a page."""
+    every = [cut(visible(line), LONGEST_PROBLEM) for p in dict.fromkeys(problems) for line in p.split("\n")]
+    more = len(every) - MAX_PROBLEMS
+    return every[:MAX_PROBLEMS] + ([f"and {more} more; mend these first"] if more > 0 else [])
+
+
 def _read(path: Path) -> str:
-    problem = ""
+    shown, problem = f"plan {cut(visible(path.name))}", ""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            problem = f"is larger than {MAX_BYTES // 1_000_000} MB, which no plan needs"
-        else:
-            return path.read_text(encoding="utf-8")
+        # A pipe would wait for ever, and a device might never end.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                problem = "cannot be read as a file"
+            elif len(content := file.read(MAX_BYTES + 1)) > MAX_BYTES:
+                problem = f"is larger than {MAX_BYTES // 1_000_000} MB, which no plan needs"
+            else:
+                return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         problem = "does not exist"
     except UnicodeDecodeError:
         problem = "is not UTF-8 text"
     except (OSError, ValueError):
         problem = "cannot be read as a file"
-    raise Refused(f"plan {visible(path.name)} {problem}") from None
+    raise Refused(f"{shown} {problem}")
 
 
 def _parse(text: str, name: str) -> tuple[Any, dict[tuple[Any, ...], int]]:
     """Return the document and the line on which each of its parts stands."""
-    problem = ""
+    problem, loader = "", None
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        loader = _Loader(text)
+        node = loader.get_single_node()
         if node is None:
             problem = "is empty"
         else:
             lines: dict[tuple[Any, ...], int] = {}
             _note_lines(node, (), lines)
-            return yaml.load(text, Loader=_Loader), lines  # noqa: S506  a SafeLoader without aliases
+            return loader.construct_document(node), lines
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f", line {mark.line + 1}" if mark else ""
-        problem = f"is not readable YAML{where}: {error.problem or 'check the layout'}"
+        problem = _unreadable(error)
     except (yaml.YAMLError, ValueError, RecursionError):
         problem = "is not readable YAML"
-    raise Refused(f"plan {name} {problem}") from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+    raise Refused(f"plan {name} {problem}")
+
+
+def _unreadable(error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    where = f", line {mark.line + 1}" if mark else ""
+    return cut(
+        f"is not readable YAML{where}: {visible(error.problem or 'check the layout')}", LONGEST_PROBLEM
+    )
+
+
+def yaml_value(text: str) -> Any:
+    """Return a value as a plan would have it.
+
+    Raises
+    ------
+    ValueError
+        When it is not readable as one.
+    """
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506  a SafeLoader without aliases
+    except (yaml.YAMLError, RecursionError):
+        pass
+    raise ValueError("not readable YAML")
 
 
 class _Loader(yaml.SafeLoader):
     """YAML without aliases, which can be made to grow without bound, and without doubled keys."""
 
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._nodes = self._depth = 0
+
     def compose_node(self, parent: Any, index: Any) -> Any:
+        self._nodes += 1
+        self._depth += 1
+        problem = ""
+        if self._depth > MAX_DEPTH:
+            problem = f"lists and keys inside each other more than {MAX_DEPTH} times"
+        elif self._nodes > MAX_NODES:
+            problem = f"more than {MAX_NODES} values, which no plan needs"
+        if problem:
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+        node = self._compose(parent, index)
+        self._depth -= 1
+        return node
+
+    def _compose(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.MarkedYAMLError(
@@ -275,25 +346,34 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 problem = "a key must be one word or text"
             elif key.tag != "tag:yaml.org,2002:str":
-                problem = f"the key {key.value} is not text to YAML; quote it"
+                problem = f"the key {cut(key.value)} is not text to YAML; quote it"
             elif key.value in seen:
-                problem = f"the key {key.value} stands twice"
+                problem = f"the key {cut(key.value)} stands twice"
             if problem:
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
+        read = not (
+            isinstance(node, yaml.ScalarNode) and node.tag in NUMBERS and len(node.value) > MAX_NUMBER
+        )
         try:
-            value = super().construct_object(node, deep)
-        except ValueError:
+            value = super().construct_object(node, deep) if read else None
+        except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError):
+            read = False
+        if not read:
             problem = (
                 "a value that YAML takes for a number or a date, and cannot read; quote it if it is text"
             )
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from None
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
         if isinstance(value, int) and abs(value) >= MAX_WHOLE:
             problem = "a number with more than 18 digits, which no plan needs"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
         return value
+
+
+# To a number in groups of sixty, what is read grows with the square of its length.
+NUMBERS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
 
 
 def _note_lines(node: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int]) -> None:
@@ -308,12 +388,16 @@ def _note_lines(node: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int
 
 
 def _odd_values(value: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int]) -> list[str]:
-    """Return what stands in lists of codes and is no code: YAML makes truth values of yes and no.
+    """Return what is said to readers and would write to their terminals, and codes that are none.
+
+    YAML makes truth values of yes and no.
 
     Such a list is then replaced by plain codes, so that the rest of the plan can be judged too.
     """
     if isinstance(value, dict):
         return [p for key, part in value.items() for p in _odd_values(part, (*at, key), lines)]
+    if isinstance(value, str) and at[-1:] and at[-1] in TEXTS and CONTROL.search(value):
+        return [f"line {lines[at]}: {_shown(at)}: {NO_CONTROL}"]
     if not isinstance(value, list):
         return []
     if at and at[-1] in CODES and not all(_is_code(v) for v in value):
@@ -322,6 +406,10 @@ def _odd_values(value: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], in
     return [p for i, part in enumerate(value) for p in _odd_values(part, (*at, i), lines)]
 
 
+# What writes to a terminal, or turns the direction of writing.
+CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+TEXTS = ("title", "description", "contact", "licence", "individual_protection_reason", "experiment")
+NO_CONTROL = "must not hold control characters, which a terminal or a reader takes for something else"
 CODES = ("levels", "missing", "values")
 NO_CODE = (
     "must hold numbers or text; quote what YAML takes for something else (yes, no, true, null, dates), "
@@ -393,14 +481,15 @@ def _sentence(error: Any, lines: dict[tuple[Any, ...], int]) -> str:
 
 def _shown(place: tuple[Any, ...]) -> str:
     """Return a place as a person counts: variables.3.name."""
-    return ".".join(str(p + 1) if isinstance(p, int) else visible(p) for p in place)
+    return ".".join(str(p + 1) if isinstance(p, int) else cut(visible(p)) for p in place)
 
 
 def _column_problems(source: SourceSection, schema: Schema, base: Path) -> list[str]:
     header = header_of(source, base)
     if header is None:
         return []
-    absent = [n for n in schema.names if n not in header]
+    there = set(header)
+    absent = [n for n in schema.names if n not in there]
     surplus = [n for n in header if n not in schema]
     if len(absent) == len(schema):
         # Without a header the first record would stand here, so what was found is not shown.
@@ -410,10 +499,12 @@ def _column_problems(source: SourceSection, schema: Schema, base: Path) -> list[
         ]
     found = []
     if absent:
-        found.append(f"variables that the source does not have: {', '.join(map(visible, absent))}")
+        found.append(f"variables that the source does not have: {named(absent)}")
     if surplus:
         found.append(
-            f"columns of the source without a declaration: {', '.join(map(visible, surplus))}; "
-            "declare them, as identifier to drop them"
+            f"columns of the source without a declaration: {named(surplus)}; declare them, as identifier to "
+            "drop them"
         )
+    if pairs := nearly(absent, surplus):
+        found.append(f"variables that only look like columns of the source: {alike_shown(pairs)}")
     return found

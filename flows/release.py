@@ -101,7 +101,8 @@ def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = Fal
         tidy(home, runner.step)
         run = Run.start(home, file.plan.seed)
         try:
-            return replace(_carry_out(run, file, runner, rebuild), seconds=runner.seconds)
+            with run.temporary_files():
+                return replace(_carry_out(run, file, runner, rebuild), seconds=runner.seconds)
         finally:
             run.wipe()
 

@@ -6,16 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from anoncore.registry import METHODS, PREPARATORY
-from flows.plan import Plan, PlanFile
+from flows.plan import Plan, PlanFile, yaml_value
 from tasks.anonymize import Step
 from tasks.faults import Refused, visible
+from tasks.places import cut
 from tasks.workspace import digest_of
 
 PLAN = "plan"
+MAX_SETTINGS = 100
+LONGEST = 500
 MEASURES = ("ambiguity", "uncertainty")
 OPEN, CLOSE, QUOTES = "[{(", "]})", "'\""
 _STEP: TypeAdapter[Any] = TypeAdapter(Step)
@@ -58,6 +60,8 @@ def settings_of(methods: Sequence[str], file: PlanFile) -> tuple[Setting, ...]:
     plan = file.plan
     own = Setting(PLAN, plan.steps)
     texts = [text for given in methods for text in _parts(given, " ,\t\r\n")]
+    if len(texts) > MAX_SETTINGS:
+        raise Refused(f"--methods: {len(texts)} settings; at most {MAX_SETTINGS} are compared at once")
     if texts:
         found = [Setting(text, _replaced(plan.steps, _step(text))) for text in texts]
     else:
@@ -102,17 +106,17 @@ def _replaced(steps: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
 
 def _step(text: str) -> Any:
     """Return the parameters that ``method:key=value:key=value`` stands for."""
-    method, *pairs = _parts(text, ":")
+    method, *pairs = _parts(text, ":") or [""]
     known = _masking()
     if method not in known:
-        raise Refused(f"--methods: {visible(method)!r} is no method that masks records; {_one_of(known)}")
+        raise Refused(f"--methods: {_shown(method)!r} is no method that masks records; {_one_of(known)}")
     allowed = [f.name for f in fields(known[method]) if f.name != "method"]
     stated: dict[str, Any] = {"method": method}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if key not in allowed or not equals or key in stated:
             raise Refused(
-                f"--methods: {visible(pair)!r} does not set a parameter of {method} once, as key=value; "
+                f"--methods: {_shown(pair)!r} does not set a parameter of {method} once, as key=value; "
                 f"{_one_of(allowed)}"
             )
         stated[key] = _value(text, value)
@@ -123,16 +127,20 @@ def _step(text: str) -> Any:
             f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}".removeprefix(": ").replace("Value error, ", "")
             for e in error.errors(include_url=False, include_input=False)
         ]
-    raise Refused(f"--methods: {visible(text)}: {'; '.join(map(visible, wrong))}")
+    raise Refused(f"--methods: {_shown(text)}: {cut('; '.join(map(visible, wrong)), LONGEST)}")
 
 
 def _value(text: str, value: str) -> Any:
     """Read a value as the plan would."""
     try:
-        return yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError):
+        return yaml_value(value)
+    except ValueError:
         pass
-    raise Refused(f"--methods: {visible(text)}: {visible(value)!r} is not a value that YAML can read")
+    raise Refused(f"--methods: {_shown(text)}: {_shown(value)!r} is not a value that YAML can read")
+
+
+def _shown(text: str) -> str:
+    return cut(visible(text))
 
 
 def _one_of(names: Iterable[str]) -> str:

@@ -93,7 +93,16 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
         "columns": encoder.width,
         "queries": {"used": len(rows), "of": len(x), "epsilon": near.cdf_error() or None},
         "comparison": _comparison(x, y, r, rows, section, by_design, rng, (near, other)),
-        "tail": asdict(tail_test(near.distance, chance, own, tau=section.tau)),
+        # With another sample as reference, the original's own neighbours are a third set to compare with.
+        "tail": asdict(
+            tail_test(
+                near.distance,
+                chance,
+                own,
+                tau=section.tau,
+                apart=r is not None and near.n_released <= len(x),
+            )
+        ),
         "isolated": asdict(isolated_test(near.distance, chance, own, tau=section.tau)),
         "extreme": asdict(extreme_records(whole, chance, own, tau=section.tau))
         | {"sampled": len(rows) < len(x)},

@@ -43,6 +43,17 @@ UNCHANGED = (
 # What one person's decision adds to the facts.
 DECIDED = ("approver", "approval_reason", "identity", "approver_key", "approver_signature", "count")
 
+# By event, what a run of the same plan on the same data comes to.
+STANDS: dict[str, tuple[Status, str]] = {
+    "published": ("unchanged", UNCHANGED),
+    "awaiting": ("awaiting", "this candidate awaits a decision already"),
+    "rejected": (
+        "rejected",
+        "rejected before, and neither data nor plan have changed since; change one of them, or run with "
+        "--rebuild, which the ledger tells",
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -91,20 +102,26 @@ class Awaited:
 
 
 def standing(home: Home, plan_digest: str, data_digest: str) -> Outcome | None:
-    """Return the release, or the candidate, that the same plan and data have led to already."""
+    """Return what the same plan and data have led to already: a release, a candidate, or a rejection.
+
+    Drawing anew until a candidate passes would make the verdict worthless, so a rejection stands too.
+    """
     known = ledger.find(home, *ENDS, plan=plan_digest, data=data_digest)
-    if not known or known[-1]["event"] not in ("published", "awaiting"):
+    if not known or known[-1]["event"] not in STANDS:
         return None
     last = known[-1]
-    waits = last["event"] == "awaiting"
+    status, reason = STANDS[last["event"]]
     folder = home.releases / last["name"] / last["release"]
-    if not (waits or folder.is_dir()):
+    if status == "unchanged" and not folder.is_dir():
         return None
+    if status == "rejected":
+        why = f"by {last['approver']}" if "approver" in last else last["reason"]
+        reason = f"{reason} ({visible(why)})"
     return Outcome(
-        status="awaiting" if waits else "unchanged",
+        status=status,
         release=last["release"],
-        reason="this candidate awaits a decision already" if waits else UNCHANGED,
-        folder=None if waits else folder,
+        reason=reason,
+        folder=folder if status == "unchanged" else None,
         report=home.assessment(last["release"]) / "report.html",
         mlflow_run=last.get("mlflow_run"),
     )

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def gather(
         },
         "method": {"steps": [told(step) for step in steps], "notes": run.read_json("masked")["notes"]},
         "individual_protection": f"none: {unprotected}" if unprotected else "required",
-        "figures": run.read_json("figures"),
+        "figures": _without_levels_of_source(run.read_json("figures"), release),
         "verdict": asdict(verdict),
         "approval": _approval(policy or PolicySection()),
         "release": release,
@@ -80,6 +81,39 @@ def gather(
             "published": published,
         },
     }
+
+
+def _without_levels_of_source(figures: dict[str, Any], release: dict[str, Any]) -> dict[str, Any]:
+    """Leave out levels that are not released: one that few people hold is a value of theirs."""
+    released = {v["name"]: {str(level) for level in v["levels"] or ()} for v in release["variables"]}
+    variables = []
+    for row in figures["utility_variables"]:
+        if row["levels"] is not None:
+            keep = [level in released.get(row["name"], ()) for level in row["levels"]]
+            sides = {name: _kept(row[name], keep) for name in ("original", "released", "reference")}
+            row = row | sides | {"levels": list(compress(row["levels"], keep))}
+        variables.append(row)
+    regressions = []
+    for one in figures["utility_regressions"]:
+        kept = {row["term"] for row in one["released"]["coefficients"] if row["other"] is not None}
+        sides = {name: _without_other_terms(one[name], kept) for name in ("released", "reference")}
+        regressions.append(one | sides)
+    return figures | {"utility_variables": variables, "utility_regressions": regressions}
+
+
+def _kept(side: dict[str, Any] | None, keep: list[bool]) -> dict[str, Any] | None:
+    if side is None or side["shares"] is None:
+        return side
+    return side | {"shares": list(compress(side["shares"], keep))}
+
+
+def _without_other_terms(side: dict[str, Any] | None, kept: set[str]) -> dict[str, Any] | None:
+    """Leave out the names of coefficients that the release does not have: a level stands in them."""
+    if side is None:
+        return None
+    rows = [row if row["term"] in kept else row | {"term": ""} for row in side["coefficients"]]
+    worst = side["worst"] if side["worst"] in kept else None
+    return side | {"coefficients": rows, "worst": worst}
 
 
 @cache

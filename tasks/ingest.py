@@ -13,29 +13,35 @@ from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
-from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.microdata import Microdata, Schema, Variable, alike_shown, appearance, look_alikes
 from tasks.content import content_digest
 from tasks.faults import InputOutputFault, Refused, visible
 from tasks.home import Home, private_umask
-from tasks.parquet import columns_of, columns_of_folder, read_folder, read_table, to_frame
+from tasks.parquet import check_size, columns_of, columns_of_folder, read_folder, read_table, to_frame
 from tasks.places import (
     BLOCK,
+    MAX_FIELD,
+    MAX_LINE,
+    NEITHER,
     PASSWORD,
     Place,
     check_address,
     check_file,
+    cut,
     fetch,
     fetch_folder,
     is_address,
     local_place,
+    named,
     open_place,
+    too_long,
 )
 from tasks.secrets import check_name, secret
 from tasks.workspace import Run, Section
@@ -58,6 +64,10 @@ __all__ = [
 
 SUFFIXES: dict[str, Format] = {".csv": "csv", ".txt": "csv", ".parquet": "parquet", ".dta": "stata"}
 MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "."]
+# Encodings in which a byte of a line's end may be half of a letter.
+WIDE = re.compile("16|32")
+NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|[.,]\d+)(e[+-]?\d+)?\s?%?", re.IGNORECASE)
+ODD_LETTER = re.compile("[\0\ud800-\udfff]")
 PLAIN = (str, int, float, bool, np.integer, np.floating, np.bool_, Decimal)
 NESTED = (list, tuple, dict, set, np.ndarray)
 
@@ -130,10 +140,19 @@ class SourceSection(Section):
         if self.package is None:
             return base / self.path
         try:
-            return Path(str(resources.files(self.package) / self.path))
+            root = Path(str(resources.files(self.package)))
         except (ImportError, TypeError, ValueError):
-            problem = f"source: the package {visible(self.package)} is not installed, or carries no files"
-        raise Refused(problem)
+            root = None
+        if root is None:
+            raise Refused(
+                f"source: the package {cut(visible(self.package))} is not installed, or carries no files"
+            )
+        found = root / self.path
+        if not Path(os.path.normpath(found)).is_relative_to(root):
+            raise Refused(
+                f"source: {cut(visible(found.name))} is not inside the package; path must not leave it"
+            )
+        return found
 
     def kind(self, path: Path | str) -> Format:
         """Return the format, by statement or by the file's suffix."""
@@ -166,6 +185,7 @@ def ingest(run: Run, source: SourceSection, variables: tuple[Variable, ...], bas
     frame, digest = read(run, source, variables, base)
     run.bind(digest)
     data, notes = to_microdata(frame, variables)
+    notes += _check_levels(data, variables)
     identifiers = [v.name for v in variables if v.role == "identifier"]
     if identifiers:
         with private_umask():
@@ -184,10 +204,12 @@ def read(
     if source.sql is not None:
         with _of_the_source():
             frame = _read_query(run, source, declared, base)
+            check_size(*frame.shape, "the query's result")
         _check_types(frame, "the query", declared)
         return frame, content_digest(frame)
     with _of_the_source():
         frame, digest, shown = _read_place(run, source, declared, base)
+        check_size(*frame.shape, shown)
     if frame.empty:
         raise Refused(f"source: {shown} holds no records")
     _check_types(frame, shown, declared)
@@ -215,7 +237,8 @@ def to_microdata(frame: pd.DataFrame, variables: tuple[Variable, ...]) -> tuple[
     """Return microdata without identifiers, and sentences on what a reader should know."""
     whole = Schema(variables)
     names = [str(c) for c in frame.columns]
-    absent = [n for n in whole.names if n not in names]
+    there = set(names)
+    absent = [n for n in whole.names if n not in there]
     surplus = [n for n in names if n not in whole]
     problems = []
     if len(absent) == len(whole):
@@ -225,11 +248,13 @@ def to_microdata(frame: pd.DataFrame, variables: tuple[Variable, ...]) -> tuple[
             "check that it is the right table, that its first line holds the names, and its delimiter"
         )
     if absent:
-        problems.append(f"declared variables are not in the data: {_listed(absent)}")
+        problems.append(f"declared variables are not in the data: {named(absent)}")
     if surplus:
         problems.append(
-            f"columns without a declaration: {_listed(surplus)}; declare them, as identifier to drop them"
+            f"columns without a declaration: {named(surplus)}; declare them, as identifier to drop them"
         )
+    if pairs := nearly(absent, surplus):
+        problems.append(f"names that look alike and are not the same: {alike_shown(pairs)}; mend the plan's")
     kept = [v for v in variables if v.role != "identifier"]
     if not kept:
         problems.append("every variable is an identifier; nothing would be released")
@@ -238,10 +263,58 @@ def to_microdata(frame: pd.DataFrame, variables: tuple[Variable, ...]) -> tuple[
     try:
         data = Microdata(frame[[v.name for v in kept]].reset_index(drop=True), Schema(kept))
     except OverflowError:
-        problem = f"variables hold whole numbers that are too large: {_listed(_too_large(frame, kept))}"
+        problem = f"variables hold whole numbers that are too large: {named(_too_large(frame, kept))}"
     else:
         return data, _notes(frame, variables, data)
     raise Refused(f"{problem}; correct them or declare a missing code")
+
+
+def nearly(absent: Iterable[str], surplus: Iterable[str]) -> list[tuple[str, str]]:
+    """Return declared names beside those of the source that only look like them."""
+    like = {appearance(name): name for name in absent}
+    return [(like[drawn], name) for name in surplus if (drawn := appearance(name)) in like]
+
+
+def like_a_formula(text: str) -> bool:
+    """Return whether a spreadsheet that opens a CSV file may take a cell for something to carry out.
+
+    Numbers are none, nor are signs and ranges of numbers: what calls or fetches something needs a letter.
+
+    Examples
+    --------
+    >>> [like_a_formula(t) for t in ("=1+1", "-2.5", "+", "-10-20", "+cmd|' /C calc'!A0", "@SUM(A1)")]
+    [True, False, False, False, True, True]
+    """
+    drawn = appearance(text)
+    if drawn[:1] in ("=", "@"):
+        return len(drawn) > 1
+    return drawn[:1] in ("+", "-") and not NUMBER.fullmatch(drawn) and any(c.isalpha() for c in drawn)
+
+
+def _check_levels(data: Microdata, variables: Iterable[Variable]) -> list[str]:
+    """Refuse text that must not be released unseen, and return a sentence where a person has stated it."""
+    stated = {v.name for v in variables if v.levels}
+    broken, unseen, notes = [], [], []
+    for variable in data.schema:
+        levels = [v for v in variable.levels or () if isinstance(v, str)]
+        if any(ODD_LETTER.search(level) for level in levels):
+            broken.append(variable.name)
+        formulas = sum(map(like_a_formula, levels))
+        if formulas and variable.name in stated:
+            notes.append(
+                f"{formulas} level(s) of {visible(variable.name)} begin like a formula; a spreadsheet must "
+                "open the CSV file as text alone"
+            )
+        elif formulas:
+            unseen.append(f"{visible(variable.name)} ({formulas})")
+    if broken:
+        raise Refused(f"text with NUL or half a character in {named(broken)}; repair it")
+    if unseen:
+        raise Refused(
+            f"values that begin like a formula (= + - @), which a spreadsheet would carry out: "
+            f"{named(unseen)}; correct them, or state the variable's levels if they are meant"
+        )
+    return notes
 
 
 def identities(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -261,10 +334,6 @@ def _identity(column: pd.Series) -> pd.Series:
     return text.mask(text == "")
 
 
-def _listed(names: Iterable[object]) -> str:
-    return ", ".join(visible(name) or "(no name)" for name in names)
-
-
 def _too_large(frame: pd.DataFrame, variables: Iterable[Variable]) -> list[str]:
     digits = {v.name: frame[v.name].astype("string").str.fullmatch(r"\s*[+-]?\d{300,}\s*") for v in variables}
     return [name for name, found in digits.items() if bool(found.any())]
@@ -281,10 +350,7 @@ def _check_types(frame: pd.DataFrame, shown: str, variables: Iterable[Variable])
         elif Decimal in types and name not in dropped:
             frame[name] = frame[name].astype("float64")
     if odd:
-        raise Refused(
-            f"source: {shown} has columns that hold neither numbers nor text, but dates, bytes or lists: "
-            f"{_listed(odd)}; convert them"
-        )
+        raise Refused(f"source: {NEITHER.format(shown, named(odd))}")
 
 
 def _plain(kind: type) -> bool:
@@ -317,7 +383,7 @@ def _notes(frame: pd.DataFrame, variables: tuple[Variable, ...], data: Microdata
 
 
 def _read_parquet(path: Path, shown: str) -> pd.DataFrame:
-    table = read_table(path)
+    table = read_table(path, shown)
     _check_names(table.column_names, shown, table.column_names)
     return to_frame(table)
 
@@ -325,9 +391,14 @@ def _read_parquet(path: Path, shown: str) -> pd.DataFrame:
 def _read_csv(path: Path, source: SourceSection, variables: list[Variable], shown: str) -> pd.DataFrame:
     """Parse a CSV file; codes are read as text, and become numbers only where nothing is lost by it."""
     header = _check_header(path, source, shown, [v.name for v in variables])
-    number = [v.name for v in variables if v.kind == "continuous" and v.role != "identifier"]
-    text = [v.name for v in variables if v.name not in number]
-    problem = ""
+    number = {v.name for v in variables if v.kind == "continuous" and v.role != "identifier"}
+    kept = {
+        v.name for v in variables if v.role == "identifier" or (v.levels and isinstance(v.levels[0], str))
+    }
+    codes = {v.name for v in variables} - number
+    problem = _long_field(path, source, shown)
+    if problem:
+        raise Refused(f"source: {shown} {problem}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -336,15 +407,15 @@ def _read_csv(path: Path, source: SourceSection, variables: list[Variable], show
                 path,
                 sep=source.delimiter,
                 encoding=source.encoding,
-                dtype=dict.fromkeys(text, "str"),
+                dtype=dict.fromkeys(codes, "str"),
                 keep_default_na=False,
-                na_values=dict.fromkeys(number, MISSING) | {name: [""] for name in text},
+                na_values=dict.fromkeys(number, MISSING) | {name: [""] for name in codes},
                 index_col=False,
                 low_memory=False,
                 engine="c",
             )
         if len(header) > 1 and frame[frame.columns[-1]].isna().any():
-            problem = _short_record(path, source, len(header))
+            problem = _short_record(path, source, len(header), shown)
     except UnicodeError:
         problem = f"holds bytes that are not {source.encoding}; state its encoding"
     except pd.errors.EmptyDataError:
@@ -357,11 +428,10 @@ def _read_csv(path: Path, source: SourceSection, variables: list[Variable], show
         problem = "holds a field that cannot be read; check quotes and very long numbers"
     if problem:
         raise Refused(f"source: {shown} {problem}")
-    for v in variables:
-        as_text = v.role == "identifier" or (v.levels and isinstance(v.levels[0], str))
-        if v.name in text and v.name in frame and not as_text:
-            frame[v.name] = _codes(frame[v.name])
-    return frame
+    columns = {name: frame[name] for name in frame.columns}
+    for name in (codes - kept) & columns.keys():
+        columns[name] = _codes(columns[name])
+    return pd.DataFrame(columns)
 
 
 def _codes(column: pd.Series) -> pd.Series:
@@ -376,10 +446,49 @@ def _codes(column: pd.Series) -> pd.Series:
     return column
 
 
-def _short_record(path: Path, source: SourceSection, columns: int) -> str:
+def lines_of(file: TextIO, shown: str) -> Iterator[str]:
+    """Yield the lines of a text, none of which is longer than a table's can be."""
+    while line := file.readline(MAX_LINE + 1):
+        if len(line) > MAX_LINE:
+            raise Refused(f"source: {too_long(shown)}")
+        yield line
+
+
+def _long_field(path: Path, source: SourceSection, shown: str) -> str:
+    """Return what is wrong with a field that is too long or holds NUL, else nothing.
+
+    Only quotes hide where a field ends, and only some encodings where a line does: other files have been
+    looked at while they were copied, and need no second look.
+    """
+    if not WIDE.search(source.encoding) and _plain_lines(path):
+        return ""
+    try:
+        with path.open(encoding=source.encoding, newline="") as text:
+            for fields in csv.reader(lines_of(text, shown), delimiter=source.delimiter):
+                if any("\0" in field for field in fields):
+                    return "holds NUL bytes; state its encoding or repair it"
+    except UnicodeError:
+        return f"holds bytes that are not {source.encoding}; state its encoding"
+    except csv.Error as error:
+        if "field larger" in str(error):
+            return f"holds a field of more than {MAX_FIELD} characters; check quotes and line ends"
+    return ""
+
+
+def _plain_lines(path: Path) -> bool:
+    """Return whether a file has no quotes and no line that could be longer than a field may be."""
+    part = MAX_FIELD // 2
+    with path.open("rb") as file:
+        while block := file.read(part):
+            if b'"' in block or (len(block) == part and b"\n" not in block and b"\r" not in block):
+                return False
+    return True
+
+
+def _short_record(path: Path, source: SourceSection, columns: int, shown: str) -> str:
     """Return where a record ends early, else nothing; pandas fills it with missing values."""
     with path.open(encoding=source.encoding, newline="") as file:
-        reader = csv.reader(file, delimiter=source.delimiter)
+        reader = csv.reader(lines_of(file, shown), delimiter=source.delimiter)
         for fields in map(len, reader):
             if 0 < fields < columns:
                 return f"is not regular: line {reader.line_num} has {fields} fields, the header {columns}"
@@ -400,7 +509,7 @@ def _check_header(path: Path, source: SourceSection, shown: str, declared: Seque
     header: list[str] = []
     try:
         with path.open(encoding=source.encoding, newline="") as file:
-            header = next(csv.reader(file, delimiter=source.delimiter), [])
+            header = next(csv.reader(lines_of(file, shown), delimiter=source.delimiter), [])
     except UnicodeError:
         problem = f"holds bytes that are not {source.encoding}; state its encoding"
     except (LookupError, ValueError):
@@ -411,6 +520,8 @@ def _check_header(path: Path, source: SourceSection, shown: str, declared: Seque
         problem = "may not be read by this user"
     if problem:
         raise Refused(f"source: {shown} {problem}")
+    with _of_the_source():
+        check_size(0, len(header), shown)
     if any(not name.strip() for name in header):
         raise Refused(f"source: {shown} has a column without a name")
     _check_names(header, shown, declared)
@@ -420,15 +531,24 @@ def _check_header(path: Path, source: SourceSection, shown: str, declared: Seque
 def _check_names(names: Sequence[str], shown: str, known: Sequence[str]) -> None:
     """Refuse doubled names. Where a header is missing they are values, so only ``known`` ones are shown."""
     places: dict[str, list[str]] = {}
+    known = set(known)
     for number, name in enumerate(names, start=1):
         places.setdefault(name, []).append(str(number))
     twice = [
-        f"{visible(name) + ' ' if name in known else ''}({' and '.join(at)})"
+        f"{cut(visible(name)) + ' ' if name in known else ''}({named(at).replace(', ', ' and ')})"
         for name, at in places.items()
         if len(at) > 1
     ]
     if twice:
-        raise Refused(f"source: {shown} holds columns twice: {', '.join(twice)}; rename or remove one")
+        raise Refused(f"source: {shown} holds columns twice: {named(twice)}; rename or remove one")
+    pairs = look_alikes(names)
+    told = [pair for pair in pairs if known & set(pair)]
+    if pairs:
+        at = ", ".join(f"({' and '.join(places[n][0] for n in pair)})" for pair in pairs[:5])
+        raise Refused(
+            f"source: {shown} holds columns with names that look alike: "
+            f"{alike_shown(told)}{' ' if told else ''}{at}; rename one of each"
+        )
 
 
 def _read_query(run: Run, source: SourceSection, variables: Iterable[Variable], base: Path) -> pd.DataFrame:
@@ -461,7 +581,7 @@ def _read_place(
             frame, partitions = read_folder(fetch_folder(place, copy), place.shown)
             return _with_partitions(frame, partitions, variables), None, place.shown
         kind = source.kind(place.shown)
-        wide = re.search("16|32", source.encoding)
+        wide = WIDE.search(source.encoding)
         digest = fetch(place, copy, text=kind == "csv" and not wide)
         return read_file(copy, kind, source, variables, shown=place.shown), digest, place.shown
     finally:

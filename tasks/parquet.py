@@ -10,17 +10,125 @@ from urllib.parse import unquote
 import pandas as pd
 
 from tasks.faults import Refused, visible
-from tasks.places import Place, parquet_names
+from tasks.places import LONG_FIELD, MAX_COLUMNS, MAX_FIELD, NEITHER, Place, cut, named, parquet_names
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+MAX_CELLS = 1_000_000_000
+MAX_TEXT = 4_000_000_000
+# Below this a column's text needs no look: however often its values repeat, they fit.
+SURELY_FITS = 100_000_000
 
 
-def read_table(path: Path) -> Any:
-    """Return a file's table; what pandas calls an index is a column here."""
+def read_table(path: Path, shown: str) -> Any:
+    """Return a file's table; what pandas calls an index is a column here.
+
+    What it would grow to is found out before it is read, since a small file can hold any number of records.
+
+    Raises
+    ------
+    Refused
+        When it would be larger than a table may be, or holds lists or structures.
+    """
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        return file.read()
+        check_size(file.metadata.num_rows, file.metadata.num_columns, shown)
+        _check_text(file, path, shown)
+        table = file.read()
+    _check_fields(table, shown)
+    return table
+
+
+def check_size(records: int, columns: int, shown: str) -> None:
+    """Refuse a table that is larger than a table may be."""
+    if columns > MAX_COLUMNS:
+        raise Refused(f"{shown} has {columns} columns; a table may have {MAX_COLUMNS}: leave some out")
+    if records * columns > MAX_CELLS:
+        raise Refused(
+            f"{shown} holds {records} records of {columns} columns, more than {MAX_CELLS // 10**6} million "
+            "cells; divide it"
+        )
+
+
+def _check_text(file: Any, path: Path, shown: str) -> None:
+    """Refuse what grows beyond measure when every record holds what the file holds once, or holds a list."""
+    about, flat, grown = file.metadata, set(file.schema_arrow.names), 0
+    for number in range(about.num_row_groups):
+        group = about.row_group(number)
+        for place in range(group.num_columns):
+            chunk = group.column(place)
+            name, nested = chunk.path_in_schema, chunk.path_in_schema not in flat
+            stored = max(chunk.total_uncompressed_size, chunk.total_compressed_size)
+            # Numbers in a list take no more than eight bytes each.
+            each = stored if chunk.physical_type == "BYTE_ARRAY" else 8 if nested else 0
+            if chunk.num_values * each <= SURELY_FITS:
+                continue
+            if nested:
+                raise Refused(NEITHER.format(shown, named([name])))
+            if stored > (group.num_rows + 1) * 4 * MAX_FIELD:
+                raise Refused(LONG_FIELD.format(shown, named([name])))
+            repeats = any("DICT" in str(e) for e in chunk.encodings)
+            grown += _grown(path, number, name) if repeats else stored
+            if grown > MAX_TEXT:
+                raise Refused(f"{shown} holds more than {MAX_TEXT // 10**9} GB of text; divide it")
+
+
+def _grown(path: Path, group: int, column: str) -> int:
+    """Return how many bytes the text of a column makes, from what is stored once and how often it occurs."""
+    import numpy as np
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, read_dictionary=[column]) as once:
+        whole = once.read_row_group(group, columns=[column]).column(0)
+    total = 0
+    for chunk in whole.chunks:
+        lengths = pc.fill_null(pc.binary_length(chunk.dictionary), 0).to_numpy(zero_copy_only=False)
+        often = np.bincount(chunk.indices.drop_null().to_numpy(), minlength=len(lengths))
+        total += int(often.astype("float64") @ lengths)
+    return total
+
+
+def _check_fields(table: Any, shown: str) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if not _is_text(column.type):
+            continue
+        for chunk in column.chunks:
+            text = chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk
+            longest = pc.max(pc.binary_length(text)).as_py() or 0
+            if longest > MAX_FIELD and _longest(text) > MAX_FIELD:
+                raise Refused(LONG_FIELD.format(shown, named([name])))
+
+
+def _longest(text: Any) -> int:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    of_letters = pa.types.is_string(text.type) or pa.types.is_large_string(text.type)
+    return int(pc.max(pc.utf8_length(text) if of_letters else pc.binary_length(text)).as_py())
+
+
+def _is_text(kind: Any) -> bool:
+    """Return whether values are of any length."""
+    import pyarrow as pa
+
+    if kind is None:
+        return False
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return any(
+        is_kind(kind)
+        for is_kind in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_string_view,
+            pa.types.is_binary_view,
+        )
+    )
 
 
 def to_frame(table: Any) -> pd.DataFrame:
@@ -37,7 +145,11 @@ def columns_of(path: Path, shown: str) -> list[str]:
     import pyarrow.parquet as pq
 
     try:
-        return list(pq.read_schema(path).names)
+        with pq.ParquetFile(path) as file:
+            check_size(file.metadata.num_rows, file.metadata.num_columns, shown)
+            return list(file.schema_arrow.names)
+    except Refused:
+        raise
     except Exception:
         unreadable = f"{shown} is not a readable parquet file"
     raise Refused(unreadable)
@@ -65,22 +177,19 @@ def read_folder(files: Sequence[tuple[str, Path]], shown: str) -> tuple[pd.DataF
     """
     import pyarrow as pa
 
-    tables, kept = [], []
+    tables, kept, records = [], [], 0
     for name, path in files:
-        file = visible(Path(name).name)
+        file = cut(visible(Path(name).name))
         values = partition(name, shown)
-        try:
-            table = read_table(path)
-        except Exception:
-            table = None
-        if table is None:
-            raise Refused(f"{file} in {shown} is not a readable parquet file")
+        table = _table_of(path, f"{file} in {shown}")
         twice = sorted({*values} & {*table.column_names})
         if twice or len(set(table.column_names)) < table.num_columns:
-            named = ", ".join(map(visible, twice)) or "a name stands twice"
-            raise Refused(f"{file} in {shown} holds columns twice: {named}")
+            double = named(twice) or "a name stands twice"
+            raise Refused(f"{file} in {shown} holds columns twice: {double}")
         for key, value in values.items():
             table = table.append_column(key, pa.array([value] * len(table), pa.large_string()))
+        records += len(table)
+        check_size(records, table.num_columns, shown)
         tables.append(_plain(table))
         kept.append(tuple(values))
     if len(set(kept)) > 1:
@@ -94,8 +203,18 @@ def read_folder(files: Sequence[tuple[str, Path]], shown: str) -> tuple[pd.DataF
         whole = None
     if whole is None:
         odd = [n for n in names if len({str(t.schema.field(n).type) for t in tables} - {"null"}) > 1]
-        raise Refused(f"the files in {shown} hold columns of different types: {', '.join(map(visible, odd))}")
+        raise Refused(f"the files in {shown} hold columns of different types: {named(odd)}")
     return to_frame(whole), list(kept[0])
+
+
+def _table_of(path: Path, shown: str) -> Any:
+    try:
+        return read_table(path, shown)
+    except Refused:
+        raise
+    except Exception:
+        unreadable = f"{shown} is not a readable parquet file"
+    raise Refused(unreadable)
 
 
 def _plain(table: Any) -> Any:

@@ -10,8 +10,9 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,13 @@ from tasks.home import Home, private_umask
 from tasks.secrets import secret
 
 BLOCK = 1 << 20
+# A line of text, and so a field that is not quoted, is never held in memory beyond this.
+MAX_LINE = 1 << 24
+MAX_FIELD = 131_072
+MAX_COLUMNS = 5_000
+NEITHER = "{} has columns that hold neither numbers nor text, but dates, bytes or lists: {}; convert them"
+LONG_FIELD = f"{{}} holds a field of more than {MAX_FIELD} characters, in {{}}; check quotes and line ends"
+FEW, LONGEST_SHOWN = 10, 100
 # Kinds that keep copies of what they read (simplecache) or chain others (zip) are not among these.
 DIRECTORIES = ("file", "memory", "sftp", "ssh", "smb", "hdfs", "webhdfs")
 OBJECTS = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "https")
@@ -30,6 +38,18 @@ ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://.+", re.DOTALL)
 PASSWORD = re.compile(r"://[^:@/]*:[^@]*@|[?&;=](password|passwd|pwd|token|secret|sig)=", re.IGNORECASE)
 # Paths that cannot be a file, as opposed to disks that fail.
 NO_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+
+
+def named(names: Iterable[object]) -> str:
+    """Return names as a message may show them: the first ten, and of each what fits into a line."""
+    every = list(names)
+    few = [cut(visible(name)) or "(no name)" for name in every[:FEW]]
+    return ", ".join(few) + (f" and {len(every) - FEW} more" if len(every) > FEW else "")
+
+
+def cut(text: str, longest: int = LONGEST_SHOWN) -> str:
+    """Return a text, or its beginning where it is too long for a message."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def is_address(text: str) -> bool:
@@ -238,7 +258,7 @@ def fetch(place: Place, target: Path, *, text: bool) -> str:
             raise Refused(f"{place.shown} is a folder, not a file")
         before = place.system.ukey(place.path)
         with place.system.open(place.path, "rb") as file, private_umask(), target.open("xb") as out:
-            digest = _pour(file, out, place.shown, text=text)
+            digest = _pour(file, out, place.shown, text=text, size=facts.get("size"))
         place.system.invalidate_cache()
         same = place.system.ukey(place.path) == before
     if not same or facts.get("size") not in (None, target.stat().st_size):
@@ -348,7 +368,9 @@ def copy_file(path: Path, target: Path, *, text: bool) -> str:
     try:
         with path.open("rb") as file, private_umask(), target.open("xb") as out:
             before = os.fstat(file.fileno())
-            digest = _pour(file, out, shown, text=text)
+            if before.st_size > shutil.disk_usage(target.parent).free:
+                raise Refused(f"{shown} is larger than what is free on the home's disk")
+            digest = _pour(file, out, shown, text=text, size=before.st_size)
             after = path.stat()
     except FileNotFoundError:
         problem = f"{shown} vanished while it was read"
@@ -364,11 +386,43 @@ def copy_file(path: Path, target: Path, *, text: bool) -> str:
     return digest
 
 
-def _pour(file: BinaryIO, out: BinaryIO, shown: str, *, text: bool) -> str:
-    digest = hashlib.sha256()
+def _pour(file: BinaryIO, out: BinaryIO, shown: str, *, text: bool, size: int | None) -> str:
+    """Copy a file that is as long as it says; one that grows for ever would never end."""
+    digest, copied, lines = hashlib.sha256(), 0, Lines(shown)
     while block := file.read(BLOCK):
-        if text and b"\0" in block:
-            raise Refused(f"{shown} holds NUL bytes; state its encoding or repair it")
+        copied += len(block)
+        if size is not None and copied > size:
+            raise Refused(f"{shown} changed while it was read; run again when it is complete")
+        if text:
+            lines.add(block)
         digest.update(block)
         out.write(block)
     return digest.hexdigest()
+
+
+class Lines:
+    """What is looked at while text goes by in blocks, in an encoding that has one byte for a line's end."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown, self._open = shown, 0
+
+    def add(self, block: bytes) -> None:
+        """Take the next block.
+
+        Raises
+        ------
+        Refused
+            When it holds NUL bytes, or a line that is too long.
+        """
+        if b"\0" in block:
+            raise Refused(f"{self._shown} holds NUL bytes; state its encoding or repair it")
+        ends = [at for at in (block.find(b"\n"), block.find(b"\r")) if at >= 0]
+        if self._open + min(ends, default=len(block)) > MAX_LINE:
+            raise Refused(too_long(self._shown))
+        last = max(block.rfind(b"\n"), block.rfind(b"\r"))
+        self._open = self._open + len(block) if last < 0 else len(block) - last - 1
+
+
+def too_long(shown: str) -> str:
+    """Return what is said of text with a line that is longer than any table's."""
+    return f"{shown} holds a line of more than {MAX_LINE >> 20} million characters; check its line ends"

@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import shutil
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -144,6 +145,16 @@ class Run:
         """Return arrays stored in the workspace."""
         with np.load(self.folder / f"{name}.npz", allow_pickle=False) as stored:
             return {key: stored[key] for key in stored.files}
+
+    @contextmanager
+    def temporary_files(self) -> Iterator[None]:
+        """Let temporary files of this process, whoever makes them, lie in the workspace and be wiped with it."""
+        before = tempfile.tempdir
+        tempfile.tempdir = str(make_private(self.folder / "temporary"))
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
     def wipe(self) -> None:
         """Remove the workspace and everything in it."""

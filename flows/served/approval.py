@@ -34,7 +34,7 @@ GRACE = 7 * DAY
 # The wait of a plan that names no end; and the time after which people are reminded at the latest.
 ENDLESS = 36_500 * DAY
 REMIND_AFTER = 3 * DAY
-MARKS = {"pass": "✅ pass", "fail": "❌ fail", "inconclusive": "❓ open"}
+MARKS = {"fail": "**FAIL**", "inconclusive": "**open**"}
 
 
 class Decision(RunInput):
@@ -193,10 +193,10 @@ def described(home: Home, entry: Waiting) -> str:
         f"{dossier['verdict']['reason'].capitalize()}.",
         f"Approved so far by {so_far}; {awaited.terms['approvers']} must." if so_far else "",
         f"Decide until **{until}**." if until else "",
-        "\n".join(["| Gate | | Found | Limit | Baseline |", "|---|---|---|---|---|", *rows]),
         f"[Report and figures in MLflow]({page})" if page else "",
-        f"Report: `{home.assessment(entry.release) / 'report.html'}`",
         f"Dossier SHA-256: `{entry.dossier}`",
+        "\n".join(["| Gate | | Found | Limit | Baseline |", "|---|---|---|---|---|", *rows]),
+        f"Report: `{home.assessment(entry.release) / 'report.html'}`",
         f"In a terminal: `anonflow approve {entry.release} --by NAME --reason TEXT`",
     ]
     return "\n\n".join(part for part in parts if part)

@@ -89,10 +89,7 @@ async def _work(sock: socket.socket, parent: Parent) -> None:
     """Keep deployments in step with the plans, run what is due, and wake what was decided or cut short."""
     with embedded.imports():
         from flows.served.keeper import keep
-    ours = logging.getLogger("anonflow")
-    ours.setLevel(logging.INFO)
-    ours.addHandler(logging.StreamHandler())
-    ours.handlers[0].setFormatter(logging.Formatter("%(asctime)s | %(levelname)-7s | %(name)s - %(message)s"))
+    logging.getLogger("anonflow").setLevel(logging.INFO)
     loop = asyncio.get_running_loop()
     told: dict[str, Any] = {"ready": False}
     health = await asyncio.start_server(lambda r, w: _tell(told, r, w), sock=sock)

@@ -114,10 +114,10 @@ def test_groups_of_five(home: Home, tmp_path: Path) -> None:
 
 
 def test_groups_of_ten(home: Home, tmp_path: Path) -> None:
-    # Its area is about 0.575, and the gate asks whether it is surely above 0.55.
+    # Its area under the curve is about 0.57, and the gate fails what is surely above 0.55: 71 of 100 passed.
     found = study(home, tmp_path, rhs(10), GROUPS)
-    assert share(found, "publish") >= 0.5
-    assert all(f.failed <= {"membership"} for f in found)
+    assert share(found, "publish") >= 0.6
+    assert all(f.failed <= {"membership", "attribute inference"} for f in found)
 
 
 def test_groups_of_thirteen(home: Home, tmp_path: Path) -> None:

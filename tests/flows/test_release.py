@@ -99,6 +99,28 @@ def test_rejected_publishes_nothing_and_says_why(office, home):
     assert outcome.report.exists()
 
 
+def test_a_rejection_stands_until_plan_or_data_change(office, home, people):
+    """Else a schedule would draw until chance lets one through."""
+    strict = "policy: {utility: {correlation: 0}}"
+    first = _run(office(more=strict), home)
+    again = _run(office(more=strict), home)
+    assert (again.status, again.release) == ("rejected", first.release)
+    assert again.reason.startswith("rejected before, and neither data nor plan have changed")
+    assert len(ledger.find(home, "rejected")) == 1
+    assert _run(office(more=strict), home, rebuild=True).release != first.release
+    assert len(ledger.find(home, "rejected")) == 2
+    assert _run(office(people(seed=3), more=strict), home).release != first.release
+    assert _run(office(), home).status == "published"
+
+
+def test_what_a_person_has_rejected_is_not_asked_again(office, home):
+    outcome = _run(office(more="policy: {approval: person}"), home)
+    reject(home, outcome.release, by="A. Smith", reason="too risky")
+    again = _run(office(more="policy: {approval: person}"), home)
+    assert again.status == "rejected"
+    assert again.reason.endswith("(by A. Smith)")
+
+
 def test_a_group_of_identical_records_needs_acknowledgement(office, home):
     step = "{method: spectral-rhs, k: 10}"
     with pytest.raises(Refused, match="by_design"):

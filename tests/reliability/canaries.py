@@ -34,10 +34,13 @@ MARKS = {"person": b"Qx7Person", "seen": b"Qx7Seen", "rare": b"Qx7Rare"}
 COMMON = b"Qx7Common"
 NUMBERS = ("passport", "gross", "tax", "net", "height", "visits")
 DIGITS = 8
-TOKEN = re.compile(rb"(?<![\w.])\d[\d,_'\xa0 ]{0,30}(?:\.\d+)?(?:[eE][+-]?\d{1,3})?")
+NUMBER = re.compile(rb"(?<![\w.])\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?")
+GROUPED = re.compile(rb"(?<![\w.])\d{1,3}(?:([,_' ]|\xc2\xa0)\d{3})(?:\1\d{3})*(?:\.\d+)?")
 BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{24,}={0,2}")
 HEXADECIMAL = re.compile(rb"(?:[0-9a-fA-F]{2}){12,}")
 DEEP = 3
+# Shorter runs of base64 are searched together, longer ones may hold something packed.
+LONG = 40
 
 PLAN = """
 anonflow: 1
@@ -60,10 +63,14 @@ edits:
   rules:
     - {{edit: linear, name: net and tax make gross, terms: {{net: 1, tax: 1, gross: -1}}, dependent: gross}}
     - {{edit: bound, name: height, variable: height, lower: 100, upper: 250}}
-assessment: {{margin: 0.3}}
+assessment:
+  margin: 0.9
+  regressions:
+    - {{outcome: net, predictors: [height, region]}}
 steps:
   - {{method: rare-levels, k: 5}}
   - {step}
+{policy}
 {more}
 """
 
@@ -131,12 +138,12 @@ class Canaries:
         whole = np.array([v for v in floats if v == int(v)], dtype="int64")
         return cls(frame, np.unique(floats), np.unique(whole), texts)
 
-    def write(self, folder: Path, *, step: str = "{method: spectral-swap}", more: str = "") -> Path:
+    def write(self, folder: Path, *, step: str = "{method: spectral-swap}", policy: str = "membership_auc: 1", more: str = "") -> Path:
         """Write table and plan; return the plan's path."""
         folder.mkdir(parents=True, exist_ok=True)
         self.frame.to_csv(folder / "people.csv", index=False)
         plan = folder / "office.yaml"
-        plan.write_text(PLAN.format(step=step, more=more))
+        plan.write_text(PLAN.format(step=step, policy="policy: {" + policy + "}", more=more))
         return plan
 
     def search(
@@ -181,28 +188,28 @@ class Canaries:
         for column, mark in (*MARKS.items(), ("common", COMMON)):
             if mark.lower() in lower:
                 yield column, "text"
-        for token in set(TOKEN.findall(content)):
-            plain = re.sub(rb"[,_'\xa0 ]", b"", token)
-            for text in {token, plain, token.split(b",")[0], *token.split(b" ")}:
-                digits = re.sub(rb"\D", b"", text.split(b"e")[0].split(b"E")[0])
-                if len(digits) >= DIGITS:
-                    with contextlib.suppress(ValueError, OverflowError):
-                        if (column := self.texts.get(float(text))) is not None:
-                            yield column, "number as text"
+        grouped = {re.sub(rb"[^\d.]", b"", found[0]) for found in GROUPED.finditer(content)}
+        for text in grouped | set(NUMBER.findall(content)):
+            if len(text) >= DIGITS and (column := self.texts.get(float(text))) is not None:
+                yield column, "number as text"
 
     def _binary(self, content: bytes) -> Iterator[tuple[str, str]]:
         for shift in range(8):
             window = content[shift : shift + (len(content) - shift) // 8 * 8]
             for order in "<>":
-                floats = np.frombuffer(window, f"{order}f8")
-                with np.errstate(invalid="ignore"):
-                    for value in floats[np.isin(floats, self.floats)]:
-                        yield self.texts.get(float(value), "number"), "float64"
+                for value in _among(np.frombuffer(window, f"{order}f8"), self.floats):
+                    yield self.texts.get(float(value), "number"), "float64"
                 numbers = np.frombuffer(window, f"{order}i8")
-                if np.isin(numbers, self.whole).any():
+                if _among(numbers, self.whole).size:
                     yield "passport", "int64"
-                if order == ">" and np.isin(numbers >> 16, self.whole).any():
+                if order == ">" and _among(numbers >> 16, self.whole).size:
                     yield "passport", "int48"
+
+
+def _among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return the values that are known; ``known`` is sorted."""
+    values = values[(values >= known[0]) & (values <= known[-1])]
+    return values[known[np.searchsorted(known, values)] == values]
 
 
 def _unpacked(content: bytes) -> Iterator[tuple[str, bytes]]:
@@ -210,8 +217,8 @@ def _unpacked(content: bytes) -> Iterator[tuple[str, bytes]]:
     if content[:16] == b"SQLite format 3\0":
         yield "sqlite", _rows(content)
     if content[:2] == b"\x1f\x8b":
-        with contextlib.suppress(OSError, EOFError, zlib.error):
-            yield "gzip", gzip.decompress(content)
+        with contextlib.suppress(zlib.error):
+            yield "gzip", zlib.decompressobj(31).decompress(content)
     if content[:4] == b"PK\x03\x04":
         with contextlib.suppress(zipfile.BadZipFile, NotImplementedError):
             archive = zipfile.ZipFile(io.BytesIO(content))
@@ -226,16 +233,27 @@ def _unpacked(content: bytes) -> Iterator[tuple[str, bytes]]:
             unpacked = zlib.decompressobj().decompress(content[found.start() :], 10_000_000)
             if len(unpacked) > 16:
                 yield "zlib", unpacked
+    short: list[bytes] = []
     for run in set(BASE64.findall(content)):
-        plain = run.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
-        if plain.isdigit() or len(plain) > 20_000_000:
-            continue
+        for decoded in _from_base64(run):
+            if len(run) < LONG:
+                short.append(decoded)
+            else:
+                yield "base64", decoded
+    if short:
+        yield "base64", b"\n".join(short)
+    if runs := set(HEXADECIMAL.findall(content)):
+        yield "hex", b"\n".join(bytes.fromhex(run.decode()) for run in runs)
+
+
+def _from_base64(run: bytes) -> Iterator[bytes]:
+    """Give what a run may stand for, wherever in it the text begins; hexadecimal digests are none."""
+    plain = run.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
+    if not HEXADECIMAL.fullmatch(plain) and not plain.isdigit():
         for shift in range(4):
             part = plain[shift:]
             with contextlib.suppress(binascii.Error):
-                yield "base64", base64.b64decode(part[: len(part) // 4 * 4])
-    for run in set(HEXADECIMAL.findall(content)):
-        yield "hex", bytes.fromhex(run.decode())
+                yield base64.b64decode(part[: len(part) // 4 * 4])
 
 
 def _rows(content: bytes) -> bytes:

@@ -92,9 +92,8 @@ def test_groups_of_five_fail(home: Home, tmp_path: Path) -> None:
     assert all(claim["holds"] for claim in figures["claims"])
 
 
-def test_groups_of_ten_stand_at_the_gate_of_membership_and_pass_all_others(
-    home: Home, tmp_path: Path
-) -> None:
+def test_groups_of_ten_stand_at_the_gate_of_membership(home: Home, tmp_path: Path) -> None:
+    # Of 100 splits 71 pass; 13 to 25 records a group, which are 32 groups of these people, pass in 94.
     file = planned(tmp_path, rhs(10), GROUPS)
     decisions = []
     for seed in (2, 7):
@@ -107,7 +106,7 @@ def test_groups_of_ten_stand_at_the_gate_of_membership_and_pass_all_others(
     assert "publish" in decisions
 
 
-def test_groups_above_twelve_pass(home: Home, tmp_path: Path) -> None:
+def test_groups_of_thirteen_pass(home: Home, tmp_path: Path) -> None:
     file = planned(tmp_path, rhs(13), GROUPS)
     assert judged(file, home, 0)[0].decision == "publish"
 

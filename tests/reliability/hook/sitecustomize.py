@@ -74,7 +74,7 @@ def _broken(function, how: str, faults):
         elif how == "memory":
             raise MemoryError(_records(faults))
         elif how == "full":
-            raise OSError(28, _records(faults), _records(faults)[:60])
+            raise OSError(28, _records(faults), faults["source"])
         elif how == "mlflow-gone":
             os.rename(faults["mlflow"], faults["mlflow"] + ".elsewhere")
             os.mkdir(faults["mlflow"])
