@@ -237,7 +237,7 @@ def _measured(run: Run, plan: Plan, job: _Job) -> dict[str, Any]:
         unprotected=plan.policy.individual_protection_reason,
         published=0,
         verdict=decide(figures, plan.policy),
-        release={},
+        release={"variables": []},
     )
 
 

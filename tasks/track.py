@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tasks.faults import InputOutputFault
+from tasks.metrics import metrics
 from tasks.workspace import Section, digest_of, sha256_of
 
 STATUS = "release.status"
@@ -257,51 +258,6 @@ def parameters(dossier: dict[str, Any]) -> dict[str, Any]:
 
 def _of_steps(steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {f"step{number}.{k}": v for number, step in enumerate(steps, start=1) for k, v in step.items()}
-
-
-def metrics(dossier: dict[str, Any]) -> dict[str, float]:
-    """Return the figures in groups: risk/…, utility/…, claim/…, method/…, edits/…, size/…."""
-    figures, edits = dossier["figures"], dossier["edits"]
-    flat: dict[str, Any] = {
-        "size/source": dossier["source"]["records"],
-        "size/released": figures["records"]["released"],
-        "size/reference": figures["records"]["reference"],
-        "risk/gates_failed": sum(g["verdict"] == "fail" for g in dossier["verdict"]["gates"]),
-        "risk/gates_inconclusive": sum(g["verdict"] == "inconclusive" for g in dossier["verdict"]["gates"]),
-    }
-    for measure in figures["comparison"]["measures"]:
-        for key in ("sup_excess", "upper", "lower", "ks_p"):
-            flat[f"risk/{measure['name']}/{key}"] = measure[key]
-    for rule in ("tail", "isolated", "extreme"):
-        flat |= {f"risk/{rule}/{k}": v for k, v in figures[rule].items() if isinstance(v, int | float)}
-    if figures["membership"] is not None:
-        flat |= {f"risk/membership/{k}": figures["membership"][k] for k in ("auc", "lower", "upper")}
-    for name, figure in figures["utility"].items():
-        for side in ("released", "reference"):
-            if figure[side] is not None:
-                flat |= {f"utility/{name}/{side}_{k}": v for k, v in figure[side].items()}
-    flat |= _of_the_method(figures)
-    flat["edits/repaired_records"] = edits["repaired"]["records"]
-    flat["edits/repaired_cells"] = edits["repaired"]["cells"]
-    flat["edits/set_aside"] = edits["set_aside"]
-    for side in ("raw", "masked"):
-        flat[f"edits/violated_{side}"] = sum(not r["success"] for r in edits[side]["rules"])
-        flat[f"edits/violations_{side}"] = sum(r["violated"] or 0 for r in edits[side]["rules"])
-    return {k: float(v) for k, v in flat.items() if v is not None}
-
-
-def _of_the_method(figures: dict[str, Any]) -> dict[str, Any]:
-    """Return what only some methods have: promises with their figures, steps' own figures, boxes."""
-    flat = {f"method/{name}": value for name, value in figures["method"].items()}
-    for claim in figures["claims"]:
-        if claim["kind"] != "NoFormalGuarantee":
-            found = claim["figures"] | {"holds": claim["holds"]}
-            flat |= {f"claim/{claim['kind']}/{key}": value for key, value in found.items()}
-    if figures["boxes"] is not None:
-        flat |= {f"risk/boxes/{key}": value for key, value in figures["boxes"]["original"].items()}
-        attack = figures["boxes"]["membership"]
-        flat |= {f"risk/boxes/membership_{key}": attack[key] for key in ("auc", "lower", "upper") if attack}
-    return flat
 
 
 def tags(dossier: dict[str, Any]) -> dict[str, str]:

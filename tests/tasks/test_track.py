@@ -166,6 +166,12 @@ def test_metrics_are_grouped_and_the_dossiers(tracked: Tracked) -> None:
         for key in ("sup_excess", "upper", "lower", "ks_p"):
             assert found[f"risk/{name}/{key}"] == pytest.approx(measure[key])
     assert found["risk/membership/auc"] == pytest.approx(figures["membership"]["auc"])
+    scores = figures["score_coincidence"]["attack"]
+    for key in ("auc", "lower", "upper"):
+        assert found[f"risk/membership_by_scores/{key}"] == pytest.approx(scores[key])
+    assert found["risk/earlier_releases"] == 0
+    assert 0 <= found["utility/propensity/released_pmse"] <= 0.25
+    assert found["utility/marginals_2/mean"] == pytest.approx(figures["utility_marginals"][0]["mean"])
     assert found["risk/tail/p"] == pytest.approx(figures["tail"]["p"])
     median = figures["utility"]["correlation"]["released"]["median"]
     assert found["utility/correlation/released_median"] == pytest.approx(median)
