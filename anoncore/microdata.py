@@ -7,8 +7,10 @@ categories are the variable's levels in their stated order.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -20,6 +22,21 @@ Kind = Literal["continuous", "ordinal", "binary", "nominal"]
 Role = Literal["identifier", "quasi-identifier", "sensitive", "weight", "area", "household", "other"]
 
 MAX_DECIMALS = 9
+# Letters of other scripts that are drawn like Latin ones, and strokes that are drawn like each other.
+DRAWN_LIKE = {
+    "a": "\u0430\u03b1\u0251", "c": "\u0441\u03f2", "d": "\u0501", "e": "\u0435", "g": "\u0261\u0581",
+    "h": "\u04bb\u0570", "i": "\u0456\u03b9", "j": "\u0458", "k": "\u043a\u03ba", "l": "\u04cf\u01c0\u2223",
+    "n": "\u0578", "o": "\u043e\u03bf\u0585\u0555", "p": "\u0440\u03c1", "q": "\u051b\u0566", "s": "\u0455",
+    "u": "\u057d\u03c5", "v": "\u03bd\u0475", "w": "\u051d", "x": "\u0445\u03c7", "y": "\u0443\u03b3",
+    "A": "\u0410\u0391", "B": "\u0412\u0392", "C": "\u0421\u03f9", "E": "\u0415\u0395", "F": "\u03dc",
+    "H": "\u041d\u0397", "I": "\u0406\u0399\u04c0", "J": "\u0408", "K": "\u041a\u039a", "M": "\u041c\u039c",
+    "N": "\u039d", "O": "\u041e\u039f", "P": "\u0420\u03a1", "S": "\u0405\u054f", "T": "\u0422\u03a4",
+    "X": "\u0425\u03a7", "Y": "\u0423\u03a5\u04ae", "Z": "\u0396",
+    "-": "\u2010\u2011\u2012\u2013\u2014\u2212\u2043\u02d7", "'": "\u2018\u2019\u02bc\u02b9\u2032",
+    "_": "\u02cd",
+}  # fmt: skip
+SELECTORS, SPACES = re.compile("[\ufe00-\ufe0f]"), re.compile("[ \xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
+ALIKE = {ord(other): one for one, others in DRAWN_LIKE.items() for other in others}
 
 
 @dataclass(frozen=True)
@@ -136,14 +153,22 @@ class Schema:
     """
 
     variables: tuple[Variable, ...]
+    _places: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __init__(self, variables: Iterable[Variable]) -> None:
         object.__setattr__(self, "variables", tuple(variables))
         if not self.variables:
             raise AnonymizationError("a schema needs at least one variable")
-        twice = sorted({name for name in self.names if self.names.count(name) > 1})
-        if twice:
+        object.__setattr__(self, "_places", {v.name: i for i, v in enumerate(self.variables)})
+        names = self.names
+        if len(self._places) < len(names):
+            seen: set[str] = set()
+            twice = sorted({name for name in names if name in seen or seen.add(name)})  # type: ignore[func-returns-value]
             raise AnonymizationError(f"variables declared more than once: {', '.join(twice)}")
+        if pairs := look_alikes(names):
+            raise AnonymizationError(
+                f"variables with names that look alike: {alike_shown(pairs)}; rename one of each"
+            )
 
     def __iter__(self) -> Iterator[Variable]:
         return iter(self.variables)
@@ -152,12 +177,11 @@ class Schema:
         return len(self.variables)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return name in self._places
 
     def __getitem__(self, name: str) -> Variable:
-        for variable in self.variables:
-            if variable.name == name:
-                return variable
+        if name in self._places:
+            return self.variables[self._places[name]]
         raise AnonymizationError(f"no variable is called {name!r}; declared are {', '.join(self.names)}")
 
     @property
@@ -264,15 +288,55 @@ class Microdata:
         )
 
 
+def appearance(name: str) -> str:
+    """Return what a name looks like: one form for letters drawn alike, nothing for what is not drawn.
+
+    Examples
+    --------
+    >>> appearance("\N{CYRILLIC SMALL LETTER A}ge\N{ZERO WIDTH SPACE} ")
+    'age'
+    """
+    if not (name.isascii() and name.isprintable()):
+        # Control characters stay: they are written out wherever a name is shown.
+        whole = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
+        name = SELECTORS.sub("", whole).translate(ALIKE) or name
+    return SPACES.sub(" ", name).strip(" ") or name
+
+
+def look_alikes(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return pairs of different names that a reader cannot tell apart.
+
+    Examples
+    --------
+    >>> look_alikes(["age", "sex", "age "])
+    [('age', 'age ')]
+    """
+    first: dict[str, str] = {}
+    found = []
+    for name in names:
+        other = first.setdefault(appearance(name), name)
+        if other != name:
+            found.append((other, name))
+    return found
+
+
+def alike_shown(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return names that look alike so that they can be told apart: other than plain letters are codes."""
+    few = list(pairs)
+    shown = ", ".join(f"{one!a} and {other!a}" for one, other in few[:5])
+    return f"{shown} and {len(few) - 5} more" if len(few) > 5 else shown
+
+
 def _check_columns(frame: pd.DataFrame, schema: Schema) -> None:
     names = [str(c) for c in frame.columns]
-    twice = sorted({n for n in names if names.count(n) > 1}) if len(set(names)) < len(names) else []
+    known = set(names)
+    twice = sorted({n for n in names if names.count(n) > 1}) if len(known) < len(names) else []
     if twice:
         raise AnonymizationError(f"the data hold columns twice: {', '.join(twice)}; rename or remove one")
-    absent = [n for n in schema.names if n not in set(names)]
+    absent = [n for n in schema.names if n not in known]
     if absent:
         raise AnonymizationError(f"declared variables are not in the data: {', '.join(absent)}")
-    surplus = [n for n in names if n not in set(schema.names)]
+    surplus = [n for n in names if n not in schema]
     if surplus:
         raise AnonymizationError(
             f"columns without a declaration: {', '.join(surplus)}; declare them, as identifier to drop them"

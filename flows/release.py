@@ -29,6 +29,7 @@ from tasks.earlier import against_earlier
 from tasks.faults import ExitCode, Fault, ReleaseError, guarded
 from tasks.home import Home, write_private
 from tasks.ingest import ingest
+from tasks.leftovers import leftovers, remove_leftovers
 from tasks.publish import prepare_data
 from tasks.split import split
 from tasks.targets import Target
@@ -121,6 +122,8 @@ def tidy(home: Home, step: Callable[..., Any]) -> None:
         step(f"Settle {open_} publication(s) or withdrawal(s) that were cut short", recover, home)
     else:
         recover(home)
+    if left := len(leftovers(home)):
+        step(f"Remove {left} file(s) or folder(s) that a run left half-written", remove_leftovers, home)
 
 
 def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outcome:

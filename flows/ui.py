@@ -36,12 +36,15 @@ POLICY = b"default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; form-ac
 # MLflow's assistant starts programs on this machine, its gateway calls language models.
 BLOCKED = ("/ajax-api/3.0/mlflow/assistant", "/gateway", "/ajax-api/2.0/mlflow/gateway-proxy")
 
-# MLflow opens as a tool for language models, with its assistant, unless the browser remembers otherwise.
-FIRST_PAGE = b"""<!doctype html><meta charset="utf-8"><title>MLflow</title><script>
+# MLflow opens as a tool for language models, with its assistant, unless the browser remembers otherwise. The page
+# keeps what was asked for behind the "#", which only a reload takes up.
+FIRST_PAGE = b"""<!doctype html><meta charset="utf-8"><title>MLflow</title>
+<p>MLflow opens. It needs scripts, and cookies of this address.</p><script>
 const seen = {"mlflow.workflowType_v1": '"machine_learning"', "mlflow.assistant.panelOpen_v1": "false",
               "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true"};
 for (const key in seen) if (localStorage.getItem(key) === null) localStorage.setItem(key, seen[key]);
-location.replace("/#/experiments?workflowType=machine_learning");
+history.replaceState(null, "", "/" + (location.hash || "#/experiments?workflowType=machine_learning"));
+location.reload();
 </script>"""
 
 

@@ -148,7 +148,7 @@ class Run:
 
     @contextmanager
     def temporary_files(self) -> Iterator[None]:
-        """Let temporary files of this process, whoever makes them, lie in the workspace and be wiped with it."""
+        """Let temporary files of this process, whoever makes them, lie here and be wiped with the rest."""
         before = tempfile.tempdir
         tempfile.tempdir = str(make_private(self.folder / "temporary"))
         try:

@@ -513,6 +513,8 @@ def test_the_draft_of_any_table_loads_lists_every_column_and_can_be_read(tmp_pat
     except (ValueError, TypeError):
         return
     text, refused = attempt(drafted, data)
+    if text is None and "look alike" in refused:
+        return
     if text is None:
         known = "regular|more fields|cannot be read|seems to be a record|no records|NUL|without a name|twice"
         assert not parquet

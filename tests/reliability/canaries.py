@@ -138,7 +138,14 @@ class Canaries:
         whole = np.array([v for v in floats if v == int(v)], dtype="int64")
         return cls(frame, np.unique(floats), np.unique(whole), texts)
 
-    def write(self, folder: Path, *, step: str = "{method: spectral-swap}", policy: str = "membership_auc: 1", more: str = "") -> Path:
+    def write(
+        self,
+        folder: Path,
+        *,
+        step: str = "{method: spectral-swap}",
+        policy: str = "membership_auc: 1",
+        more: str = "",
+    ) -> Path:
         """Write table and plan; return the plan's path."""
         folder.mkdir(parents=True, exist_ok=True)
         self.frame.to_csv(folder / "people.csv", index=False)
@@ -317,7 +324,8 @@ def leaky(canaries: Canaries) -> dict[str, Any]:
         "float64": b"abc" + np.float64(number).tobytes(),
         "float64 big-endian": np.array([number], ">f8").tobytes(),
         "int64": b"x" + np.int64(row["passport"]).tobytes(),
-        "base64": b"data:text/html;base64," + base64.b64encode(b"<html><body>" + text.encode() + b"</body></html>"),
+        "base64": b"data:text/html;base64,"
+        + base64.b64encode(b"<html><body>" + text.encode() + b"</body></html>"),
         "hex": text.encode().hex().encode() + b"00000000",
         "gzip": gzip.compress(text.encode() * 9),
         "npz": stored.getvalue(),

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import signal
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tasks import ledger
-from tests.reliability.running import Done, Nursery, Place, settled, whole
+from tests.reliability.running import Done, Nursery, Place, settled, time_passes, whole
 
 SAID = re.compile(r"cut short|Published already|awaits a decision already")
 
@@ -58,7 +55,9 @@ def operations(place: Place, nursery: Nursery) -> list[str]:
     return [line.split(" ", 1)[1] for line in place.log.read_text().splitlines()]
 
 
-def kill_at(place: Place, nursery: Nursery, number: int, how: str = "kill", first: Iterable[tuple[str, ...]] = ()) -> Kill:
+def kill_at(
+    place: Place, nursery: Nursery, number: int, how: str = "kill", first: Iterable[tuple[str, ...]] = ()
+) -> Kill:
     """Kill a run before its write operation of that number."""
     place.clear()
     for arguments in first:
@@ -67,7 +66,13 @@ def kill_at(place: Place, nursery: Nursery, number: int, how: str = "kill", firs
     done = nursery.command("run", place.plan, "--inline", faults=faults)
     lines = place.log.read_text().splitlines()
     point = _named(lines[-1]) if lines else "before any"
-    return _after(place, nursery, done, {"kill": "SIGKILL before a write operation", "tear": "power failure at a sync"}[how], point)
+    return _after(
+        place,
+        nursery,
+        done,
+        {"kill": "SIGKILL before a write operation", "tear": "power failure at a sync"}[how],
+        point,
+    )
 
 
 def kill_after(place: Place, nursery: Nursery, seconds: float) -> Kill:
@@ -90,6 +95,7 @@ def _after(place: Place, nursery: Nursery, done: Done, how: str, point: str) -> 
     problems = [f"at once: {sentence}" for sentence in whole(place.home)]
     dead = [f for f in place.home.workspaces.glob("*/") if (f / "owner").exists()]
     pending = _pending(place)
+    time_passes(place.home)
     again = nursery.command("run", place.plan, "--inline")
     if again.code not in (0, 4):
         problems.append(f"the next run ends with {again.code}: {again.said[-400:]}")
@@ -148,11 +154,17 @@ def survey(
 
     # The whole publication, and the rest evenly.
     numbers = around(lines, "releases/", "ledger.", "candidates/")
-    chosen = numbers if len(numbers) <= stated // 2 else [numbers[i - 1] for i in spread(len(numbers), stated // 2)]
+    chosen = (
+        numbers
+        if len(numbers) <= stated // 2
+        else [numbers[i - 1] for i in spread(len(numbers), stated // 2)]
+    )
     chosen = sorted({*chosen, *spread(len(lines), stated - len(chosen))})
     for number in chosen:
         note(kill_at(place, nursery, number))
-    synced = [n for n, line in enumerate(lines, start=1) if line.startswith("fsync") and "workspace" not in line]
+    synced = [
+        n for n, line in enumerate(lines, start=1) if line.startswith("fsync") and "workspace" not in line
+    ]
     for number in rng.sample(synced, min(torn, len(synced))):
         note(kill_at(place, nursery, number, "tear"))
     place.clear()

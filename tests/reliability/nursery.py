@@ -36,8 +36,6 @@ def main(home: str) -> None:
         import mlflow.store.tracking.sqlalchemy_store
         import mlflow.tracking  # noqa: F401
 
-        import flows.cli
-        import flows.release
         import tasks.assess
         import tasks.document
         import tasks.pictures
@@ -60,7 +58,10 @@ def main(home: str) -> None:
         _, status = os.waitpid(child, 0)
         if wanted.get("after") is not None:
             timer.cancel()
-        print(json.dumps({"code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - begun}), flush=True)
+        print(
+            json.dumps({"code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - begun}),
+            flush=True,
+        )
 
 
 def _kill(child: int) -> None:

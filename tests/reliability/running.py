@@ -67,15 +67,19 @@ class Place:
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {k: os.environ[k] for k in ("PATH", "LANG", "ANONFLOW_TEMPLATES") if k in os.environ}
-        return kept | {
-            "HOME": str(self.left / "user"),
-            "TMPDIR": str(self.left / "tmp"),
-            "ANONFLOW_HOME": str(self.left / "home"),
-            "PYTHONPATH": os.pathsep.join([str(HERE / "hook"), str(ROOT)]),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "RELIABILITY_WATCH": str(self.watched),
-            "RELIABILITY_PLACE": str(self.root),
-        } | more
+        return (
+            kept
+            | {
+                "HOME": str(self.left / "user"),
+                "TMPDIR": str(self.left / "tmp"),
+                "ANONFLOW_HOME": str(self.left / "home"),
+                "PYTHONPATH": os.pathsep.join([str(HERE / "hook"), str(ROOT)]),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "RELIABILITY_WATCH": str(self.watched),
+                "RELIABILITY_PLACE": str(self.root),
+            }
+            | more
+        )
 
     def command(
         self,
@@ -218,11 +222,10 @@ def settled(home: Home) -> list[str]:
         found.append(f"{len(published)} published by the ledger, {len(standing)} stand")
     if not published <= mirrored(home):
         found.append("a published release is not shown as published in MLflow")
+    found += ["a workspace is left"] * len(workspaces(home))
     for path in sorted(home.path.rglob("*")):
         inside = path.relative_to(home.path)
-        if inside.parts[0] == "workspace" and len(inside.parts) == 2:
-            found.append("a workspace is left")
-        if HALF.search(path.name):
+        if inside.parts[0] not in ("mlflow", "workspace") and HALF.search(path.name):
             found.append(f"a half-written file is left: {inside.parent}/{path.name[:-8]}")
         if path.is_dir() and path.parent.parent == home.releases and path.name.startswith("."):
             found.append("a staged release is left")
@@ -231,6 +234,23 @@ def settled(home: Home) -> list[str]:
         if folder.name not in waiting:
             found.append("a candidate is left that nobody was asked about")
     return found
+
+
+def workspaces(home: Home) -> list[Path]:
+    """Return the workspaces that hold anything beside the name of their owner, or nothing yet."""
+    return [
+        folder
+        for folder in home.workspaces.glob("*/")
+        if any(p.is_file() and "owner" not in p.name for p in folder.rglob("*"))
+    ]
+
+
+def time_passes(home: Home) -> None:
+    """Make whatever is half-written two minutes old, as if the next run came later."""
+    for path in home.path.rglob(".*"):
+        if path.is_file():
+            before = time.time() - 120
+            os.utime(path, (before, before))
 
 
 def releases(home: Home) -> list[Path]:

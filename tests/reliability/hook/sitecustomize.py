@@ -139,7 +139,15 @@ class _Operations:
             path, _, flags = args
             if not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
                 return
-        elif event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate"):
+        elif event in (
+            "os.rename",
+            "os.remove",
+            "os.mkdir",
+            "os.rmdir",
+            "os.link",
+            "os.symlink",
+            "os.truncate",
+        ):
             path = args[1] if event == "os.rename" else args[0]
         else:
             return
@@ -156,9 +164,11 @@ class _Operations:
                 return
             self.count += 1
             os.write(self.log, f"{self.count} {event} {name}\n".encode())
-            if self.at is None or not (self.count == self.at or self.lasting and self.count > self.at):
+            if self.at is None or not (self.count == self.at or (self.lasting and self.count > self.at)):
                 return
             if isinstance(self.how, int):
+                if self.how == 28 and event in ("remove", "rmdir"):
+                    return  # a full disk lets files be removed
                 raise OSError(self.how, os.strerror(self.how), path)
             if self.how == "tear" and event == "fsync" and os.path.isfile(path):
                 os.truncate(path, os.path.getsize(path) // 2)
@@ -180,7 +190,10 @@ def _set_back(seconds: float) -> None:
             return original.datetime.now(tz) - original.timedelta(seconds=seconds)
 
     for name in _CLOCKS:
-        _after_import(name, lambda module: setattr(module, "datetime", datetime) if hasattr(module, "datetime") else None)
+        _after_import(
+            name,
+            lambda module: setattr(module, "datetime", datetime) if hasattr(module, "datetime") else None,
+        )
 
 
 class _After(importlib.abc.MetaPathFinder):
