@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo setup setup-dev test test-served lint types contracts check bench lock clean
+.PHONY: demo setup setup-dev test test-served test-served-long lint types contracts check bench reliability lock clean
 
 demo: setup  ## release real microdata, from plan to published file
 	$(BIN)/anonflow demo
@@ -30,8 +30,13 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 test: setup-dev  ## every test
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-served: setup-dev  ## the whole stack: schedule, approval, publication, and what happens when parts die
-	$(BIN)/python -m pytest tests/served -o addopts="" -q --strict-markers --import-mode=importlib -p no:cacheprovider
+SERVED := $(BIN)/python -m pytest -o addopts="" -q --strict-markers --import-mode=importlib -p no:cacheprovider
+
+test-served: setup-dev  ## the whole stack: pages, schedule, approval, alarms, publication, a death in between
+	$(SERVED) tests/served --ignore=tests/served/long
+
+test-served-long: setup-dev  ## every part dies, while people are awaited and while a release is published
+	$(SERVED) tests/served/long
 
 lint: setup-dev
 	$(BIN)/ruff check .
@@ -50,6 +55,9 @@ bench: setup-dev  ## speed beside named alternatives, growth over three sizes
 
 reproduction: setup-dev  ## the paper's table and figures on open data, written to docs/reproduction.md
 	$(BIN)/python tests/papers/reproduction.py
+
+reliability: setup-dev  ## kills, canaries, mishaps, connections, tampering, bad input: docs/reliability.md
+	$(BIN)/python -m tests.reliability.report
 
 lock:  ## resolve again; needs uv
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-annotate --no-header \

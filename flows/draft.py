@@ -39,6 +39,7 @@ from tasks.ingest import (
     lines_of,
     read_file,
 )
+from tasks.parquet import nested_of
 from tasks.places import Lines, check_file, named
 from tasks.publish import PublicationSection
 from tasks.split import ReferenceSection
@@ -49,6 +50,8 @@ KINDS: dict[str, Format] = SUFFIXES | {".tsv": "csv"}
 VALUE = re.compile(r"[-+]?\d+([.,]\d+)?|\d+[-/.]\d+[-/.]\d+.*|\S+@\S+\.\w+")
 # The names are not shown, since they may be somebody's data.
 NO_HEADER = "source: the first line of {} seems to be a record; it must hold the columns' names"
+LISTS = "source: columns of {} hold lists or structures: {}; convert them"
+MAX_DRAFTED = 500  # columns among which rules are looked for in reasonable time
 LONGEST_NAME = 200  # of a variable in an edit: YAML allows keys of 1024 characters
 
 
@@ -85,9 +88,7 @@ def draft_plan(data: Path, base: Path) -> str:
     found = profile(frame, rng=np.random.default_rng(0))
     nested = [g.variable.name for g in found.guesses if g.reason.startswith(NESTED)]
     if nested:
-        raise Refused(
-            f"source: columns of {visible(data.name)} hold lists or structures: {named(nested)}; convert them"
-        )
+        raise Refused(LISTS.format(visible(data.name), named(nested)))
     guesses, microdata = _readable(table, _without_formulas(frame, found.guesses))
     rules = find_rules(microdata, found.sums) if microdata is not None else ()
     return "\n".join([*_head(table, frame), *_variables(guesses), *_edits(rules), *_choices(table.path), ""])
@@ -117,6 +118,22 @@ def declared(data: Path) -> tuple[tuple[Variable, ...], SourceSection]:
     return tuple(g.variable for g in guesses), table.source
 
 
+def source_of(data: Path) -> SourceSection:
+    """Return how a file is read, as its draft would say.
+
+    Raises
+    ------
+    Refused
+        When the file cannot be read; the message holds no value.
+
+    Examples
+    --------
+    >>> source_of(Path("survey.csv")).delimiter  # doctest: +SKIP
+    ','
+    """
+    return _Table.open(data, data.parent.resolve()).source
+
+
 # --------------------------------------------------------------------------- reading
 
 
@@ -144,6 +161,8 @@ class _Table:
         if kind == "csv":
             encoding, remark = _encoding(data, head)
             delimiter = _delimiter(data, encoding)
+        elif kind == "parquet" and (nested := nested_of(data, f"source: {visible(data.name)}")):
+            raise Refused(LISTS.format(visible(data.name), named(nested)))
         where = _relative(data, base)
         source = SourceSection(path=where, format=kind, delimiter=delimiter, encoding=encoding)
         table = cls(data, source, kind, (), remark)
@@ -157,7 +176,12 @@ class _Table:
         return read_file(self.path, self.kind, self.source, variables, shown=visible(self.path.name))
 
     def natural(self) -> pd.DataFrame:
-        """Read the file with nothing declared."""
+        """Read the file with nothing declared, to guess what its columns are."""
+        if len(self.names) > MAX_DRAFTED:
+            raise Refused(
+                f"source: {visible(self.path.name)} has {len(self.names)} columns; a draft is made of at "
+                f"most {MAX_DRAFTED}: draft parts of the table and put their variables together"
+            )
         frame = self.read([Variable(n, "nominal") for n in self.names])
         if list(frame.columns) != list(self.names):
             raise Refused(

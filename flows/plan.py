@@ -361,7 +361,7 @@ class _Loader(yaml.SafeLoader):
             value = super().construct_object(node, deep) if read else None
         except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError):
             read = False
-        if not read:
+        if not read or isinstance(value, bytes):
             problem = (
                 "a value that YAML takes for a number or a date, and cannot read; quote it if it is text"
             )
@@ -485,7 +485,7 @@ def _shown(place: tuple[Any, ...]) -> str:
 
 
 def _column_problems(source: SourceSection, schema: Schema, base: Path) -> list[str]:
-    header = header_of(source, base)
+    header = header_of(source, base, schema.names)
     if header is None:
         return []
     there = set(header)

@@ -140,6 +140,8 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     digest = ledger.keyed(run.home, plan.digest) if plan.confides else plan.digest
     known = None if rebuild else standing(run.home, digest, ingested.digest)
     if known is not None:
+        # A run that was cut short may not have come to it.
+        step("Mirror the outcome in MLflow", mirror, _as_entered(run.home, known))
         if known.status == "unchanged":
             hand_over(run.home, known.release, pending(run.home, known.release, plan.publication.to), step)
         return known
@@ -177,6 +179,13 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     if outcome.status in ("published", "unchanged"):
         hand_over(run.home, outcome.release, pending(run.home, outcome.release, plan.publication.to), step)
     return outcome
+
+
+def _as_entered(home: Home, known: Outcome) -> Outcome:
+    """Return the outcome that stands as the ledger has it, for MLflow to show."""
+    entry = ledger.find(home, "published", "awaiting", "rejected", release=known.release)[-1]
+    record = {"entry": f"{entry['number']} {entry['digest']}", "home": ledger.identity(home)}
+    return replace(known, status=entry["event"], record=record)
 
 
 def hand_over(

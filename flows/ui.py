@@ -15,37 +15,21 @@ import socket
 import sys
 import time
 import webbrowser
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from types import FrameType
-from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from rich.console import Console
 
 from flows import embedded
 from flows.embedded.child import App, Parent, Receive, Scope, Send, inherited, prefect_app, run_app
+from flows.pages import Page, answer, refuse
 
 HEALTH = {"prefect": "/api/health", "mlflow": "/health"}
 NAMES = {"prefect": "Prefect", "mlflow": "MLflow"}
 NEIGHBOURS = 20
-
-# No page may load from, or send to, anything but its own server.
-POLICY = b"default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; form-action 'self'"
-# MLflow's assistant starts programs on this machine, its gateway calls language models.
-BLOCKED = ("/ajax-api/3.0/mlflow/assistant", "/gateway", "/ajax-api/2.0/mlflow/gateway-proxy")
-
-# MLflow opens as a tool for language models, with its assistant, unless the browser remembers otherwise. The page
-# keeps what was asked for behind the "#", which only a reload takes up.
-FIRST_PAGE = b"""<!doctype html><meta charset="utf-8"><title>MLflow</title>
-<p>MLflow opens. It needs scripts, and cookies of this address.</p><script>
-const seen = {"mlflow.workflowType_v1": '"machine_learning"', "mlflow.assistant.panelOpen_v1": "false",
-              "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true"};
-for (const key in seen) if (localStorage.getItem(key) === null) localStorage.setItem(key, seen[key]);
-history.replaceState(null, "", "/" + (location.hash || "#/experiments?workflowType=machine_learning"));
-location.reload();
-</script>"""
 
 
 def serve_uis(
@@ -174,7 +158,7 @@ def _start(role: str, home: Path, port: int) -> tuple[embedded.Child, str]:
 
 
 class Gate:
-    """Lets in only who has the token, and lets pages talk to their own server only.
+    """Lets in only who has the token.
 
     The token comes once, with the address; then the browser keeps it in a cookie that scripts cannot read.
 
@@ -189,12 +173,10 @@ class Gate:
         refused (DNS rebinding, forged requests); the port they name may differ, as through a tunnel.
     health
         The one path that is open.
-    first_page
-        HTML to answer the token with; empty redirects to the page asked for.
     """
 
-    def __init__(self, app: App, token: str, port: int, health: str, first_page: bytes = b"") -> None:
-        self.app, self.token, self.health, self.first_page = app, token.encode(), health, first_page
+    def __init__(self, app: App, token: str, port: int, health: str) -> None:
+        self.app, self.token, self.health = app, token.encode(), health
         self.cookie = f"anonflow-{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -209,15 +191,7 @@ class Gate:
             return await self._welcome(scope, send, [pair for pair in query if pair[0] != "token"])
         if not self._is_token(_cookie(headers.get(b"cookie", ""), self.cookie)):
             return await refuse(scope, send, 403, b"Open the address that anonflow ui has printed.")
-        if scope["path"].startswith(BLOCKED):
-            return await refuse(scope, send, 404, b"Switched off.")
-
-        async def sent(message: MutableMapping[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), (b"content-security-policy", POLICY)]
-            await send(message)
-
-        return await self.app(scope, receive, sent)
+        return await self.app(scope, receive, send)
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self.token)
@@ -225,8 +199,6 @@ class Gate:
     async def _welcome(self, scope: Scope, send: Send, query: list[tuple[str, str]]) -> None:
         cookie = f"{self.cookie}={self.token.decode()}; Path=/; HttpOnly; SameSite=Lax"
         headers = [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
-        if self.first_page:
-            return await answer(send, 200, [*headers, (b"content-type", b"text/html")], self.first_page)
         # One slash only: two would name another host.
         target = "/" + quote(scope["path"].lstrip("/")) + (f"?{urlencode(query)}" if query else "")
         return await answer(send, 303, [*headers, (b"location", target.encode())], b"")
@@ -247,20 +219,6 @@ def _cookie(header: str, name: str) -> str:
     except CookieError:
         return ""
     return morsel.value if morsel else ""
-
-
-async def answer(send: Send, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-    """Answer one request whole."""
-    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def refuse(scope: Scope, send: Send, status: int, body: bytes) -> None:
-    """Turn a request, or a websocket, away."""
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008})
-    else:
-        await answer(send, status, [(b"content-type", b"text/plain")], body)
 
 
 def _prefect_app(parent: Parent) -> App:
@@ -285,10 +243,9 @@ def _mlflow_app(parent: Parent) -> App:
 def _main(arguments: Iterable[str]) -> int:
     role, descriptor = arguments
     token = os.environ.pop("ANONFLOW_UI_TOKEN")
-    first_page = FIRST_PAGE if role == "mlflow" else b""
     with inherited(descriptor) as (sock, parent):
         app = _prefect_app(parent) if role == "prefect" else _mlflow_app(parent)
-        gate = Gate(app, token, sock.getsockname()[1], HEALTH[role], first_page)
+        gate = Gate(Page(app, role), token, sock.getsockname()[1], HEALTH[role])
         return run_app(gate, sock, parent)
 
 

@@ -23,7 +23,7 @@ from anoncore.risk import (
     tail_test,
 )
 from anoncore.utility import Regression, measure_utility
-from tasks.attacks import by_attributes, linked, located_in_boxes, membership
+from tasks.attacks import by_attributes, linked, located_in_boxes, membership, together
 from tasks.decide import Measure
 from tasks.workspace import Run, Section
 
@@ -79,6 +79,8 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
     # The neighbour that the reference of leave-one-out finds is the own one; what it comes close to by
     # chance is told by the next: d₁ < τ·d₂, written as d₁²/d₂ < τ·d₁.
     chance = other.distance if r is not None else own**2 / np.where(gaps[:, 1] > 0, gaps[:, 1], 1.0)
+    # Nor does it ever find a record itself: a twin is then what meeting one by chance looks like.
+    gap = own if r is not None else np.where(own > 0.0, own, np.finfo(float).tiny)
     # An extreme record is sought in the whole release, whatever the curves are matched to.
     same = near.n_released == len(y)
     whole = near.distance if same else nearest(x[rows], y, 1)[0][:, 0] / np.sqrt(x.shape[1])
@@ -98,15 +100,19 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
             tail_test(
                 near.distance,
                 chance,
-                own,
+                gap,
                 tau=section.tau,
                 apart=r is not None and near.n_released <= len(x),
             )
         ),
-        "isolated": asdict(isolated_test(near.distance, chance, own, tau=section.tau)),
+        "isolated": asdict(isolated_test(near.distance, chance, gap, tau=section.tau)),
         "extreme": asdict(extreme_records(whole, chance, own, tau=section.tau))
         | {"sampled": len(rows) < len(x)},
-        "identical": asdict(identical_records(near.distance, other.distance, own)),
+        "identical": asdict(
+            # A neighbour's twin is one more of its kind, so that kinds cannot be compared with A − A_j.
+            identical_records(near.distance, other.distance, own, records=None if r is None else x[rows])
+        ),
+        "together": together(original, shown, reference, rows, section.margin, run.rng("together")),
         **membership(x, y, r, rows, near, rng),
         "linkage": linked(original, shown, (x, y, r), rows, (near, other), run.rng("linkage"))
         if masked["keeps_records"]
@@ -143,8 +149,10 @@ def _measures(
 ) -> tuple[PredictionMeasures, PredictionMeasures]:
     """Measure against the release and against the reference, both of about the same size."""
     if r is None:
+        # More released records come closer by chance; the reference, A − A_j, cannot grow with them.
+        y_same = y if len(y) <= len(x) else y[rng.choice(len(y), len(x), replace=False)]
         return (
-            prediction_measures(x, y, k, queries=rows),
+            prediction_measures(x, y_same, k, queries=rows),
             prediction_measures(x, None, k, leave_one_out=True, queries=rows),
         )
     size = min(len(y), len(r))

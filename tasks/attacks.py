@@ -20,6 +20,7 @@ from anoncore.risk import (
     linkage,
     nearest_distance_attack,
     score_coincidence_attack,
+    values_together,
 )
 from tasks.workspace import Run
 
@@ -75,6 +76,25 @@ def linked(
 def _of(measures: PredictionMeasures, points: np.ndarray) -> PredictionMeasures | None:
     """Return measures that were taken against all of ``points``; None where sizes were matched."""
     return measures if measures.n_released == len(points) else None
+
+
+def together(
+    original: Microdata,
+    released: Microdata,
+    reference: Microdata | None,
+    rows: np.ndarray,
+    margin: float,
+    rng: np.random.Generator,
+) -> dict[str, Any] | None:
+    """Look for people two of whose values stand together in the release; None without other people."""
+    if reference is None:
+        return None
+    size = min(len(released), len(reference))
+    sides = (
+        side if len(side) == size else side.take(np.sort(rng.choice(len(side), size, replace=False)))
+        for side in (released, reference)
+    )
+    return asdict(values_together(original.take(rows), *sides, margin=margin))
 
 
 def by_attributes(

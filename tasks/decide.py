@@ -103,6 +103,7 @@ def decide(figures: dict[str, Any], policy: PolicySection) -> Verdict:
     individual = (
         *_comparison_gates(figures),
         *_tail_gates(figures, policy),
+        *_together_gates(figures),
         *_membership_gates(figures, policy),
         *_linkage_gates(figures, policy),
         *_inference_gates(figures),
@@ -189,6 +190,25 @@ def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
             records=extreme["n"],
             meaning="people far from everyone else, whom a close released record would give away",
         ),
+    ]
+
+
+def _together_gates(figures: dict[str, Any]) -> list[Gate]:
+    found = figures["together"]
+    if found is None or not found["pair"]:
+        return []
+    return [
+        Gate(
+            name="values taken together",
+            verdict=found["verdict"],
+            figure=f"{' and '.join(found['pair'])}: {found['excess']:+.2f} "
+            f"[{found['lower']:+.2f}, {found['upper']:+.2f}]",
+            limit=f"lower bound ≤ {found['margin']:g}",
+            baseline=f"{found['reference']}, the reference",
+            records=found["n"],
+            meaning="people two of whose values stand side by side in the release, the worst of "
+            f"{found['n_pairs']} pairs of variables",
+        )
     ]
 
 
@@ -336,9 +356,9 @@ def _utility_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]
                 name=f"utility: {name.replace('_', ' ')}",
                 # Where nothing varies nothing was measured, and a limit on it is not kept.
                 verdict="pass" if found is not None and found <= limit else "fail",
-                figure="nothing to compare" if found is None else f"median difference {found:.4f}",
+                figure="nothing to compare" if found is None else f"median difference {found:.2f}",
                 limit=f"≤ {limit:g}",
-                baseline=f"{figure['reference']['median']:.4f} in the reference"
+                baseline=f"{figure['reference']['median']:.2f} in the reference"
                 if figure["reference"]
                 else "no reference sample",
                 records=figures["records"]["released"],

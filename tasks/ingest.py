@@ -67,6 +67,7 @@ MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "."]
 # Encodings in which a byte of a line's end may be half of a letter.
 WIDE = re.compile("16|32")
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|[.,]\d+)(e[+-]?\d+)?\s?%?", re.IGNORECASE)
+BLANK = "".join(c for c in map(chr, range(256)) if c.isspace() or not c.isprintable()) + "\u2028\u2029"
 ODD_LETTER = re.compile("[\0\ud800-\udfff]")
 PLAIN = (str, int, float, bool, np.integer, np.floating, np.bool_, Decimal)
 NESTED = (list, tuple, dict, set, np.ndarray)
@@ -285,7 +286,7 @@ def like_a_formula(text: str) -> bool:
     >>> [like_a_formula(t) for t in ("=1+1", "-2.5", "+", "-10-20", "+cmd|' /C calc'!A0", "@SUM(A1)")]
     [True, False, False, False, True, True]
     """
-    drawn = appearance(text)
+    drawn = appearance(text).lstrip(BLANK)
     if drawn[:1] in ("=", "@"):
         return len(drawn) > 1
     return drawn[:1] in ("+", "-") and not NUMBER.fullmatch(drawn) and any(c.isalpha() for c in drawn)
@@ -531,18 +532,18 @@ def _check_header(path: Path, source: SourceSection, shown: str, declared: Seque
 def _check_names(names: Sequence[str], shown: str, known: Sequence[str]) -> None:
     """Refuse doubled names. Where a header is missing they are values, so only ``known`` ones are shown."""
     places: dict[str, list[str]] = {}
-    known = set(known)
+    shown_too = set(known)
     for number, name in enumerate(names, start=1):
         places.setdefault(name, []).append(str(number))
     twice = [
-        f"{cut(visible(name)) + ' ' if name in known else ''}({named(at).replace(', ', ' and ')})"
+        f"{cut(visible(name)) + ' ' if name in shown_too else ''}({named(at).replace(', ', ' and ')})"
         for name, at in places.items()
         if len(at) > 1
     ]
     if twice:
         raise Refused(f"source: {shown} holds columns twice: {named(twice)}; rename or remove one")
     pairs = look_alikes(names)
-    told = [pair for pair in pairs if known & set(pair)]
+    told = [pair for pair in pairs if shown_too & set(pair)]
     if pairs:
         at = ", ".join(f"({' and '.join(places[n][0] for n in pair)})" for pair in pairs[:5])
         raise Refused(
@@ -614,10 +615,11 @@ def _of_the_source() -> Iterator[None]:
     raise said
 
 
-def header_of(source: SourceSection, base: Path) -> list[str] | None:
+def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> list[str] | None:
     """Return the source's column names where they can be had without reading the data, else None.
 
-    Neither a database nor a storage is asked: a plan can be checked where no secret is.
+    Neither a database nor a storage is asked: a plan can be checked where no secret is. Names that are
+    ``known`` may be shown; where a header is missing, others are values.
     """
     if source.sql is not None or source.remote:
         return None
@@ -626,7 +628,11 @@ def header_of(source: SourceSection, base: Path) -> list[str] | None:
         if source.folder_at(local_place(path)):
             return columns_of_folder(local_place(path))
         check_file(path)
+        if path.stat().st_size == 0:
+            raise Refused(f"{visible(path.name)} is empty")
         kind: Any = source.kind(path)
         if kind == "parquet":
-            return columns_of(path, visible(path.name))
-    return _check_header(path, source, visible(path.name)) if kind == "csv" else None
+            names = columns_of(path, visible(path.name))
+            _check_names(names, visible(path.name), known)
+            return names
+    return _check_header(path, source, visible(path.name), known) if kind == "csv" else None

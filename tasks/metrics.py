@@ -45,6 +45,8 @@ def _of_attacks(figures: dict[str, Any]) -> dict[str, Any]:
         "earlier_gathered": together.get("gathered"),
     }
     flat = {f"risk/{name}/{k}": one[k] for name, one in attacks.items() if one for k in AUC}
+    if figures["together"] is not None:
+        flat |= {f"risk/together/{k}": figures["together"][k] for k in ("excess", *INTERVAL)}
     flat["risk/earlier_releases"] = earlier["releases"]
     if link is not None:
         flat |= {f"risk/linkage/{k}": link["rate"][k] for k in SHARE} | {"risk/linkage/guess": link["guess"]}

@@ -15,8 +15,7 @@ from tasks.places import LONG_FIELD, MAX_COLUMNS, MAX_FIELD, NEITHER, Place, cut
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 MAX_CELLS = 1_000_000_000
 MAX_TEXT = 4_000_000_000
-# Below this a column's text needs no look: however often its values repeat, they fit.
-SURELY_FITS = 100_000_000
+PIECE = 65_536
 
 
 def read_table(path: Path, shown: str) -> Any:
@@ -32,11 +31,33 @@ def read_table(path: Path, shown: str) -> Any:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        check_size(file.metadata.num_rows, file.metadata.num_columns, shown)
-        _check_text(file, path, shown)
+        _check_whole(file, shown)
+        odd = nested(file.schema_arrow)
+        if odd:
+            raise Refused(NEITHER.format(shown, named(odd)))
+        _check_text(path, [c.name for c in file.schema_arrow if _is_text(c.type)], shown)
         table = file.read()
-    _check_fields(table, shown)
+    # Text that is not UTF-8 would fail later, wherever it is first looked at.
+    table.validate(full=True)
     return table
+
+
+def nested(schema: Any) -> list[str]:
+    """Return the columns of lists and structures, which may hold any number of values in one record."""
+    import pyarrow as pa
+
+    return [c.name for c in schema if pa.types.is_nested(c.type)]
+
+
+def nested_of(path: Path, shown: str) -> list[str]:
+    """Return a file's columns of lists and structures, without reading its data."""
+    import pyarrow.parquet as pq
+
+    try:
+        return nested(pq.read_schema(path))
+    except Exception:
+        unreadable = f"{shown} is not a readable parquet file"
+    raise Refused(unreadable)
 
 
 def check_size(records: int, columns: int, shown: str) -> None:
@@ -50,57 +71,40 @@ def check_size(records: int, columns: int, shown: str) -> None:
         )
 
 
-def _check_text(file: Any, path: Path, shown: str) -> None:
-    """Refuse what grows beyond measure when every record holds what the file holds once, or holds a list."""
-    about, flat, grown = file.metadata, set(file.schema_arrow.names), 0
-    for number in range(about.num_row_groups):
-        group = about.row_group(number)
-        for place in range(group.num_columns):
-            chunk = group.column(place)
-            name, nested = chunk.path_in_schema, chunk.path_in_schema not in flat
-            stored = max(chunk.total_uncompressed_size, chunk.total_compressed_size)
-            # Numbers in a list take no more than eight bytes each.
-            each = stored if chunk.physical_type == "BYTE_ARRAY" else 8 if nested else 0
-            if chunk.num_values * each <= SURELY_FITS:
-                continue
-            if nested:
-                raise Refused(NEITHER.format(shown, named([name])))
-            if stored > (group.num_rows + 1) * 4 * MAX_FIELD:
-                raise Refused(LONG_FIELD.format(shown, named([name])))
-            repeats = any("DICT" in str(e) for e in chunk.encodings)
-            grown += _grown(path, number, name) if repeats else stored
-            if grown > MAX_TEXT:
-                raise Refused(f"{shown} holds more than {MAX_TEXT // 10**9} GB of text; divide it")
+def _check_whole(file: Any, shown: str) -> None:
+    # The sum is what would be read; what is said of a single column cannot be asked for without danger:
+    # of a spoiled file, pyarrow ends the process.
+    about = file.metadata
+    counted = sum(about.row_group(i).num_rows for i in range(about.num_row_groups))
+    check_size(max(about.num_rows, counted), about.num_columns, shown)
 
 
-def _grown(path: Path, group: int, column: str) -> int:
-    """Return how many bytes the text of a column makes, from what is stored once and how often it occurs."""
+def _check_text(path: Path, columns: Sequence[str], shown: str) -> None:
+    """Refuse text that grows beyond measure when every record holds what the file holds once.
+
+    It is read with each text once and which record holds which, some records at a time, and counted.
+    """
     import numpy as np
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path, read_dictionary=[column]) as once:
-        whole = once.read_row_group(group, columns=[column]).column(0)
-    total = 0
-    for chunk in whole.chunks:
-        lengths = pc.fill_null(pc.binary_length(chunk.dictionary), 0).to_numpy(zero_copy_only=False)
-        often = np.bincount(chunk.indices.drop_null().to_numpy(), minlength=len(lengths))
-        total += int(often.astype("float64") @ lengths)
-    return total
-
-
-def _check_fields(table: Any, shown: str) -> None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if not _is_text(column.type):
-            continue
-        for chunk in column.chunks:
-            text = chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk
-            longest = pc.max(pc.binary_length(text)).as_py() or 0
-            if longest > MAX_FIELD and _longest(text) > MAX_FIELD:
-                raise Refused(LONG_FIELD.format(shown, named([name])))
+    if not columns:
+        return
+    grown = 0.0
+    with pq.ParquetFile(path, read_dictionary=list(columns)) as file:
+        for piece in file.iter_batches(PIECE, columns=list(columns)):
+            for name, column in zip(piece.schema.names, piece.columns, strict=True):
+                text = getattr(column, "dictionary", column)
+                lengths = pc.fill_null(pc.binary_length(text), 0).to_numpy(zero_copy_only=False)
+                if lengths.max(initial=0) > MAX_FIELD and _longest(text) > MAX_FIELD:
+                    raise Refused(LONG_FIELD.format(shown, named([name])))
+                if text is column:
+                    grown += float(lengths.sum())
+                else:
+                    held = column.indices.drop_null().to_numpy(zero_copy_only=False)
+                    grown += float(np.bincount(held, minlength=len(lengths)).astype("float64") @ lengths)
+            if grown > MAX_TEXT:
+                raise Refused(f"{shown} holds more than {MAX_TEXT // 10**9} GB of text; divide it")
 
 
 def _longest(text: Any) -> int:
@@ -146,7 +150,7 @@ def columns_of(path: Path, shown: str) -> list[str]:
 
     try:
         with pq.ParquetFile(path) as file:
-            check_size(file.metadata.num_rows, file.metadata.num_columns, shown)
+            _check_whole(file, shown)
             return list(file.schema_arrow.names)
     except Refused:
         raise

@@ -133,8 +133,9 @@ def _numbered(names: np.ndarray) -> np.ndarray:
 def _in_lasting_order(people: np.ndarray, names: np.ndarray, key: str) -> np.ndarray:
     """Return the records, people in an order as random as the key, and the records of one person together.
 
-    The order of two people never changes while the key is kept, whatever else the table holds: who is set
-    apart once is set apart always, and all releases of a table together still hold nobody of the reference.
+    The order of two people never changes while the key is kept, whatever else the table holds. Of one table
+    the same people are set apart always; the cut moves a little when people come or go, and whose values
+    name them is drawn anew when values or the variables declared change.
     """
     drawn = pd.util.hash_array(names.astype(str).astype(object), hash_key=key, categorize=False)
     first = np.zeros(int(people.max(initial=0)) + 1, dtype=np.uint64)

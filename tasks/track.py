@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -217,6 +218,8 @@ def _store() -> Iterator[Any]:
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
+    # It would print what it was told to store, and a traceback; what failed is said below.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     try:
         yield MlflowClient()
     except MlflowException as error:

@@ -76,7 +76,8 @@ class Run:
         write_private(folder / "owner", f"{os.getpid()} {born(os.getpid())}".encode())
         write_private(folder / "entropy", str(entropy).encode())
         stated = seed.public is not None or seed.secret is not None
-        write_private(folder / "lasting", (str(entropy) if stated else home.secret()).encode())
+        kept = (str(entropy) if stated else home.secret()).encode()
+        write_private(folder / "lasting", hashlib.sha256(b"lasting " + kept).hexdigest()[:16].encode())
         return run
 
     def branch(self, name: str, stream: str, shared: Iterable[str]) -> Run:
@@ -98,8 +99,7 @@ class Run:
 
     def lasting(self) -> str:
         """Return a key of 16 characters, the same in every run of this home, or of this stated seed."""
-        kept = (self.folder / "lasting").read_bytes()
-        return hashlib.sha256(b"lasting " + kept).hexdigest()[:16]
+        return (self.folder / "lasting").read_text()
 
     def bind(self, data_digest: str) -> None:
         """Mix the data's digest into the entropy, so that a fixed secret never masks two tables alike.

@@ -26,6 +26,7 @@ from anoncore.risk.tail import (
     isolated_test,
     tail_test,
 )
+from anoncore.risk.together import ValuesTogether, values_together
 
 __all__ = [
     "AttributeInference",
@@ -46,6 +47,7 @@ __all__ = [
     "SensitiveRisk",
     "TableDisclosure",
     "TailTest",
+    "ValuesTogether",
     "attribute_inference",
     "averaging_attack",
     "box_density_attack",
@@ -65,4 +67,5 @@ __all__ = [
     "sample_size",
     "score_coincidence_attack",
     "tail_test",
+    "values_together",
 ]

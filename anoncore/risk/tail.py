@@ -95,8 +95,9 @@ def tail_test(
     Where A* holds other people (``apart``), A − A_j is one more sample that says what chance does. A release
     of people alike is then each record's nearest among three, and τ times nearer than the other two, in one
     such case of three: p = P(Bin(cases, ⅓) ≥ cases that are the release's), and the smaller of both p-values
-    counts, doubled. This tells more where neighbours are close anyway. McNemar's test stays beside it, since
-    near twins in A raise the baseline of the second.
+    counts, doubled. Among records without a twin, A − A_j is never the one at distance 0, so that such a case
+    is the release's in one of two. This tells more where neighbours are close anyway. McNemar's test stays
+    beside it, since near twins in A raise the baseline of the second.
 
     Parameters
     ----------
@@ -175,7 +176,12 @@ def isolated_test(
 
 
 def identical_records(
-    released: Distances, reference: Distances, own: Distances, *, level: float = 0.01
+    released: Distances,
+    reference: Distances,
+    own: Distances,
+    *,
+    level: float = 0.01,
+    records: ArrayLike | None = None,
 ) -> TailTest:
     """Test whether more records stand in the release as they are than in a sample of other people.
 
@@ -185,6 +191,8 @@ def identical_records(
     Parameters
     ----------
     released, reference, own, level : see :func:`tail_test`
+    records : (N, n) the same records, encoded; people with one record between them are met or missed
+        together, so that the test counts them once. Without it everybody counts.
 
     Returns
     -------
@@ -209,7 +217,11 @@ def identical_records(
     near, other, gap = _aligned(released, reference, own)
     between("level", level, 0, 1)
     ours, theirs = near == 0.0, other == 0.0
-    only_ours, only_theirs = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
+    rows = None if records is None else np.asarray(records)
+    only_ours, only_theirs = (
+        int(side.sum()) if rows is None else len(np.unique(rows[side] + 0.0, axis=0))
+        for side in (ours & ~theirs, theirs & ~ours)
+    )
     p = float(binom.sf(only_ours - 1, only_ours + only_theirs, 0.5))
     return TailTest(
         n=len(near),
@@ -321,10 +333,11 @@ def _tail(near: Floats, other: Floats, gap: Floats, tau: float, level: float, ap
         first, second = np.partition(three, 1, axis=0)[:2]
         case = first < tau * second
         cases, singled = int(case.sum()), int((case & (three[0] == first)).sum())
-        p = min(1.0, 2.0 * min(p, float(binom.sf(singled - 1, cases, 1.0 / 3.0))))
-        least = 2.0 * 3.0**-possible
+        # Who has no twin in A can be identical to the release or to A* only: there chance is one half.
+        p = min(1.0, 2.0 * min(p, _singled_p(singled, cases, int((case & (first == 0.0)).sum()))))
+        least = 2.0 * 0.5**possible
     verdict: Literal["pass", "fail", "inconclusive"] = "fail" if p < level else "pass"
-    if least >= level:
+    if verdict == "pass" and least >= level:
         verdict = "inconclusive"
     return TailTest(
         n=len(gap),
@@ -340,3 +353,10 @@ def _tail(near: Floats, other: Floats, gap: Floats, tau: float, level: float, ap
         n_singled=cases,
         singled_released=singled,
     )
+
+
+def _singled_p(singled: int, cases: int, identical: int) -> float:
+    """Return P(at least so many are the release's): half of the identical cases, a third of the others."""
+    there = np.arange(identical + 1)
+    others = binom.sf(singled - 1 - there, cases - identical, 1.0 / 3.0)
+    return min(1.0, float(binom.pmf(there, identical, 0.5) @ others))

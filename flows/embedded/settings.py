@@ -106,36 +106,56 @@ def environment(home: Path) -> dict[str, str]:
         "DO_NOT_TRACK": "true",
     }
     settings |= {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in UNUSED_SERVICES}
-    settings |= (there := _served(home))
-    if there:
-        del settings["_MLFLOW_SERVER_ARTIFACT_ROOT"]
     chosen = {name: os.environ[name] for name in OVERRIDES if os.environ.get(name)}
     chosen = {name: value for name, value in chosen.items() if value not in ours}
-    if chosen.get("MLFLOW_TRACKING_URI", settings["MLFLOW_TRACKING_URI"]) != settings["MLFLOW_TRACKING_URI"]:
-        settings.pop("_MLFLOW_SERVER_ARTIFACT_ROOT", None)
-    return settings | chosen
+    store = settings["MLFLOW_TRACKING_URI"]
+    settings |= _served(home, chosen) | chosen
+    if settings["MLFLOW_TRACKING_URI"] != store:
+        del settings["_MLFLOW_SERVER_ARTIFACT_ROOT"]
+    return settings
 
 
-def _served(home: Path) -> dict[str, str]:
-    """Return where MLflow is while `anonflow serve` runs for this home: its record is the one to write to.
+def _served(home: Path, chosen: dict[str, str]) -> dict[str, str]:
+    """Return how to enter the servers of `anonflow serve` while it runs for this home.
 
-    That it runs is seen by its lock, which nobody else can hold: the password goes to no other server.
+    Its MLflow is the one to write to, unless another was chosen; its Prefect only if that was chosen.
+
+    Claim: no password goes to another server. That one of ours runs, or a worker that uses it, is seen by a
+    lock that nobody else can hold.
     """
+    found: dict[str, str] = {}
     try:
         layout = json.loads((home / "served" / "layout.json").read_text())
-        descriptor = os.open(home / "served" / "mlflow.lock", os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            word = (home / "secrets" / "mlflow").read_text()
-        else:
-            return {}
-        finally:
-            os.close(descriptor)
-        found = {"MLFLOW_TRACKING_URI": layout["mlflow"], "MLFLOW_TRACKING_USERNAME": USER}
-        return found | {"MLFLOW_TRACKING_PASSWORD": word}
+        mlflow, prefect = layout["mlflow"], f"{layout['prefect']}/api"
+        if mlflow and chosen.get("MLFLOW_TRACKING_URI", mlflow) == mlflow and _runs(home, "mlflow"):
+            word = (home / "secrets" / "mlflow").read_text().strip()
+            found |= {"MLFLOW_TRACKING_URI": mlflow, "MLFLOW_TRACKING_USERNAME": USER}
+            found |= {"MLFLOW_TRACKING_PASSWORD": word}
+        if chosen.get("PREFECT_API_URL") == prefect and _runs(home, "prefect"):
+            word = (home / "secrets" / "prefect").read_text().strip()
+            found |= {"PREFECT_API_AUTH_STRING": f"{USER}:{word}"}
     except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        return found
+    return found
+
+
+def _runs(home: Path, server: str) -> bool:
+    return any(held(home / "served" / f"{part}.lock") for part in (server, "worker"))
+
+
+def held(lock: Path) -> bool:
+    """Return whether a process holds this lock."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def apply(home: Path) -> None:

@@ -17,6 +17,7 @@ from prefect.events.schemas.events import ResourceSpecification
 from flows.served.waiting import Waiting
 
 BLOCK = "anonflow"
+NOBODY = f" Nobody is told before there is a notification block named {BLOCK} (Blocks)."
 RELEASES: dict[str, str | list[str]] = {"prefect.resource.id": "anonflow.release.*"}
 RUNS: dict[str, str | list[str]] = {"prefect.resource.id": "prefect.flow-run.*"}
 TROUBLE = {"prefect.flow-run.Crashed", "prefect.flow-run.Failed", "prefect.flow-run.Refused"}
@@ -51,11 +52,11 @@ async def ready_alarms(client: PrefectClient) -> None:
     for name, (told, expect, match) in ALARMS.items():
         action: Any = DoNothing()
         if block is not None:
-            body = "{{ event.event }}\n{{ event.resource.name }}\n" + told
+            body = "{{ event.resource.name }}: " + told + " ({{ event.event }})"
             action = SendNotification(block_document_id=block, subject=name, body=body)
         wanted = AutomationCore(
             name=name,
-            description=told,
+            description=told + (NOBODY if block is None else ""),
             trigger=EventTrigger(
                 expect=expect,
                 match=ResourceSpecification(dict(match)),
@@ -68,7 +69,7 @@ async def ready_alarms(client: PrefectClient) -> None:
         found = await client.read_automations_by_name(name)
         if not found:
             await client.create_automation(wanted)
-        elif found[0].actions != [action]:
+        elif (found[0].actions, found[0].description) != ([action], wanted.description):
             await client.update_automation(
                 found[0].id, wanted.model_copy(update={"enabled": found[0].enabled})
             )

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,16 @@ from typing import Any
 from flows import embedded
 from flows.embedded.child import App, Parent, Recording, inherited, run_app
 from flows.embedded.settings import USER
+from flows.pages import Page
 from flows.served.door import Door
 from flows.ui import HEALTH
 
+# A worker that has not reached Prefect for so many seconds is not well.
+UNSEEN = 60.0
+
 
 def _without_trigrams() -> None:
-    """Let Prefect's migrations pass on our own PostgreSQL, whose package lacks the extension pg_trgm.
+    """Let Prefect's migrations pass on a PostgreSQL that lacks the extension pg_trgm, as our own does.
 
     It serves indexes that speed up the search for parts of names; plain ones stand in their place.
     """
@@ -43,7 +48,7 @@ def _without_trigrams() -> None:
 def _prefect_app() -> App:
     import prefect
 
-    if os.environ.pop("ANONFLOW_OWN_POSTGRES", ""):
+    if os.environ.pop("ANONFLOW_WITHOUT_TRIGRAMS", ""):
         _without_trigrams()
 
     # The second interface contacts its makers when it loads: it is not served at all.
@@ -82,7 +87,8 @@ def _serve(part: str, sock: socket.socket, parent: Parent) -> int:
     parent.at_end(lambda orderly: None)
     app = _prefect_app() if part == "prefect" else _mlflow_app()
     password = None if word is None else f"{USER}:{word}"
-    return run_app(Door(app, hosts, HEALTH[part], password, introduces=part == "mlflow"), sock, parent)
+    page = Page(app, part, login=part == "prefect")
+    return run_app(Door(page, hosts, HEALTH[part], password), sock, parent)
 
 
 async def _work(sock: socket.socket, parent: Parent) -> None:
@@ -90,8 +96,10 @@ async def _work(sock: socket.socket, parent: Parent) -> None:
     with embedded.imports():
         from flows.served.keeper import keep
     logging.getLogger("anonflow").setLevel(logging.INFO)
+    # It names runs by their numbers, and says nothing that the run's own page does not.
+    logging.getLogger("prefect.flow_runs.worker").setLevel(logging.WARNING)
     loop = asyncio.get_running_loop()
-    told: dict[str, Any] = {"ready": False}
+    told: dict[str, Any] = {"ready": False, "seen": 0.0}
     health = await asyncio.start_server(lambda r, w: _tell(told, r, w), sock=sock)
     task = asyncio.ensure_future(keep(told))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -106,7 +114,8 @@ async def _tell(told: dict[str, Any], reader: asyncio.StreamReader, writer: asyn
     """Answer whoever asks whether the worker works, and which plans it has."""
     with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         await reader.readuntil(b"\r\n\r\n")
-        status = b"200 OK" if told["ready"] else b"503 Service Unavailable"
+        well = told["ready"] and time.time() - told["seen"] < UNSEEN
+        status = b"200 OK" if well else b"503 Service Unavailable"
         body = json.dumps(told).encode()
         head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % (
             status,

@@ -44,6 +44,9 @@ def serve(
     secrets: Annotated[
         bool, typer.Option("--secrets", help="Print the passwords of the pages, and end.")
     ] = False,
+    healthy: Annotated[
+        bool, typer.Option("--healthy", help="Say whether what runs answers, with code 0 or 1, and end.")
+    ] = False,
 ) -> None:
     """Run everything that schedules need on this machine: PostgreSQL, Prefect, MLflow, a worker.
 
@@ -54,6 +57,9 @@ def serve(
         _tell_secrets(where)
         return
     parts = _parts(only)
+    if healthy:
+        _tell_health(where, parts if only else ())
+        return
     folder = (plans or Path(".")).absolute()
     if not folder.is_dir():
         raise Refused(f"{folder.name} is not a folder of plans")
@@ -128,8 +134,17 @@ def _tell_secrets(home: Home) -> None:
     layout = settings.read_layout(home)
     if layout is None:
         raise Refused("anonflow serve never ran in this home")
-    out.print(f"Prefect  {layout.prefect}  {settings.prefect_auth(home)}")
-    out.print(f"MLflow   {layout.mlflow}  user {USER}, password {settings.secret(home, 'mlflow')}")
+    out.print(f"Prefect  {layout.prefect or '-'}  {settings.prefect_auth(home)}")
+    out.print(f"MLflow   {layout.mlflow or '-'}  user {USER}, password {settings.secret(home, 'mlflow')}")
+
+
+def _tell_health(home: Home, parts: tuple[str, ...]) -> None:
+    from flows.served.health import problems
+
+    found = problems(home, parts)
+    out.print("\n".join(found) or "Everything that runs answers.")
+    if found:
+        raise typer.Exit(1)
 
 
 def _told(text: str) -> None:

@@ -1,17 +1,14 @@
-"""What stands before both servers: known names only, one password, and pages that call nobody else."""
+"""What stands before both servers: known names only, and one password."""
 
 from __future__ import annotations
 
 import base64
 import hmac
-from collections.abc import Iterable, MutableMapping
-from typing import Any
+from collections.abc import Iterable
 
 from flows.embedded.child import App, Receive, Scope, Send
 from flows.embedded.settings import LOOPBACK
-from flows.ui import BLOCKED, FIRST_PAGE, POLICY, answer, refuse
-
-SEEN = b"anonflow-seen=1"
+from flows.pages import answer, refuse
 
 
 class Door:
@@ -28,20 +25,10 @@ class Door:
         The one path that is open to all.
     password
         User and password of HTTP basic authentication; None where the application asks by itself.
-    introduces
-        Whether the first visit is answered with the page that sets MLflow to releases, not language models.
     """
 
-    def __init__(
-        self,
-        app: App,
-        hosts: Iterable[str],
-        health: str,
-        password: str | None = None,
-        *,
-        introduces: bool = False,
-    ) -> None:
-        self.app, self.health, self.introduces = app, health, introduces
+    def __init__(self, app: App, hosts: Iterable[str], health: str, password: str | None = None) -> None:
+        self.app, self.health = app, health
         self.hosts = {LOOPBACK, "localhost", *hosts}
         self.expected = None if password is None else b"Basic " + base64.b64encode(password.encode())
 
@@ -58,18 +45,7 @@ class Door:
         if self.expected is not None and not hmac.compare_digest(given, self.expected):
             asks = [(b"www-authenticate", b'Basic realm="anonflow"'), (b"content-type", b"text/plain")]
             return await answer(send, 401, asks, b"The password is told by: anonflow serve --secrets")
-        if scope["path"].startswith(BLOCKED):
-            return await refuse(scope, send, 404, b"Switched off.")
-        if self.introduces and scope["path"] == "/" and SEEN not in headers.get(b"cookie", b""):
-            cookie = (b"set-cookie", SEEN + b"; Path=/; SameSite=Lax; Max-Age=31536000")
-            return await answer(send, 200, [cookie, (b"content-type", b"text/html")], FIRST_PAGE)
-
-        async def sent(message: MutableMapping[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), (b"content-security-policy", POLICY)]
-            await send(message)
-
-        return await self.app(scope, receive, sent)
+        return await self.app(scope, receive, send)
 
     def _named(self, headers: dict[bytes, bytes]) -> bool:
         host = headers.get(b"host", b"").decode("latin-1")

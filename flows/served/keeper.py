@@ -39,11 +39,18 @@ from tasks.home import Home
 
 # Seconds between two looks.
 PACE = 2.0
+# Seconds between two looks for somebody to send alarms to.
+ALARMS_PACE = 20.0
 # A run that was cut short is taken up this often; what always dies is not begun for ever.
 ATTEMPTS = 3
 # Seconds in which a run that a worker took must have begun.
 UNBEGUN = 90.0
-UNFINISHED = (StateType.RUNNING, StateType.PENDING, StateType.CRASHED, StateType.CANCELLING)
+# Seconds in which a worker reports itself that a run's process died, and in which a new process says that it began.
+GRACE = 5.0
+UNFINISHED = (StateType.RUNNING, StateType.CRASHED, StateType.CANCELLING)
+
+# Runs whose process is gone, and since when that is known.
+_gone: dict[str, float] = {}
 
 log = logging.getLogger("anonflow.served")
 
@@ -60,15 +67,20 @@ async def keep(told: dict[str, Any]) -> None:
             POOL, name=f"anonflow on {socket.gethostname()}", create_pool_if_not_found=False
         )
         working = asyncio.ensure_future(worker.start(printer=lambda *_: None))
-        told["ready"] = True
+        told |= {"ready": True, "seen": time.time()}
+        alarmed = time.monotonic()
         try:
             while not working.done():
                 await asyncio.sleep(PACE)
+                if time.monotonic() - alarmed > ALARMS_PACE:
+                    alarmed = time.monotonic()
+                    await _tried(_alarms, client, home, folder)
                 if stamp(plans) != seen:
                     seen = stamp(plans)
                     folder = await _step(client, plans, told)
-                for look in (wake_decided, take_up, take_up_unbegun, name_ahead):
-                    await _tried(look, client, home, folder)
+                looks = (wake_decided, take_up, take_up_unbegun, name_ahead)
+                if all([await _tried(look, client, home, folder) for look in looks]):
+                    told["seen"] = time.time()
             working.result()
         finally:
             working.cancel()
@@ -99,12 +111,19 @@ async def _tried(
     client: PrefectClient,
     home: Home,
     folder: Folder,
-) -> None:
-    """Look once; a server that is away is asked again at the next look."""
+) -> bool:
+    """Look once, and return whether it went well; a server that is away is asked again at the next look."""
     try:
         await look(client, home, folder)
     except Exception as error:
         log.warning("%s: %s; tried again", look.__name__, type(error).__name__)
+        return False
+    return True
+
+
+async def _alarms(client: PrefectClient, home: Home, folder: Folder) -> None:
+    """Take up a notification block that was made or removed meanwhile."""
+    await ready_alarms(client)
 
 
 async def wake_decided(client: PrefectClient, home: Home, folder: Folder) -> None:
@@ -134,30 +153,41 @@ def _open(home: Home, release: str) -> bool:
 
 
 async def take_up(client: PrefectClient, home: Home, folder: Folder) -> None:
-    """Begin runs again whose process is gone before they ended."""
+    """Begin runs again whose process is gone before they ended.
+
+    Claim: no run is begun twice. One that is scheduled again is left alone until its new process is there, or
+    has had time to be.
+    """
+    gone = {}
     for entry in waiting.working(home):
         if entry.lives:
             continue
         run = await _run(client, entry.run)
-        if run is None or run.state is None or run.state.type not in UNFINISHED:
-            if run is None or run.state is None or run.state.is_final() or run.state.is_paused():
+        if run is None or run.state is None or run.state.is_paused():
+            waiting.end(home, entry.run)
+        elif run.state.type not in UNFINISHED:
+            if run.state.is_final():
                 waiting.end(home, entry.run)
+        elif (since := _gone.get(entry.run, time.monotonic())) > time.monotonic() - GRACE:
+            gone[entry.run] = since
         elif entry.attempts >= ATTEMPTS:
             waiting.end(home, entry.run)
             if run.state.type is not StateType.CRASHED:
                 told = f"Its process ended {entry.attempts + 1} times before the run did."
-                gone: State[Any] = Crashed(message=told)
-                await client.set_flow_run_state(run.id, gone, force=True)
+                crashed: State[Any] = Crashed(message=told)
+                await client.set_flow_run_state(run.id, crashed, force=True)
         else:
             waiting.tried(home, entry)
             await _again(client, run, "Taken up again")
+    _gone.clear()
+    _gone.update(gone)
 
 
 async def take_up_unbegun(client: PrefectClient, home: Home, folder: Folder) -> None:
     """Schedule runs again that a worker took and never began, because it was killed in between."""
     pending = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PENDING]))
     ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
-    begun = {entry.run for entry in waiting.working(home)}
+    begun = {entry.run for entry in waiting.working(home) if entry.lives}
     for run in await client.read_flow_runs(
         flow_run_filter=FlowRunFilter(state=pending), deployment_filter=ours, limit=50
     ):

@@ -66,7 +66,8 @@ class Progress:
         if seconds is not None:
             self.done += 1
         percent = min(100.0 * self.done / self.STEPS, 100.0)
-        told = label if seconds is None else f"{label}: {seconds:.1f} s"
+        number = min(self.done + (seconds is None), self.STEPS)
+        told = f"Step {number} of {self.STEPS}: {label}"
         # A bar that is not drawn must not end the run it is about.
         with suppress(Exception):
             if self.artifact is None:

@@ -189,6 +189,19 @@ def create_databases(url: str) -> None:
         connection.close()
 
 
+def has_trigrams(url: str) -> bool:
+    """Return whether a server has the extension by which Prefect searches parts of names faster."""
+    import psycopg2
+
+    connection = psycopg2.connect(url)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'")
+            return cursor.fetchone() is not None
+    finally:
+        connection.close()
+
+
 def _programs() -> Path:
     import importlib.util
 

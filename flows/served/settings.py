@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import secrets
-from collections.abc import Collection, Mapping
+import shutil
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from flows import embedded
-from flows.embedded.settings import UNUSED_SERVICES, USER
+from flows.embedded.process import LOG_LIMIT
+from flows.embedded.settings import UNUSED_SERVICES, USER, held
 from tasks.home import Home, make_private, write_first, write_private
 
 POOL = "anonflow"
@@ -24,16 +28,27 @@ ELSEWHERE = {
     "prefect": ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING"),
     "mlflow": ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
 }
+# How long a run may be due before people are told; the operator may say otherwise.
+LATE = "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS"
 NAMES = {"postgres": "PostgreSQL", "prefect": "Prefect", "mlflow": "MLflow", "worker": "Worker"}
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What `anonflow serve` was asked for; kept in the home without any secret."""
+    """What `anonflow serve` was asked for; kept in the home without any secret.
 
-    plans: str
-    prefect: str
-    mlflow: str
+    Attributes
+    ----------
+    plans : folder of plans
+    prefect, mlflow : addresses of the servers; empty while nobody has said where one is
+    worker : address at which the worker says how it is
+    hosts : further names of the pages
+    """
+
+    plans: str = ""
+    prefect: str = ""
+    mlflow: str = ""
+    worker: str = ""
     hosts: tuple[str, ...] = ()
 
     @property
@@ -52,9 +67,19 @@ def logs(home: Home) -> Path:
     return make_private(home.path / "logs")
 
 
-def write_layout(home: Home, layout: Layout) -> None:
-    """Keep what the stack was asked for, for the processes and commands beside it."""
-    write_private(served(home) / "layout.json", json.dumps(asdict(layout), indent=1).encode())
+def write_layout(home: Home, laid_out: Callable[[Layout | None], Layout]) -> Layout:
+    """Keep what the stack was asked for, given what was known, for the processes and commands beside it.
+
+    Claim: parts of one home that start at the same time do not overwrite what the others have said.
+    """
+    descriptor = os.open(served(home) / "layout.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        layout = laid_out(read_layout(home))
+        write_private(served(home) / "layout.json", json.dumps(asdict(layout), indent=1).encode())
+    finally:
+        os.close(descriptor)
+    return layout
 
 
 def read_layout(home: Home) -> Layout | None:
@@ -64,6 +89,25 @@ def read_layout(home: Home) -> Layout | None:
         return Layout(**stored | {"hosts": tuple(stored["hosts"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+def trim_logs(home: Home) -> None:
+    """Keep of each log that has grown too long one older part, and go on with an empty one.
+
+    Processes append to their logs, so that they need not be told.
+    """
+    for log in logs(home).glob("*.log"):
+        with contextlib.suppress(OSError):
+            if log.stat().st_size > LOG_LIMIT:
+                older = log.with_suffix(".log.1")
+                older.touch(mode=0o600)
+                shutil.copyfile(log, older)
+                os.truncate(log, 0)
+
+
+def holds(home: Home, part: str) -> bool:
+    """Return whether a process runs this part of the home."""
+    return held(home.path / "served" / f"{part}.lock")
 
 
 def secret(home: Home, name: str) -> str:
@@ -105,7 +149,7 @@ def variables(
         # A database or server that is being restarted answers again within seconds.
         "PREFECT_CLIENT_MAX_RETRIES": "8",
         "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",
-        "PREFECT_WORKER_QUERY_SECONDS": "1",
+        "PREFECT_WORKER_QUERY_SECONDS": "0.5",
         "PREFECT_WORKER_HEARTBEAT_SECONDS": "10",
         "MLFLOW_TRACKING_URI": layout.mlflow,
         "MLFLOW_TRACKING_USERNAME": USER,
@@ -129,11 +173,13 @@ def _of_prefect(home: Home, database: str) -> dict[str, str]:
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database.replace("postgresql://", "postgresql+asyncpg://"),
         "PREFECT_SERVER_DATABASE_MIGRATE_ON_START": "true",
         "PREFECT_SERVER_UI_API_URL": "/api",
+        # Without them nobody can make the block that alarms are sent with.
+        "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "true",
         # Its runs are few: only the next ones of each plan are listed, and a resumed one starts at once.
         "PREFECT_SERVER_SERVICES_SCHEDULER_MAX_RUNS": "3",
         "PREFECT_SERVER_SERVICES_SCHEDULER_MIN_RUNS": "1",
         "PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "2",
-        "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS": "60",
+        "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS": os.environ.get(LATE, "60"),
         "PREFECT_SERVER_DEPLOYMENT_CONCURRENCY_SLOT_WAIT_SECONDS": "5",
     }
 

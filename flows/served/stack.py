@@ -18,7 +18,7 @@ from typing import Any
 from flows import embedded
 from flows.embedded import LOOPBACK, Child, EmbeddedServerError
 from flows.served import settings
-from flows.served.postgres import Postgres, create_databases
+from flows.served.postgres import Postgres, create_databases, has_trigrams
 from flows.served.settings import DATABASES, NAMES, PARTS, Layout
 from tasks.faults import Refused
 from tasks.home import Home
@@ -30,6 +30,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 RECOVERED = 60.0
 # A part that has not ended by then is killed; the databases bear it.
 STOPPING = 20.0
+# Seconds between two looks at the size of the logs.
+LOGS_PACE = 15.0
 Told = Callable[[str], None]
 
 
@@ -83,24 +85,30 @@ class Stack:
             "mlflow": self._listen("mlflow", wanted.mlflow_port),
             "worker": embedded.listen(),
         }
-        self.layout = self._laid_out()
-        settings.write_layout(home, self.layout)
+        self.layout = settings.write_layout(home, self._laid_out)
         self.parts: list[_Part] = []
+        self.trigrams = False
 
     def _has(self, part: str) -> bool:
         return part in self.wanted.parts
 
-    def _laid_out(self) -> Layout:
-        """Return the addresses: ours, and of what another process serves in this home, those it has kept."""
-        known = settings.read_layout(self.home)
-        found = {}
-        for part in ("prefect", "mlflow"):
-            ours = f"http://{LOOPBACK}:{self.sockets[part].getsockname()[1]}"
-            found[part] = ours if self._has(part) or known is None else getattr(known, part)
-        if self._has("worker") and not (known or self._has("prefect") or os.environ.get("PREFECT_API_URL")):
+    def _laid_out(self, known: Layout | None) -> Layout:
+        """Return the addresses: ours, those that the environment names, and of the others what is known."""
+        known = known or Layout()
+        ours = {part: f"http://{LOOPBACK}:{sock.getsockname()[1]}" for part, sock in self.sockets.items()}
+        there = {
+            "prefect": os.environ.get("PREFECT_API_URL", "").removesuffix("/").removesuffix("/api"),
+            "mlflow": os.environ.get("MLFLOW_TRACKING_URI", "").removesuffix("/"),
+        }
+        found = {
+            part: ours[part] if self._has(part) else there.get(part) or getattr(known, part) for part in ours
+        }
+        if self._has("worker") and not found["prefect"]:
             raise Refused("name the Prefect server that the worker works for in PREFECT_API_URL")
-        hosts = self.wanted.allow or (known.hosts if known and not self._has("prefect") else ())
-        return Layout(str(self.wanted.plans.resolve()), found["prefect"], found["mlflow"], hosts)
+        if self._has("worker") and not found["mlflow"]:
+            raise Refused("name the MLflow server that the worker writes to in MLFLOW_TRACKING_URI")
+        hosts = self.wanted.allow or (() if self._has("prefect") else known.hosts)
+        return Layout(str(self.wanted.plans.resolve()), **found, hosts=hosts)
 
     def start(self, ended: Callable[[], bool]) -> None:
         """Start every part and return when all are healthy, or when ``ended`` says that it need not be.
@@ -132,20 +140,24 @@ class Stack:
             return {name: self.postgres.url(name) for name in DATABASES}
         if self.wanted.database is None:
             raise Refused("name the database server of the other parts in ANONFLOW_DATABASE_URL")
-        _create(self.wanted.database)
+        self.trigrams = _prepared(self.wanted.database)
         return {name: settings.with_database(self.wanted.database, name) for name in DATABASES}
 
     def _starter(self, name: str, databases: dict[str, str]) -> Callable[[], Child]:
         variables = settings.variables(name, self.home, self.layout, databases, self.wanted.parts)
-        variables["ANONFLOW_OWN_POSTGRES"] = "1" if self.postgres is not None else ""
+        variables["ANONFLOW_WITHOUT_TRIGRAMS"] = "" if self.trigrams else "1"
         log = settings.logs(self.home) / f"{name}.log"
         return lambda: Child("flows.served.child", name, self.sockets[name].dup(), variables, log)
 
     def watch(self, ended: Callable[[], bool]) -> None:
         """Restart whatever dies, after a pause that grows, until ``ended`` says so."""
+        looked = 0.0
         while not ended():
             time.sleep(0.1)
             now = time.monotonic()
+            if now - looked > LOGS_PACE:
+                looked = now
+                settings.trim_logs(self.home)
             for part in self.parts:
                 if part.due:
                     if now >= part.due:
@@ -159,6 +171,7 @@ class Stack:
                     )
 
     def _again(self, part: _Part) -> None:
+        settings.trim_logs(self.home)
         try:
             part.run()
         except (OSError, RuntimeError) as error:
@@ -184,15 +197,24 @@ class Stack:
             connection.close()
 
     def _listen(self, part: str, port: int) -> socket.socket:
-        """Listen on the port, or on the next free one, and say so; 0 takes any."""
+        """Listen on the port; where all parts are ours, on the next free one, and say so. 0 takes any.
+
+        Raises
+        ------
+        Refused
+            When a part that others look for at its port cannot have it.
+        """
         if not self._has(part):
             return embedded.listen()
-        for candidate in range(port, min(port + NEIGHBOURS, 65536)) if port else ():
+        alone = self.wanted.parts != PARTS
+        for candidate in range(port, port + 1 if alone else min(port + NEIGHBOURS, 65536)) if port else ():
             with contextlib.suppress(OSError):
                 found = embedded.listen(candidate, self.wanted.host)
                 if candidate != port:
                     self.told(f"Port {port} is taken: {NAMES[part]} is on {candidate}.")
                 return found
+        if alone and port:
+            raise Refused(f"port {port} is taken; free it, or name another with --{part}-port")
         return embedded.listen(0, self.wanted.host)
 
 
@@ -215,16 +237,16 @@ def _healthy(part: _Part, ended: Callable[[], bool], timeout: float = 120.0) -> 
         raise EmbeddedServerError(f"{NAMES[part.name]} did not answer; its log is {part.running.log}")
 
 
-def _create(url: str) -> None:
+def _prepared(url: str) -> bool:
+    """Create the databases on somebody's server, and return whether it can search parts of names fast."""
     import psycopg2
 
-    problem = ""
     try:
         create_databases(url)
+        return has_trigrams(url)
     except psycopg2.Error as error:
         problem = type(error).__name__
-    if problem:
-        raise Refused(f"ANONFLOW_DATABASE_URL: the databases cannot be reached or created ({problem})")
+    raise Refused(f"ANONFLOW_DATABASE_URL: the databases cannot be reached or created ({problem})")
 
 
 @contextlib.contextmanager

@@ -9,14 +9,18 @@ import stat
 import subprocess
 import sys
 from collections.abc import MutableMapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flows import embedded
+from flows.pages import Page
 from flows.schedule import ScheduleSection, is_cron
 from flows.served import settings, waiting
 from flows.served.door import Door
+from flows.served.health import problems
 from flows.served.plans import read_folder, stamp
 from flows.served.settings import Layout
 from flows.served.stack import only_one
@@ -176,13 +180,16 @@ def ask(door: Door, path: str = "/", **headers: str) -> tuple[int, dict[bytes, b
     given = [
         (k.replace("_", "-").encode(), v.encode()) for k, v in ({"host": "127.0.0.1:4200"} | headers).items()
     ]
-    asyncio.run(door({"type": "http", "path": path, "headers": given}, receive, send))
-    return sent[0]["status"], dict(sent[0]["headers"])
+    asyncio.run(door({"type": "http", "method": "GET", "path": path, "headers": given}, receive, send))
+    told = dict(sent[0]["headers"]) | {b"body": b"".join(message.get("body", b"") for message in sent)}
+    return sent[0]["status"], told
 
 
 async def page(scope: Any, receive: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b""})
+    kind = [(b"content-type", b"text/html"), (b"etag", b"1")]
+    await send({"type": "http.response.start", "status": 200, "headers": kind})
+    await send({"type": "http.response.body", "body": b"<html><head>", "more_body": True})
+    await send({"type": "http.response.body", "body": b"</head></html>"})
 
 
 def test_a_door_knows_its_names() -> None:
@@ -198,7 +205,7 @@ def test_a_door_knows_its_names() -> None:
 
 
 def test_a_door_asks_for_the_password_and_lets_pages_call_nobody_else() -> None:
-    door = Door(page, [], "/health", "anonflow:word")
+    door = Door(Page(page, "mlflow"), [], "/health", "anonflow:word")
     assert ask(door)[0] == 401
     good = "Basic " + base64.b64encode(b"anonflow:word").decode()
     status, headers = ask(door, authorization=good)
@@ -206,3 +213,87 @@ def test_a_door_asks_for_the_password_and_lets_pages_call_nobody_else() -> None:
     assert headers[b"content-security-policy"].startswith(b"default-src 'self'")
     assert ask(door, authorization="Basic " + base64.b64encode(b"anonflow:wort").decode())[0] == 401
     assert ask(door, authorization=good, path="/gateway/x")[0] == 404
+    models = ask(door, authorization=good, path="/ajax-api/2.0/mlflow/gateway-proxy")
+    assert (models[0], models[1][b"body"]) == (200, b'{"endpoints": []}')
+    # Nobody is let in by a path that is answered early.
+    assert ask(door, path="/ajax-api/2.0/mlflow/gateway-proxy")[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "ours"),
+    [
+        ("mlflow", "/", True),
+        ("mlflow", "/get-artifact", False),
+        ("prefect", "/runs/flow-run/1", True),
+        ("prefect", "/assets/index.js", False),
+        ("prefect", "/api/flow_runs/1", False),
+    ],
+)
+def test_the_document_alone_carries_lines_of_ours(role: str, path: str, ours: bool) -> None:
+    status, headers = ask(Door(Page(page, role, login=role == "prefect"), [], "/health"), path)
+    assert status == 200
+    assert headers[b"content-security-policy"].startswith(b"default-src 'self'")
+    assert (b"localStorage" in headers[b"body"]) is ours
+    assert (headers.get(b"etag") is None) is ours
+    if ours:
+        assert int(headers[b"content-length"]) == len(headers[b"body"])
+        assert headers[b"body"].startswith(b"<html><head><script>")
+        assert headers[b"body"].endswith(b"</head></html>")
+        assert (b"/login?redirect=" in headers[b"body"]) is (role == "prefect")
+
+
+# --- logs, health, layout
+
+
+def test_a_log_is_cut_while_its_process_writes_on(home: Home) -> None:
+    path = settings.logs(home) / "worker.log"
+    with path.open("a") as log:
+        log.write("early\n" + "x" * 1_000_000)
+        log.flush()
+        settings.trim_logs(home)
+        log.write("late\n")
+        log.flush()
+        settings.trim_logs(home)
+    assert path.read_text() == "late\n"
+    older = path.with_suffix(".log.1")
+    assert older.read_text().startswith("early")
+    assert stat.S_IMODE(older.stat().st_mode) == 0o600
+
+
+def test_parts_keep_what_others_have_said(home: Home) -> None:
+    settings.write_layout(home, lambda known: Layout("p", mlflow="http://127.0.0.1:2"))
+    settings.write_layout(home, lambda known: replace(known or Layout(), prefect="http://127.0.0.1:1"))
+    assert settings.read_layout(home) == Layout("p", "http://127.0.0.1:1", "http://127.0.0.1:2")
+
+
+def test_what_does_not_run_is_not_healthy(home: Home) -> None:
+    assert problems(home) == ["anonflow serve does not run in this home"]
+    with embedded.listen() as sock, only_one(home, ("mlflow", "worker")):
+        port = sock.getsockname()[1]
+        sock.close()
+        settings.write_layout(home, lambda known: Layout(mlflow=f"http://127.0.0.1:{port}"))
+        assert [p.split(";")[0] for p in problems(home)] == [
+            "MLflow does not answer",
+            "Worker does not answer",
+        ]
+        assert problems(home, ("prefect",)) == ["Prefect does not run in this home"]
+
+
+def test_the_passwords_are_found_in_the_home_and_go_nowhere_else(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = "http://127.0.0.1:2", "http://elsewhere.example"
+    settings.write_layout(home, lambda known: Layout("p", "http://127.0.0.1:1", here))
+    word, prefect = settings.secret(home, "mlflow"), settings.prefect_auth(home)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
+    assert "MLFLOW_TRACKING_PASSWORD" not in embedded.environment(home.path)
+    with only_one(home, ("worker",)):
+        found = embedded.environment(home.path)
+        assert (found["MLFLOW_TRACKING_URI"], found["MLFLOW_TRACKING_PASSWORD"]) == (here, word)
+        assert found["PREFECT_API_AUTH_STRING"] == prefect
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", there)
+        monkeypatch.setenv("PREFECT_API_URL", f"{there}/api")
+        found = embedded.environment(home.path)
+    assert found["MLFLOW_TRACKING_URI"] == there
+    assert not {word, prefect} & set(found.values())

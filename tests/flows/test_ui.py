@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from flows import embedded
+from flows.pages import Page
 from flows.ui import Gate
 
 SERVE = """
@@ -147,7 +148,7 @@ def knock(path="/", query="", kind="http", **headers):
     async def send(message):
         answers.append(message)
 
-    gate = Gate(behind, "secret", 4200, "/health")
+    gate = Gate(Page(behind, "mlflow"), "secret", 4200, "/health")
     given = [
         (name.encode(), value.encode()) for name, value in ({"host": "127.0.0.1:4200"} | headers).items()
     ]

@@ -1,12 +1,14 @@
 """Feed a parser what a coverage-guided fuzzer makes up, and keep whatever it does not refuse in words.
 
-The fuzzer, atheris, is no dependency of the project: it needs an environment of its own, which sees this one.
+The fuzzer, atheris, is no dependency of the project: it has an environment of its own, which sees this one.
 
-    python3.11 -m venv /tmp/fuzzenv && /tmp/fuzzenv/bin/pip install atheris
-    PYTHONPATH=.:.venv/lib/python3.11/site-packages /tmp/fuzzenv/bin/python tests/hostile/fuzz.py plan --seconds 300
+    python3.11 -m venv fuzzenv && fuzzenv/bin/pip install atheris
+    export PYTHONPATH=.:.venv/lib/python3.11/site-packages
+    fuzzenv/bin/python tests/hostile/fuzz.py plan --seconds 300
 
-A parser may return or raise `Refused` (or `AnonymizationError`, which every task turns into it). Whatever else
-comes out is a finding: its input is written to ``--out``, once for each place in our code, and the run goes on.
+A parser may return or raise `Refused` (or `AnonymizationError`, which every task turns into it). Whatever
+else comes out is a finding: its input is written to ``--out``, once for each place in our code, and the run
+goes on. A finding is kept as tests/hostile/corpus/PARSER-NAME, and is a case from then on.
 """
 
 from __future__ import annotations
@@ -28,7 +30,15 @@ import atheris
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-OURS = ["yaml", "flows.plan", "flows.settings", "tasks.ingest", "tasks.parquet", "tasks.places", "anoncore.microdata"]
+OURS = [
+    "yaml",
+    "flows.plan",
+    "flows.settings",
+    "tasks.ingest",
+    "tasks.parquet",
+    "tasks.places",
+    "anoncore.microdata",
+]
 with atheris.instrument_imports(include=OURS):
     import yaml  # noqa: F401
 
@@ -45,7 +55,7 @@ VARIABLES = (
     Variable("land", "nominal"),
     Variable("sex", "binary", levels=(0, 1)),
 )
-TABLE = b"id,age,land,sex\n1,2.5,DE,0\n2,,\"F,R\",1\n3,-1,NA,0\n4,1e3,,1\n"
+TABLE = b'id,age,land,sex\n1,2.5,DE,0\n2,,"F,R",1\n3,-1,NA,0\n4,1e3,,1\n'
 PLAN = """anonflow: 1
 name: people
 source: {path: people.csv}
@@ -71,9 +81,9 @@ SETTINGS = (
     "optimal-boxes:k=10:limits={age: [0, 120]}:statistics=[{statistic: mean, of: [age]}]",
 )
 WORDS = {
-    "plan": [*"&*!|>%@`?:-,[]{}#", "!!int", "!!bool", "!!float", "!!timestamp", "!!binary", "!!set", "!!omap", "<<:",
-             "&a", "*a", "0x", "1:2:3", ".nan", ".inf", "~", "\\u202e", "\\x00", "..", "---"],
-    "settings": [":", "=", ",", "[", "]", "{", "}", "'", "!!int", "&a", "*a", ".inf", "spectral-swap", "mdav"],
+    "plan": [*"&*!|>%@`?:-,[]{}#", "!!int", "!!bool", "!!float", "!!timestamp", "!!binary", "!!set", "!!omap",
+             "<<:", "&a", "*a", "0x", "1:2:3", ".nan", ".inf", "~", "\\u202e", "\\x00", "..", "---"],
+    "settings": [":", "=", ",", "[", "]", "{", "}", "'", "!!int", "&a", "*a", ".inf", "mdav"],
     "csv": [",", ";", "\n", "\r", '"', '""', "NA", "inf", "nan", "1e400", "\ufeff", "id", "age"],
     "parquet": ["PAR1", "PARE", "pandas", "ARROW:schema"],
 }  # fmt: skip
@@ -152,10 +162,20 @@ def main() -> None:
     (out / "corpus").mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds(given.parser)):
         (out / "corpus" / f"seed-{number}").write_bytes(seed)
-    (out / "words").write_text("".join('"' + "".join(f"\\x{b:02x}" for b in w.encode()) + '"\n' for w in WORDS[given.parser]))
-    folder = Path(tempfile.mkdtemp(prefix="anonflow-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    words = ("".join(f"\\x{b:02x}" for b in word.encode()) for word in WORDS[given.parser])
+    (out / "words").write_text("".join(f'"{word}"\n' for word in words))
+    folder = Path(
+        tempfile.mkdtemp(prefix="anonflow-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+    )
     feed = target(given.parser, folder)
-    done: dict[str, Any] = {"parser": given.parser, "executions": 0, "refused": 0, "read": 0, "seconds": 0, "findings": {}}
+    done: dict[str, Any] = {
+        "parser": given.parser,
+        "executions": 0,
+        "refused": 0,
+        "read": 0,
+        "seconds": 0,
+        "findings": {},
+    }
     begun = time.monotonic()
 
     def once(content: bytes) -> None:

@@ -1,9 +1,10 @@
 """Values that occur nowhere else, planted in every column, and a search for them in whatever form.
 
-A number is found where its text stands with eight or more significant digits (as it is, rounded, with separators
-between thousands, with an exponent), and in binary form: float64 in either byte order, whole numbers of 6 and
-8 bytes. A text is found by a mark, in UTF-8, UTF-16 and UTF-32. Both are found inside SQLite databases, Parquet,
-gzip, zip and npz files and zlib streams, and in base64 and hexadecimal text, to three levels.
+A number is found where its text stands with eight or more significant digits (as it is, rounded, with
+separators between thousands, with an exponent), and in binary form: float64 in either byte order, whole
+numbers of 6 and 8 bytes. A text is found by a mark, in UTF-8, UTF-16 and UTF-32. Both are found inside SQLite
+databases, Parquet, gzip, zip and npz files and zlib streams, and in base64 and hexadecimal text, to three
+levels.
 
 Not found are numbers rounded to fewer than eight digits, numbers that were computed on, levels that the plan
 itself declares (the plan is published), and whatever is encrypted.
@@ -219,7 +220,7 @@ def _among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
     return values[known[np.searchsorted(known, values)] == values]
 
 
-def _unpacked(content: bytes) -> Iterator[tuple[str, bytes]]:
+def _unpacked(content: bytes) -> Iterator[tuple[str, bytes]]:  # noqa: C901
     """Give what is packed inside some bytes."""
     if content[:16] == b"SQLite format 3\0":
         yield "sqlite", _rows(content)

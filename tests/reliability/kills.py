@@ -1,4 +1,4 @@
-"""Kill runs at stated operations and at random moments, then see that nothing is in parts and the next run works."""
+"""Kill runs at stated operations and at random moments, and see that nothing is in parts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import random
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tasks import ledger
 from tests.reliability.running import Done, Nursery, Place, settled, time_passes, whole
-
-SAID = re.compile(r"cut short|Published already|awaits a decision already")
 
 
 @dataclass(frozen=True)
@@ -24,6 +22,7 @@ class Kill:
     killed: bool
     problems: tuple[str, ...]
     left_workspace: bool
+    announced: bool
     events: tuple[str, ...]
 
 
@@ -55,13 +54,9 @@ def operations(place: Place, nursery: Nursery) -> list[str]:
     return [line.split(" ", 1)[1] for line in place.log.read_text().splitlines()]
 
 
-def kill_at(
-    place: Place, nursery: Nursery, number: int, how: str = "kill", first: Iterable[tuple[str, ...]] = ()
-) -> Kill:
+def kill_at(place: Place, nursery: Nursery, number: int, how: str = "kill") -> Kill:
     """Kill a run before its write operation of that number."""
     place.clear()
-    for arguments in first:
-        nursery.command(*arguments)
     faults = {"root": str(place.left), "at": number, "how": how}
     done = nursery.command("run", place.plan, "--inline", faults=faults)
     lines = place.log.read_text().splitlines()
@@ -82,8 +77,8 @@ def kill_after(place: Place, nursery: Nursery, seconds: float) -> Kill:
     return _after(place, nursery, done, "SIGKILL at a random moment", f"{seconds:.2f} s")
 
 
-def kill_group(place: Place, nursery: Nursery, seconds: float, *, group: bool) -> Kill:
-    """Kill a run through Prefect, with or without what it has started, after some seconds."""
+def kill_group(place: Place, nursery: Nursery, seconds: float) -> Kill:
+    """Kill a run through Prefect, with what it has started, after some seconds."""
     place.clear()
     done = place.command("run", place.plan, kill_after=seconds)
     how = "SIGKILL of a run through Prefect, at a random moment"
@@ -95,6 +90,8 @@ def _after(place: Place, nursery: Nursery, done: Done, how: str, point: str) -> 
     problems = [f"at once: {sentence}" for sentence in whole(place.home)]
     dead = [f for f in place.home.workspaces.glob("*/") if (f / "owner").exists()]
     pending = _pending(place)
+    before = ledger.entries(place.home) if place.home.ledger.exists() else []
+    announced = any(entry["event"] == "publishing" for entry in before)
     time_passes(place.home)
     again = nursery.command("run", place.plan, "--inline")
     if again.code not in (0, 4):
@@ -107,7 +104,7 @@ def _after(place: Place, nursery: Nursery, done: Done, how: str, point: str) -> 
         problems += [f"after the next run: {sentence}" for sentence in settled(place.home)]
     problems += [f"temporary folder: {p.name}" for p in (place.left / "tmp").iterdir()]
     events = tuple(e["event"] for e in ledger.entries(place.home)) if place.home.ledger.exists() else ()
-    return Kill(how, point, killed, tuple(problems), bool(dead), events)
+    return Kill(how, point, killed, tuple(problems), bool(dead), announced, events)
 
 
 def _pending(place: Place) -> bool:
@@ -130,6 +127,8 @@ def spread(total: int, wanted: int) -> list[int]:
     """Return that many operations, evenly over all."""
     if wanted >= total:
         return list(range(1, total + 1))
+    if wanted < 2:
+        return [total // 2] * wanted
     return sorted({1 + round(i * (total - 1) / (wanted - 1)) for i in range(wanted)})
 
 
@@ -140,19 +139,26 @@ def around(lines: list[str], *names: str) -> list[int]:
 
 
 def survey(
-    place: Place, nursery: Nursery, *, stated: int, torn: int, moments: int, through_prefect: int, seed: int = 1,
+    found: Survey,
+    place: Place,
+    nursery: Nursery,
+    *,
+    stated: int,
+    torn: int,
+    moments: int,
+    through_prefect: int,
+    seed: int = 1,
     told: Callable[[str], None] = lambda line: None,
-) -> tuple[Survey, int]:  # fmt: skip
-    """Kill that many runs in each way; return what came of it, and how many write operations one run has."""
+) -> int:
+    """Kill that many runs in each way and keep what came of it; return how many operations one run has."""
     rng = random.Random(seed)
-    lines = operations(place, nursery)
-    survey_ = Survey()
+    lines = operations(place, nursery) if stated or torn else []
 
     def note(kill: Kill) -> None:
-        survey_.kills.append(kill)
-        told(f"{len(survey_.kills):4d} {kill.how}, {kill.point}: {'; '.join(kill.problems) or 'survived'}")
+        found.kills.append(kill)
+        told(f"{len(found.kills):4d} {kill.how}, {kill.point}: {'; '.join(kill.problems) or 'survived'}")
 
-    # The whole publication, and the rest evenly.
+    # Half of them where things are put in place and entered, the rest evenly over the run.
     numbers = around(lines, "releases/", "ledger.", "candidates/")
     chosen = (
         numbers
@@ -168,12 +174,12 @@ def survey(
     for number in rng.sample(synced, min(torn, len(synced))):
         note(kill_at(place, nursery, number, "tear"))
     place.clear()
-    whole_run = nursery.command("run", place.plan, "--inline").seconds
+    whole_run = nursery.command("run", place.plan, "--inline").seconds if moments else 0.0
     for _ in range(moments):
         note(kill_after(place, nursery, rng.uniform(0, whole_run)))
     if through_prefect:
         place.clear()
         whole_run = place.command("run", place.plan).seconds
         for _ in range(through_prefect):
-            note(kill_group(place, nursery, rng.uniform(0.2 * whole_run, whole_run), group=True))
-    return survey_, len(lines)
+            note(kill_group(place, nursery, rng.uniform(0.2 * whole_run, whole_run)))
+    return len(lines)

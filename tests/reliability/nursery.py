@@ -1,7 +1,7 @@
 """A process that has imported what a run needs, and has children, each of which is one command.
 
-Importing takes seconds; a hundred runs that are killed would take a quarter of an hour for it alone. A child is
-a process as any other: it can be killed at any point. Prefect is not in it.
+Importing takes seconds; a hundred runs that are killed would take a quarter of an hour for it alone. A child
+is a process as any other: it can be killed at any point. Prefect is not in it.
 
     python -m tests.reliability.nursery HOME
 
@@ -45,7 +45,7 @@ def main(home: str) -> None:
     assert spec.loader is not None
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
-    print("{}", flush=True)
+    say({})
     for line in sys.stdin:
         wanted = json.loads(line)
         begun = time.monotonic()
@@ -58,10 +58,12 @@ def main(home: str) -> None:
         _, status = os.waitpid(child, 0)
         if wanted.get("after") is not None:
             timer.cancel()
-        print(
-            json.dumps({"code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - begun}),
-            flush=True,
-        )
+        say({"code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - begun})
+
+
+def say(answer: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
 
 
 def _kill(child: int) -> None:

@@ -14,7 +14,16 @@ from typing import Any
 
 from tasks import ledger
 from tests.reliability.canaries import Canaries, told
-from tests.reliability.running import Done, Nursery, Place, open_modes, settled, time_passes, whole, workspaces
+from tests.reliability.running import (
+    Done,
+    Nursery,
+    Place,
+    open_modes,
+    settled,
+    time_passes,
+    whole,
+    workspaces,
+)
 
 STEPS = (
     "ingest", "validate_raw", "split", "mask", "validate_masked", "assess", "against_earlier", "decide",
@@ -37,7 +46,7 @@ class Ended:
 
 
 def judge(place: Place, name: str, way: str, done: Done, expected: set[int], *, dead: bool = False) -> Ended:
-    """Search everything that an outcome has left; ``dead``: its workspace still stands, and is the next run's."""
+    """Search what an outcome has left; ``dead``: its workspace still stands, for the next run to wipe."""
     hits, files, size = place.hits()
     if dead:
         hits = [h for h in hits if not h.path.startswith("home/workspace/")]
@@ -150,7 +159,7 @@ def broken_steps(
 
 
 def mishaps(place: Place, nursery: Nursery, *, points: int = 6) -> Iterator[Ended]:
-    """Give runs on a full or read-only disk, with MLflow locked, gone or away, and with the clock set back."""
+    """Give runs on a full or read-only disk, with MLflow locked or gone, and with the clock set back."""
     from tests.reliability.kills import operations, spread
 
     place.write()
@@ -161,7 +170,9 @@ def mishaps(place: Place, nursery: Nursery, *, points: int = 6) -> Iterator[Ende
         }
         for number in spread(total, points)
     } | {
-        f"write operation {number} of {total} fails once": {"root": str(place.left), "at": number, "how": errno.EIO}
+        f"write operation {number} of {total} fails once": {
+            "root": str(place.left), "at": number, "how": errno.EIO,
+        }
         for number in spread(total, points)
     } | {
         f"{where} cannot be written to": {
@@ -170,9 +181,9 @@ def mishaps(place: Place, nursery: Nursery, *, points: int = 6) -> Iterator[Ende
         for where in ("releases/", "ledger.", "assessments/", "mlflow/artifacts", "workspace/")
     } | {
         "MLflow's database is gone in mid-run": {"steps": {"document": "mlflow-gone"}},
-        "MLflow's database is gone before the outcome is mirrored": {"steps": {"conclude": "mlflow-gone"}},
+        "MLflow's database is gone after the publication": {"steps": {"conclude": "mlflow-gone"}},
         "MLflow's database is locked in mid-run": {"steps": {"document": "mlflow-locked"}},
-        "MLflow's database is locked before the outcome is mirrored": {"steps": {"conclude": "mlflow-locked"}},
+        "MLflow's database is locked after the publication": {"steps": {"conclude": "mlflow-locked"}},
     }  # fmt: skip
     for name, faults in cases.items():
         place.clear()
@@ -221,7 +232,10 @@ def on_a_small_disk(place: Place, megabytes: int) -> Ended | None:
     """Run on a file system that really is full before the end; None where none may be mounted."""
     place.clear()
     place.home.path.mkdir(parents=True)
-    script = 'mount -t tmpfs -o size="$1"m tmpfs "$ANONFLOW_HOME" || exit 77; shift; "$@"; code=$?; cp -a "$ANONFLOW_HOME" "$COPY"; exit $code'
+    script = (
+        'mount -t tmpfs -o size="$1"m tmpfs "$ANONFLOW_HOME" || exit 77; shift; "$@"; code=$?; '
+        'cp -a "$ANONFLOW_HOME" "$COPY"; exit $code'
+    )
     copy = place.root / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     before = ("unshare", "-m", "sh", "-c", script, "sh", str(megabytes))

@@ -1,4 +1,4 @@
-"""Runs as a person starts them, in folders of their own, with faults from outside; and what must hold after."""
+"""Runs as a person starts them, with faults from outside; and what must hold after."""
 
 from __future__ import annotations
 
@@ -151,9 +151,13 @@ class Nursery:
         self._answer()
 
     def command(
-        self, *arguments: str | Path, faults: dict[str, Any] | None = None, after: float | None = None, umask: int = 0o022,
+        self,
+        *arguments: str | Path,
+        faults: dict[str, Any] | None = None,
+        after: float | None = None,
+        umask: int = 0o022,
         **environment: str,
-    ) -> Done:  # fmt: skip
+    ) -> Done:
         """Carry out one command; ``after`` so many seconds it is killed."""
         terminal = self.place.left / "terminal"
         said = terminal / f"{len(list(terminal.iterdir())):04d}"
@@ -186,7 +190,7 @@ class Nursery:
 
 
 def whole(home: Home) -> list[str]:
-    """Return what must never be, however a run ended: a release in parts, unlogged, or logged and not there."""
+    """Return what must never be: a release in parts, one unlogged, or one logged that is not there."""
     found = []
     if not home.path.exists():
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -22,9 +23,12 @@ import pytest
 
 from flows.served import settings
 from flows.served.postgres import Postgres
+from flows.served.settings import LATE
 from tasks import ledger
 from tasks.home import Home, write_private
+from tasks.publish import verify_release
 
+PROGRAM = Path(sys.executable).parent / "anonflow"
 CANARY = "Qx7-Canary-Zw"
 
 PLAN = """
@@ -75,10 +79,15 @@ def until(there: Callable[[], bool], seconds: float, told: Callable[[], str] = l
         time.sleep(0.25)
 
 
+def clean_environment() -> dict[str, str]:
+    """Return our environment without what says where servers are."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "ANONFLOW_"))}
+
+
 class Served:
     """A running stack, and what a person or a script does with it."""
 
-    canary = CANARY
+    canary, program, environment = CANARY, PROGRAM, staticmethod(clean_environment)
     people = staticmethod(people)
     until = staticmethod(until)
 
@@ -93,10 +102,8 @@ class Served:
     # --- the stack
 
     def start(self) -> None:
-        clean = {
-            k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "ANONFLOW_"))
-        }
-        command = [Path(sys.executable).parent / "anonflow", "serve", self.plans, "--home", self.home.path]
+        clean = clean_environment() | {LATE: "8"}
+        command = [PROGRAM, "serve", self.plans, "--home", self.home.path]
         begun = time.monotonic()
         with self.out.open("wb") as out:
             self.process = subprocess.Popen(
@@ -220,7 +227,49 @@ class Served:
         given = {"decision": "approve", "approver": "Ada Lovelace", "reason": "read it", **answer}
         return self.api(f"/flow_runs/{run}/resume", {"run_input": given})
 
+    def approve(self, run: str) -> None:
+        """Approve what the run waits with, by its form."""
+        self.decide(run, dossier_sha256=self.candidate(run)["dossier"])
+
     # --- the home
+
+    @contextlib.contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Hold a lock of the home, so that whoever needs it waits at that very place."""
+        descriptor = os.open(self.home.path / name, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def check_whole(self, plan: str) -> None:
+        """Check that the plan's release stands, once and whole, and that the ledger can be trusted."""
+        folder = self.home.releases / plan
+        (release,) = [p for p in folder.iterdir() if not p.name.startswith(".")]
+        assert verify_release(release) == []
+        assert self.events(plan).count("published") == 1
+        assert ledger.verify(self.home) == []
+
+    def killed_while_publishing(self, part: str, seed: int) -> None:
+        """End a part, or the run's own process, at the very moment of publication; check how it ends."""
+        plan = f"publishing-{part}"
+        self.plan(plan, seed=seed)
+        self.deployed(plan)
+        run = self.run(plan)
+        self.paused(run)
+        with self.held("publish.lock"):
+            self.approve(run)
+            until(lambda: "publishing" in self.events(plan), 90, self.logs)
+            folder = self.home.releases / plan
+            assert not folder.exists() or not list(folder.iterdir())
+            if part == "run":
+                working = json.loads((self.home.path / "served" / "runs" / f"{run}.json").read_text())
+                os.kill(working["pid"], signal.SIGKILL)
+            else:
+                self.kill(part)
+        assert self.ended(run, 180)["name"] == "Published"
+        self.check_whole(plan)
 
     def ledger(self) -> list[tuple[str, str]]:
         return [(e["event"], e.get("release") or e.get("delivers", "")) for e in ledger.entries(self.home)]
@@ -273,9 +322,9 @@ class Served:
         until(there, 60, self.logs)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A stack, up and healthy; one for a module."""
+    """A stack, up and healthy; one for all modules of a process."""
     stack = Served(tmp_path_factory.mktemp("served"))
     stack.start()
     try:

@@ -33,6 +33,17 @@ FIGURES: dict[str, Any] = {
     "identical": {"p": 1.0, "n_released": 0, "n_reference": 0, "n": 814},
     "isolated": {"verdict": "fail", "p": 0.0},
     "membership": {"auc": 0.51, "lower": 0.48, "upper": 0.54, "n_members": 814, "n_nonmembers": 814},
+    "together": {
+        "pair": ["income", "height"],
+        "verdict": "pass",
+        "excess": 0.01,
+        "lower": -0.01,
+        "upper": 0.03,
+        "margin": 0.05,
+        "reference": 3,
+        "n": 814,
+        "n_pairs": 21,
+    },
     "score_coincidence": {
         "attack": {"auc": 0.5, "lower": 0.47, "upper": 0.53, "n_members": 814, "n_nonmembers": 814}
     },
@@ -97,6 +108,7 @@ def test_when_every_gate_passes_it_is_published() -> None:
         "identical records",
         "unusually close records",
         "extreme records",
+        "values taken together",
         "membership",
         "membership by scores",
         "linkage",
@@ -118,6 +130,7 @@ FAILURES = {
     "identical records": {"identical__p": 0.0099},
     "unusually close records": {"tail__p": 0.0099},
     "extreme records": {"extreme__verdict": "fail", "extreme__n_matched": 1},
+    "values taken together": {"together__verdict": "fail"},
     "membership": {"membership__lower": 0.551},
     "membership by scores": {"score_coincidence__attack__lower": 0.551},
     "linkage": {"linkage__rate__lower": 0.201},

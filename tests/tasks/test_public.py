@@ -115,7 +115,8 @@ def test_figures_are_coarse(figures: dict[str, Any]) -> None:
     public = public_figures(figures)
     for row in public["utility_variables"]:
         for name in set(row) - {"name", "kind"}:
-            assert row[name] is None or round(row[name], 2) == pytest.approx(row[name])
+            # Of 300 people, in twentieths.
+            assert row[name] is None or row[name] * 20 == pytest.approx(round(row[name] * 20))
     for one in public["utility_regressions"]:
         for row in one["coefficients"]:
             assert row["overlap"] * 20 == pytest.approx(round(row["overlap"] * 20))
@@ -123,6 +124,18 @@ def test_figures_are_coarse(figures: dict[str, Any]) -> None:
                 round(row["difference"] * 10)
             )
     assert all(value == float(f"{value:.3g}") for value in numbers(public))
+
+
+@pytest.mark.parametrize(
+    ("people", "step"), [(50, 0.1), (300, 0.05), (814, 0.02), (1000, 0.01), (10**6, 0.01)]
+)
+def test_the_fewer_people_the_coarser(figures: dict[str, Any], people: int, step: float) -> None:
+    told = public_figures(figures | {"records": figures["records"] | {"original": people}})
+    for row in told["utility_columns"]:
+        for name in ("mean", "variance", "correlation"):
+            assert row[name] / step == pytest.approx(round(row[name] / step), abs=1e-6)
+    shift = abs(told["utility"]["correlation"]["released"]["largest"] / step)
+    assert shift == pytest.approx(round(shift), abs=1e-6)
 
 
 def test_a_coefficient_that_only_the_source_has_is_counted_and_not_named(figures: dict[str, Any]) -> None:

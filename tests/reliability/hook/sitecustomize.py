@@ -43,11 +43,11 @@ _CLOCKS = ("tasks.workspace", "tasks.ledger", "tasks.conclude", "tasks.dossier",
 def install(faults: dict) -> None:
     """Let something go wrong in this process.
 
-    ``steps`` maps a step's function to what happens when it has done its work: ``raise``, ``full``, ``memory``,
-    ``kill``, ``term``, ``mlflow-gone`` or ``mlflow-locked``. ``at`` is the number of the write operation below
-    ``root`` before which ``how`` happens: ``kill``, ``tear`` (the file that was to be synced is cut in half, as
-    when the power fails, and the process is killed), or an error number to be raised, once or ``lasting``.
-    Operations are counted in ``log``. ``back`` sets the clock back by as many seconds.
+    ``steps`` maps a step's function to what happens when it has done its work: ``raise``, ``full``,
+    ``memory``, ``kill``, ``term``, ``mlflow-gone`` or ``mlflow-locked``. ``at`` is the number of the write
+    operation below ``root`` before which ``how`` happens: ``kill``, ``tear`` (the file that was to be synced
+    is cut in half, as when the power fails, and the process is killed), or an error number to be raised, once
+    or ``lasting``. Operations are counted in ``log``. ``back`` sets the clock back by as many seconds.
     """
     if faults.get("steps"):
         for module in _STEPS:
@@ -246,13 +246,16 @@ def watch(file: str, place: str) -> None:
             if args[0] is not None and not _here(args[0]):
                 os.write(said, f"{event} {args[0]!r}\n".encode())
                 raise ConnectionRefusedError(111, "the test lets nobody ask for a name")
-        elif event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR):
-            if isinstance(args[0], str | bytes):
-                path = os.path.abspath(os.fsdecode(args[0]))
-                if not path.startswith(inside) and "__pycache__" not in path:
-                    os.write(said, f"write {path}\n".encode())
+        elif event == "open" and isinstance(args[0], str | bytes) and _writes(args[2]):
+            path = os.path.abspath(os.fsdecode(args[0]))
+            if not path.startswith(inside) and "__pycache__" not in path:
+                os.write(said, f"write {path}\n".encode())
 
     sys.addaudithook(heard)
+
+
+def _writes(flags: object) -> bool:
+    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
 
 
 def _here(host: object) -> bool:

@@ -1,0 +1,122 @@
+"""People are told of runs that stop, runs that nothing runs and candidates that wait, where they want it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.platform
+
+
+class Receiver:
+    """Who is told: a web server that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.heard.append(json.loads(body)["text"])
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *words: Any) -> None:
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.address = f"http://127.0.0.1:{self.server.server_address[1]}/"
+
+    def hears(self, *words: str) -> bool:
+        return any(all(word in text for word in words) for text in list(self.heard))
+
+
+@pytest.fixture(scope="module")
+def receiver(served: Any) -> Iterator[Receiver]:
+    """A notification block that an operator has made in the page, and the alarms that have found it."""
+    found = Receiver()
+    kind = served.api("/block_types/slug/custom-webhook")
+    schemas = {"block_schemas": {"block_type_id": {"any_": [kind["id"]]}}}
+    (schema, *_) = served.api("/block_schemas/filter", schemas)
+    settings = {
+        "name": "anonflow",
+        "url": found.address,
+        "method": "POST",
+        "json_data": {"text": "{{subject}} | {{body}}"},
+        "allow_private_urls": True,
+    }
+    block = {
+        "name": "anonflow",
+        "data": settings,
+        "block_type_id": kind["id"],
+        "block_schema_id": schema["id"],
+    }
+    made = served.api("/block_documents/", block)
+
+    def sends() -> bool:
+        alarms = [a for a in served.api("/automations/filter", {}) if a["name"].startswith("anonflow: ")]
+        return len(alarms) == 4 and all(a["actions"][0]["type"] == "send-notification" for a in alarms)
+
+    # Without starting anything again.
+    served.until(sends, 60, served.logs)
+    yield found
+    served.api(f"/block_documents/{made['id']}", method="DELETE")
+    found.server.shutdown()
+
+
+def test_a_candidate_that_waits_is_told_and_told_again(served: Any, receiver: Receiver) -> None:
+    served.plan("patient", seed=80)
+    served.deployed("patient")
+    run = served.run("patient")
+    served.paused(run)
+    entry = served.candidate(run)
+    told = ("a release awaits a decision", entry["release"])
+    served.until(lambda: receiver.hears(*told, "release.awaiting"), 40, lambda: str(receiver.heard))
+    assert entry["remind"] > time.time()
+    path = served.home.path / "waiting" / f"{entry['release']}.json"
+    path.write_text(json.dumps(entry | {"remind": time.time() - 1}))
+    served.until(lambda: receiver.hears(*told, "release.reminder"), 40, lambda: str(receiver.heard))
+    # Once.
+    assert served.candidate(run)["remind"] == 0
+    assert sum("release.reminder" in text for text in receiver.heard) == 1
+    served.decide(run, dossier_sha256="0" * 64)
+    told = ("a decision was not accepted", entry["release"])
+    served.until(lambda: receiver.hears(*told), 60, lambda: str(receiver.heard))
+
+
+def test_a_killed_run_is_told_and_taken_up_again(served: Any, receiver: Receiver) -> None:
+    served.plan("shot", seed=81)
+    served.deployed("shot")
+    run = served.run("shot")
+    record = served.home.path / "served" / "runs" / f"{run}.json"
+    served.until(record.exists, 60, served.logs)
+    os.kill(json.loads(record.read_text())["pid"], signal.SIGKILL)
+    told = ("a run stopped", "shot ·", "prefect.flow-run.Crashed")
+    served.until(lambda: receiver.hears(*told), 60, lambda: str(receiver.heard))
+    assert served.paused(run)["name"] == "Suspended"
+    assert served.events("shot") == ["awaiting"]
+
+
+def test_a_run_that_nothing_runs_is_told(served: Any, receiver: Receiver) -> None:
+    served.plan("stalled", seed=82)
+    served.deployed("stalled")
+    worker = served.pid("worker")
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        run = served.run("stalled")
+        told = ("a run is late", "prefect.flow-run.Late")
+        served.until(lambda: receiver.hears(*told), 60, lambda: str(receiver.heard))
+        assert served.state(run)["name"] == "Late"
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    served.paused(run)
