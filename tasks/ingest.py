@@ -224,7 +224,10 @@ def read_file(
     if kind == "csv":
         return _read_csv(path, source, list(variables), shown)
     try:
-        frame = _read_parquet(path, shown) if kind == "parquet" else pd.read_stata(path, convert_dates=False)
+        with warnings.catch_warnings():
+            # Text that is not of the file's encoding would be read as another, with a warning.
+            warnings.simplefilter("error", UnicodeWarning)
+            frame = _read_parquet(path, shown) if kind == "parquet" else _read_stata(path)
     except Refused:
         raise
     except Exception:
@@ -381,6 +384,10 @@ def _notes(frame: pd.DataFrame, variables: tuple[Variable, ...], data: Microdata
         elif bool((known == known.iloc[0]).all()):
             notes.append(f"{visible(variable.name)} holds one value only, which is released as it is")
     return notes
+
+
+def _read_stata(path: Path) -> pd.DataFrame:
+    return pd.read_stata(path, convert_dates=False)
 
 
 def _read_parquet(path: Path, shown: str) -> pd.DataFrame:

@@ -784,6 +784,9 @@ parquet_case(
     lambda: stata().replace(b"<K>" + struct.pack("<H", 4), b"<K>" + struct.pack("<H", 32767)),
     "dta",
 )
+parquet_case(
+    "UTF-8 and Latin-1 mixed", "not a readable", lambda: stata().replace(b"DE\0", b"\xd6\0\0"), "dta"
+)
 parquet_case("a map that leads elsewhere", "not a readable", lambda: elsewhere(stata()), "dta")
 
 
