@@ -142,6 +142,7 @@ def recover(home: Home) -> None:
     """
     late: list[Outcome] = []
     with ledger.locked(home, LOCK):
+        ledger.settle(home)
         last = {entry["release"]: entry for entry in ledger.entries(home) if entry.get("release")}
         for entry in last.values():
             if entry["event"] == "publishing":

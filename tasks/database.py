@@ -278,6 +278,8 @@ def _read_other(url: Any, statement: str, base: Path) -> pd.DataFrame:
 
     try:
         engine = sqlalchemy.create_engine(_to_read(url, base), hide_parameters=True)
+        if engine.dialect.name == "sqlite":
+            sqlalchemy.event.listen(engine, "connect", _attach_nothing)
         try:
             # The statement goes to the driver as it stands: a colon or a percent sign in it means itself.
             with engine.connect().execution_options(no_parameters=True) as connection:
@@ -299,6 +301,15 @@ def _read_other(url: Any, statement: str, base: Path) -> pd.DataFrame:
         kind = type(getattr(cause, "orig", None) or cause).__name__
         problem = f"the query failed in the database ({kind}); try it there, and check names and rights"
     raise Refused(problem)
+
+
+def _attach_nothing(connection: Any, record: Any) -> None:
+    """Let a SQLite statement read the database that is named, and neither open nor create another."""
+    import sqlite3
+
+    connection.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+    )
 
 
 def _to_read(url: Any, base: Path) -> Any:

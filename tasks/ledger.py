@@ -73,6 +73,27 @@ def append(home: Home, event: Event, **facts: Any) -> dict[str, Any]:
         return _append(home, event, facts)
 
 
+def settle(home: Home) -> bool:
+    """Let the head name the last entry where a crash came between them; return whether it did.
+
+    Raises
+    ------
+    Fault
+        When the ledger does not end with the entry that its head names.
+    """
+    if not home.ledger.exists():
+        return False
+    with locked(home):
+        known = entries(home)
+        head = _head(home)
+        if not known or (head is not None and head.get("number") == len(known)):
+            return False
+        key = _key(home)
+        _check_end(home, known, keys.raw(key.public_key()))
+        _write_head(home, known[-1], key)
+    return True
+
+
 def resume(home: Home, *, by: str, reason: str) -> dict[str, Any]:
     """Go on with a ledger whose end was lost; the new entry says what the head told of it."""
     with locked(home):
@@ -143,7 +164,8 @@ def problems(home: Home, public: str | None = None) -> list[Finding]:
     found += mismatch
     if last:
         signers, changes = _signers(known, last)
-        found += changes + _signature_problems(known, signers) + _head_problems(home, known, signers)
+        found += changes + _signature_problems(known, signers)
+        found += _head_problems(home, known, signers or [last])
     return found + [
         Finding(
             "resumed",
@@ -244,6 +266,9 @@ def _append(home: Home, event: Event, facts: dict[str, Any], *, checked: bool = 
     digest = _digest(body)
     entry = body | {"digest": digest, "signature": key.sign(digest.encode()).hex()}
     line = json.dumps(entry, sort_keys=True) + "\n"
+    if not known and _head(home) is None:
+        # So that a first append that does not end does not look like a head that was removed.
+        _write_head(home, {"number": 0, "digest": START}, key)
     descriptor = os.open(home.ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
     with os.fdopen(descriptor, "ab") as file:
         _finish_last_line(home, file)
@@ -256,7 +281,11 @@ def _append(home: Home, event: Event, facts: dict[str, Any], *, checked: bool = 
 
 def _check_end(home: Home, known: list[dict[str, Any]], public: str) -> None:
     """Refuse to go on after entries were cut off, which the next head would hide."""
-    cut = [f for f in _head_problems(home, known, _signers(known, public)[0]) if f.kind not in CUT_SHORT]
+    cut = [
+        f
+        for f in _head_problems(home, known, _signers(known, public)[0] or [public])
+        if f.kind not in CUT_SHORT
+    ]
     if cut:
         raise Fault(
             f"{cut[0].sentence}; nothing is entered. Restore the ledger from a backup, or state the loss "
@@ -398,10 +427,10 @@ def _head_problems(home: Home, known: list[dict[str, Any]], signers: Sequence[st
             f"the ledger ends with entry {len(known)}, and its head names entry {number}: it was cut off"
         )
         return [Finding("truncated", where, sentence)]
-    signer = keys.public_of(signers[number - 1]) if number > 0 else None
+    signer = keys.public_of(signers[max(number, 1) - 1]) if number >= 0 else None
     if not keys.holds_hex(signer, _head_content(head), head.get("signature")):
         return [Finding("head", where, f"{where} is not signed by this home's key")]
-    if known[number - 1].get("digest") != head.get("digest"):
+    if head.get("digest") != (known[number - 1].get("digest") if number else START):
         return [Finding("truncated", where, f"entry {number} is not the one that the ledger's head names")]
     if number < len(known):
         sentence = (
