@@ -56,6 +56,9 @@ bench: setup-dev  ## speed beside named alternatives, growth over three sizes
 reproduction: setup-dev  ## the paper's table and figures on open data, written to docs/reproduction.md
 	$(BIN)/python tests/papers/reproduction.py
 
+test-reliability: setup-dev  ## short forms: kills, canaries, connections, rights
+	$(SERVED) tests/reliability
+
 reliability: setup-dev  ## kills, canaries, mishaps, connections, tampering, bad input: docs/reliability.md
 	$(BIN)/python -m tests.reliability.report
 
