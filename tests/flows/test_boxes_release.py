@@ -22,8 +22,8 @@ from tasks.publish import verify_release
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
-SEED = {"public": 11, "data_are_public": True}
-POLICY = "policy: {by_design: [ambiguity, uncertainty]}\nseed: {public: 11, data_are_public: true}"
+SEED = {"public": 12, "data_are_public": True}
+POLICY = "policy: {by_design: [ambiguity, uncertainty]}\nseed: {public: 12, data_are_public: true}"
 STEP = (
     "{method: optimal-boxes, k: 8, l: 2, rare: fuzzy, limits: {age: [18, 99]}, statistics: "
     "[{statistic: mean, of: [net], accuracy: 100}, {statistic: correlation, of: [net, tax], probability: 2}]}"

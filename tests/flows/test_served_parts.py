@@ -147,6 +147,7 @@ def test_passwords_go_to_the_servers_alone(home: Home) -> None:
 
 def test_servers_elsewhere_are_named_by_the_environment(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://prefect:4200/api")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     layout = Layout(str(home.path), "http://127.0.0.1:1", "http://127.0.0.1:2")
     assert settings.variables("worker", home, layout, {})["PREFECT_API_URL"] == "http://127.0.0.1:1/api"
     apart = settings.variables("worker", home, layout, {}, ("worker",))
