@@ -40,7 +40,9 @@ MARKS = {"fail": "**FAIL**", "inconclusive": "**open**"}
 class Decision(RunInput):
     """What a person fills in."""
 
-    decision: Literal["approve", "reject"] = Field(title="Decision")
+    decision: Literal["approve", "reject"] = Field(
+        title="Decision", description="Approve or reject. The space bar opens the list, too."
+    )
     approver: str = Field(
         title="Your name", min_length=2, max_length=200, description="As on the list of people."
     )

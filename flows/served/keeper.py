@@ -45,7 +45,7 @@ ALARMS_PACE = 20.0
 ATTEMPTS = 3
 # Seconds in which a run that a worker took must have begun.
 UNBEGUN = 90.0
-# Seconds in which a worker reports itself that a run's process died, and in which a new process says that it began.
+# Seconds in which a worker reports by itself that a run's process died, and a new process says that it began.
 GRACE = 5.0
 UNFINISHED = (StateType.RUNNING, StateType.CRASHED, StateType.CANCELLING)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -247,6 +248,7 @@ def main() -> int:
         given.kills, given.prefect_kills = min(given.kills, 10), min(given.prefect_kills, 1)
     target = given.output or (None if given.quick else PAGE)
     found, other = Found(), Found()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="reliability-", ignore_cleanup_errors=True) as scratch:
         root = Path(scratch)
