@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from scipy.stats import binom
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
 from flows.draft import declared, source_of
 from flows.plan import load_plan
 from tasks.assess import AssessmentSection, assess
-from tasks.decide import Gate, PolicySection, Verdict, decide
+from tasks.attacks import about_files
+from tasks.decide import PolicySection, Verdict, decide
 from tasks.faults import ExitCode, Refused, guarded, visible
 from tasks.home import Home
 from tasks.ingest import SourceSection, read, to_microdata
@@ -88,56 +88,8 @@ def judge(
         figures = guarded(assess)(run, section, policy.by_design)
     finally:
         run.wipe()
-    verdict = _with(_of_the_files(figures, unknown, policy), decide(figures, policy), policy)
-    return Judgement(verdict=verdict, figures=figures, left_out=left_out, unknown=unknown)
-
-
-def _of_the_files(figures: dict[str, Any], unknown: tuple[str, ...], policy: PolicySection) -> list[Gate]:
-    """Ask a person where the files leave something open: columns nobody measured, a reference of members."""
-    gates, same, n = [], figures["identical"], figures["records"]
-    if unknown:
-        gates.append(
-            Gate(
-                name="columns that the original lacks",
-                verdict="inconclusive",
-                figure=f"{len(unknown)}",
-                limit="0",
-                baseline="0",
-                records=n["released"],
-                meaning="released columns of which nothing was measured; an identifier may be among them",
-            )
-        )
-    if n["reference"] is not None and figures["comparison"]["n_reference"] <= n["original"]:
-        # Other people repeat records of the original no more often than the original's own people do.
-        met, own = same["n_reference"], same["n_duplicates"]
-        p = float(binom.sf(met - 1, met + own, 0.5))
-        # Equal records come in groups, which widens chance: a level stricter than the gates'.
-        if p < policy.tail_p / 100:
-            gates.append(
-                Gate(
-                    name="reference of other people",
-                    verdict="inconclusive",
-                    figure=f"{met}, p = {p:.3g}",
-                    limit=f"p ≥ {policy.tail_p / 100:g}",
-                    baseline=f"{own} with a twin in the original",
-                    records=same["n"],
-                    meaning="people of the original whose record stands in the reference as it is: every "
-                    "other figure takes the reference for people who took no part",
-                )
-            )
-    return gates
-
-
-def _with(asked: list[Gate], verdict: Verdict, policy: PolicySection) -> Verdict:
-    """Return the verdict with gates that stay open; what failed has failed."""
-    if not asked:
-        return verdict
-    names, decision, reason = ", ".join(g.name for g in asked), verdict.decision, verdict.reason
-    if policy.inconclusive == "reject":
-        decision, reason = "reject", f"{reason}; not proven safe: {names}"
-    elif decision != "reject":
-        decision, reason = "await", f"{reason}; a person must decide: {names}"
-    return Verdict(decision, reason, (*verdict.gates, *asked))
+    figures["files"] = about_files(figures, unknown)
+    return Judgement(verdict=decide(figures, policy), figures=figures, left_out=left_out, unknown=unknown)
 
 
 def _prepare(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binom
 
 from anoncore.microdata import Microdata, Schema
 from anoncore.ranges import ReleasedBoxes, released_boxes
@@ -194,3 +195,19 @@ def _among(people: Microdata, original: Microdata, boxes: ReleasedBoxes, levels:
         levels=np.column_stack(codes) if codes else None,
         held=tuple(boxes.held.values()),
     )
+
+
+def about_files(figures: dict[str, Any], unknown: tuple[str, ...]) -> dict[str, Any]:
+    """Return what files of others leave open: columns nobody measured, a reference that holds members.
+
+    Other people repeat records of the original no more often than the original's own people do. Claim: of
+    twins in a reference of r and among the n people themselves, chance puts no larger a share than
+    max(1/2, r / (n + r - 1)) into the reference; the half, because who has one twin often has several.
+    """
+    same, n = figures["identical"], figures["records"]
+    members = None
+    if n["reference"] is not None:
+        met, own, others = same["n_reference"], same["n_duplicates"], figures["comparison"]["n_reference"]
+        share = max(0.5, others / (n["original"] + others - 1))
+        members = {"met": met, "own": own, "n": same["n"], "p": float(binom.sf(met - 1, met + own, share))}
+    return {"unknown": len(unknown), "members": members}

@@ -113,6 +113,7 @@ def decide(figures: dict[str, Any], policy: PolicySection) -> Verdict:
         _earlier_gate(figures, policy),
         *_claim_gates(figures),
         *_utility_gates(figures, policy),
+        *_file_gates(figures, policy),
     )
     failed = [g.name for g in gates if g.verdict == "fail"]
     open_ = [
@@ -317,6 +318,42 @@ def _earlier_gate(figures: dict[str, Any], policy: PolicySection) -> Gate:
         f"{earlier['compared']} of {earlier['releases']}",
         records=worst["n_members"] + worst["n_nonmembers"],
     )
+
+
+def _file_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
+    """Ask a person about files of others: columns that nobody measured, a reference that holds members."""
+    files, gates = figures.get("files"), []
+    if files is None:
+        return []
+    if files["unknown"]:
+        gates.append(
+            Gate(
+                name="columns that the original lacks",
+                verdict="inconclusive",
+                figure=f"{files['unknown']}",
+                limit="0",
+                baseline="0",
+                records=figures["records"]["released"],
+                meaning="released columns of which nothing was measured; an identifier may be among them",
+            )
+        )
+    members = files["members"]
+    # Equal records come in groups, which widens chance: a level stricter than that of other gates.
+    level = policy.tail_p / 100
+    if members is not None and members["p"] < level:
+        gates.append(
+            Gate(
+                name="reference of other people",
+                verdict="inconclusive",
+                figure=f"{members['met']}, p = {members['p']:.3g}",
+                limit=f"p ≥ {level:g}",
+                baseline=f"{members['own']} with a twin in the original",
+                records=members["n"],
+                meaning="people of the original whose record stands in the reference as it is: every "
+                "other figure takes the reference for people who took no part",
+            )
+        )
+    return gates
 
 
 # Promises that rest on what only the method knows, and cannot be recounted from the release.

@@ -155,7 +155,9 @@ def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
     templates = {package: directory / f"{package}.db" for package in databases}
     with tempfile.TemporaryDirectory() as scratch:
         home = private_directories(Path(scratch))
-        variables = environment(home) | {"ANONFLOW_TEMPLATES": scratch}
+        # A server that the user has named is not what a template is made in.
+        store = {"MLFLOW_TRACKING_URI": f"sqlite:///{_mlflow_database(home)}"}
+        variables = environment(home) | store | {"ANONFLOW_TEMPLATES": scratch}
         missing = [package for package, template in templates.items() if not migrated(template, package)]
         children = [
             Child("flows.embedded", f"migrate-{package}", listen(), variables, home / f"{package}.log")

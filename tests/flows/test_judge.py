@@ -76,6 +76,67 @@ def test_columns_that_only_one_file_has_are_told(files, tmp_path):
     assert found.figures["columns"] == 4
 
 
+def gate(found, name):
+    (one,) = [g for g in found.verdict.gates if g.name == name]
+    return one
+
+
+def test_columns_that_nobody_measured_ask_a_person(files, tmp_path):
+    known = files / "independent.csv"
+    more = pd.read_csv(known).assign(social_security=range(1500), extra=0)
+    more.to_csv(tmp_path / "more.csv", index=False)
+    found = judged(files, tmp_path / "more.csv", tmp_path / "home")
+    asked = gate(found, "columns that the original lacks")
+    assert (asked.verdict, asked.figure, asked.records) == ("inconclusive", "2", 1500)
+    assert found.exit_code is ExitCode.AWAITING
+    assert asked.name in found.verdict.reason
+    names = {g.name for g in judged(files, known, tmp_path / "home").verdict.gates}
+    assert asked.name not in names
+
+
+def with_members(files, tmp_path, members, others):
+    """Return the outcome of a reference with so many people of the original, and so many others."""
+    reference = pd.concat([pd.read_csv(files / "original.csv")[:members], people(1, others)])
+    reference.to_csv(tmp_path / "reference.csv", index=False)
+    return judge(
+        Home.locate(tmp_path / "home"), files / "independent.csv", files / "original.csv",
+        tmp_path / "reference.csv",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("members", "others"), [(1500, 0), (40, 1400), (60, 3000)])
+def test_a_reference_of_members_asks_a_person(files, tmp_path, members, others):
+    found = with_members(files, tmp_path, members, others)
+    asked = gate(found, "reference of other people")
+    assert asked.verdict == "inconclusive"
+    # Of a larger reference a sample of the original's size is compared.
+    met = members * min(1, 1500 / (members + others))
+    assert 0.7 * met <= int(asked.figure.split(",")[0]) < met + 10
+    assert found.exit_code in (ExitCode.AWAITING, ExitCode.REJECTED)
+
+
+@pytest.mark.parametrize("others", [300, 1500, 6000])
+def test_other_people_are_not_taken_for_members(files, tmp_path, others):
+    assert "reference of other people" not in {
+        g.name for g in with_members(files, tmp_path, 0, others).verdict.gates
+    }
+
+
+def test_few_levels_repeat_by_chance_and_that_is_no_membership(tmp_path):
+    """With 60 combinations nearly everybody has a twin, in either file, whatever their sizes."""
+    for name, seed, n in (("original", 0, 800), ("released", 1, 800), ("small", 2, 250), ("large", 3, 2500)):
+        rng = np.random.default_rng(seed)
+        table = {c: rng.integers(0, k, n) for c, k in (("a", 3), ("b", 4), ("c", 5))}
+        pd.DataFrame(table).to_csv(tmp_path / f"{name}.csv", index=False)
+    for reference in ("small", "large"):
+        found = judge(
+            Home.locate(tmp_path / "home"),
+            *(tmp_path / f"{n}.csv" for n in ("released", "original", reference)),
+        )
+        assert "reference of other people" not in {g.name for g in found.verdict.gates}
+        assert found.figures["files"]["members"]["p"] > 0.3
+
+
 def test_files_that_share_no_column_are_refused_without_a_value(files, tmp_path):
     pd.DataFrame({"other": [1, 2, 3], "names": [4, 5, 6]}).to_csv(tmp_path / "odd.csv", index=False)
     with pytest.raises(Refused, match="none of the 5 variables of the original is among the 2 columns"):
