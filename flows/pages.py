@@ -22,7 +22,8 @@ NO_MODELS = "/ajax-api/2.0/mlflow/gateway-proxy"
 _PREFER = """<script>(seen => {
   for (const key in seen) if (localStorage.getItem(key) === null) localStorage.setItem(key, seen[key]);
 })(%s)</script>"""
-# In a low window its form squeezes the text that people decide on to nothing; digests and tables are cut off.
+# In a low window its form squeezes the text that people decide on to nothing; digests and tables are cut off,
+# tables on the pages of artifacts too.
 # A first visit, before anybody could log in, begins with errors about the connection and the password.
 _PREFECT = (
     _PREFER % '{"prefect-show-promotional-content": "false"}'
@@ -30,6 +31,7 @@ _PREFECT = (
 .p-modal__body > .markdown-renderer { flex-shrink: 0; }
 .p-modal__card:has(> .p-modal__body > .markdown-renderer) { max-width: min(72rem, 94vw); }
 .p-modal__body .markdown-renderer code { overflow-wrap: anywhere; white-space: pre-wrap; }
+:not(.p-modal__body) > .markdown-renderer table { display: block; overflow-x: auto; }
 img[src^="https:"] { visibility: hidden; }
 .p-toast-container__toast:has(.p-heading--6) { display: none; }
 form:has(input[placeholder="admin:pass"])::before { content: "As printed by: anonflow serve --secrets"; }

@@ -26,6 +26,7 @@ from rich.console import Console
 from flows import embedded
 from flows.embedded.child import App, Parent, Receive, Scope, Send, inherited, prefect_app, run_app
 from flows.pages import Page, answer, refuse
+from tasks.faults import visible
 
 HEALTH = {"prefect": "/api/health", "mlflow": "/health"}
 NAMES = {"prefect": "Prefect", "mlflow": "MLflow"}
@@ -81,7 +82,7 @@ def serve_uis(
         for role, child in children.items():
             child.wait(HEALTH[role])
         for role, address in addresses.items():
-            out.print(f"{NAMES[role]:8} {address}", soft_wrap=True, highlight=False, markup=False)
+            out.print(f"{NAMES[role]:8} {visible(address)}", soft_wrap=True, highlight=False, markup=False)
             if open_browser and _desktop():
                 webbrowser.open(stack.enter_context(_page(home, role, address)))
         _watch(children, out)

@@ -60,9 +60,9 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except ReleaseError as error:
-            safe = type(error)(_visible_lines(str(error)))
+            safe = type(error)(visible_lines(str(error)))
         except AnonymizationError as error:
-            safe = Refused(_visible_lines(str(error)))
+            safe = Refused(visible_lines(str(error)))
         except MemoryError:
             safe = Fault("memory ran out; use a machine with more, or release fewer records at a time")
         except OSError as error:
@@ -86,8 +86,9 @@ def visible(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
-def _visible_lines(text: str) -> str:
-    return "\n".join(visible(line) for line in text.split("\n"))
+def visible_lines(text: object) -> str:
+    """Return a message of several lines as it may be shown, each line as `visible` returns it."""
+    return "\n".join(visible(line) for line in str(text).split("\n"))
 
 
 def _input_output(error: OSError) -> str:

@@ -31,7 +31,12 @@ def metrics(dossier: dict[str, Any]) -> dict[str, float]:
     for side in ("raw", "masked"):
         flat[f"edits/violated_{side}"] = sum(not r["success"] for r in edits[side]["rules"])
         flat[f"edits/violations_{side}"] = sum(r["violated"] or 0 for r in edits[side]["rules"])
-    return {k: float(v) for k, v in flat.items() if v is not None}
+    return {k: _readable(float(v)) for k, v in flat.items() if v is not None}
+
+
+def _readable(value: float) -> float:
+    """Return a count as it is, and any other figure with five digits that count: more would be noise."""
+    return value if value.is_integer() else float(f"{value:.5g}")
 
 
 def _of_attacks(figures: dict[str, Any]) -> dict[str, Any]:

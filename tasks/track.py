@@ -22,6 +22,13 @@ KIND = "anonflow.kind"
 OWN = "anonflow.run"
 VERDICT = {"setting": "name", "status": "status", "reason": "reason"}
 COMPARISONS = " comparisons"
+# What MLflow shows as the description of a run or an experiment; people may go on writing there.
+NOTE = "mlflow.note.content"
+EXPERIMENT = (
+    "One run for each assessed release of this plan, published or not: the curves of its metrics are risk "
+    "and utility over releases. The signed ledger is the record: `anonflow audit verify` compares the two."
+)
+TRIED = "Settings of this plan that were tried beside each other with `anonflow compare`; none is a release."
 # What MLflow takes in one request, and in one tag.
 PARAMS_AT_ONCE = 100
 TAG_LENGTH = 5000
@@ -48,7 +55,7 @@ def track(dossier: dict[str, Any], experiment: str, files: dict[str, Path]) -> s
     files : what to attach, by artifact folder and path
     """
     with _store() as client:
-        run_id = _run(client, experiment, dossier["release"]["id"], tags(dossier))
+        run_id = _run(client, experiment, dossier["release"]["id"], tags(dossier) | _description(dossier))
         _log(client, run_id, dossier, metrics(dossier), parameters(dossier))
         _attach(client, run_id, files)
         client.set_terminated(run_id, "FINISHED")
@@ -235,7 +242,8 @@ def _store() -> Iterator[Any]:
 def _run(client: Any, experiment: str, name: str, identity: dict[str, str]) -> str:
     """Return the MLflow run of this identity: a new one, or that of an attempt which failed midway."""
     found = client.get_experiment_by_name(experiment)
-    experiment_id = found.experiment_id if found else client.create_experiment(experiment)
+    about = {NOTE: EXPERIMENT if identity[KIND] == "release" else TRIED}
+    experiment_id = found.experiment_id if found else client.create_experiment(experiment, tags=about)
     begun = client.search_runs([experiment_id], f"tags.`{OWN}` = '{identity[OWN]}'", max_results=1)
     if begun:
         return str(begun[0].info.run_id)
@@ -274,6 +282,21 @@ def tags(dossier: dict[str, Any]) -> dict[str, str]:
         "release.reason": dossier["verdict"]["reason"],
         "dossier.sha256": dossier["sha256"],
     }
+
+
+def _description(dossier: dict[str, Any]) -> dict[str, str]:
+    """Return what a person reads first about a run: what it is, what the policy says, by which method."""
+    verdict, release = dossier["verdict"], dossier["release"]
+    title = dossier["plan"]["title"] or dossier["plan"]["name"]
+    methods = ", ".join(step["method"] for step in dossier["method"]["steps"])
+    words = {"publish": "may be published", "reject": "is rejected", "await": "waits for a person"}
+    why = f"{verdict['reason'][:1].upper()}{verdict['reason'][1:]}"
+    text = (
+        f"**{title}**: {words[verdict['decision']]}. {why}.\n\n"
+        f"{release['records']} records, {len(release['variables'])} variables; {methods}. "
+        "The whole of it: `report.html` among the artifacts."
+    )
+    return {NOTE: text, "mlflow.user": dossier["run"]["requester"], "mlflow.source.name": "anonflow"}
 
 
 def _identity(facts: dict[str, Any]) -> dict[str, str]:

@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from anoncore import Microdata, Schema, Variable
+from flows import embedded
 
 os.environ.setdefault("MPLCONFIGDIR", "/tmp/anonflow-mpl")
 
@@ -81,6 +82,15 @@ def mixed() -> Microdata:
         ]
     )
     return Microdata(frame, schema)
+
+
+@pytest.fixture(scope="session")
+def tracking(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a real MLflow store, one for the process: the frameworks read where it is at import."""
+    home = tmp_path_factory.mktemp("tracking")
+    embedded.apply(home)
+    embedded.tracking_ready(home)
+    return home
 
 
 @pytest.fixture(scope="session")

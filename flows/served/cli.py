@@ -10,15 +10,13 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
-from rich.console import Console
 
+from flows.commands.options import Where, plain
 from flows.embedded.settings import LOOPBACK, USER
 from flows.served import settings
 from flows.served.settings import NAMES, PARTS
-from tasks.faults import Fault, Refused
+from tasks.faults import Refused, visible, visible_lines
 from tasks.home import Home
-
-out = Console(highlight=False, markup=False, soft_wrap=True)
 
 
 def serve(
@@ -26,10 +24,7 @@ def serve(
         Path | None,
         typer.Argument(metavar="[PLANS]", help="A folder of plans, each with its schedule; . by default."),
     ] = None,
-    home: Annotated[
-        Path | None,
-        typer.Option("--home", help="Where state is kept; by default ANONFLOW_HOME, else .anonflow here."),
-    ] = None,
+    home: Where = None,
     prefect_port: Annotated[int, typer.Option(help="Port of Prefect.")] = 4200,
     mlflow_port: Annotated[int, typer.Option(help="Port of MLflow.")] = 5000,
     host: Annotated[
@@ -83,11 +78,9 @@ def serve(
 
 
 def _run(home: Home, wanted: Any) -> None:
-    from flows import embedded
     from flows.served.stack import Stack, only_one, until_signal
 
     begun = time.monotonic()
-    problem = ""
     with until_signal() as ended, only_one(home, wanted.parts):
         stack = Stack(home, wanted, _told)
         try:
@@ -95,12 +88,8 @@ def _run(home: Home, wanted: Any) -> None:
             if not ended():
                 _ready(stack, time.monotonic() - begun)
             stack.watch(ended)
-        except embedded.EmbeddedServerError as error:
-            problem = str(error)
         finally:
             stack.stop()
-    if problem:
-        raise Fault(problem)
     _told("Stopped.")
 
 
@@ -108,18 +97,18 @@ def _ready(stack: Any, seconds: float) -> None:
     layout, parts = stack.layout, stack.wanted.parts
     for name in ("prefect", "mlflow"):
         if name in parts:
-            out.print(f"{NAMES[name]:8} {getattr(layout, name)}")
+            plain.print(f"{NAMES[name]:8} {visible(getattr(layout, name))}")
     if "worker" in parts:
         report = stack.report()
         for name, clock in report["plans"].items():
-            out.print(f"{'Plan':8} {name}: {clock}; {report['done'].get(name, 'unchanged')}")
+            plain.print(f"{'Plan':8} {visible(name)}: {clock}; {report['done'].get(name, 'unchanged')}")
         for name, what in report["done"].items():
             if what == "removed":
-                out.print(f"{'Plan':8} {name}: removed")
+                plain.print(f"{'Plan':8} {visible(name)}: removed")
         for file, why in report["problems"].items():
-            out.print(f"{'Refused':8} {file}: {why}")
-    out.print(f"{'Logs':8} {settings.logs(stack.home)}")
-    out.print(f"{'Secrets':8} anonflow serve --secrets --home {stack.home.path}")
+            plain.print(f"{'Refused':8} {visible(file)}: {visible_lines(why)}")
+    plain.print(f"{'Logs':8} {visible(settings.logs(stack.home))}")
+    plain.print(f"{'Secrets':8} anonflow serve --secrets --home {visible(stack.home.path)}")
     _told(f"Ready after {seconds:.1f} s. Ctrl-C ends it.")
 
 
@@ -134,19 +123,21 @@ def _tell_secrets(home: Home) -> None:
     layout = settings.read_layout(home)
     if layout is None:
         raise Refused("anonflow serve never ran in this home")
-    out.print(f"Prefect  {layout.prefect or '-'}  {settings.prefect_auth(home)}")
-    out.print(f"MLflow   {layout.mlflow or '-'}  user {USER}, password {settings.secret(home, 'mlflow')}")
+    plain.print(f"Prefect  {visible(layout.prefect or '-')}  {settings.prefect_auth(home)}")
+    plain.print(
+        f"MLflow   {visible(layout.mlflow or '-')}  user {USER}, password {settings.secret(home, 'mlflow')}"
+    )
 
 
 def _tell_health(home: Home, parts: tuple[str, ...]) -> None:
     from flows.served.health import problems
 
     found = problems(home, parts)
-    out.print("\n".join(found) or "Everything that runs answers.")
+    plain.print(visible_lines("\n".join(found)) or "Everything that runs answers.")
     if found:
         raise typer.Exit(1)
 
 
 def _told(text: str) -> None:
-    out.print(text)
+    plain.print(visible_lines(text))
     sys.stdout.flush()

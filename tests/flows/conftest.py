@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows import embedded
 from tasks import workspace
 from tasks.home import Home, make_private, write_private
 
@@ -93,14 +92,6 @@ def office(tmp_path: Path):
         return path
 
     return write
-
-
-@pytest.fixture(scope="session")
-def tracking(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A real MLflow store, one for the process: the frameworks read where it is when they are imported."""
-    home = tmp_path_factory.mktemp("tracking")
-    embedded.apply(home)
-    embedded.tracking_ready(home)
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import _guarded_exit, app
+from flows.cli import app, guarded_exit
 from flows.plan import load_plan
 from flows.release import Direct, carry_out
 from tasks import audit, conclude, keys, ledger, people
@@ -44,7 +44,7 @@ def client() -> Any:
 def ask(capsys: pytest.CaptureFixture[str], home: Home, *arguments: str) -> tuple[int, str, str]:
     """Give a command that needs no MLflow, in this process; return how it ended and what it said."""
     capsys.readouterr()
-    code = _guarded_exit(lambda: app([*arguments, "--home", str(home.path)], standalone_mode=True), False)
+    code = guarded_exit(lambda: app([*arguments, "--home", str(home.path)], standalone_mode=True), False)
     said = capsys.readouterr()
     return code, said.out, said.err
 

@@ -15,7 +15,7 @@ import psycopg2
 import pytest
 import yaml
 
-from flows import deliver_cli
+from flows.commands import deliver
 from flows.plan import load_plan
 from flows.release import Direct, carry_out
 from tasks import database, ledger
@@ -202,11 +202,11 @@ def test_a_target_that_does_not_take_it_keeps_no_other_from_it(
     release = next(e["release"] for e in ledger.entries(office_.home) if e["event"] == "published")
     assert "manifest.json" in office_.stored(release)
     office_.ask(f"DROP TABLE {office_.schema}.released")
-    done = deliver_cli.settle(office_.home, release)
+    done = deliver.settle(office_.home, release)
     assert done["withdrawn"] is False
     assert len(office_.released()) == RECORDS // 2
     with pytest.raises(Refused, match="has no targets"):
-        deliver_cli.settle(office_.home, "office-000000000000")
+        deliver.settle(office_.home, "office-000000000000")
 
 
 def test_what_a_person_approves_is_delivered(office_: Office) -> None:
@@ -214,10 +214,10 @@ def test_what_a_person_approves_is_delivered(office_: Office) -> None:
     assert waits.status == "awaiting", waits.reason
     assert office_.ask(f"SELECT to_regclass('{office_.schema}.released')") == [(None,)]
     outcome = approve(office_.home, waits.release, by="A. Smith", reason="read it")
-    deliver_cli.after_approval(office_.home, outcome)
+    deliver.after_approval(office_.home, outcome)
     assert office_.released() == office_.published(outcome)
     ledger.append(office_.home, "withdrawn", release=outcome.release, name="office", by="A. Smith")
-    assert deliver_cli.settle(office_.home, outcome.release)["withdrawn"] is True
+    assert deliver.settle(office_.home, outcome.release)["withdrawn"] is True
     assert office_.ask(f"SELECT to_regclass('{office_.schema}.released')") == [(None,)]
     assert "manifest.json" not in office_.stored(outcome.release)
 

@@ -23,11 +23,11 @@ OUTSIDE = ("plan: a bomb of aliases", "csv: a formula", "parquet: one long text 
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def home(tracking: Path) -> Iterator[Home]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "200")
         patch.setenv("ANONFLOW_HOME", "")
-        yield ready(tmp_path_factory.mktemp("hostile") / "home")
+        yield ready(tracking)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.heavy], ids=lambda c: c.name)

@@ -39,7 +39,10 @@ class Browser:
         socket = tuple(address.replace("http:", "ws:") for address in own[:2])
         self.page.on("request", lambda r: self._note(f"calls {r.url}", not r.url.startswith(own)))
         self.page.on("websocket", lambda w: self._note(f"calls {w.url}", not w.url.startswith(socket)))
-        self.page.on("pageerror", lambda error: self._note(f"script: {error}"))
+        # Prefect's timeline draws on for a moment when its page has been left.
+        self.page.on(
+            "pageerror", lambda e: self._note(f"script: {e}", not str(e).endswith("(reading 'position')"))
+        )
         self.page.on("console", self._said)
         self.page.on(
             "response",

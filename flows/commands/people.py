@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from flows.commands.options import Json, Where, err, out
+from flows.commands.shown import print_json, safe, table
 from tasks.faults import Refused, guarded
 from tasks.home import Home, write_private
 
 app = typer.Typer(no_args_is_help=True, help="Who may approve, reject and withdraw: names and public keys.")
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
-Where = Annotated[
-    Path | None,
-    typer.Option("--home", help="Where state is kept; by default ANONFLOW_HOME, else .anonflow here."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for scripts, and nothing else.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The person's name.")]
 
 
@@ -60,11 +50,13 @@ def add(
             new.unlink(missing_ok=True)
         raise
     if json_:
-        _print(people.shown((person,))[0])
+        print_json(people.shown((person,))[0])
         return
-    out.print(f"{escape(person.name)} may decide here; their key is {person.fingerprint}", soft_wrap=True)
+    out.print(f"{safe(person.name)} may decide here; their key is {person.fingerprint}", soft_wrap=True)
     if new is not None:
-        err.print(f"Wrote {new}. Hand it to them alone, and keep no copy: who has it decides in their name.")
+        err.print(
+            f"Wrote {safe(new)}. Hand it to them alone, and keep no copy: who has it decides in their name."
+        )
 
 
 @app.command(name="list")
@@ -74,18 +66,18 @@ def list_(home: Where = None, json_: Json = False) -> None:
 
     found = people.listed(Home.locate(home))
     if json_:
-        _print({"people": people.shown(found)})
+        print_json({"people": people.shown(found)})
         return
     if not found:
         out.print(
             "Nobody is on the list, so names are taken as they are typed. Start with: anonflow people add"
         )
         return
-    table = Table("Name", "Key", "Accounts", "Since", box=None, pad_edge=False)
+    shown = table("Name", "Key", "Accounts", "Since")
     for person in found:
         accounts = ", ".join(person.accounts)
-        table.add_row(escape(person.name), person.fingerprint, escape(accounts), person.added)
-    out.print(table)
+        shown.add_row(safe(person.name), person.fingerprint, safe(accounts), safe(person.added))
+    out.print(shown)
 
 
 @app.command()
@@ -95,7 +87,7 @@ def remove(name: Name, home: Where = None) -> None:
 
     where = Home.locate(home)
     guarded(people.remove)(where, name)
-    out.print(f"{escape(name)} may not decide here any more", soft_wrap=True)
+    out.print(f"{safe(name)} may not decide here any more", soft_wrap=True)
     if not people.listed(where):
         err.print("Nobody is on the list any more, so names are taken as they are typed.")
 
@@ -117,8 +109,4 @@ def account(
     if public is None:
         raise Refused(f"the key of {name} cannot be read; remove them and add them again")
     guarded(people.add)(where, person.name, public, (account,))
-    out.print(f"{escape(person.name)} runs plans as {escape(account)}", soft_wrap=True)
-
-
-def _print(value: object) -> None:
-    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    out.print(f"{safe(person.name)} runs plans as {safe(account)}", soft_wrap=True)

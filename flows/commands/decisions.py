@@ -9,21 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
+from flows.commands import deliver
+from flows.commands.options import Json, Reason, Release, Where, stated
+from flows.commands.ready import tracking_ready
+from flows.commands.shown import finish
 from tasks.faults import Fault, Refused, guarded
 from tasks.home import Home
 
-err = Console(stderr=True, highlight=False)
-
-Release = Annotated[str, typer.Argument(metavar="ID", help="The release's id, see anonflow list.")]
-Where = Annotated[
-    Path | None,
-    typer.Option("--home", help="Where state is kept; by default ANONFLOW_HOME, else .anonflow here."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for scripts, and nothing else.")]
 By = Annotated[str, typer.Option("--by", help="Who decides; where there is a list of people, a name on it.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept in the ledger.")]
 Key = Annotated[Path | None, typer.Option("--key", help="Your private key, which signs the decision here.")]
 Signature = Annotated[
     str | None, typer.Option("--signature", help="What anonflow sign has printed, in place of --key.")
@@ -92,8 +86,7 @@ def sign(
 
     if decision not in people.DECISIONS:
         raise Refused("--decision takes approve, reject or withdraw")
-    if not by.strip() or not reason.strip():
-        raise Refused("state who decides and why: --by NAME --reason TEXT")
+    stated(by, reason)
     digest = _digest(dossier) if dossier else _of_the_ledger(Home.locate(home), release)
     signature = guarded(people.sign)(
         key, people.DECISIONS[decision], release, digest, by, reason, _password(key)
@@ -111,15 +104,11 @@ def _settle(
     as_json: bool,
 ) -> None:
     begun = time.perf_counter()
-    from flows import cli, deliver_cli, embedded
-
-    if not by.strip() or not reason.strip():
-        raise Refused("state who decides and why: --by NAME --reason TEXT")
+    stated(by, reason)
     key, signature, dossier = proof
     if key is not None and signature is not None:
         raise Refused("give --key or --signature, not both")
-    where = cli._home(home)
-    embedded.tracking_ready(where.path)
+    where = tracking_ready(home)
     from tasks import conclude, people
 
     dossier = _digest(dossier) if dossier else None
@@ -131,10 +120,10 @@ def _settle(
     outcome = act(where, release, by=by, reason=reason, dossier=dossier, signature=signature)
     guarded(conclude.mirror)(outcome, approver=by, approval_reason=reason)
     if action == "approve":
-        guarded(deliver_cli.after_approval)(where, outcome)
+        guarded(deliver.after_approval)(where, outcome)
     elif action == "withdraw":
         _take_back(where, release)
-    cli._finish(outcome, where.path, as_json, time.perf_counter() - begun, settled=action)
+    finish(outcome, where.path, as_json, time.perf_counter() - begun, settled=action)
 
 
 def _take_back(home: Home, release: str) -> None:
@@ -145,9 +134,9 @@ def _take_back(home: Home, release: str) -> None:
     Fault
         When a target did not give it back; ``anonflow deliver`` does the rest.
     """
-    from tasks import deliver
+    from tasks import deliver as delivery
 
-    if problems := guarded(deliver.withdraw)(home, release):
+    if problems := guarded(delivery.withdraw)(home, release):
         told = f"{release} is withdrawn, and not yet everywhere; do the rest: anonflow deliver {release}"
         raise Fault("\n".join([told, *problems]))
 

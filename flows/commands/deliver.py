@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from rich.console import Console
-
-from tasks.faults import Fault, Refused
+from flows.commands.options import Json, Release, Where, err
+from flows.commands.shown import print_json, safe
+from tasks.faults import Fault, Refused, guarded
 from tasks.home import Home
 
-err = Console(stderr=True, highlight=False)
 
-
-def deliver(
-    release: Annotated[str, typer.Argument(metavar="ID", help="The release's id, see anonflow list.")],
-    home: Annotated[
-        Path | None,
-        typer.Option("--home", help="Where state is kept; by default ANONFLOW_HOME, else .anonflow here."),
-    ] = None,
-    json_: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object for scripts, and nothing else.")
-    ] = False,
-) -> None:
+def deliver(release: Release, home: Where = None, json_: Json = False) -> None:
     """Deliver a published release to its targets again, or take a withdrawn one back from them."""
-    from tasks.faults import guarded
-
     where = Home.locate(home)
     done = guarded(settle)(where, release)
     if json_:
-        sys.stdout.write(json.dumps(done, indent=1, ensure_ascii=False) + "\n")
+        print_json(done)
         return
+    what = "Taken back from" if done["withdrawn"] else "Delivered to"
     for place in done["places"]:
-        err.print(f"{'Taken back from' if done['withdrawn'] else 'Delivered to'} {place}", soft_wrap=True)
+        err.print(f"{what} {safe(place)}", soft_wrap=True)
 
 
 def settle(home: Home, release: str) -> dict[str, Any]:

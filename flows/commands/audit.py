@@ -9,24 +9,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from tasks.faults import ExitCode, Refused, guarded
+from flows.commands.options import Json, Reason, Where, err, out, plain, stated
+from flows.commands.ready import tracking_ready
+from flows.commands.shown import print_json, safe, table
+from tasks.faults import ExitCode, Refused, guarded, visible
 from tasks.home import Home
 
 app = typer.Typer(no_args_is_help=True, help="The signed record: verify it, read it, hand it to auditors.")
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
-Where = Annotated[
-    Path | None,
-    typer.Option("--home", help="Where state is kept; by default ANONFLOW_HOME, else .anonflow here."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for scripts, and nothing else.")]
 By = Annotated[str, typer.Option("--by", help="Who does this.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept in the ledger.")]
 # What an entry is about, besides a release.
 SUBJECTS = ("release", "person", "delivers")
 
@@ -44,7 +36,7 @@ def verify(
     json_: Json = False,
 ) -> None:
     """Find whatever was changed, removed, reordered or cut off since: 0 nothing, 3 something was found."""
-    where = _home(home, tracking=mlflow)
+    where = tracking_ready(home) if mlflow else Home.locate(home)
     from tasks import audit, keys, ledger
 
     public = keys.pem(guarded(keys.read_public)(public_key)) if public_key else None
@@ -52,12 +44,10 @@ def verify(
     entries = len(ledger.entries(where)) if not any(f.kind == "unreadable" for f in found) else None
     code = ExitCode.REJECTED if found else ExitCode.PUBLISHED
     if json_:
-        _print({"entries": entries, "findings": [asdict(f) for f in found], "exit_code": int(code)})
+        print_json({"entries": entries, "findings": [asdict(f) for f in found], "exit_code": int(code)})
     elif found:
         for finding in found:
-            out.print(
-                f"[bold red]{escape(finding.kind)}[/bold red] {escape(finding.sentence)}", soft_wrap=True
-            )
+            out.print(f"[bold red]{safe(finding.kind)}[/bold red] {safe(finding.sentence)}", soft_wrap=True)
         out.print(f"{len(found)} finding(s).")
     else:
         checked = "ledger, people, releases, candidates, figures" + (", MLflow" if mlflow else "")
@@ -72,22 +62,22 @@ def list_(home: Where = None, json_: Json = False) -> None:
 
     known = guarded(ledger.entries)(Home.locate(home))
     if json_:
-        _print(known)
+        print_json(known)
         return
-    table = Table("No", "When", "Event", "About", "By", "Digest", box=None, pad_edge=False)
+    shown = table("No", "When", "Event", "About", "By", "Digest")
     for entry in known:
         about = next((str(entry[s]) for s in SUBJECTS if entry.get(s)), "")
         who = str(entry.get("approver") or entry.get("by") or "")
         unverified = " (unverified)" if entry.get("identity") == "unverified" else ""
-        table.add_row(
-            str(entry.get("number")),
-            str(entry.get("time")),
-            str(entry.get("event")),
-            escape(about),
-            escape(who) + unverified,
-            str(entry.get("digest"))[:12],
+        shown.add_row(
+            safe(entry.get("number")),
+            safe(entry.get("time")),
+            safe(entry.get("event")),
+            safe(about),
+            safe(who) + unverified,
+            safe(str(entry.get("digest"))[:12]),
         )
-    out.print(table)
+    out.print(shown)
 
 
 @app.command()
@@ -104,13 +94,14 @@ def show(
     if not chosen:
         raise Refused(f"the ledger holds nothing about {what!r}; see anonflow audit list")
     if json_:
-        _print(chosen)
+        print_json(chosen)
         return
     for entry in chosen:
-        out.print(f"[bold]{entry.get('number')} {escape(str(entry.get('event')))}[/bold] {entry.get('time')}")
+        number, event = safe(entry.get("number")), safe(entry.get("event"))
+        out.print(f"[bold]{number} {event}[/bold] {safe(entry.get('time'))}")
         for key, value in entry.items():
             if key not in ("number", "event", "time"):
-                out.print(f"  {key}: {_told(value)}", soft_wrap=True, markup=False)
+                plain.print(f"  {visible(key)}: {visible(_told(value))}")
 
 
 @app.command()
@@ -141,10 +132,10 @@ def export(
     if public_key:
         told |= {"public_key": guarded(ledger.public_key)(where)}
     if json_:
-        _print(told)
+        print_json(told)
         return
     if target is not None:
-        err.print(f"Wrote {told['entries']} entries to {target}", soft_wrap=True)
+        err.print(f"Wrote {told['entries']} entries to {safe(target)}", soft_wrap=True)
     if anchor:
         sys.stdout.write(f"{told['digest']}\n")
     if public_key:
@@ -156,7 +147,7 @@ def rotate_key(by: By, reason: Reason, home: Where = None) -> None:
     """Sign with a new key from now on; the entry that says so is the last that the old one signs."""
     from tasks import ledger
 
-    _stated(by, reason)
+    stated(by, reason, does="does this")
     where = Home.locate(home)
     entry = guarded(ledger.rotate_key)(where, by=by.strip(), reason=reason.strip())
     out.print(f"Entry {entry['number']} names the new key. Keep its public half elsewhere:", soft_wrap=True)
@@ -168,7 +159,7 @@ def resume(by: By, reason: Reason, home: Where = None) -> None:
     """Go on with a ledger whose end was lost and is in no backup; the loss stays on record."""
     from tasks import ledger
 
-    _stated(by, reason)
+    stated(by, reason, does="does this")
     where = Home.locate(home)
     if not any(f.kind in ("truncated", "head") for f in guarded(ledger.problems)(where)):
         raise Refused("the ledger's end is not lost; there is nothing to resume")
@@ -179,31 +170,11 @@ def resume(by: By, reason: Reason, home: Where = None) -> None:
 @app.command()
 def mirror(home: Where = None) -> None:
     """Set the status tags in MLflow to what the ledger says, as after MLflow could not be reached."""
-    where = _home(home, tracking=True)
+    where = tracking_ready(home)
     from tasks import audit
 
     out.print(f"{guarded(audit.mirror)(where)} run(s) in MLflow say what the ledger says.")
 
 
-def _home(given: Path | None, *, tracking: bool) -> Home:
-    """Return the home; with MLflow's settings applied before it is imported, where it is asked."""
-    if not tracking:
-        return Home.locate(given)
-    from flows import cli, embedded
-
-    home = cli._home(given)
-    embedded.tracking_ready(home.path)
-    return home
-
-
-def _stated(by: str, reason: str) -> None:
-    if not by.strip() or not reason.strip():
-        raise Refused("state who does this and why: --by NAME --reason TEXT")
-
-
 def _told(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
-
-
-def _print(value: object) -> None:
-    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")

@@ -1,0 +1,1 @@
+"""The commands of ``anonflow``, one subject a module; ``flows.cli`` puts them together."""

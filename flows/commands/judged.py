@@ -1,0 +1,119 @@
+"""Figures without a release: ``anonflow assess`` of others' files, ``compare`` of settings."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.commands import shown
+from flows.commands.options import Inline, Json, Plan, Where
+from flows.commands.ready import home_ready, platform
+from tasks.faults import Refused
+from tasks.home import Home
+
+
+def assess(
+    released: Annotated[Path, typer.Argument(metavar="RELEASE", help="The file to judge.")],
+    original: Annotated[Path, typer.Option("--original", help="The records it stems from.")],
+    reference: Annotated[
+        Path | None, typer.Option("--reference", help="Other people of the same population, not masked.")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="A plan whose declarations and policy apply.")
+    ] = None,
+    aligned: Annotated[
+        bool, typer.Option("--aligned", help="Row i of the release stems from row i of the original.")
+    ] = False,
+    by_design: Annotated[
+        list[str] | None,
+        typer.Option("--by-design", help="A measure that says nothing: ambiguity or uncertainty."),
+    ] = None,
+    home: Where = None,
+    json_: Json = False,
+) -> None:
+    """Judge any released file, also one made by another tool: 0 passes, 3 fails, 4 a person must decide."""
+    from flows.judge import judge
+
+    unknown = sorted(set(by_design or ()) - {"ambiguity", "uncertainty"})
+    if unknown:
+        raise Refused("--by-design takes ambiguity or uncertainty")
+    found = judge(
+        Home.locate(home),
+        released,
+        original,
+        reference,
+        plan=plan,
+        aligned=aligned,
+        by_design=tuple(by_design or ()),
+    )
+    if json_:
+        facts = {"verdict": asdict(found.verdict), "figures": found.figures}
+        shown.print_json(facts | {"left_out": found.left_out, "unknown": found.unknown})
+    else:
+        shown.judged(found, released.name)
+    raise typer.Exit(int(found.exit_code))
+
+
+def compare(
+    plan: Plan,
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[SETTING]...", help="Further settings.")
+    ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--methods",
+            metavar="SETTING...",
+            help="What to try in place of the plan's masking steps, such as: spectral-swap mdav:k=5 "
+            "additive-noise:b=0.1:axes=spectral. By default every method that suits the table.",
+        ),
+    ] = None,
+    by_design: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by-design", help="Acknowledge a measure that says nothing: ambiguity or uncertainty."
+        ),
+    ] = None,
+    risk: Annotated[
+        str, typer.Option("--risk", help="distance, ambiguity, uncertainty or membership.")
+    ] = "distance",
+    utility: Annotated[
+        str,
+        typer.Option(
+            "--utility", help="overall, mean, variance, correlation, rank_correlation or propensity."
+        ),
+    ] = "overall",
+    home: Where = None,
+    inline: Inline = False,
+    json_: Json = False,
+) -> None:
+    """Compare settings by risk and utility, publish nothing: 0 one passes, 3 none, 4 a person must decide."""
+    begun = time.perf_counter()
+    where = home_ready(home)
+    progress = shown.Progress(quiet=json_)
+    with platform(where, inline=inline) as server:
+        from flows.compare import Wanted, facts
+
+        wanted = Wanted((*(methods or ()), *(more or ())), tuple(by_design or ()), risk, utility)
+        if server is None:
+            from flows import compare as comparing
+            from flows.plan import load_plan
+            from flows.release import Direct
+
+            found = comparing.compare(load_plan(plan), where, Direct(progress), wanted)
+        else:
+            from flows.orchestrated import compare_in_prefect
+
+            found = compare_in_prefect(plan, where, server, wanted, told=progress)
+    seconds = time.perf_counter() - begun
+    if json_:
+        places = {"folder": found.folder, "picture": found.picture}
+        ended = {"exit_code": int(found.exit_code), "total_seconds": round(seconds, 2)}
+        shown.print_json(facts(found) | places | ended)
+    else:
+        shown.compared(found, where.path, seconds)
+    raise typer.Exit(int(found.exit_code))

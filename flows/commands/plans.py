@@ -1,0 +1,47 @@
+"""Plans before they run: ``anonflow plan | check``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import Json, Plan, err, out
+from flows.commands.shown import print_json, safe
+from tasks.faults import Refused, guarded
+
+
+def check(plan: Plan, json_: Json = False) -> None:
+    """Say everything that is wrong with a plan, before any data are read."""
+    from flows.plan import load_plan
+
+    file = load_plan(plan)
+    if json_:
+        print_json({"plan": file.plan.name, "sha256": file.plan.digest, "problems": []})
+    else:
+        out.print(
+            f"{safe(plan.name)} is in order: {len(file.plan.variables)} variables, "
+            f"{len(file.plan.edits.rules)} edits, {len(file.plan.steps)} step(s)."
+        )
+
+
+def plan(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV or Parquet file.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write the plan; by default the terminal.")
+    ] = None,
+) -> None:
+    """Draft a commented plan from a data file, for a person to confirm."""
+    from flows.draft import draft_plan
+
+    text = guarded(draft_plan)(data, output.parent if output else Path.cwd())
+    if output is None:
+        sys.stdout.write(text)
+        return
+    if output.exists():
+        raise Refused(f"{output.name} exists already; nothing is overwritten")
+    output.write_text(text, encoding="utf-8")
+    written = safe(output)
+    err.print(f"Wrote {written}. Read it, confirm what is marked, then: anonflow check {written}")

@@ -1,0 +1,114 @@
+"""Releases: ``anonflow demo | run`` make them, ``list | show | ui`` say what was made."""
+
+from __future__ import annotations
+
+import json
+import time
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import Inline, Json, Plan, Release, Where, out
+from flows.commands.ready import home_ready, platform
+from flows.commands.shown import Progress, finish, gates, place, print_json, safe, safe_lines, table
+from tasks.faults import Refused
+from tasks.home import Home
+
+
+def demo(home: Where = None, inline: Inline = False, json_: Json = False) -> None:
+    """Release real microdata (NHEFS, public) from source to published file."""
+    plan = Path(str(resources.files("deploy") / "plans" / "nhefs.yaml"))
+    _run(plan, home, inline=inline, as_json=json_, rebuild=True)
+
+
+def run(
+    plan: Plan,
+    home: Where = None,
+    inline: Inline = False,
+    json_: Json = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Draw anew though plan and data are unchanged.")
+    ] = False,
+) -> None:
+    """Run a release plan: ends published, rejected, or awaiting a person."""
+    _run(plan, home, inline=inline, as_json=json_, rebuild=rebuild)
+
+
+def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild: bool) -> None:
+    begun = time.perf_counter()
+    where = home_ready(home)
+    progress = Progress(quiet=as_json)
+    with platform(where, inline=inline) as server:
+        if server is None:
+            from flows.plan import load_plan
+            from flows.release import Direct, carry_out
+
+            outcome = carry_out(load_plan(plan), where, Direct(progress), rebuild=rebuild)
+        else:
+            from flows.orchestrated import carry_out_in_prefect
+
+            outcome = carry_out_in_prefect(plan, where, server, told=progress, rebuild=rebuild)
+    finish(outcome, where.path, as_json, time.perf_counter() - begun)
+
+
+def list_(home: Where = None, json_: Json = False) -> None:
+    """List what was decided, oldest first."""
+    from tasks import ledger
+
+    where = Home.locate(home)
+    entries = ledger.entries(where)
+    if json_:
+        print_json(entries)
+        return
+    if not entries:
+        out.print(f"Nothing was decided yet in {safe(where.path)}. Start with: anonflow demo", soft_wrap=True)
+        return
+    shown = table("When", "Plan", "Release", "Event", "By")
+    for entry in entries:
+        shown.add_row(
+            safe(entry["time"]),
+            safe(entry.get("name") or ""),
+            safe(entry.get("release") or entry.get("delivers") or entry.get("person") or ""),
+            safe(entry["event"]),
+            safe(entry.get("approver") or entry["by"]),
+        )
+    out.print(shown)
+
+
+def show(release: Release, home: Where = None, json_: Json = False) -> None:
+    """Show one release: verdict, gates, and where its files are."""
+    from tasks import ledger
+
+    where = Home.locate(home)
+    entries = ledger.find(where, release=release)
+    if not entries:
+        raise Refused(f"no release is called {release!r}; see anonflow list")
+    dossier = json.loads((where.assessment(entries[-1]["release"]) / "dossier.json").read_text())
+    if json_:
+        print_json({"events": entries, "dossier": dossier})
+        return
+    published = where.releases / entries[-1]["name"] / release
+    event, reason = safe(entries[-1]["event"]), safe_lines(dossier["verdict"]["reason"])
+    out.print(f"[bold]{safe(release)}[/bold]: {event}; {reason}")
+    out.print(gates(dossier["verdict"]["gates"]))
+    if published.exists():
+        place("Files", published)
+    place("Report", where.assessment(release) / "report.html")
+    for entry in entries:
+        why = f": {entry['approval_reason']}" if "approval_reason" in entry else ""
+        place("History", f"{entry['time']} {entry['event']} by {entry.get('approver') or entry['by']}{why}")
+
+
+def ui(
+    home: Where = None,
+    prefect_port: Annotated[int, typer.Option(help="Port of the Prefect UI.")] = 4200,
+    mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow UI.")] = 5000,
+    browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+) -> None:
+    """Open the Prefect and MLflow UIs on what the runs here have left, until Ctrl-C."""
+    where = home_ready(home)
+    from flows.ui import serve_uis
+
+    serve_uis(where.path, prefect_port=prefect_port, mlflow_port=mlflow_port, open_browser=browser)

@@ -1,0 +1,95 @@
+"""Names that others have given are shown as they are: no markup, nothing for the terminal to carry out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flows.cli import app, guarded_exit
+from flows.commands import shown
+from tasks import ledger
+from tasks.home import Home
+
+NAME = "[red]x\x1b[31m\u202e:bomb:"
+SHOWN = r"[red]x\x1b[31m\u202e:bomb:"
+
+
+@pytest.fixture
+def ask(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str]]:
+    """Return a function that gives a command, and returns how it ended and what the terminal got."""
+    monkeypatch.setenv("COLUMNS", "300")
+
+    def give(*arguments: str | Path) -> tuple[int, str]:
+        code = guarded_exit(lambda: app([str(a) for a in arguments], standalone_mode=True), as_json=False)
+        said = capsys.readouterr()
+        told = said.out + said.err
+        assert all(c.isprintable() or c == "\n" for c in told), told
+        return code, told
+
+    return give
+
+
+def test_a_plan_file_by_any_name(office, ask):
+    path = office()
+    plan = path.rename(path.with_name(f"{NAME}.yaml"))
+    code, told = ask("check", plan)
+    assert (code, f"{SHOWN}.yaml is in order: " in told) == (0, True)
+    plan.write_text("anonflow: 1\n")
+    code, told = ask("check", plan)
+    assert (code, f"{SHOWN}.yaml: " in told) == (2, True)
+
+
+def test_a_draft_by_any_name(office, ask):
+    folder = office().parent
+    code, told = ask("plan", folder / "people.csv", "-o", folder / f"{NAME}.yaml")
+    assert (code, told.count(f"{SHOWN}.yaml")) == (0, 2)
+    code, told = ask("plan", folder / "people.csv", "-o", folder / f"{NAME}.yaml")
+    assert (code, f"{SHOWN}.yaml exists already" in told) == (2, True)
+
+
+def test_people_and_homes_by_any_name(tmp_path, ask):
+    home = Home.locate(tmp_path / NAME)
+    _, told = ask("list", "--home", home.path)
+    assert f"{SHOWN}. Start with: anonflow demo" in told
+    ledger.append(home, "rejected", release="census-1", name="census", by=NAME, approver=f"{NAME}\nApproved")
+    for command in (("list",), ("audit", "list"), ("audit", "show", "census-1")):
+        code, told = ask(*command, "--home", home.path)
+        assert (code, rf"{SHOWN}\nApproved" in told) == (0, True), command
+    _, told = ask("audit", "export", tmp_path / f"{NAME}.jsonl", "--home", home.path)
+    assert f"{SHOWN}.jsonl" in told
+    code, told = ask("people", "add", "[red]Ann", "--new", tmp_path / f"{NAME}.pem", "--home", home.path)
+    assert (code, f"Wrote {tmp_path / SHOWN}.pem. " in told) == (0, True)
+    assert "[red]Ann may decide here" in told
+
+
+def test_steps_gates_and_reasons_by_any_name(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    shown.Progress(quiet=False)(f"Deliver to {NAME}", 1.0)
+    assert capsys.readouterr().err == f"  ✓ Deliver to {SHOWN} 1.0 s\n"
+    gate = {"name": NAME, "verdict": "pass", "figure": "[a]", "limit": "", "baseline": "", "records": 3}
+    shown.out.print(shown.gates([gate]))
+    assert capsys.readouterr().out.splitlines()[1].split() == [SHOWN, "pass", "[a]", "3"]
+    shown.out.print(shown.safe_lines("[red]a\x1b\nb\r"))
+    assert capsys.readouterr().out == "[red]a\\x1b\nb\\r\n"
+
+
+@pytest.mark.platform
+def test_a_server_that_cannot_start_is_a_fault_that_names_its_log(tmp_path: Path) -> None:
+    (tmp_path / "home" / "prefect" / "prefect.db").mkdir(parents=True)
+    program = Path(sys.executable).parent / "anonflow"
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_"))}
+    done = subprocess.run(
+        [program, "demo", "--home", tmp_path / "home"], capture_output=True, text=True, env=clean
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Fault\n")
+    assert "unexpected" not in done.stderr
+    assert "its log is" in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
