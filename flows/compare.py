@@ -14,13 +14,13 @@ from flows.settings import MEASURES, Setting, acknowledged, candidate, settings_
 from tasks import frontier, ledger
 from tasks.anonymize import mask, told
 from tasks.assess import assess
-from tasks.conclude import published_before
 from tasks.decide import decide
 from tasks.dossier import gather
 from tasks.faults import ExitCode, Refused, guarded
 from tasks.frontier import Tried
 from tasks.home import Home, make_private, write_private
 from tasks.ingest import ingest
+from tasks.outcomes import published_before
 from tasks.split import split
 from tasks.workspace import Run, alone, digest_of, jsonable
 

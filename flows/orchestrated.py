@@ -19,9 +19,9 @@ from flows.compare import Comparison, Wanted, checked, compare
 from flows.embedded import Server, tracking_ready
 from flows.plan import PlanFile, load_plan
 from flows.release import Direct, carry_out
-from tasks.conclude import Outcome
 from tasks.faults import InputOutputFault
 from tasks.home import Home
+from tasks.outcomes import Outcome
 
 T = TypeVar("T")
 Told = Callable[[str, float | None], None]

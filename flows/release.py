@@ -12,15 +12,7 @@ from flows.plan import PlanFile
 from tasks import ledger, people
 from tasks.anonymize import mask
 from tasks.assess import assess
-from tasks.conclude import (
-    Outcome,
-    Status,
-    conclude,
-    mirror,
-    published_before,
-    recover,
-    standing,
-)
+from tasks.conclude import conclude, recover
 from tasks.decide import decide
 from tasks.deliver import cut_short, deliver, pending, ready
 from tasks.document import document
@@ -30,6 +22,7 @@ from tasks.faults import ExitCode, Fault, ReleaseError, guarded
 from tasks.home import Home, write_private
 from tasks.ingest import ingest
 from tasks.leftovers import leftovers, remove_leftovers
+from tasks.outcomes import Outcome, Status, mirror, published_before, record_of, standing
 from tasks.publish import prepare_data
 from tasks.split import split
 from tasks.targets import Target
@@ -184,8 +177,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
 def _as_entered(home: Home, known: Outcome) -> Outcome:
     """Return the outcome that stands as the ledger has it, for MLflow to show."""
     entry = ledger.find(home, "published", "awaiting", "rejected", release=known.release)[-1]
-    record = {"entry": f"{entry['number']} {entry['digest']}", "home": ledger.identity(home)}
-    return replace(known, status=entry["event"], record=record)
+    return replace(known, status=entry["event"], record=record_of(home, entry))
 
 
 def hand_over(

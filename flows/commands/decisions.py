@@ -109,16 +109,16 @@ def _settle(
     if key is not None and signature is not None:
         raise Refused("give --key or --signature, not both")
     where = tracking_ready(home)
-    from tasks import conclude, people
+    from tasks import decisions, outcomes, people
 
     dossier = _digest(dossier) if dossier else None
     by, reason = by.strip(), reason.strip()
     if key is not None:
         digest = dossier or _of_the_ledger(where, release)
         signature = guarded(people.sign)(key, action, release, digest, by, reason, _password(key))
-    act = guarded(getattr(conclude, action))
+    act = guarded(getattr(decisions, action))
     outcome = act(where, release, by=by, reason=reason, dossier=dossier, signature=signature)
-    guarded(conclude.mirror)(outcome, approver=by, approval_reason=reason)
+    guarded(outcomes.mirror)(outcome, approver=by, approval_reason=reason)
     if action == "approve":
         guarded(deliver.after_approval)(where, outcome)
     elif action == "withdraw":

@@ -1,7 +1,7 @@
 """People decide in the Prefect page: the form, what it shows, and what becomes of an answer.
 
 Prefect carries the question and the answer; who may decide, on what, and that it was decided, is checked and
-entered by `tasks.conclude`, as for ``anonflow approve``.
+entered by `tasks.decisions`, as for ``anonflow approve``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flows.orchestrated import ThroughPrefect
 from flows.release import hand_over
 from flows.served import monitor, waiting
 from flows.served.waiting import Waiting
-from tasks import conclude, ledger
+from tasks import conclude, decisions, ledger, outcomes
 from tasks.deliver import pending, targets_of
 from tasks.faults import Refused, guarded
 from tasks.home import Home
@@ -60,11 +60,11 @@ class Decision(RunInput):
     )
 
 
-def enter(home: Home, outcome: conclude.Outcome, run: str, name: str, plan: str) -> Waiting | None:
+def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str) -> Waiting | None:
     """Tie a candidate to the run that waits with it; None when another run does already."""
     if waiting.waiting_of(home, release=outcome.release) is not None:
         return None
-    awaited = conclude.awaited(home, outcome.release)
+    awaited = outcomes.awaited(home, outcome.release)
     now, expires = time.time(), awaited.terms["expires"]
     until = datetime.fromisoformat(expires).timestamp() if expires else 0.0
     half = (until - now) / 2 if expires else REMIND_AFTER
@@ -113,8 +113,8 @@ def decided(home: Home, entry: Waiting) -> State[Any] | None:
     runner = ThroughPrefect(entry.plan, lambda label, seconds: None)
     guarded(conclude.recover)(home)
     last = ledger.find(home, release=entry.release)[-1]
-    if last["event"] in conclude.WAITS:
-        awaited = conclude.awaited(home, entry.release)
+    if last["event"] in outcomes.WAITS:
+        awaited = outcomes.awaited(home, entry.release)
         if not awaited.approved:
             return None
         runner.step("Publish as approved", _publish_approved, home, awaited)
@@ -143,10 +143,10 @@ def decided(home: Home, entry: Waiting) -> State[Any] | None:
     return kind(name=event.capitalize(), message=f"{entry.release}: {why}")
 
 
-def _publish_approved(home: Home, awaited: conclude.Awaited) -> conclude.Outcome:
+def _publish_approved(home: Home, awaited: outcomes.Awaited) -> outcomes.Outcome:
     """Carry out what enough people have approved, and a crash has cut short: their last word stands."""
     final = awaited.approvals[-1]
-    return conclude.approve(
+    return decisions.approve(
         home,
         str(awaited.entry["release"]),
         by=final["approver"],
@@ -158,7 +158,7 @@ def _publish_approved(home: Home, awaited: conclude.Awaited) -> conclude.Outcome
 
 def _take(home: Home, entry: Waiting, given: Decision) -> str:
     """Carry a person's answer out; return why it is not accepted, else nothing."""
-    act = conclude.approve if given.decision == "approve" else conclude.reject
+    act = decisions.approve if given.decision == "approve" else decisions.reject
     by, reason = given.approver.strip(), given.reason.strip()
     try:
         outcome = guarded(act)(
@@ -171,7 +171,7 @@ def _take(home: Home, entry: Waiting, given: Decision) -> str:
         )
     except Refused as error:
         return str(error)
-    guarded(conclude.mirror)(outcome, approver=by, approval_reason=reason)
+    guarded(outcomes.mirror)(outcome, approver=by, approval_reason=reason)
     if given.decision == "approve":
         monitor.tell("approved", entry.plan, entry.release, approver=by)
     return ""
@@ -180,7 +180,7 @@ def _take(home: Home, entry: Waiting, given: Decision) -> str:
 def described(home: Home, entry: Waiting) -> str:
     """Return what stands above the form: why people are asked, the figures, and where to read more."""
     dossier = json.loads((home.assessment(entry.release) / "dossier.json").read_text(encoding="utf-8"))
-    awaited = conclude.awaited(home, entry.release)
+    awaited = outcomes.awaited(home, entry.release)
     page = monitor.mlflow_page(awaited.entry.get("mlflow_run"))
     rows = [
         f"| {_cell(g['name'])} | {MARKS.get(g['verdict'], g['verdict'])} | {_cell(g['figure'])} "

@@ -33,7 +33,7 @@ from flows.served.deployments import TAG, deploy, ready_pool
 from flows.served.plans import Folder, read_folder, stamp
 from flows.served.release import named
 from flows.served.settings import POOL
-from tasks import conclude
+from tasks import outcomes
 from tasks.faults import Refused
 from tasks.home import Home
 
@@ -146,7 +146,7 @@ async def wake_decided(client: PrefectClient, home: Home, folder: Folder) -> Non
 def _open(home: Home, release: str) -> bool:
     """Return whether people can still decide on a release."""
     try:
-        awaited = conclude.awaited(home, release)
+        awaited = outcomes.awaited(home, release)
     except Refused:
         return False
     return not (awaited.approved or awaited.expired)

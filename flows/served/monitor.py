@@ -16,9 +16,9 @@ from prefect.events import emit_event
 from prefect.runtime import flow_run
 
 from tasks import ledger
-from tasks.conclude import Outcome
 from tasks.faults import ReleaseError, guarded
 from tasks.home import Home
+from tasks.outcomes import Outcome
 from tasks.track import mirror_version, page_of, set_status
 
 

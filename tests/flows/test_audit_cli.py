@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from flows.cli import app, guarded_exit
 from flows.plan import load_plan
 from flows.release import Direct, carry_out
-from tasks import audit, conclude, keys, ledger, people
+from tasks import audit, decisions, keys, ledger, outcomes, people
 from tasks.faults import Refused
 from tasks.home import Home, write_private
 
@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Home:
     return Home.locate(tmp_path / "home")
 
 
-def run(plan: Path, home: Home, **options: Any) -> conclude.Outcome:
+def run(plan: Path, home: Home, **options: Any) -> outcomes.Outcome:
     return carry_out(load_plan(plan), home, Direct(), **options)
 
 
@@ -77,7 +77,7 @@ def tracked(
     home = Home.locate(base / "home")
     outcome = run(people_table(base), home)
     assert outcome.status == "published", outcome.reason
-    conclude.mirror(outcome)
+    outcomes.mirror(outcome)
     assert audit.verify(home) == []
     assert outcome.mlflow_run is not None
     return home, outcome.mlflow_run, outcome.release
@@ -251,11 +251,11 @@ def person(home: Home, base: Path, name: str, *accounts: str) -> Path:
     return path
 
 
-def settle(home: Home, base: Path, action: str, release: str, name: str) -> conclude.Outcome:
+def settle(home: Home, base: Path, action: str, release: str, name: str) -> outcomes.Outcome:
     dossier = ledger.find(home, release=release)[-1]["dossier"]
     signature = people.sign(base / f"{name}.pem", people.DECISIONS[action], release, dossier, name, "read")
-    outcome = getattr(conclude, action)(home, release, by=name, reason="read", signature=signature)
-    conclude.mirror(outcome, approver=name)
+    outcome = getattr(decisions, action)(home, release, by=name, reason="read", signature=signature)
+    outcomes.mirror(outcome, approver=name)
     return outcome
 
 
@@ -286,7 +286,7 @@ def test_a_release_that_two_must_approve_and_one_withdraws(
     assert again.release != outcome.release
     together = next(g for g in again.gates if g["name"] == "earlier releases of these data")
     assert "1 of 1" in together["figure"]
-    conclude.mirror(again)
+    outcomes.mirror(again)
     assert kinds(home) == set()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from flows.plan import load_plan
 from flows.release import Direct, carry_out
-from tasks.conclude import approve
+from tasks.decisions import approve
 from tasks.faults import Refused
 from tasks.home import Home
 from tasks.publish import verify_release

@@ -19,7 +19,7 @@ from flows.commands import deliver
 from flows.plan import load_plan
 from flows.release import Direct, carry_out
 from tasks import database, ledger
-from tasks.conclude import approve
+from tasks.decisions import approve
 from tasks.faults import Fault, Refused
 from tasks.home import Home
 

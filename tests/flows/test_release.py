@@ -13,7 +13,7 @@ from anoncore.edits import EditSet
 from flows.plan import load_plan
 from flows.release import Direct, carry_out
 from tasks import ledger
-from tasks.conclude import approve, reject
+from tasks.decisions import approve, reject
 from tasks.faults import Fault, Refused
 from tasks.home import Home
 from tasks.publish import verify_release

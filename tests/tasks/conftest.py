@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tasks import conclude, keys, people
+from tasks import conclude, decisions, keys, outcomes, people, track
 from tasks.home import Home, make_private, write_private
 from tasks.workspace import Run, SeedSection, digest_of, sha256_of
 
@@ -66,7 +66,7 @@ class Office:
         assert outcome.status == "awaiting"
         return outcome.release, dossier["sha256"]
 
-    def published(self, content: str = "a", **more: Any) -> conclude.Outcome:
+    def published(self, content: str = "a", **more: Any) -> outcomes.Outcome:
         """Publish a candidate that needs nobody."""
         run, dossier = self.assessed("publish", content, **more)
         outcome = conclude.conclude(run, dossier, "0")
@@ -82,17 +82,17 @@ class Office:
 
     def settle(
         self, action: str, release: str, dossier: str, name: str, reason: str = "read"
-    ) -> conclude.Outcome:
+    ) -> outcomes.Outcome:
         """Decide as a person on the list does, with their key."""
         key = self.base / f"{name}.pem"
         signature = people.sign(key, people.DECISIONS[action], release, dossier, name, reason)
-        act = getattr(conclude, action)
+        act = getattr(decisions, action)
         return act(self.home, release, by=name, reason=reason, dossier=dossier, signature=signature)
 
 
 @pytest.fixture
 def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Office:
     """A home whose decisions are mirrored nowhere: tests/flows has them with a real MLflow."""
-    monkeypatch.setattr(conclude, "_logged", lambda run: {})
-    monkeypatch.setattr(conclude, "mirror", lambda outcome, **tags: True)
+    monkeypatch.setattr(track, "fingerprint", lambda run: {})
+    monkeypatch.setattr(track, "set_status", lambda run, status, **tags: None)
     return Office(tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from tasks import audit, conclude, keys, ledger
+from tasks import audit, keys, ledger, outcomes
 from tasks.faults import Refused
 from tasks.home import Home, write_private
 
@@ -164,7 +164,7 @@ def test_an_approval_that_the_homes_own_key_invents_is_found(office: Any) -> Non
     """Whoever has the home's key, and not Ann's, enters an approval in her name."""
     office.person("Ann")
     release, dossier = office.waiting()
-    facts = conclude.awaited(office.home, release).entry
+    facts = outcomes.awaited(office.home, release).entry
     said = {
         "approver": "Ann",
         "approval_reason": "fine",

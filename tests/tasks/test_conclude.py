@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tasks import audit, conclude, ledger, people, withdraw
+from tasks import audit, conclude, decisions, keys, ledger, outcomes, people, withdraw
 from tasks.faults import Fault, Refused
 from tasks.publish import verify_release
 
@@ -22,8 +22,8 @@ def events(office: Any) -> list[str]:
     return [e["event"] for e in ledger.entries(office.home)]
 
 
-def approve(office: Any, release: str, by: str, **more: Any) -> conclude.Outcome:
-    return conclude.approve(office.home, release, by=by, reason="read", **more)
+def approve(office: Any, release: str, by: str, **more: Any) -> outcomes.Outcome:
+    return decisions.approve(office.home, release, by=by, reason="read", **more)
 
 
 def in_order(office: Any) -> None:
@@ -43,7 +43,7 @@ def test_an_entry_says_who_when_what_and_with_which_code(office: Any) -> None:
     assert (entry["code"], entry["version"], entry["requester"]) == ("c" * 64, "0", "runner")
     assert entry["approval"]["approvers"] == 2
     assert entry["approval"]["names"] == ["Ann", "Bob"]
-    waiting = conclude.awaited(office.home, release)
+    waiting = outcomes.awaited(office.home, release)
     assert (waiting.dossier, waiting.approvals, waiting.expired) == (dossier, (), False)
 
 
@@ -86,7 +86,7 @@ def test_two_must_be_two_names_at_a_desk_too(office: Any) -> None:
 def test_a_decision_without_name_or_reason_is_refused(office: Any, by: str, reason: str) -> None:
     release, _ = office.waiting()
     with pytest.raises(Refused, match="state who decides and why"):
-        conclude.approve(office.home, release, by=by, reason=reason)
+        decisions.approve(office.home, release, by=by, reason=reason)
 
 
 # People with keys
@@ -100,14 +100,14 @@ def test_with_a_list_every_decision_needs_a_listed_name_and_its_signature(office
     with pytest.raises(Refused, match="Eve is not on the list"):
         approve(office, release, "Eve")
     with pytest.raises(Refused, match="reject needs Ann's signature"):
-        conclude.reject(office.home, release, by="Ann", reason="no")
+        decisions.reject(office.home, release, by="Ann", reason="no")
     other = people.sign(office.base / "Ann.pem", "reject", release, dossier, "Ann", "read")
     with pytest.raises(Refused, match="this is not Ann's signature under this decision"):
         approve(office, release, "Ann", signature=other)
     assert events(office) == ["person-added", "awaiting"]
     assert office.settle("approve", release, dossier, "Ann").status == "published"
     with pytest.raises(Refused, match="withdraw needs Ann's signature"):
-        conclude.withdraw(office.home, release, by="Ann", reason="no")
+        decisions.withdraw(office.home, release, by="Ann", reason="no")
     assert office.settle("withdraw", release, dossier, "Ann").status == "withdrawn"
     in_order(office)
 
@@ -222,7 +222,7 @@ def test_a_requester_whom_nobody_knows_must_be_named_first(office: Any) -> None:
     with pytest.raises(Refused, match="say who does: anonflow people account NAME runner"):
         office.settle("approve", release, dossier, "Ann")
     known = people.find(office.home, "Bob")
-    people.add(office.home, "Bob", conclude.people.keys.public_of(known.public_key), ("runner",))
+    people.add(office.home, "Bob", keys.public_of(known.public_key), ("runner",))
     assert office.settle("approve", release, dossier, "Ann").status == "published"
 
 
@@ -239,8 +239,8 @@ def test_the_terms_are_those_that_were_signed(office: Any) -> None:
 
 
 def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
-    now = conclude._now() + timedelta(days=days)
-    monkeypatch.setattr(conclude, "_now", lambda: now)
+    now = outcomes.now() + timedelta(days=days)
+    monkeypatch.setattr(outcomes, "now", lambda: now)
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
@@ -250,12 +250,12 @@ def test_a_decision_that_comes_too_late_is_refused(
     release, _ = office.waiting(within_days=2)
     later(monkeypatch, 2.01)
     with pytest.raises(Refused, match=r"waited until .*too few decided in time.*Run the plan again"):
-        getattr(conclude, decision)(office.home, release, by="A. Smith", reason="read")
+        getattr(decisions, decision)(office.home, release, by="A. Smith", reason="read")
     assert events(office) == ["awaiting", "expired"]
     assert not (office.home.candidates / release).exists()
     with pytest.raises(Refused, match="awaits no decision any more: it is expired"):
         approve(office, release, "A. Smith")
-    assert conclude.standing(office.home, "1" * 64, "2" * 64) is None
+    assert outcomes.standing(office.home, "1" * 64, "2" * 64) is None
     in_order(office)
 
 
@@ -271,7 +271,7 @@ def test_one_of_two_approvals_does_not_stop_the_clock(office: Any, monkeypatch: 
     later(monkeypatch, 3)
     conclude.recover(office.home)
     assert events(office) == ["awaiting", "approved", "expired"]
-    assert conclude.standing(office.home, "1" * 64, "2" * 64) is None
+    assert outcomes.standing(office.home, "1" * 64, "2" * 64) is None
 
 
 # What a crash cuts short
@@ -319,7 +319,7 @@ def test_an_approval_cut_short_can_be_given_again(office: Any, monkeypatch: pyte
 def test_a_withdrawn_release_is_kept_apart_and_a_signed_notice_takes_its_place(office: Any) -> None:
     outcome = office.published()
     before = {p.name: p.read_bytes() for p in outcome.folder.iterdir()}
-    done = conclude.withdraw(office.home, outcome.release, by="A. Smith", reason="a wrong column")
+    done = decisions.withdraw(office.home, outcome.release, by="A. Smith", reason="a wrong column")
     assert done.status == "withdrawn"
     assert "Copies that others have taken cannot be called back" in done.reason
     assert done.folder == office.home.withdrawn / "office" / outcome.release
@@ -342,23 +342,23 @@ def test_what_is_not_published_cannot_be_withdrawn(office: Any) -> None:
     release, _ = office.waiting("b")
     for unknown in (release, "../x", "nothing", ""):
         with pytest.raises(Refused, match="is published; see anonflow list"):
-            conclude.withdraw(office.home, unknown, by="x", reason="y")
+            decisions.withdraw(office.home, unknown, by="x", reason="y")
     outcome = office.published()
     with pytest.raises(Refused, match="is not the one of"):
-        conclude.withdraw(office.home, outcome.release, by="x", reason="y", dossier="e" * 64)
-    conclude.withdraw(office.home, outcome.release, by="x", reason="y")
+        decisions.withdraw(office.home, outcome.release, by="x", reason="y", dossier="e" * 64)
+    decisions.withdraw(office.home, outcome.release, by="x", reason="y")
     with pytest.raises(Refused, match="is withdrawn already"):
-        conclude.withdraw(office.home, outcome.release, by="x", reason="y")
+        decisions.withdraw(office.home, outcome.release, by="x", reason="y")
 
 
 def test_a_withdrawn_release_stands_no_more_and_still_counts(office: Any) -> None:
     outcome = office.published()
-    assert conclude.standing(office.home, "1" * 64, "2" * 64).status == "unchanged"
-    assert conclude.published_before(office.home, "1" * 64, "2" * 64) == 0
-    conclude.withdraw(office.home, outcome.release, by="x", reason="y")
-    assert conclude.standing(office.home, "1" * 64, "2" * 64) is None
-    assert conclude.published_before(office.home, "1" * 64, "2" * 64) == 1
-    assert conclude.published_before(office.home, "3" * 64, "2" * 64) == 1
+    assert outcomes.standing(office.home, "1" * 64, "2" * 64).status == "unchanged"
+    assert outcomes.published_before(office.home, "1" * 64, "2" * 64) == 0
+    decisions.withdraw(office.home, outcome.release, by="x", reason="y")
+    assert outcomes.standing(office.home, "1" * 64, "2" * 64) is None
+    assert outcomes.published_before(office.home, "1" * 64, "2" * 64) == 1
+    assert outcomes.published_before(office.home, "3" * 64, "2" * 64) == 1
     again = office.published("b", published=1)
     assert again.status == "published"
     assert json.loads((again.folder / "manifest.json").read_text())["version"] == 2
@@ -367,7 +367,7 @@ def test_a_withdrawn_release_stands_no_more_and_still_counts(office: Any) -> Non
 
 def test_the_very_same_content_is_not_published_again(office: Any) -> None:
     outcome = office.published()
-    conclude.withdraw(office.home, outcome.release, by="x", reason="y")
+    decisions.withdraw(office.home, outcome.release, by="x", reason="y")
     again = office.published(published=1)
     assert again.status == "rejected"
     assert again.reason.startswith("identical to what was withdrawn on 2")
@@ -406,9 +406,9 @@ def test_a_withdrawal_that_is_killed_is_ended_by_the_next_command(
     with monkeypatch.context() as patch:
         STEPS[step](patch)
         with pytest.raises(KeyboardInterrupt):
-            conclude.withdraw(office.home, outcome.release, by="A. Smith", reason="a wrong column")
+            decisions.withdraw(office.home, outcome.release, by="A. Smith", reason="a wrong column")
     assert events(office)[-1] == "withdrawing"
-    assert conclude.standing(office.home, "1" * 64, "2" * 64) is None
+    assert outcomes.standing(office.home, "1" * 64, "2" * 64) is None
     assert "cut short" in {f.kind for f in audit.verify(office.home, mlflow=False)}
     conclude.recover(office.home)
     assert events(office)[-1] == "withdrawn"
@@ -421,7 +421,7 @@ def test_a_withdrawal_that_is_killed_is_ended_by_the_next_command(
 def test_a_release_that_is_gone_can_still_be_withdrawn(office: Any) -> None:
     outcome = office.published()
     shutil.rmtree(outcome.folder)
-    assert conclude.withdraw(office.home, outcome.release, by="x", reason="y").status == "withdrawn"
+    assert decisions.withdraw(office.home, outcome.release, by="x", reason="y").status == "withdrawn"
     assert [f.kind for f in audit.verify(office.home, mlflow=False)] == ["release missing"]
 
 
