@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.findings import findings
 from tasks.report import DECISIONS, STATISTICS
-from tasks.wording import count, markdown_cell, number, percent, significant
+from tasks.wording import count, markdown_cell, markdown_table, number, percent, significant
 
 
 def verdict_markdown(dossier: dict[str, Any]) -> str:
@@ -20,7 +20,7 @@ def verdict_markdown(dossier: dict[str, Any]) -> str:
     head = f"**{DECISIONS[verdict['decision']][0]}**: {markdown_cell(verdict['reason'])}"
     facts = f"{markdown_cell(release['id'])}, {count(release['records'])} records"
     return "\n\n".join(
-        (head, facts, _table(("Gate", "Found", "Allowed", "Baseline", "Records", "Verdict"), rows))
+        (head, facts, markdown_table(("Gate", "Found", "Allowed", "Baseline", "Records", "Verdict"), rows))
     )
 
 
@@ -30,7 +30,7 @@ def risk_markdown(dossier: dict[str, Any]) -> str:
     forms = [("as published", m) for m in figures["comparison"]["measures"]]
     if figures["continuous_form"] is not None:
         forms += [("continuous form", m) for m in figures["continuous_form"]["measures"]]
-    measures = _table(
+    measures = markdown_table(
         ("Measure", "Form", "Excess", "Upper bound", "Margin", "Records", "Verdict"),
         (
             (
@@ -45,7 +45,7 @@ def risk_markdown(dossier: dict[str, Any]) -> str:
             for form, m in forms
         ),
     )
-    attacks = _table(
+    attacks = markdown_table(
         ("Attack", "Found", "95 % interval", "Baseline", "Records"),
         (
             (one.name, one.found, one.interval, one.baseline, one.records)
@@ -73,8 +73,8 @@ def utility_markdown(dossier: dict[str, Any]) -> str:
         )
     head = ("Difference of", "Median", "Reference", "Largest", "Reference")
     sizes = f"{count(figures['records']['released'])} released records, {count(figures['columns'])} columns."
-    beyond = _table(("Figure", "Release", "Reference", "Expected by chance"), _beyond(figures))
-    return "\n\n".join((_table(head, rows), beyond, sizes))
+    beyond = markdown_table(("Figure", "Release", "Reference", "Expected by chance"), _beyond(figures))
+    return "\n\n".join((markdown_table(head, rows), beyond, sizes))
 
 
 def _beyond(figures: dict[str, Any]) -> Iterable[tuple[str, ...]]:
@@ -97,9 +97,3 @@ def _beyond(figures: dict[str, Any]) -> Iterable[tuple[str, ...]]:
         ours, theirs = one["released"], one["reference"] or {}
         overlaps = (percent(ours["mean_overlap"], 0), percent(theirs.get("mean_overlap"), 0))
         yield (f"Interval overlap of {one['formula']}", *overlaps, "about 70 %")
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    titles = list(head)
-    lines = [titles, ["---"] * len(titles), *([markdown_cell(c) for c in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -25,7 +25,7 @@ from tasks.pictures import (
     style,
     svg,
 )
-from tasks.wording import NOTHING, count, markdown_cell, number
+from tasks.wording import NOTHING, count, markdown_cell, markdown_table, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -185,12 +185,7 @@ def _beats(one: Tried, other: Tried) -> bool:
 def markdown(tried: Sequence[Tried], sentence: str) -> str:
     """Return the settings as a Markdown table, with the sentence that names the best."""
     head = ("Setting", "Verdict", "Why", "Risk", "Limit", "Utility loss", "Reference", "Records")
-    lines = [
-        "| " + " | ".join(head) + " |",
-        "| --- " * len(head) + "|",
-        *("| " + " | ".join(markdown_cell(cell) for cell in row(t)) + " |" for t in tried),
-    ]
-    return markdown_cell(sentence) + "\n\n" + "\n".join(lines)
+    return f"{markdown_cell(sentence)}\n\n{markdown_table(head, map(row, tried))}"
 
 
 def row(one: Tried) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tasks.faults import InputOutputFault
 from tasks.metrics import metrics
+from tasks.wording import sentence
 from tasks.workspace import Section, digest_of, sha256_of
 
 STATUS = "release.status"
@@ -290,9 +291,8 @@ def _description(dossier: dict[str, Any]) -> dict[str, str]:
     title = dossier["plan"]["title"] or dossier["plan"]["name"]
     methods = ", ".join(step["method"] for step in dossier["method"]["steps"])
     words = {"publish": "may be published", "reject": "is rejected", "await": "waits for a person"}
-    why = f"{verdict['reason'][:1].upper()}{verdict['reason'][1:]}"
     text = (
-        f"**{title}**: {words[verdict['decision']]}. {why}.\n\n"
+        f"**{title}**: {words[verdict['decision']]}. {sentence(verdict['reason'])}\n\n"
         f"{release['records']} records, {len(release['variables'])} variables; {methods}. "
         "The whole of it: `report.html` among the artifacts."
     )

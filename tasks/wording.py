@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 NOTHING = "–"
@@ -95,3 +96,10 @@ def markdown_cell(value: Any) -> str:
     """Return text that stays text inside a Markdown table: no markup, no link, no line break."""
     text = "".join(" " if unicodedata.category(c)[0] == "C" else c for c in str(value))
     return re.sub(r"([\\`*_\[\]<>#|~&$@])", r"\\\1", text).replace("://", r":\//")
+
+
+def markdown_table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Return a Markdown table; what stands in its cells stays text."""
+    titles = list(head)
+    lines = [titles, ["---"] * len(titles), *([markdown_cell(c) for c in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

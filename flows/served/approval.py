@@ -27,6 +27,7 @@ from tasks import conclude, decisions, ledger, outcomes
 from tasks.deliver import pending, targets_of
 from tasks.faults import Refused, guarded
 from tasks.home import Home
+from tasks.wording import markdown_cell, markdown_table, sentence
 
 DAY = 86_400
 # Prefect's own clock is the backstop only: a wait ends by ours, which also enters it in the ledger.
@@ -34,7 +35,7 @@ GRACE = 7 * DAY
 # The wait of a plan that names no end; and the time after which people are reminded at the latest.
 ENDLESS = 36_500 * DAY
 REMIND_AFTER = 3 * DAY
-MARKS = {"fail": "**FAIL**", "inconclusive": "**open**"}
+MARKS = {"fail": "FAIL", "inconclusive": "open"}
 
 
 class Decision(RunInput):
@@ -182,27 +183,23 @@ def described(home: Home, entry: Waiting) -> str:
     dossier = json.loads((home.assessment(entry.release) / "dossier.json").read_text(encoding="utf-8"))
     awaited = outcomes.awaited(home, entry.release)
     page = monitor.mlflow_page(awaited.entry.get("mlflow_run"))
-    rows = [
-        f"| {_cell(g['name'])} | {MARKS.get(g['verdict'], g['verdict'])} | {_cell(g['figure'])} "
-        f"| {_cell(g['limit'])} | {_cell(g['baseline'])} |"
+    head = ("Gate", "", "Found", "Limit", "Baseline")
+    rows = (
+        (g["name"], MARKS.get(g["verdict"], g["verdict"]), g["figure"], g["limit"], g["baseline"])
         for g in dossier["verdict"]["gates"]
-    ]
+    )
     until = f"{datetime.fromtimestamp(entry.until, UTC):%Y-%m-%d %H:%M} UTC" if entry.until else ""
-    so_far = ", ".join(a["approver"] for a in awaited.approvals)
+    so_far = markdown_cell(", ".join(a["approver"] for a in awaited.approvals))
     parts = [
-        f"> **The last decision was not accepted:** {entry.refused}" if entry.refused else "",
-        f"## {dossier['plan']['title'] or entry.plan}: `{entry.release}`",
-        f"{dossier['verdict']['reason'].capitalize()}.",
+        f"> **The last decision was not accepted:** {markdown_cell(entry.refused)}" if entry.refused else "",
+        f"## {markdown_cell(dossier['plan']['title'] or entry.plan)}: `{entry.release}`",
+        markdown_cell(sentence(dossier["verdict"]["reason"])),
         f"Approved so far by {so_far}; {awaited.terms['approvers']} must." if so_far else "",
         f"Decide until **{until}**." if until else "",
         f"[Report and figures in MLflow]({page})" if page else "",
         f"Dossier SHA-256: `{entry.dossier}`",
-        "\n".join(["| Gate | | Found | Limit | Baseline |", "|---|---|---|---|---|", *rows]),
+        markdown_table(head, rows),
         f"Report: `{home.assessment(entry.release) / 'report.html'}`",
         f"In a terminal: `anonflow approve {entry.release} --by NAME --reason TEXT`",
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def _cell(text: str) -> str:
-    return str(text).replace("|", "\\|")

@@ -15,11 +15,11 @@ from prefect.artifacts import (
 from prefect.events import emit_event
 from prefect.runtime import flow_run
 
-from tasks import ledger
 from tasks.faults import ReleaseError, guarded
 from tasks.home import Home
-from tasks.outcomes import Outcome
+from tasks.outcomes import Outcome, record_of
 from tasks.track import mirror_version, page_of, set_status
+from tasks.wording import markdown_table
 
 
 def tell(event: str, plan: str, release: str, **facts: Any) -> None:
@@ -81,19 +81,14 @@ def edits(home: Home, plan: str, release: str) -> None:
     path = home.assessment(release) / "dossier.json"
     found = json.loads(path.read_text(encoding="utf-8"))["edits"]
     after = {rule["name"]: rule for rule in found["masked"]["rules"]}
-    rows = [
-        f"| {_cell(r['name'])} | {r['checked']} | {r['violated']} | "
-        f"{after[r['name']]['violated'] if r['name'] in after else ''} |"
+    rows = (
+        (r["name"], r["checked"], r["violated"], after.get(r["name"], {"violated": ""})["violated"])
         for r in found["raw"]["rules"]
-    ]
+    )
     repaired = found["repaired"]
     told = f"{repaired['records']} records and {repaired['cells']} cells were repaired after masking."
-    head = ["| Rule | Checked | Broken in the source | Broken in the release |", "|---|---|---|---|"]
-    note(plan, "edits", "\n".join([*head, *rows, "", told]), "Edits before and after")
-
-
-def _cell(text: str) -> str:
-    return str(text).replace("|", "\\|")
+    head = ("Rule", "Checked", "Broken in the source", "Broken in the release")
+    note(plan, "edits", f"{markdown_table(head, rows)}\n\n{told}", "Edits before and after")
 
 
 def note(plan: str, key: str, markdown: str, description: str) -> None:
@@ -113,7 +108,7 @@ def failed(error: Exception) -> None:
 def mirrored(home: Home, plan: str, entry: dict[str, Any]) -> None:
     """Mirror an entry of the ledger, the last of its release, in MLflow's tags and registry."""
     run, status = entry.get("mlflow_run"), "published" if entry["event"] == "unchanged" else entry["event"]
-    facts = {"entry": f"{entry['number']} {entry['digest']}", "home": ledger.identity(home)}
+    facts = record_of(home, entry)
     facts |= {k: str(entry[k]) for k in ("approver", "approval_reason") if entry.get(k)}
     if run is not None:
         with suppress(ReleaseError):
