@@ -19,6 +19,7 @@ from anoncore.risk import (
     box_measures,
     disclosure_risk,
     linkage,
+    moved_back,
     nearest_distance_attack,
     score_coincidence_attack,
     values_together,
@@ -36,14 +37,17 @@ def membership(
 ) -> dict[str, Any]:
     """Try to tell who took part: by the nearest released record, and by principal scores that recur.
 
-    Where members are sampled, as many non-members are. Without non-members nothing can be tried.
+    A release that stands apart from other people is attacked once more where they stand. Where members
+    are sampled, as many non-members are. Without non-members nothing can be tried.
     """
     if r is None:
-        return {"membership": None, "score_coincidence": None}
+        return {"membership": None, "membership_moved_back": None, "score_coincidence": None}
     if len(rows) < len(x) and len(r) > len(rows):
         r = r[rng.choice(len(r), len(rows), replace=False)]
+    back = moved_back(y, r)
     return {
         "membership": asdict(nearest_distance_attack(x[rows], r, y, measures=_of(near, y))),
+        "membership_moved_back": None if back is None else asdict(nearest_distance_attack(x[rows], r, back)),
         "score_coincidence": asdict(score_coincidence_attack(x[rows], r, y)),
     }
 

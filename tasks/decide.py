@@ -229,6 +229,9 @@ def _membership_gates(figures: dict[str, Any], policy: PolicySection) -> list[Ga
             "whether principal scores that recur in the release tell who took part",
         ),
     }
+    if figures["membership_moved_back"] is not None:
+        meaning = "the same once the release is given the means and spreads of other people"
+        attacks["membership, moved back"] = (figures["membership_moved_back"], meaning)
     if figures["boxes"] is not None:
         meaning = "whether how densely people stand in a box tells who took part from who did not"
         attacks["membership by boxes"] = (figures["boxes"]["membership"], meaning)

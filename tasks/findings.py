@@ -163,6 +163,16 @@ def _membership(figures: dict[str, Any]) -> list[Finding]:
             "membership by scores",
         ),
     ]
+    if figures["membership_moved_back"] is not None:
+        tried.append(
+            (
+                "Membership, moved back",
+                "The same attacker sees that the release stands apart from other people, gives it their "
+                "means and spreads, and looks again.",
+                figures["membership_moved_back"],
+                "membership, moved back",
+            )
+        )
     if boxes is not None:
         tried.append(
             (

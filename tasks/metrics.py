@@ -45,6 +45,7 @@ def _of_attacks(figures: dict[str, Any]) -> dict[str, Any]:
     together = earlier["attack"] or {}
     attacks = {
         "membership": figures["membership"],
+        "membership_moved_back": figures["membership_moved_back"],
         "membership_by_scores": scores and scores["attack"],
         "earlier_averaged": together.get("averaged"),
         "earlier_gathered": together.get("gathered"),

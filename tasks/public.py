@@ -24,6 +24,7 @@ AS_MEASURED = (
     "identical",
     "together",
     "membership",
+    "membership_moved_back",
     "score_coincidence",
     "earlier",
     "boxes",

@@ -16,7 +16,7 @@ from anoncore.risk.disclosure import (
 )
 from anoncore.risk.inference import AttributeInference, InferenceRisk, attribute_inference
 from anoncore.risk.linkage import Linkage, MatchSignal, linkage
-from anoncore.risk.membership import MembershipAttack, membership_attack, nearest_distance_attack
+from anoncore.risk.membership import MembershipAttack, membership_attack, moved_back, nearest_distance_attack
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
 from anoncore.risk.tail import (
     ExtremeRecords,
@@ -61,6 +61,7 @@ __all__ = [
     "isolated_test",
     "linkage",
     "membership_attack",
+    "moved_back",
     "nearest_distance_attack",
     "prediction_measures",
     "sample_queries",

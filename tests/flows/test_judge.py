@@ -69,6 +69,18 @@ def test_what_leaks_fails(files, tmp_path, released):
     assert found.figures["utility_propensity"]["released"]["pmse"] < 0.01
 
 
+def test_a_release_that_is_moved_as_a_whole_fails(files, tmp_path):
+    original = pd.read_csv(files / "original.csv")
+    numbers = original.select_dtypes("number").columns
+    original[numbers] = original[numbers] * 1.5 + 10 * original[numbers].std()
+    original.to_csv(tmp_path / "moved.csv", index=False)
+    found = judged(files, tmp_path / "moved.csv", tmp_path / "home")
+    assert found.exit_code is ExitCode.REJECTED
+    assert gate(found, "membership").verdict == "pass"
+    assert gate(found, "membership, moved back").verdict == "fail"
+    assert found.figures["membership_moved_back"]["auc"] > 0.7
+
+
 def test_columns_that_only_one_file_has_are_told(files, tmp_path):
     found = judged(files, "fewer.parquet", tmp_path / "home")
     assert found.left_out == ("region",)

@@ -33,6 +33,7 @@ FIGURES: dict[str, Any] = {
     "identical": {"p": 1.0, "n_released": 0, "n_reference": 0, "n": 814},
     "isolated": {"verdict": "fail", "p": 0.0},
     "membership": {"auc": 0.51, "lower": 0.48, "upper": 0.54, "n_members": 814, "n_nonmembers": 814},
+    "membership_moved_back": None,
     "together": {
         "pair": ["income", "height"],
         "verdict": "pass",

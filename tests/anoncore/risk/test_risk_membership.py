@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.errors import AnonymizationError
-from anoncore.risk import membership_attack, nearest_distance_attack
+from anoncore.risk import membership_attack, moved_back, nearest_distance_attack
 
 
 @settings(max_examples=60, deadline=None)
@@ -82,3 +82,36 @@ def test_errors():
         membership_attack([1.0], [1.0], confidence=0)
     with pytest.raises(AnonymizationError, match="reference must have 2 columns"):
         nearest_distance_attack(np.ones((3, 2)), np.ones((3, 1)), np.ones((3, 2)))
+
+
+# --- moved back
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**31), stretch=st.floats(1.5, 50.0), shift=st.floats(0.5, 100.0))
+def test_what_moves_all_records_alike_is_undone(seed, stretch, shift):
+    rng = np.random.default_rng(seed)
+    people, others = rng.standard_t(5, size=(2, 400, 3))
+    others[:, :2] = rng.permutation(people[:, :2])
+    back = moved_back(people * [stretch, 1.0, 1.0] + [0.0, shift * people[:, 1].std(), 0.0], others)
+    assert back is not None
+    assert np.allclose(back[:, :2], people[:, :2])
+    assert moved_back(people, people) is None
+
+
+def test_chance_moves_nothing_back_and_constant_columns_are_left():
+    rng = np.random.default_rng(4)
+    calls = [moved_back(rng.normal(size=(2000, 6)), rng.normal(size=(2000, 6))) for _ in range(50)]
+    assert sum(back is not None for back in calls) <= 1
+    flat = np.column_stack([np.ones(100), rng.normal(size=100)])
+    other = np.column_stack([np.zeros(100), rng.normal(size=100)])
+    assert moved_back(flat, other) is None
+
+
+def test_a_moved_copy_is_near_nobody_and_is_found_where_it_is_moved_back():
+    rng = np.random.default_rng(5)
+    people, others = rng.normal(size=(2, 500, 5))
+    moved = people * 2.0 + 10.0
+    assert nearest_distance_attack(people, others, moved).verdict == "pass"
+    back = moved_back(moved, others)
+    assert nearest_distance_attack(people, others, back).auc > 0.95
