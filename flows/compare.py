@@ -100,11 +100,8 @@ def compare(file: PlanFile, home: Home, runner: Runner, wanted: Wanted) -> Compa
     settings = checked(file, wanted)
     with alone(home, file.plan.name):
         wipe_dead(home, runner.step)
-        run = Run.start(home, file.plan.seed)
-        try:
+        with Run.opened(home, file.plan.seed) as run:
             return _compare(run, file, runner, wanted, settings)
-        finally:
-            run.wipe()
 
 
 def checked(file: PlanFile, wanted: Wanted) -> tuple[Setting, ...]:
@@ -226,7 +223,7 @@ def _measured(run: Run, plan: Plan, job: _Job) -> dict[str, Any]:
 
     mask(run, plan.steps, plan.edits.edit_set())
     validate_masked(run, plan.edits)
-    figures = assess(run, plan.assessment, plan.policy.by_design)
+    figures = assess(run, plan.assessment, plan.policy)
     return gather(
         run,
         plan={"name": plan.name, "digest": job.digest},

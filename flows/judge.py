@@ -78,16 +78,13 @@ def judge(
         variables, source = guarded(declared)(original)
     wipe_abandoned(home)
     # Nothing is masked here, so what is drawn, samples alone, needs no secret.
-    run = Run.start(home, SeedSection(public=0, data_are_public=True))
-    try:
+    with Run.opened(home, SeedSection(public=0, data_are_public=True)) as run:
         if plan is None and reference is not None:
             variables = guarded(_with_levels_of)(run, reference, original, source, tuple(variables))
         left_out, unknown = guarded(_prepare)(
             run, released, original, reference, tuple(variables), source, aligned=aligned
         )
-        figures = guarded(assess)(run, section, policy.by_design)
-    finally:
-        run.wipe()
+        figures = guarded(assess)(run, section, policy)
     figures["files"] = about_files(figures, unknown)
     return Judgement(verdict=decide(figures, policy), figures=figures, left_out=left_out, unknown=unknown)
 

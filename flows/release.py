@@ -93,12 +93,8 @@ def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = Fal
     """
     with alone(home, file.plan.name):
         tidy(home, runner.step)
-        run = Run.start(home, file.plan.seed)
-        try:
-            with run.temporary_files():
-                return replace(_carry_out(run, file, runner, rebuild), seconds=runner.seconds)
-        finally:
-            run.wipe()
+        with Run.opened(home, file.plan.seed) as run:
+            return replace(_carry_out(run, file, runner, rebuild), seconds=runner.seconds)
 
 
 def wipe_dead(home: Home, step: Callable[..., Any]) -> None:
@@ -143,7 +139,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     step("Set the reference apart", split, run, plan.reference, plan.variables, file.base, retry=True)
     step("Mask the records", mask, run, plan.steps, plan.edits.edit_set())
     step("Check the edits on the masked data", validate_masked, run, plan.edits)
-    figures = step("Measure risk and utility", assess, run, plan.assessment, plan.policy.by_design)
+    figures = step("Measure risk and utility", assess, run, plan.assessment, plan.policy)
     figures = step("Attack with earlier releases", against_earlier, run, plan.name, plan.assessment, figures)
     verdict = step("Decide by policy", decide, figures, plan.policy)
     release = step("Write the candidate", prepare_data, run, plan.name, plan.publication, digest)

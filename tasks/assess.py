@@ -9,26 +9,19 @@ import numpy as np
 from pydantic import Field
 
 from anoncore.encoding import Encoder
-from anoncore.kernels.neighbors import nearest
 from anoncore.microdata import Microdata
 from anoncore.risk import (
     PredictionMeasures,
+    closeness,
     compare,
     compare_matched,
-    extreme_records,
-    identical_records,
-    isolated_test,
-    prediction_measures,
     sample_queries,
-    tail_test,
 )
 from anoncore.utility import Regression, measure_utility
 from tasks.attacks import by_attributes, linked, located_in_boxes, membership, together
-from tasks.decide import Measure
+from tasks.decide import Measure, PolicySection
 from tasks.workspace import Run, Section
 
-# What is known of earlier releases until they are looked for.
-FIRST: dict[str, Any] = {"releases": 0, "compared": 0, "attack": None}
 # A bound so small that nobody is left out of a sample.
 EXACT = 1e-5
 STATISTICS = ("mean", "variance", "correlation", "rank_correlation")
@@ -53,13 +46,20 @@ class AssessmentSection(Section):
     regressions: tuple[Regression, ...] = ()
     triples: int = Field(default=200, ge=0, le=10_000)
 
+    def queries(self, records: int, rng: np.random.Generator) -> np.ndarray:
+        """Return the rows that are measured: all, or a sample where there are many."""
+        if self.exhaustive or records <= self.sample_above:
+            return np.arange(records)
+        return sample_queries(records, epsilon=self.epsilon, delta=0.01, rng=rng)
 
-def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...]) -> dict[str, Any]:
+
+def assess(run: Run, section: AssessmentSection, policy: PolicySection) -> dict[str, Any]:
     """Write ``figures``: every risk and utility figure with its baseline and sample size.
 
     The encoding is fitted to the original records; released and reference records are encoded
     with it. Without a reference sample every record is compared with the source without it. Released
-    ranges are measured by their middles, and once more as what they are.
+    ranges are measured by their middles, and once more as what they are. Of the policy the measures that are
+    acknowledged and the level of the tail tests are used; its gates are for `tasks.decide`.
     """
     original, released = run.load("original"), run.load("points" if run.has("points") else "released")
     reference = run.load("reference") if run.has("reference") else None
@@ -72,18 +72,10 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
     shown, y = (original, x) if as_source else (released, masked_matrix)
     r = None if reference is None else _encoded(encoder, reference)
     rng = run.rng("assess")
-    rows = _queries(len(x), section, rng)
-    near, other = _measures(x, y, r, rows, section.k, rng)
-    gaps = nearest(x[rows], x, 2, skip_self=rows)[0] / np.sqrt(x.shape[1])
-    own = gaps[:, 0]
-    # The neighbour that the reference of leave-one-out finds is the own one; what it comes close to by
-    # chance is told by the next: d₁ < τ·d₂, written as d₁²/d₂ < τ·d₁.
-    chance = other.distance if r is not None else own**2 / np.where(gaps[:, 1] > 0, gaps[:, 1], 1.0)
-    # Nor does it ever find a record itself: a twin is then what meeting one by chance looks like.
-    gap = own if r is not None else np.where(own > 0.0, own, np.finfo(float).tiny)
-    # An extreme record is sought in the whole release, whatever the curves are matched to.
-    same = near.n_released == len(y)
-    whole = near.distance if same else nearest(x[rows], y, 1)[0][:, 0] / np.sqrt(x.shape[1])
+    rows = section.queries(len(x), rng)
+    close = closeness(x, y, r, section.k, queries=rows, rng=rng)
+    near, other = close.released, close.reference
+    tau, level = section.tau, policy.tail_p
     figures = {
         "records": {
             "original": len(x),
@@ -94,24 +86,11 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
         "k": section.k,
         "columns": encoder.width,
         "queries": {"used": len(rows), "of": len(x), "epsilon": near.cdf_error() or None},
-        "comparison": _comparison(x, y, r, rows, section, by_design, rng, (near, other)),
-        # With another sample as reference, the original's own neighbours are a third set to compare with.
-        "tail": asdict(
-            tail_test(
-                near.distance,
-                chance,
-                gap,
-                tau=section.tau,
-                apart=r is not None and near.n_released <= len(x),
-            )
-        ),
-        "isolated": asdict(isolated_test(near.distance, chance, gap, tau=section.tau)),
-        "extreme": asdict(extreme_records(whole, chance, own, tau=section.tau))
-        | {"sampled": len(rows) < len(x)},
-        "identical": asdict(
-            # A neighbour's twin is one more of its kind, so that kinds cannot be compared with A − A_j.
-            identical_records(near.distance, other.distance, own, records=None if r is None else x[rows])
-        ),
+        "comparison": _comparison(x, y, r, rows, section, policy.by_design, rng, (near, other)),
+        "tail": asdict(close.tail(tau, level)),
+        "isolated": asdict(close.isolated(tau, level)),
+        "extreme": asdict(close.extreme(tau)) | {"sampled": len(rows) < len(x)},
+        "identical": asdict(close.identical(level)),
         "together": together(original, shown, reference, rows, section.margin, run.rng("together")),
         **membership(x, y, r, rows, near, rng),
         "linkage": linked(original, shown, (x, y, r), rows, (near, other), run.rng("linkage"))
@@ -120,9 +99,10 @@ def assess(run: Run, section: AssessmentSection, by_design: tuple[Measure, ...])
         **by_attributes(
             original, shown, reference, section.k, section.epsilon if len(rows) < len(x) else EXACT, run
         ),
-        "earlier": FIRST,
+        # Looked for by `tasks.earlier`, where there is a home that knows them.
+        "earlier": None,
         "boxes": located_in_boxes(run, original, reference, rows, run.rng("assess-boxes")),
-        "continuous_form": _continuous_form(run, reference, section, by_design),
+        "continuous_form": _continuous_form(run, reference, section, policy.by_design),
         "claims": run.read_json("claims"),
         "method": masked["figures"],
         **_utility((original, released, reference), (x, masked_matrix, r), encoder, masked["hides"], section),
@@ -138,28 +118,6 @@ def _encoded(encoder: Encoder, data: Microdata) -> np.ndarray:
     return encoder.encode(data) if encoder.width else np.zeros((len(data), 1))
 
 
-def _queries(records: int, section: AssessmentSection, rng: np.random.Generator) -> np.ndarray:
-    if section.exhaustive or records <= section.sample_above:
-        return np.arange(records)
-    return sample_queries(records, epsilon=section.epsilon, delta=0.01, rng=rng)
-
-
-def _measures(
-    x: np.ndarray, y: np.ndarray, r: np.ndarray | None, rows: np.ndarray, k: int, rng: np.random.Generator
-) -> tuple[PredictionMeasures, PredictionMeasures]:
-    """Measure against the release and against the reference, both of about the same size."""
-    if r is None:
-        # More released records come closer by chance; the reference, A − A_j, cannot grow with them.
-        y_same = y if len(y) <= len(x) else y[rng.choice(len(y), len(x), replace=False)]
-        return (
-            prediction_measures(x, y_same, k, queries=rows),
-            prediction_measures(x, None, k, leave_one_out=True, queries=rows),
-        )
-    size = min(len(y), len(r))
-    y_same, r_same = (s if len(s) == size else s[rng.choice(len(s), size, replace=False)] for s in (y, r))
-    return prediction_measures(x, y_same, k, queries=rows), prediction_measures(x, r_same, k, queries=rows)
-
-
 def _comparison(
     x: np.ndarray,
     y: np.ndarray,
@@ -172,7 +130,10 @@ def _comparison(
 ) -> dict[str, Any]:
     """Compare release and reference; sets of different size are matched by repeated subsampling."""
     if len(y) == (len(x) if r is None else len(r)):
-        near, other = measured or _measures(x, y, r, rows, section.k, rng)
+        if measured is None:
+            close = closeness(x, y, r, section.k, queries=rows, rng=rng)
+            measured = close.released, close.reference
+        near, other = measured
         found = compare(near, other, section.margin, alpha=section.alpha, by_design=by_design)
     else:
         found = compare_matched(
@@ -207,7 +168,7 @@ def _continuous_form(
     # Levels that an earlier step recoded are unknown to this encoder, and count as such.
     r = encoder.encode(reference.select(data.schema.names))
     rng = run.rng("assess-continuous")
-    return _comparison(x, y, r, _queries(len(x), section, rng), section, by_design, rng)
+    return _comparison(x, y, r, section.queries(len(x), rng), section, by_design, rng)
 
 
 def _utility(

@@ -107,10 +107,10 @@ def decide(figures: dict[str, Any], policy: PolicySection) -> Verdict:
         *_membership_gates(figures, policy),
         *_linkage_gates(figures, policy),
         *_inference_gates(figures),
+        *_earlier_gates(figures, policy),
     )
     gates = (
         *(replace(g, verdict="waived") if waived else g for g in individual),
-        _earlier_gate(figures, policy),
         *_claim_gates(figures),
         *_utility_gates(figures, policy),
         *_file_gates(figures, policy),
@@ -294,9 +294,11 @@ def _inference_gates(figures: dict[str, Any]) -> list[Gate]:
     ]
 
 
-def _earlier_gate(figures: dict[str, Any], policy: PolicySection) -> Gate:
+def _earlier_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
     """Ask what all releases of these data give away together; a person where that cannot be measured."""
     earlier = figures["earlier"]
+    if earlier is None:
+        return []
     attack, limit = earlier["attack"], f"lower bound ≤ {policy.membership_auc:.2f}"
     gate = Gate(
         name="earlier releases of these data",
@@ -311,16 +313,18 @@ def _earlier_gate(figures: dict[str, Any], policy: PolicySection) -> Gate:
         "averages out",
     )
     if attack is None:
-        return gate
+        return [gate]
     worst = max((attack["averaged"], attack["gathered"]), key=lambda a: a["lower"])
     verdict: GateVerdict = "pass" if earlier["compared"] == earlier["releases"] else "inconclusive"
-    return replace(
-        gate,
-        verdict=verdict if worst["lower"] <= policy.membership_auc else "fail",
-        figure=f"AUC {worst['auc']:.3f} [{worst['lower']:.3f}, {worst['upper']:.3f}] with "
-        f"{earlier['compared']} of {earlier['releases']}",
-        records=worst["n_members"] + worst["n_nonmembers"],
-    )
+    return [
+        replace(
+            gate,
+            verdict=verdict if worst["lower"] <= policy.membership_auc else "fail",
+            figure=f"AUC {worst['auc']:.3f} [{worst['lower']:.3f}, {worst['upper']:.3f}] with "
+            f"{earlier['compared']} of {earlier['releases']}",
+            records=worst["n_members"] + worst["n_nonmembers"],
+        )
+    ]
 
 
 def _file_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:

@@ -8,14 +8,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema
-from anoncore.risk import averaging_attack, sample_queries
+from anoncore.risk import averaging_attack
 from tasks import ledger
-from tasks.assess import FIRST, AssessmentSection
+from tasks.assess import AssessmentSection
 from tasks.faults import Refused
 from tasks.ingest import SourceSection, read, to_microdata
 from tasks.workspace import Run
@@ -34,7 +32,7 @@ def against_earlier(
     are in part the same. One that lacks variables of the candidate cannot be compared, and is counted.
     """
     folders = list(_folders(run, name))
-    found = FIRST | {"releases": len(folders)}
+    found: dict[str, Any] = {"releases": len(folders), "compared": 0, "attack": None}
     if folders and run.has("reference"):
         found |= _attacked(run, folders[-AT_MOST:], section)
     figures = figures | {"earlier": found}
@@ -54,28 +52,24 @@ def _folders(run: Run, name: str) -> Iterator[Path]:
 def _attacked(run: Run, folders: list[Path], section: AssessmentSection) -> dict[str, Any]:
     original, reference = run.load("original"), run.load("reference")
     candidate = run.load("points" if run.has("points") else "released")
-    names = [n for n in candidate.schema.names if n in original.schema]
+    # Between the variables that hide a group its members were moved, and what that did is not to be told.
+    hides = run.read_json("masked")["hides"]
+    names = [n for n in candidate.schema.names if n in original.schema and n not in hides]
     schema = original.schema.select(names)
     encoder = Encoder.fit(original.select(names))
-    if not encoder.width:
+    if not names or not encoder.width:
         return {}
     before = [table for folder in folders if (table := _released(run, folder, schema)) is not None]
     if not before:
         return {}
     rng = run.rng("earlier")
     members, others = (
-        encoder.encode(side.select(names).take(_asked(len(side), section, rng)))
+        encoder.encode(side.select(names).take(section.queries(len(side), rng)))
         for side in (original, reference)
     )
     tables = [encoder.encode(table) for table in (*before, candidate.select(names))]
     attack = averaging_attack(members, others, tables)
     return {"compared": len(before), "attack": asdict(attack)}
-
-
-def _asked(records: int, section: AssessmentSection, rng: np.random.Generator) -> np.ndarray:
-    if section.exhaustive or records <= section.sample_above:
-        return np.arange(records)
-    return sample_queries(records, epsilon=section.epsilon, delta=0.01, rng=rng)
 
 
 def _released(run: Run, folder: Path, schema: Schema) -> Microdata | None:

@@ -182,7 +182,7 @@ def _membership(figures: dict[str, Any]) -> list[Finding]:
                 "membership by boxes",
             )
         )
-    return [*(_told(*one) for one in tried), *_together(figures["earlier"])]
+    return [*(_told(*one) for one in tried), *(_together(figures["earlier"]) if figures["earlier"] else [])]
 
 
 def _together(earlier: dict[str, Any]) -> list[Finding]:
@@ -262,7 +262,24 @@ def _closeness(figures: dict[str, Any]) -> list[Finding]:
             "extreme records",
         )
     )
-    return found
+    return [*found, _values_together(figures["together"])]
+
+
+def _values_together(pair: dict[str, Any] | None) -> Finding:
+    name, who = "Values taken together", "Somebody who knows two values of a person finds them in one record."
+    if pair is None:
+        return _untested(name, who, NO_OTHERS, name.lower())
+    if not pair["pair"]:
+        return _untested(name, who, "no two variables have values rare enough to point at people")
+    return Finding(
+        name,
+        f"{who} The worst of {count(pair['n_pairs'])} pairs of variables: {' and '.join(pair['pair'])}.",
+        f"{count(pair['released'])} of {count(pair['n'])}",
+        f"{points(pair['lower'])} to {points(pair['upper'])} beyond the reference",
+        f"{count(pair['reference'])}, reference",
+        count(pair["n"]),
+        name.lower(),
+    )
 
 
 def _counted(name: str, who: str, rule: dict[str, Any], gate: str) -> Finding:

@@ -42,7 +42,7 @@ def _readable(value: float) -> float:
 def _of_attacks(figures: dict[str, Any]) -> dict[str, Any]:
     """Return what attackers get, each with the bounds of its interval; nothing of what was not tried."""
     scores, earlier, link = figures["score_coincidence"], figures["earlier"], figures["linkage"]
-    together = earlier["attack"] or {}
+    together = (earlier and earlier["attack"]) or {}
     attacks = {
         "membership": figures["membership"],
         "membership_moved_back": figures["membership_moved_back"],
@@ -53,7 +53,7 @@ def _of_attacks(figures: dict[str, Any]) -> dict[str, Any]:
     flat = {f"risk/{name}/{k}": one[k] for name, one in attacks.items() if one for k in AUC}
     if figures["together"] is not None:
         flat |= {f"risk/together/{k}": figures["together"][k] for k in ("excess", *INTERVAL)}
-    flat["risk/earlier_releases"] = earlier["releases"]
+    flat["risk/earlier_releases"] = earlier and earlier["releases"]
     if link is not None:
         flat |= {f"risk/linkage/{k}": link["rate"][k] for k in SHARE} | {"risk/linkage/guess": link["guess"]}
         flat |= {f"risk/linkage/auc_{m}": link[m]["auc"] for m in ("distance", "ambiguity", "uncertainty")}

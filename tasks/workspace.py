@@ -146,6 +146,17 @@ class Run:
         with np.load(self.folder / f"{name}.npz", allow_pickle=False) as stored:
             return {key: stored[key] for key in stored.files}
 
+    @classmethod
+    @contextmanager
+    def opened(cls, home: Home, seed: SeedSection) -> Iterator[Run]:
+        """Give a new run; its workspace takes all temporary files of this process, and is wiped after."""
+        run = cls.start(home, seed)
+        try:
+            with run.temporary_files():
+                yield run
+        finally:
+            run.wipe()
+
     @contextmanager
     def temporary_files(self) -> Iterator[None]:
         """Let temporary files of this process, whoever makes them, lie here and be wiped with the rest."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from anoncore.kernels._compiled import compiled
 
 FAINT = 60.0  # exponents this far below a row's largest count as no mass
 SNAP = 1e-9  # a value this close to 0 or 1 is 0 or 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fill_costs(x, centers, indptr, columns, costs):  # type: ignore[no-untyped-def]
     """Fill ``costs`` (E,) with the squared distances of the graph's edges."""
     for j in range(len(indptr) - 1):
@@ -21,7 +22,7 @@ def fill_costs(x, centers, indptr, columns, costs):  # type: ignore[no-untyped-d
             costs[e] = total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def scale_rows(indptr, columns, costs, lam, prices, plan, column_sums):  # type: ignore[no-untyped-def]
     """Fill ``plan`` with the rows' softmax of prices - lam costs and its column sums; return Σ logs."""
     total = 0.0
@@ -44,7 +45,7 @@ def scale_rows(indptr, columns, costs, lam, prices, plan, column_sums):  # type:
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def column_logs(indptr, columns, costs, lam, prices):  # type: ignore[no-untyped-def]
     """Return the logs (c,) of the column sums of that softmax, without underflow."""
     tops = np.full(len(prices), -np.inf)
@@ -71,7 +72,7 @@ def column_logs(indptr, columns, costs, lam, prices):  # type: ignore[no-untyped
     return tops + np.log(sums)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _next_edge(edges, starts, alive, values, vertex, arrived):  # type: ignore[no-untyped-def]
     """Return a fractional edge of the vertex other than ``arrived``, or -1; dead edges are dropped."""
     start = starts[vertex]
@@ -93,7 +94,7 @@ def _next_edge(edges, starts, alive, values, vertex, arrived):  # type: ignore[n
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _push(path_edges, first, length, values, uniform):  # type: ignore[no-untyped-def]
     """Push mass round the cycle in an unbiased way; return the place of the first edge made integral."""
     up, down = 1.0, 1.0
@@ -118,7 +119,7 @@ def _push(path_edges, first, length, values, uniform):  # type: ignore[no-untype
     return settled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def round_edges(rows, columns, values, edges, starts, uniforms):  # type: ignore[no-untyped-def]
     """Round ``values`` (E,) in place to 0 and 1.
 

@@ -11,14 +11,15 @@ extremes are found several times as fast.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from anoncore.kernels._compiled import compiled
 
 WIDTH = 8  # distances are computed in full vectors; what lies behind the last record is not looked at
 SLACK = 1.0 + 1e-9  # above the rounding error of a distance
 TINY = 1e-150  # above the underflow of a distance
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def peel(  # type: ignore[no-untyped-def]
     data, index, counts, low, high, where, sums, factors, k, floor, labels, label
 ):
@@ -74,7 +75,7 @@ def peel(  # type: ignore[no-untyped-def]
     return label
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _take(  # type: ignore[no-untyped-def]
     row, label, data, index, counts, where, sums, factors, labels, point
 ):
@@ -94,7 +95,7 @@ def _take(  # type: ignore[no-untyped-def]
     labels[row] = label
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _first(index, counts):  # type: ignore[no-untyped-def]
     first = np.int64(-1)
     for b in range(len(counts)):
@@ -104,7 +105,7 @@ def _first(index, counts):  # type: ignore[no-untyped-def]
     return first
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _measure(block, point, count, out):  # type: ignore[no-untyped-def]
     """Squared distances, added up column by column; return the least and the greatest as integers."""
     full = (count + WIDTH - 1) // WIDTH * WIDTH
@@ -123,7 +124,7 @@ def _measure(block, point, count, out):  # type: ignore[no-untyped-def]
     return least, greatest
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _box_limits(low, high, point, nearest, farthest):  # type: ignore[no-untyped-def]
     """Least and greatest squared distance that a record in each block can have."""
     nearest[:] = 0.0
@@ -138,7 +139,7 @@ def _box_limits(low, high, point, nearest, farthest):  # type: ignore[no-untyped
             farthest[b] += across * across
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _farthest_from_centroid(  # type: ignore[no-untyped-def]
     data, index, counts, point, reach, seen_from, limits, distances
 ):
@@ -173,12 +174,12 @@ def _farthest_from_centroid(  # type: ignore[no-untyped-def]
     return row
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _as_float(key):  # type: ignore[no-untyped-def]
     return np.array([key], np.int64).view(np.float64)[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _first_at(keys, index, count, greatest, most, row):  # type: ignore[no-untyped-def]
     """First of the rows at ``greatest``, and of ``row`` if that is at the same distance."""
     if greatest > most:
@@ -189,7 +190,7 @@ def _first_at(keys, index, count, greatest, most, row):  # type: ignore[no-untyp
     return row
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _farthest_and_nearest(  # type: ignore[no-untyped-def]
     data, index, counts, point, home, nearest, farthest, distances, best, rows
 ):
@@ -212,7 +213,7 @@ def _farthest_and_nearest(  # type: ignore[no-untyped-def]
     return row
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _nearest(  # type: ignore[no-untyped-def]
     data, index, counts, point, home, nearest, distances, best, rows
 ):
@@ -229,7 +230,7 @@ def _nearest(  # type: ignore[no-untyped-def]
             found = _hold(keys, index[b], count, best, rows, found)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _hold(keys, index, count, best, rows, found):  # type: ignore[no-untyped-def]
     """Keep the nearest in a heap with the farthest on top, the last of equals; return how many there are."""
     for i in range(count):
@@ -241,12 +242,12 @@ def _hold(keys, index, count, best, rows, found):  # type: ignore[no-untyped-def
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _before(key, row, other_key, other_row):  # type: ignore[no-untyped-def]
     return key < other_key or (key == other_key and row < other_row)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _rise(best, rows, place, key, row):  # type: ignore[no-untyped-def]
     """Add to the heap at its end."""
     while place > 0:
@@ -258,7 +259,7 @@ def _rise(best, rows, place, key, row):  # type: ignore[no-untyped-def]
     best[place], rows[place] = key, row
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sink(best, rows, key, row):  # type: ignore[no-untyped-def]
     """Replace the top of the heap."""
     place, size = 0, len(best)

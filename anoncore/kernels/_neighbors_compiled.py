@@ -7,21 +7,12 @@ rare group with a hit is gone through value by value.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, cast
 
 import numpy as np
-from numba import njit
+
+from anoncore.kernels._compiled import compiled
 
 GROUP = 64  # the number of columns is a multiple of it
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function, kept for the next process where there is a folder to keep it in."""
-    try:
-        return cast("Callable[..., Any]", njit(cache=True, nogil=True)(function))
-    except RuntimeError:  # none can be written to
-        return cast("Callable[..., Any]", njit(nogil=True)(function))
 
 
 @compiled

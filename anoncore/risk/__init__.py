@@ -4,6 +4,7 @@ from anoncore.risk._individual import individual_risk
 from anoncore.risk.averaging import AveragingAttack, averaging_attack
 from anoncore.risk.bounds import MeasureComparison
 from anoncore.risk.boxes import BoxMeasures, box_density_attack, box_measures
+from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import Comparison, compare, compare_matched
 from anoncore.risk.disclosure import (
@@ -32,6 +33,7 @@ __all__ = [
     "AttributeInference",
     "AveragingAttack",
     "BoxMeasures",
+    "Closeness",
     "Comparison",
     "Disclosure",
     "ExtremeRecords",
@@ -52,6 +54,7 @@ __all__ = [
     "averaging_attack",
     "box_density_attack",
     "box_measures",
+    "closeness",
     "compare",
     "compare_matched",
     "disclosure_risk",

@@ -107,9 +107,11 @@ class Postgres:
         word = self.folder / "first-password"
         write_private(word, secret(self.home, "postgres").encode())
         options = ("--auth=scram-sha-256", "--encoding=utf8", "--locale=C.UTF-8", "-U", USER)
-        process = self._popen("initdb", *options, f"--pwfile={word}", "-D", str(self.data))
-        failed = process.wait() != 0
-        word.unlink()
+        try:
+            process = self._popen("initdb", *options, f"--pwfile={word}", "-D", str(self.data))
+            failed = process.wait() != 0
+        finally:
+            word.unlink()
         if failed:
             shutil.rmtree(self.data, ignore_errors=True)
             raise Fault(f"PostgreSQL could not make its files; its log is {self.log}")

@@ -38,6 +38,7 @@ from anoncore.risk import (
 )
 from anoncore.utility import measure_utility
 from tasks.assess import AssessmentSection, assess
+from tasks.decide import PolicySection
 from tasks.home import Home
 from tasks.workspace import Run, SeedSection
 
@@ -147,7 +148,7 @@ def test_assess_in_a_run(rows: int, tmp_path: Path) -> None:
     run.write_json("claims", [])
     run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False, "keeps_records": True})
     clock = Clock()
-    figures = clock("tasks.assess.assess", lambda: assess(run, AssessmentSection(), ()))
+    figures = clock("tasks.assess.assess", lambda: assess(run, AssessmentSection(), PolicySection()))
     assert figures["queries"]["used"] == rows
     assert figures["linkage"] is not None
     assert figures["disclosure"] is not None

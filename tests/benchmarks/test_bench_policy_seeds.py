@@ -173,7 +173,7 @@ def sampled(home: Home, records: int, copied: float, seed: int) -> Found:
             run.save(name, data)
         run.write_json("claims", [])
         run.write_json("masked", {"keeps_records": False, "figures": {}, "hides": [], "unprotected": False})
-        figures = assess(run, AssessmentSection(), ())
+        figures = assess(run, AssessmentSection(), PolicySection())
         return told(decide(figures, PolicySection()), figures)
     finally:
         run.wipe()

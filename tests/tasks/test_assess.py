@@ -33,7 +33,7 @@ def measured(
         run.save("reference", reference)
     run.write_json("claims", [])
     run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False, "keeps_records": False})
-    figures = assess(run, AssessmentSection(**section), ())
+    figures = assess(run, AssessmentSection(**section), PolicySection())
     assert json.loads(json.dumps(figures, allow_nan=False)) == run.read_json("figures")
     return figures, run
 
@@ -134,7 +134,7 @@ def test_the_same_run_measures_the_same_again(home: Home, nhefs_halves: tuple[Mi
     reference = nhefs_halves[1]
     few = [side.take(np.arange(200)) for side in nhefs_halves]
     figures, run = measured(home, few[0], reference.take(np.arange(100)), few[1])
-    assert assess(run, AssessmentSection(), ()) == figures
+    assert assess(run, AssessmentSection(), PolicySection()) == figures
 
 
 # Leave-one-out

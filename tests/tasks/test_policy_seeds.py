@@ -51,7 +51,7 @@ def judged(file: PlanFile, home: Home, seed: int) -> tuple[Verdict, dict[str, An
         ingest(run, plan.source, plan.variables, file.base)
         split(run, plan.reference, plan.variables, file.base)
         mask(run, plan.steps, plan.edits.edit_set())
-        figures = assess(run, plan.assessment, plan.policy.by_design)
+        figures = assess(run, plan.assessment, plan.policy)
         held_out = run.load("reference").frame.index
         return decide(figures, plan.policy), figures | {"held_out": tuple(held_out)}
     finally:

@@ -12,6 +12,7 @@ import pytest
 
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.assess import AssessmentSection, assess
+from tasks.decide import PolicySection
 from tasks.home import Home
 from tasks.public import public_figures
 from tasks.workspace import Run, SeedSection
@@ -66,7 +67,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     run.save("reference", reference)
     run.write_json("claims", [])
     run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False, "keeps_records": True})
-    return assess(run, SECTION, ())
+    return assess(run, SECTION, PolicySection())
 
 
 def numbers(value: Any) -> Iterator[float]:

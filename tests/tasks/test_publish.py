@@ -102,7 +102,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[
     steps = (SpectralSwap(),)
     mask(run, steps, EDITS.edit_set())
     validate_masked(run, EDITS)
-    verdict = decide(assess(run, AssessmentSection(), ()), PolicySection())
+    verdict = decide(assess(run, AssessmentSection(), PolicySection()), PolicySection())
     release = prepare_data(run, "people", PUBLICATION, "0" * 64)
     dossier = gather(
         run,

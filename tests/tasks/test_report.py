@@ -108,7 +108,7 @@ def assessed(reference: bool, roles: bool, keeps: bool, constant: bool = False) 
             {"figures": {}, "hides": [], "unprotected": False, "keeps_records": keeps and not constant},
         )
         regressions = REGRESSIONS if roles and not constant else []
-        return assess(run, AssessmentSection(regressions=regressions), ())
+        return assess(run, AssessmentSection(regressions=regressions), PolicySection())
 
 
 def rule(name: str, violated: int | None, **fields: object) -> dict:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from anoncore.microdata import Microdata, Variable
 from tasks.assess import AssessmentSection, assess
+from tasks.decide import PolicySection
 from tasks.faults import Refused, guarded
 from tasks.home import Home
 from tasks.ingest import SourceSection, ingest
@@ -336,7 +337,7 @@ def test_a_smaller_file_serves_as_it_is_and_risk_is_measured_on_equal_sizes(home
     run.save("released", run.load("original"))
     run.write_json("claims", [])
     run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False, "keeps_records": False})
-    figures = assess(run, AssessmentSection(), ())
+    figures = assess(run, AssessmentSection(), PolicySection())
     assert figures["records"] == {"original": 120, "released": 120, "reference": 40}
     assert (figures["comparison"]["n_released"], figures["comparison"]["n_reference"]) == (40, 40)
     assert figures["comparison"]["draws"] > 1
