@@ -156,28 +156,33 @@ def nearest_distance_attack(
     return membership_attack(-far, -theirs, gate=gate, confidence=confidence)
 
 
-def moved_back(released: ArrayLike, others: ArrayLike, *, apart: float = 0.1) -> Floats | None:
+def moved_back(released: ArrayLike, others: ArrayLike, *, apart: float = 0.2) -> Floats | None:
     """Give a release the means and spreads of other people, as anybody can who knows the population.
 
-    A release that is moved or stretched as a whole is near nobody, and every record of it is there.
+    A release that is moved or stretched as a whole is near nobody, and every record of it is there. One that
+    was only drawn together, as microaggregation does, is left: it is near everybody as it is.
 
     Parameters
     ----------
     released : (M, n), encoded, in standard deviations
     others : (L, n) people of the same population, same encoding
-    apart : how far a mean must be off, in standard deviations of ``others``, and a standard deviation, as
-        a share of theirs; four standard errors at least
+    apart : how far the means must be off, in standard deviations of ``others``, root mean square over the
+        columns; or by how much the logarithms of standard deviations must exceed theirs
 
     Returns
     -------
-    (M, n) array or None
-        The columns that are apart with the means and standard deviations of ``others``, the rest as they
-        are; None where no column is apart.
+    (M, n) array, or None
+        Every column that varies with the mean and standard deviation of ``others``; None where the release is
+        not apart. What moved less than that lies nearer than neighbours do, and needs no moving.
+
+    Raises
+    ------
+    AnonymizationError
+        When the tables do not fit together.
 
     Notes
     -----
-    Source: docs/risk.md. The standard error of a standard deviation is the normal one; with heavy tails a
-    column is moved back more often than that, which makes one attack more and hides nothing.
+    Source: docs/risk.md.
 
     Examples
     --------
@@ -192,14 +197,15 @@ def moved_back(released: ArrayLike, others: ArrayLike, *, apart: float = 0.1) ->
     mean, their_mean = points.mean(axis=0), people.mean(axis=0)
     spread, their_spread = points.std(axis=0), people.std(axis=0)
     varies = (spread > 0.0) & (their_spread > 0.0)
-    error = math.sqrt(1.0 / len(points) + 1.0 / len(people))
-    off = np.abs(mean - their_mean) > max(apart, 4.0 * error) * np.where(varies, their_spread, np.inf)
-    ratio = np.divide(spread, their_spread, out=np.ones_like(spread), where=varies)
-    off |= np.abs(np.log(ratio)) > max(apart, 4.0 * error / math.sqrt(2.0))
-    if not off.any():
+    if not varies.any():
+        return None
+    ratio = spread[varies] / their_spread[varies]
+    shift = (mean - their_mean)[varies] / their_spread[varies]
+    stretch = np.maximum(np.log(ratio), 0.0)
+    if max(np.mean(shift**2), np.mean(stretch**2)) <= apart**2:
         return None
     back = points.copy()
-    back[:, off] = (points[:, off] - mean[off]) / ratio[off] + their_mean[off]
+    back[:, varies] = (points[:, varies] - mean[varies]) / ratio + their_mean[varies]
     return back
 
 
