@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 from prefect.client.orchestration import PrefectClient
@@ -55,7 +53,7 @@ async def deploy(client: PrefectClient, folder: Folder) -> dict[str, str]:
     done = {}
     for name, file in folder.plans.items():
         body = _deployment(file)
-        version = digest_of([str(body), sys.executable])[:16]
+        version = digest_of([str(body)])[:16]
         if name in known and known[name].version == version:
             done[name] = "unchanged"
             continue
@@ -96,9 +94,5 @@ def _deployment(file: PlanFile) -> dict[str, Any]:
         # No second run of a plan beside a first; one that was approved waits its turn and is not dropped.
         "concurrency_limit": 1,
         "concurrency_options": ConcurrencyOptions(collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
-        "job_variables": {
-            "command": f"{sys.executable} -P -m flows.served.engine",
-            "working_dir": os.environ["ANONFLOW_HOME"],
-        },
         "schedules": schedules,
     }

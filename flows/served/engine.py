@@ -1,18 +1,37 @@
-"""The process of one served run: ``python -m flows.served.engine``, as the worker starts it."""
+"""The process of one served run: ``python -m flows.served.engine``, as the worker starts it.
+
+Prefect's own engine would take the deployment's steps first and load the flow that it names: the flow is ours
+here, and of the run nothing but its parameters is used.
+"""
 
 from __future__ import annotations
 
 import os
-import runpy
-import sys
 from pathlib import Path
+from uuid import UUID
 
 from flows import embedded
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Carry out the run that the environment names."""
     os.umask(0o077)
-    sys.argv = sys.argv[:1]
     embedded.private_directories(Path(os.environ["ANONFLOW_HOME"]))
     with embedded.imports():
-        import flows.served.release  # noqa: F401
-    runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
+        from prefect._internal.control_listener import configure_from_env
+        from prefect.engine import handle_engine_signals
+        from prefect.flow_engine import load_flow_run, run_flow
+        from prefect.logging.loggers import flow_run_logger
+
+        from flows.served.release import release
+
+    run_id = UUID(os.environ["PREFECT__FLOW_RUN_ID"])
+    # By it the worker says that a run was cancelled.
+    configure_from_env()
+    with handle_engine_signals(run_id):
+        run = load_flow_run(flow_run_id=run_id)
+        run_flow(release, flow_run=run, error_logger=flow_run_logger(run).logger)
+
+
+if __name__ == "__main__":
+    main()

@@ -25,7 +25,6 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed, Scheduled
-from prefect.workers.process import ProcessWorker
 
 from flows.served import waiting
 from flows.served.alarms import ready_alarms, remind
@@ -33,6 +32,7 @@ from flows.served.deployments import TAG, deploy, ready_pool
 from flows.served.plans import Folder, read_folder, stamp
 from flows.served.release import named
 from flows.served.settings import POOL
+from flows.served.worker import Worker
 from tasks import outcomes
 from tasks.faults import Refused
 from tasks.home import Home
@@ -63,9 +63,7 @@ async def keep(told: dict[str, Any]) -> None:
         seen = stamp(plans)
         folder = await _step(client, plans, told)
         await ready_alarms(client)
-        worker = ProcessWorker(
-            POOL, name=f"anonflow on {socket.gethostname()}", create_pool_if_not_found=False
-        )
+        worker = Worker(POOL, name=f"anonflow on {socket.gethostname()}", create_pool_if_not_found=False)
         working = asyncio.ensure_future(worker.start(printer=lambda *_: None))
         told |= {"ready": True, "seen": time.time()}
         alarmed = time.monotonic()

@@ -70,10 +70,9 @@ class Found:
         kills = [f"{k.how}, {k.point}: {p}" for k in self.kills.kills for p in k.problems]
         found, cases = self.tampering
         missed = [f"{cases - found} tampering case(s) not found"] if found < cases else []
-        tried, refused = self.hostile.get("tried", 0), self.hostile.get("refused", 0)
-        accepted = [f"{tried - refused} bad input(s) not refused"] if refused < tried else []
+        wrong = [f"bad input: {name}" for name in self.hostile.get("failed", ())]
         away = [f"connection: {a}" for a in self.attempts]
-        return runs + kills + missed + accepted + away + self.failures
+        return runs + kills + missed + wrong + away + self.failures
 
 
 def say(line: str) -> None:
@@ -197,9 +196,12 @@ def _figures(found: Found) -> list[tuple[str, str, str]]:
     well = sum(not e.problems for e in found.mishaps)
     return [
         (
-            "bad inputs tried, refused",
-            f"{bad['tried']}, {bad['refused']}" if bad else "not measured",
-            "plans, tables, databases and names that are wrong, hostile or broken; `tests/hostile`",
+            "bad inputs tried, refused, let in as they must be",
+            f"{bad['tried']}, {bad['refused']}, {bad['tried'] - bad['refused'] - len(bad['failed'])}"
+            if bad
+            else "not measured",
+            "plans, tables, databases and names that are wrong, hostile or broken; what is let in looks odd and "
+            "is in order; `tests/hostile`",
         ),
         ("kills, survived", f"{killed}, {survived}", "at stated write operations and at random moments"),
         (

@@ -190,6 +190,45 @@ def test_runs_of_one_plan_never_overlap(served: Any) -> None:
     assert first["end_time"] <= second["start_time"]
 
 
+def test_what_the_server_is_told_of_commands_and_code_is_not_followed(served: Any, tmp_path: Path) -> None:
+    """Prefect's password lets its holder start runs, and is no way to a shell on the worker's machine."""
+    deployment = served.api("/deployments/name/Release/desk")
+    touched = {name: tmp_path / name for name in ("command", "pool", "steps", "code", "variable")}
+    wanted = {name: f"touch {path}" for name, path in touched.items()}
+    (tmp_path / "evil.py").write_text(
+        f"from pathlib import Path\nPath({str(touched['code'])!r}).touch()\ndef release(plan): return 1\n"
+    )
+    hook = tmp_path / "hook"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(f"open({str(touched['variable'])!r}, 'w')\n")
+    pool = served.api("/work_pools/anonflow")
+    template = pool["base_job_template"]
+    evil = {"job_configuration": {**template["job_configuration"], "command": f"sh -c '{wanted['pool']}'"}}
+    steps = [{"prefect.deployments.steps.run_shell_script": {"script": wanted["steps"]}}]
+    code = {"pull_steps": steps, "entrypoint": f"{tmp_path / 'evil.py'}:release"}
+    before = {name: deployment[name] for name in ("pull_steps", "entrypoint")}
+    try:
+        served.api("/work_pools/anonflow", {"base_job_template": template | evil}, "PATCH")
+        served.api(f"/deployments/{deployment['id']}", code, "PATCH")
+        for variables in (
+            {},
+            {"command": f"sh -c '{wanted['command']}'"},
+            {"env": {"PYTHONPATH": str(hook)}, "working_dir": str(tmp_path)},
+        ):
+            made = served.api(
+                f"/deployments/{deployment['id']}/create_flow_run",
+                {"state": {"type": "SCHEDULED"}, "job_variables": variables},
+            )
+            assert served.ended(str(made["id"]))["name"] == "Unchanged"
+        crashed = served.run("desk")
+        served.api(f"/flow_runs/{crashed}/set_state", {"state": {"type": "CANCELLING"}, "force": True})
+        assert served.ended(crashed)["type"] in ("CANCELLED", "COMPLETED")
+    finally:
+        served.api("/work_pools/anonflow", {"base_job_template": template}, "PATCH")
+        served.api(f"/deployments/{deployment['id']}", before, "PATCH")
+    assert [name for name, path in touched.items() if path.exists()] == []
+
+
 def test_a_rejection_ends_the_run_as_such(served: Any) -> None:
     served.plan("other", seed=3)
     served.deployed("other")
