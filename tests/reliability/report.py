@@ -70,7 +70,7 @@ class Found:
         kills = [f"{k.how}, {k.point}: {p}" for k in self.kills.kills for p in k.problems]
         found, cases = self.tampering
         missed = [f"{cases - found} tampering case(s) not found"] if found < cases else []
-        wrong = [f"bad input: {name}" for name in self.hostile.get("failed", ())]
+        wrong = [f"bad input: {one['case']}" for one in self.hostile.get("failed", ())]
         away = [f"connection: {a}" for a in self.attempts]
         return runs + kills + missed + wrong + away + self.failures
 
@@ -200,8 +200,8 @@ def _figures(found: Found) -> list[tuple[str, str, str]]:
             f"{bad['tried']}, {bad['refused']}, {bad['tried'] - bad['refused'] - len(bad['failed'])}"
             if bad
             else "not measured",
-            "plans, tables, databases and names that are wrong, hostile or broken; what is let in looks odd and "
-            "is in order; `tests/hostile`",
+            "plans, tables, databases and names that are wrong, hostile or broken, or only look so; "
+            "`tests/hostile`",
         ),
         ("kills, survived", f"{killed}, {survived}", "at stated write operations and at random moments"),
         (
