@@ -6,7 +6,6 @@ entered by `tasks.decisions`, as for ``anonflow approve``.
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from tasks import conclude, decisions, ledger, outcomes
 from tasks.deliver import pending, targets_of
 from tasks.faults import Refused, guarded
 from tasks.home import Home
+from tasks.publish import load_candidate
 from tasks.wording import markdown_cell, markdown_table, sentence
 
 DAY = 86_400
@@ -38,7 +38,7 @@ REMIND_AFTER = 3 * DAY
 MARKS = {"fail": "FAIL", "inconclusive": "open"}
 
 
-class Decision(RunInput):
+class Form(RunInput):
     """What a person fills in."""
 
     decision: Literal["approve", "reject"] = Field(
@@ -94,7 +94,7 @@ def ask(home: Home, entry: Waiting) -> State[Any]:
         left = int(entry.until - time.time()) if entry.until else ENDLESS
         try:
             given = suspend_flow_run(
-                wait_for_input=Decision.with_initial_data(description=text),
+                wait_for_input=Form.with_initial_data(description=text),
                 timeout=max(left, 0) + GRACE,
                 key=f"{entry.dossier[:16]}-{entry.asked}",
             )
@@ -110,16 +110,21 @@ def ask(home: Home, entry: Waiting) -> State[Any]:
 
 
 def decided(home: Home, entry: Waiting) -> State[Any] | None:
-    """Return how a release was decided, by the ledger; an approval that was cut short is carried out."""
-    runner = ThroughPrefect(entry.plan, lambda label, seconds: None)
+    """Return how a release was decided, by the ledger; an approval that was cut short is carried out.
+
+    Raises
+    ------
+    Refused
+        When enough have approved, and the candidate is not what they have approved.
+    """
     guarded(conclude.recover)(home)
     last = ledger.find(home, release=entry.release)[-1]
     if last["event"] in outcomes.WAITS:
         awaited = outcomes.awaited(home, entry.release)
-        if not awaited.approved:
-            return None
-        runner.step("Publish as approved", _publish_approved, home, awaited)
-        last = ledger.find(home, release=entry.release)[-1]
+        if awaited.approved:
+            # It would be published by now, were it what was approved: this raises why it is not.
+            guarded(load_candidate)(home, entry.release)
+        return None
     event = "published" if last["event"] == "unchanged" else last["event"]
     by = last.get("approver") or "the policy"
     why = f"{event} by {by}: {last.get('approval_reason') or last['reason']}"
@@ -132,32 +137,16 @@ def decided(home: Home, entry: Waiting) -> State[Any] | None:
     )
     try:
         if event == "published":
-            hand_over(
-                home,
-                entry.release,
-                pending(home, entry.release, targets_of(home, entry.release)),
-                runner.step,
-            )
+            step = ThroughPrefect(entry.plan, lambda label, seconds: None).step
+            left = pending(home, entry.release, targets_of(home, entry.release))
+            hand_over(home, entry.release, left, step)
     finally:
         waiting.settled(home, entry)
     kind = Cancelled if event == "expired" else Completed
     return kind(name=event.capitalize(), message=f"{entry.release}: {why}")
 
 
-def _publish_approved(home: Home, awaited: outcomes.Awaited) -> outcomes.Outcome:
-    """Carry out what enough people have approved, and a crash has cut short: their last word stands."""
-    final = awaited.approvals[-1]
-    return decisions.approve(
-        home,
-        str(awaited.entry["release"]),
-        by=final["approver"],
-        reason=final["approval_reason"],
-        dossier=awaited.dossier,
-        signature=final.get("approver_signature"),
-    )
-
-
-def _take(home: Home, entry: Waiting, given: Decision) -> str:
+def _take(home: Home, entry: Waiting, given: Form) -> str:
     """Carry a person's answer out; return why it is not accepted, else nothing."""
     act = decisions.approve if given.decision == "approve" else decisions.reject
     by, reason = given.approver.strip(), given.reason.strip()
@@ -172,7 +161,9 @@ def _take(home: Home, entry: Waiting, given: Decision) -> str:
         )
     except Refused as error:
         return str(error)
-    guarded(outcomes.mirror)(outcome, approver=by, approval_reason=reason)
+    if outcome.status == "awaiting":
+        # Others must approve, too; the entry that ends the wait is mirrored with what came of it.
+        outcomes.mirror_entry(home, outcome.entry)
     if given.decision == "approve":
         monitor.tell("approved", entry.plan, entry.release, approver=by)
     return ""
@@ -180,7 +171,7 @@ def _take(home: Home, entry: Waiting, given: Decision) -> str:
 
 def described(home: Home, entry: Waiting) -> str:
     """Return what stands above the form: why people are asked, the figures, and where to read more."""
-    dossier = json.loads((home.assessment(entry.release) / "dossier.json").read_text(encoding="utf-8"))
+    dossier = home.dossier(entry.release)
     awaited = outcomes.awaited(home, entry.release)
     page = monitor.mlflow_page(awaited.entry.get("mlflow_run"))
     head = ("Gate", "", "Found", "Limit", "Baseline")
