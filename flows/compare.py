@@ -22,6 +22,7 @@ from tasks.home import Home, make_private, write_private
 from tasks.ingest import ingest
 from tasks.outcomes import published_before
 from tasks.split import split
+from tasks.track import track_comparison
 from tasks.workspace import Run, alone, digest_of, jsonable
 
 STATUS: dict[str, frontier.Status] = {"publish": "passes", "await": "awaiting", "reject": "rejected"}
@@ -138,6 +139,7 @@ class _Job:
 def _compare(
     run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings: tuple[Setting, ...]
 ) -> Comparison:
+    # Great Expectations takes seconds to import, and commands that compare nothing do without.
     from tasks.validate import validate_raw
 
     plan, step = file.plan, runner.step
@@ -219,6 +221,7 @@ def _rounded(figure: float | None) -> float | None:
 
 def _measured(run: Run, plan: Plan, job: _Job) -> dict[str, Any]:
     """Return what is known of a setting, in the form of a release's dossier."""
+    # Late, as above.
     from tasks.validate import validate_masked
 
     mask(run, plan.steps, plan.edits.edit_set())
@@ -255,8 +258,6 @@ def facts(found: Comparison) -> dict[str, Any]:
 
 
 def _track(run: Run, job: _Job, found: Comparison, dossiers: dict[str, dict[str, Any] | None]) -> str:
-    from tasks.track import track_comparison
-
     plan = job.file.plan
     names = ("frontier.svg", "comparison.md", "comparison.json")
     return track_comparison(

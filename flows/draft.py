@@ -27,20 +27,19 @@ from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.profile import NESTED, Finding, Guess, find_rules, profile
 from tasks.assess import AssessmentSection
+from tasks.csvfile import lines_of
 from tasks.decide import PolicySection
-from tasks.faults import Refused, visible
+from tasks.faults import Refused, named, visible
 from tasks.ingest import (
-    BLOCK,
     SUFFIXES,
     Format,
     SourceSection,
     header_of,
     like_a_formula,
-    lines_of,
     read_file,
 )
 from tasks.parquet import nested_of
-from tasks.places import Lines, check_file, named
+from tasks.places import BLOCK, Lines, check_file
 from tasks.publish import PublicationSection
 from tasks.split import ReferenceSection
 from tasks.workspace import Section

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from flows.plan import PlanFile
-from tasks import ledger, people
+from tasks import ledger, people, track
 from tasks.anonymize import mask
 from tasks.assess import assess
 from tasks.conclude import conclude, recover
@@ -22,7 +22,7 @@ from tasks.faults import ExitCode, Fault, ReleaseError, guarded
 from tasks.home import Home, write_private
 from tasks.ingest import ingest
 from tasks.leftovers import leftovers, remove_leftovers
-from tasks.outcomes import Outcome, Status, mirror, published_before, record_of, standing
+from tasks.outcomes import Outcome, Status, mirror_entry, published_before, standing
 from tasks.publish import prepare_data
 from tasks.split import split
 from tasks.targets import Target
@@ -116,6 +116,7 @@ def tidy(home: Home, step: Callable[..., Any]) -> None:
 
 
 def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outcome:
+    # Great Expectations takes seconds to import, and commands that make no release do without.
     from tasks.validate import validate_masked, validate_raw
 
     plan, step = file.plan, runner.step
@@ -130,7 +131,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     known = None if rebuild else standing(run.home, digest, ingested.digest)
     if known is not None:
         # A run that was cut short may not have come to it.
-        step("Mirror the outcome in MLflow", mirror, _as_entered(run.home, known))
+        step("Mirror the outcome in MLflow", mirror_entry, run.home, known.entry)
         if known.status == "unchanged":
             hand_over(run.home, known.release, pending(run.home, known.release, plan.publication.to), step)
         return known
@@ -164,16 +165,10 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     dossier = step("Write the report", document, run, dossier, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, dossier, file, retry=True)
     outcome = step("Publish, keep or reject", conclude, run, dossier, mlflow_run)
-    step("Mirror the outcome in MLflow", mirror, outcome)
+    step("Mirror the outcome in MLflow", mirror_entry, run.home, outcome.entry)
     if outcome.status in ("published", "unchanged"):
         hand_over(run.home, outcome.release, pending(run.home, outcome.release, plan.publication.to), step)
     return outcome
-
-
-def _as_entered(home: Home, known: Outcome) -> Outcome:
-    """Return the outcome that stands as the ledger has it, for MLflow to show."""
-    entry = ledger.find(home, "published", "awaiting", "rejected", release=known.release)[-1]
-    return replace(known, status=entry["event"], record=record_of(home, entry))
 
 
 def hand_over(
@@ -204,8 +199,6 @@ def hand_over(
 
 
 def _track(run: Run, dossier: dict[str, Any], file: PlanFile) -> str:
-    from tasks.track import track
-
     write_private(run.folder / "plan.yaml", file.plan.public_text().encode())
     candidate = run.folder / "candidate"
     files = {
@@ -213,4 +206,4 @@ def _track(run: Run, dossier: dict[str, Any], file: PlanFile) -> str:
         for name in ("report.html", "method.md", "assessment.json", "expectations.json")
     } | {"plan.yaml": run.folder / "plan.yaml"}
     files |= {f"pictures/{p.name}": p for p in sorted((run.folder / "pictures").iterdir())}
-    return track(dossier, file.plan.tracking.experiment or file.plan.name, files)
+    return track.track(dossier, file.plan.tracking.experiment or file.plan.name, files)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from anoncore.registry import METHODS, PREPARATORY
-from flows.plan import Plan, PlanFile, yaml_value
+from flows.plan import Plan, PlanFile
+from flows.planfile import yaml_value
 from tasks.anonymize import Step
-from tasks.faults import Refused, visible
-from tasks.places import cut
+from tasks.decide import Measure
+from tasks.faults import Refused, cut, visible
 from tasks.workspace import digest_of
 
 PLAN = "plan"
 MAX_SETTINGS = 100
 LONGEST = 500
-MEASURES = ("ambiguity", "uncertainty")
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 OPEN, CLOSE, QUOTES = "[{(", "]})", "'\""
 _STEP: TypeAdapter[Any] = TypeAdapter(Step)
 

@@ -24,13 +24,20 @@ from urllib.parse import parse_qsl, quote, urlencode
 from rich.console import Console
 
 from flows import embedded
-from flows.embedded.child import App, Parent, Receive, Scope, Send, inherited, prefect_app, run_app
+from flows.embedded.child import (
+    App,
+    Parent,
+    Receive,
+    Scope,
+    Send,
+    inherited,
+    one_interface,
+    prefect_app,
+    run_app,
+)
+from flows.embedded.settings import HEALTH, NAMES, NEIGHBOURS
 from flows.pages import Page, answer, refuse
 from tasks.faults import visible
-
-HEALTH = {"prefect": "/api/health", "mlflow": "/health"}
-NAMES = {"prefect": "Prefect", "mlflow": "MLflow"}
-NEIGHBOURS = 20
 
 
 def serve_uis(
@@ -224,10 +231,7 @@ def _cookie(header: str, name: str) -> str:
 
 def _prefect_app(parent: Parent) -> App:
     os.environ["PREFECT__SERVER_WEBSERVER_ONLY"] = "1"
-    import prefect
-
-    # The second interface contacts its makers when it loads: it is not served at all.
-    prefect.__ui_v2_static_path__ = Path(os.devnull) / "none"
+    one_interface()
     return prefect_app(parent, ephemeral=False)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -24,16 +24,7 @@ from tasks.workspace import Run
 Step: TypeAlias = Annotated[Parameters, Field(discriminator="method")]
 
 
-@dataclass(frozen=True)
-class Masked:
-    """What the steps did: counts, promises and notes, no values."""
-
-    records: int
-    repaired_records: int
-    notes: tuple[str, ...]
-
-
-def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> Masked:
+def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> None:
     """Mask ``original`` and write ``released``, rows still in the order of the steps' output.
 
     Variables that an edit computes from others are left out of the masking and computed again
@@ -79,7 +70,6 @@ def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> Masked:
         run.save_arrays("scores", scores=release.scores)
     if release.confidential:
         run.save_arrays("confidential", **release.confidential)
-    return Masked(len(final.data), repaired.records_changed, final.notes)
 
 
 def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -> Release:

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tasks import keys, ledger, people
+from tasks import keys, ledger, people, track
 from tasks.faults import Refused, ReleaseError, visible
-from tasks.home import Home, write_private
-from tasks.ledger import Finding
-from tasks.publish import DOSSIER, MANIFEST, PUBLIC_KEY, load_candidate, verify_release
+from tasks.home import DOSSIER, Home, write_private
+from tasks.ledger_check import START, Finding
+from tasks.outcomes import SHOWN, show_entry
+from tasks.publish import MANIFEST, PUBLIC_KEY, load_candidate, verify_release
 from tasks.withdraw import notice_problems
 from tasks.workspace import digest_of, sha256_of
 
 # How a release, or a candidate, stands after an entry.
-STANDS = {
+STATES = {
     "published": "published",
     "withdrawing": "withdrawing",
     "withdrawn": "withdrawn",
@@ -27,8 +28,6 @@ STANDS = {
     "rejected": "rejected",
     "expired": "expired",
 }
-# What MLflow's status tag says after an entry.
-STATUSES = ("published", "unchanged", "rejected", "awaiting", "withdrawn", "expired")
 HINT = (
     "Each further line is one entry. Its digest is the SHA-256 of its JSON without digest and signature, "
     "keys sorted, separators ',' and ':', non-ASCII characters escaped. Its signature, in hexadecimal, is "
@@ -74,14 +73,11 @@ def mirror(home: Home) -> int:
     ReleaseError
         When MLflow is not reached.
     """
-    from tasks.track import set_status
-
     people.trusted(home)
-    ends = (e for e in ledger.entries(home) if e.get("event") in STATUSES and e.get("mlflow_run"))
-    last = {str(e["mlflow_run"]): e for e in ends}
-    for run, entry in last.items():
-        named = {"entry": f"{entry['number']} {entry['digest']}", "home": ledger.identity(home)}
-        set_status(run, entry["event"], **named)
+    shown = (e for e in ledger.entries(home) if e.get("event") in SHOWN and e.get("mlflow_run"))
+    last = {str(e["mlflow_run"]): e for e in shown}
+    for entry in last.values():
+        show_entry(home, entry)
     return len(last)
 
 
@@ -113,7 +109,7 @@ def export(home: Home, target: Path) -> int:
         raise Refused(f"{visible(target.name)} exists already; nothing is overwritten")
     known = ledger.entries(home)
     first = {"anonflow_ledger": 1, "public_keys": ledger.public_keys(home), "entries": len(known)}
-    first |= {"head": known[-1]["digest"] if known else ledger.START, "how_to_verify": HINT}
+    first |= {"head": known[-1]["digest"] if known else START, "how_to_verify": HINT}
     lines = [json.dumps(line, sort_keys=True) for line in (first, *known)]
     write_private(target, ("\n".join(lines) + "\n").encode("ascii"))
     return len(known)
@@ -159,7 +155,7 @@ def _of_people(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
 
 
 def _is_theirs(before: list[dict[str, Any]], entry: dict[str, Any]) -> bool:
-    decision: dict[str, people.Decision] = {
+    decision: dict[str, people.Act] = {
         "rejected": "reject",
         "withdrawing": "withdraw",
         "withdrawn": "withdraw",
@@ -185,8 +181,8 @@ def _last(known: list[dict[str, Any]]) -> dict[str, tuple[str, dict[str, Any]]]:
     """Return how each release stands, with the entry that says so."""
     found: dict[str, tuple[str, dict[str, Any]]] = {}
     for entry in known:
-        if entry.get("release") and entry.get("event") in STANDS:
-            stands = STANDS[entry["event"]]
+        if entry.get("release") and entry.get("event") in STATES:
+            stands = STATES[entry["event"]]
             before = found[entry["release"]][0] if entry["release"] in found else ""
             # A second candidate of the same content leaves what was published where it is.
             if before not in ("published", "withdrawn") or stands in (
@@ -245,8 +241,8 @@ def _published(
     if not folder.is_dir():
         yield Finding("release missing", where, f"{where} was published, and is gone")
         return
-    for sentence in verify_release(folder):
-        yield Finding(_kind(sentence), where, f"{where}: {sentence}")
+    for one in verify_release(folder):
+        yield Finding(one.kind, where, f"{where}: {one.sentence}")
     manifest = folder / MANIFEST
     if not manifest.is_file():
         return
@@ -260,11 +256,6 @@ def _published(
     except (ValueError, AttributeError):
         return
     yield from _named(known, where, named.get("entry"), named.get("digest"))
-
-
-def _kind(sentence: str) -> str:
-    ends = {"was changed": "file changed", "is gone": "file removed", "was added": "file added"}
-    return next((kind for end, kind in ends.items() if sentence.endswith(end)), "manifest")
 
 
 def _text(path: Path) -> str:
@@ -296,7 +287,7 @@ def _of_candidates(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]
 
 
 def _latest(known: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {str(e["release"]): e for e in known if e.get("release") and e.get("event") in STANDS}
+    return {str(e["release"]): e for e in known if e.get("release") and e.get("event") in STATES}
 
 
 def _of_assessments(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
@@ -308,7 +299,7 @@ def _of_assessments(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding
     for release, decided in sorted(digests.items()):
         where = f"assessments/{release}"
         try:
-            dossier = json.loads((home.assessment(release) / DOSSIER).read_bytes())
+            dossier = home.dossier(release)
             digest = dossier.pop("sha256")
             whole = digest == digest_of(dossier)
         except FileNotFoundError:
@@ -326,16 +317,14 @@ def _of_assessments(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding
 
 def _of_mlflow(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
     """Check each tracked run against what was read back when it was made, and its tags against the ledger."""
-    from tasks.track import recorded, seen
-
     runs: dict[str, list[dict[str, Any]]] = {}
     for entry in known:
         if entry.get("mlflow_run"):
             runs.setdefault(str(entry["mlflow_run"]), []).append(entry)
     try:
         for run, told in runs.items():
-            yield from _of_run(run, told, seen(run))
-        for tags in recorded(ledger.identity(home)):
+            yield from _of_run(run, told, track.seen(run))
+        for tags in track.recorded(ledger.identity(home)):
             number, _, digest = tags.get("release.entry", "").partition(" ")
             where = f"the MLflow run of {visible(tags.get('release.id', 'a release'))}"
             yield from _named(known, where, int(number) if number.isdecimal() else None, digest)
@@ -354,11 +343,11 @@ def _of_run(run: str, told: list[dict[str, Any]], now: dict[str, Any] | None) ->
     for part, digest in kept.items():
         if now["parts"].get(part) != digest:
             yield Finding(f"mlflow {part}", where, f"{where}: its {part} are not those that were logged")
-    ends = [str(e["event"]) for e in told if e.get("event") in STATUSES]
+    shown = [SHOWN[str(e["event"])] for e in told if e.get("event") in SHOWN]
     said = now["tags"].get("release.status")
-    if ends and said != ends[-1]:
+    if shown and said != shown[-1]:
         sentence = (
-            f"{where}: its status says {visible(said)}, and the ledger {ends[-1]}; it was edited, or MLflow "
+            f"{where}: its status says {visible(said)}, and the ledger {shown[-1]}; it was edited, or MLflow "
             "could not be reached when it was decided (anonflow audit mirror sets it right)"
         )
         yield Finding("mlflow status", where, sentence)

@@ -14,17 +14,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tasks import ledger, people
+from tasks import ledger, people, track
 from tasks.faults import Refused
 from tasks.home import Home
 from tasks.outcomes import (
     DECIDED,
-    LOCK,
     Awaited,
     Outcome,
     Status,
     ended,
-    mirror,
+    mirror_entry,
     now,
     outcome_of,
     published_before,
@@ -42,7 +41,7 @@ def recover(home: Home) -> None:
     withdrawals are ended.
     """
     late: list[Outcome] = []
-    with ledger.locked(home, LOCK):
+    with ledger.locked(home, ledger.DECIDING):
         ledger.settle(home)
         last = {entry["release"]: entry for entry in ledger.entries(home) if entry.get("release")}
         for entry in last.values():
@@ -60,7 +59,7 @@ def recover(home: Home) -> None:
             elif waiting and waiting.approved:
                 late += _resumed(home, waiting)
     for outcome in late:
-        mirror(outcome)
+        mirror_entry(home, outcome.entry)
 
 
 def conclude(run: Run, dossier: dict[str, Any], mlflow_run: str) -> Outcome:
@@ -68,7 +67,7 @@ def conclude(run: Run, dossier: dict[str, Any], mlflow_run: str) -> Outcome:
     decision, release = dossier["verdict"]["decision"], dossier["release"]["id"]
     known = facts(dossier, mlflow_run) | {"mlflow": _logged(mlflow_run)}
     folder: Path | None = None
-    with ledger.locked(run.home, LOCK):
+    with ledger.locked(run.home, ledger.DECIDING):
         others = published_before(run.home, known["plan"], known["data"])
         if decision == "publish" and others > dossier["history"]["published"]:
             decision = "await"
@@ -113,9 +112,7 @@ def facts(dossier: dict[str, Any], mlflow_run: str) -> dict[str, Any]:
 
 def _logged(mlflow_run: str) -> dict[str, str]:
     """Return digests of what MLflow holds of a run, by which a later change is found."""
-    from tasks.track import fingerprint
-
-    return fingerprint(mlflow_run)
+    return track.fingerprint(mlflow_run)
 
 
 def _terms(home: Home, dossier: dict[str, Any]) -> dict[str, Any]:

@@ -96,11 +96,11 @@ def custodian_page(confidential: dict[str, np.ndarray], step: GroupAnonymity) ->
         "sweep": _draw_sweep(case, trials, confidential),
     }
     html = (
-        report._environment()
+        report.environment()
         .get_template("custodian.html.j2")
         .render(
             step=step,
-            pictures={name: report._picture(content) for name, content in drawn.items()},
+            pictures={name: report.picture(content) for name, content in drawn.items()},
             areas=_area_rows(case, float(confidential.get("exact_share", 0.0))),
             flows=_flow_rows(case),
             trials=[_trial_row(details, t) for details, t in trials],
@@ -254,7 +254,7 @@ def _draw_signal(case: _Case) -> bytes:
         axes.grid(axis="y", color=RULE, lw=0.5)
         axes.set_axisbelow(True)
         _name_areas(axes, case.names)
-        pictures._legend(
+        pictures.legend(
             figure, ("area", BEFORE, "before (secret)"), ("line", AFTER, "after"), ("line", EXCESS, "goal")
         )
         return pictures.svg(
@@ -292,7 +292,7 @@ def _draw_parts(case: _Case) -> bytes:
             axes.set_xlim(-0.4, m - 0.6)
             axes.grid(axis="y", color=RULE, lw=0.5)
             _name_areas(axes, case.names, size=6.6)
-        pictures._legend(figure, ("dashes", MUTED, "before (secret)"), ("line", AFTER, "after"))
+        pictures.legend(figure, ("dashes", MUTED, "before (secret)"), ("line", AFTER, "after"))
         return pictures.svg(
             figure, f"Approximation and details of the signal, {step.wavelet}, before and after."
         )

@@ -11,7 +11,7 @@ from tasks import ledger, people
 from tasks.conclude import end_withdrawal, expire, facts_of_wait, publish_approved, recover
 from tasks.faults import Refused, visible
 from tasks.home import Home
-from tasks.outcomes import DECIDED, LOCK, Awaited, Outcome, awaited, ended, mirror, outcome_of
+from tasks.outcomes import DECIDED, Awaited, Outcome, awaited, ended, mirror_entry, outcome_of
 from tasks.publish import load_candidate
 
 
@@ -37,7 +37,7 @@ def approve(
         When no such candidate waits, it is not the one that was assessed, its time is over, or this
         person may not approve it.
     """
-    with ledger.locked(home, LOCK):
+    with ledger.locked(home, ledger.DECIDING):
         waiting, said = _said(home, "approve", release_id, by, reason, dossier, signature)
         _check_may_approve(home, waiting, said["approver"])
         folder, found = load_candidate(home, release_id)
@@ -67,7 +67,7 @@ def reject(
     Refused
         When no such candidate waits, its time is over, or this person may not decide.
     """
-    with ledger.locked(home, LOCK):
+    with ledger.locked(home, ledger.DECIDING):
         waiting, said = _said(home, "reject", release_id, by, reason, dossier, signature)
         entry = ledger.append(home, "rejected", **facts_of_wait(waiting) | said)
         shutil.rmtree(home.candidates / entry["release"], ignore_errors=True)
@@ -94,7 +94,7 @@ def withdraw(
         When it was never published, is withdrawn already, or this person may not decide.
     """
     recover(home)
-    with ledger.locked(home, LOCK):
+    with ledger.locked(home, ledger.DECIDING):
         people.trusted(home)
         events = ledger.find(home, "published", "withdrawn", release=release_id)
         if not events:
@@ -112,7 +112,7 @@ def withdraw(
 
 def _said(
     home: Home,
-    decision: people.Decision,
+    decision: people.Act,
     release_id: str,
     by: str,
     reason: str,
@@ -124,7 +124,7 @@ def _said(
     waiting = awaited(home, release_id)
     if waiting.expired:
         outcome = expire(home, waiting)
-        mirror(outcome)
+        mirror_entry(home, outcome.entry)
         raise Refused(outcome.reason)
     if dossier is not None and dossier.strip().lower() != waiting.dossier:
         raise Refused(
@@ -141,7 +141,7 @@ def _said(
 
 def _signed_by(
     home: Home,
-    decision: people.Decision,
+    decision: people.Act,
     entry: dict[str, Any],
     by: str,
     reason: str,

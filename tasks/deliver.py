@@ -20,6 +20,7 @@ from tasks import ledger
 from tasks.database import OURS, keep_table, remove_table
 from tasks.faults import Fault, Refused, ReleaseError, visible
 from tasks.home import Home
+from tasks.ledger_check import CHAIN
 from tasks.places import Place, is_address, local_place, open_place
 from tasks.publish import MANIFEST, PUBLIC_KEY, RELEASE_ID, SIGNATURE, verify_release
 from tasks.secrets import secret
@@ -81,7 +82,7 @@ def ready(home: Home, targets: Iterable[Target]) -> None:
                 secret(name, home)
 
 
-def withdraw(home: Home, release_id: str) -> list[str]:
+def recall(home: Home, release_id: str) -> list[str]:
     """Take a release back from wherever it was delivered; return what could not be done, a sentence each.
 
     To be called once the ledger says that the release is being withdrawn. It may be repeated. A table is
@@ -93,7 +94,7 @@ def withdraw(home: Home, release_id: str) -> list[str]:
         for last in _last_by_place(home).values():
             if last["delivers"] != release_id or last["event"] == "recalled":
                 continue
-            facts = {k: v for k, v in last.items() if k not in (*ledger.CHAIN, "reason")}
+            facts = {k: v for k, v in last.items() if k not in (*CHAIN, "reason")}
             facts |= {"by": getpass.getuser()}
             try:
                 _take_back(home, Target.model_validate(last["target"]), last)
@@ -131,10 +132,9 @@ def cut_short(home: Home, name: str) -> list[tuple[str, Target]]:
 def targets_of(home: Home, release_id: str) -> list[Target]:
     """Return where a release belongs: what its plan said, and where it was delivered since."""
     stated = [e["target"] for e in ledger.find(home, "delivering", delivers=release_id)]
-    path = home.assessment(release_id) / "dossier.json"
     published = ledger.find(home, "published", release=release_id)
     try:
-        dossier = json.loads(path.read_text(encoding="utf-8")) if RELEASE_ID.fullmatch(release_id) else {}
+        dossier = home.dossier(release_id) if RELEASE_ID.fullmatch(release_id) else {}
         digest = dossier.pop("sha256", None)
         if published and digest == digest_of(dossier) == published[-1]["dossier"]:
             stated = [*dossier["release"].get("to", ()), *stated]
@@ -159,7 +159,8 @@ def _published(home: Home, release_id: str) -> Path:
         raise Refused(f"{shown} is withdrawn and is not delivered any more")
     folder: Path = home.releases / events[-1]["name"] / release_id
     if found := verify_release(folder):
-        raise Fault(f"{shown} is no longer what was published: {'; '.join(found)}; restore it from a backup")
+        said = "; ".join(one.sentence for one in found)
+        raise Fault(f"{shown} is no longer what was published: {said}; restore it from a backup")
     return folder
 
 

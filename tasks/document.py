@@ -13,7 +13,7 @@ from anoncore.methods import GroupAnonymity
 from anoncore.utility import kept_columns
 from tasks import artifacts, pictures, report
 from tasks.anonymize import Step
-from tasks.home import make_private, write_private
+from tasks.home import DOSSIER, make_private, write_private
 from tasks.public import public_figures
 from tasks.publish import prepare_documents
 from tasks.workspace import Run
@@ -37,7 +37,7 @@ def document(run: Run, dossier: dict[str, Any], steps: tuple[Step, ...], show: S
     finished = prepare_documents(run, dossier, page)
     kept = make_private(run.home.assessment(dossier["release"]["id"]))
     write_private(kept / "report.html", page.encode())
-    write_private(kept / "dossier.json", json.dumps(finished, ensure_ascii=False, default=str).encode())
+    write_private(kept / DOSSIER, json.dumps(finished, ensure_ascii=False, default=str).encode())
     for number, step in enumerate(steps, start=1):
         if isinstance(step, GroupAnonymity):
             from tasks.custodian import custodian_page

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# Of names in a message, how many are shown, and how much of each.
+FEW, LONGEST_SHOWN = 10, 100
 
 
 class ExitCode(IntEnum):
@@ -33,6 +35,10 @@ class Refused(ReleaseError):
     """The plan or the input cannot be accepted; the message says why and what to mend."""
 
     code = ExitCode.REFUSED
+
+
+class Busy(Refused):
+    """Another run is under way where only one may be; nothing is to be mended, only waited for."""
 
 
 class Fault(ReleaseError):
@@ -89,6 +95,18 @@ def visible(text: object) -> str:
 def visible_lines(text: object) -> str:
     """Return a message of several lines as it may be shown, each line as `visible` returns it."""
     return "\n".join(visible(line) for line in str(text).split("\n"))
+
+
+def named(names: Iterable[object]) -> str:
+    """Return names as a message may show them: the first ten, and of each what fits into a line."""
+    every = list(names)
+    few = [cut(visible(name)) or "(no name)" for name in every[:FEW]]
+    return ", ".join(few) + (f" and {len(every) - FEW} more" if len(every) > FEW else "")
+
+
+def cut(text: str, longest: int = LONGEST_SHOWN) -> str:
+    """Return a text, or its beginning where it is too long for a message."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _input_output(error: OSError) -> str:

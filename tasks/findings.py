@@ -17,7 +17,7 @@ NO_SENSITIVE = "no released variable has the role sensitive"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Attack:
     """One attack, or one rule.
 
     Parameters
@@ -42,7 +42,7 @@ class Group:
     """Attacks with one aim."""
 
     name: str
-    findings: tuple[Finding, ...]
+    findings: tuple[Attack, ...]
 
 
 def findings(figures: dict[str, Any]) -> list[Group]:
@@ -63,8 +63,8 @@ def findings(figures: dict[str, Any]) -> list[Group]:
     return [Group(name, tuple(found)) for name, found in groups.items()]
 
 
-def _untested(name: str, who: str, reason: str, gate: str = "") -> Finding:
-    return Finding(name, f"{who} Not tested: {reason}.", gate=gate)
+def _untested(name: str, who: str, reason: str, gate: str = "") -> Attack:
+    return Attack(name, f"{who} Not tested: {reason}.", gate=gate)
 
 
 def _between(share: dict[str, Any], form: Callable[[float], str]) -> str:
@@ -83,7 +83,7 @@ def _two(value: float) -> str:
     return number(value, 2)
 
 
-def _linkage(link: dict[str, Any] | None) -> list[Finding]:
+def _linkage(link: dict[str, Any] | None) -> list[Attack]:
     who = "Somebody who knows all values of all people takes the nearest released row for each person’s."
     if link is None:
         reason = "no released row belongs to one person, so there is no right row to find"
@@ -92,7 +92,7 @@ def _linkage(link: dict[str, Any] | None) -> list[Finding]:
     if link["n_suppressed"]:
         who += f" {count(link['n_suppressed'])} of the people have no row in the release."
     found = [
-        Finding(
+        Attack(
             "Linkage, people traced",
             who,
             _whole(rate["value"]),
@@ -101,7 +101,7 @@ def _linkage(link: dict[str, Any] | None) -> list[Finding]:
             count(rate["n"]),
             "linkage",
         ),
-        Finding(
+        Attack(
             "Linkage, if everybody’s group were found",
             "Somebody has found the right group of identical rows for each person and picks one row of it.",
             _whole(link["group_rate"]),
@@ -113,7 +113,7 @@ def _linkage(link: dict[str, Any] | None) -> list[Finding]:
     alone = link["among_strangers"]
     if alone is not None:
         found.append(
-            Finding(
+            Attack(
                 "Linkage, own row among strangers’",
                 "Somebody who knows all values of a person finds that person’s row among records of the "
                 "reference instead of the other released rows.",
@@ -128,7 +128,7 @@ def _linkage(link: dict[str, Any] | None) -> list[Finding]:
         right, wrong = signal["n_right"], signal["n_wrong"]
         settled = not (right and wrong)
         found.append(
-            Finding(
+            Attack(
                 f"Right matches told by {name}",
                 f"The same attacker wants to know which matches are right, and trusts a small {name}."
                 + (" All matches are of one kind, so nothing can be told." if settled else ""),
@@ -141,7 +141,7 @@ def _linkage(link: dict[str, Any] | None) -> list[Finding]:
     return found
 
 
-def _membership(figures: dict[str, Any]) -> list[Finding]:
+def _membership(figures: dict[str, Any]) -> list[Attack]:
     scores, boxes = figures["score_coincidence"], figures["boxes"]
     axes = ""
     if scores is not None:
@@ -185,13 +185,13 @@ def _membership(figures: dict[str, Any]) -> list[Finding]:
     return [*(_told(*one) for one in tried), *(_together(figures["earlier"]) if figures["earlier"] else [])]
 
 
-def _together(earlier: dict[str, Any]) -> list[Finding]:
+def _together(earlier: dict[str, Any]) -> list[Attack]:
     """Return what all releases of these data tell together."""
     name, gate = "Membership by all releases together", "earlier releases of these data"
     who = "Somebody who knows a person’s full record puts all releases of these data together."
     before, attack = earlier["releases"], earlier["attack"]
     if not before:
-        return [Finding(name, f"{who} There is no earlier one.", "0 earlier releases", gate=gate)]
+        return [Attack(name, f"{who} There is no earlier one.", "0 earlier releases", gate=gate)]
     if attack is None:
         reason = (
             f"none of the {count(before)} earlier release(s) can be compared with this one, or nobody is "
@@ -209,10 +209,10 @@ def _together(earlier: dict[str, Any]) -> list[Finding]:
     ]
 
 
-def _told(name: str, who: str, attack: dict[str, Any] | None, gate: str) -> Finding:
+def _told(name: str, who: str, attack: dict[str, Any] | None, gate: str) -> Attack:
     if attack is None:
         return _untested(name, who, NO_OTHERS, gate)
-    return Finding(
+    return Attack(
         name,
         who,
         f"AUC {number(attack['auc'])}",
@@ -223,7 +223,7 @@ def _told(name: str, who: str, attack: dict[str, Any] | None, gate: str) -> Find
     )
 
 
-def _closeness(figures: dict[str, Any]) -> list[Finding]:
+def _closeness(figures: dict[str, Any]) -> list[Attack]:
     tail, isolated, extreme = figures["tail"], figures["isolated"], figures["extreme"]
     near = f"within {plain(tail['tau'])} times the distance to the person’s own nearest neighbour"
     found = [
@@ -252,7 +252,7 @@ def _closeness(figures: dict[str, Any]) -> list[Finding]:
     )
     n, met = extreme["n_extreme"], extreme["n_matched"]
     found.append(
-        Finding(
+        Attack(
             "Extreme records",
             who if n else f"{who} Nobody is so far away.",
             f"{count(met)} of {count(n)}",
@@ -265,13 +265,13 @@ def _closeness(figures: dict[str, Any]) -> list[Finding]:
     return [*found, _values_together(figures["together"])]
 
 
-def _values_together(pair: dict[str, Any] | None) -> Finding:
+def _values_together(pair: dict[str, Any] | None) -> Attack:
     name, who = "Values taken together", "Somebody who knows two values of a person finds them in one record."
     if pair is None:
         return _untested(name, who, NO_OTHERS, name.lower())
     if not pair["pair"]:
         return _untested(name, who, "no two variables have values rare enough to point at people")
-    return Finding(
+    return Attack(
         name,
         f"{who} The worst of {count(pair['n_pairs'])} pairs of variables: {' and '.join(pair['pair'])}.",
         f"{count(pair['released'])} of {count(pair['n'])}",
@@ -282,9 +282,9 @@ def _values_together(pair: dict[str, Any] | None) -> Finding:
     )
 
 
-def _counted(name: str, who: str, rule: dict[str, Any], gate: str) -> Finding:
+def _counted(name: str, who: str, rule: dict[str, Any], gate: str) -> Attack:
     p = pvalue(rule["p"])
-    return Finding(
+    return Attack(
         name,
         who,
         f"{count(rule['n_released'])} of {count(rule['n'])}",
@@ -302,7 +302,7 @@ def _share(met: int, n: int) -> str:
     return f"{percent(bounds.low)} to {percent(bounds.high)}"
 
 
-def _disclosure(found: dict[str, Any] | None) -> list[Finding]:
+def _disclosure(found: dict[str, Any] | None) -> list[Attack]:
     knows = "Somebody who knows a person’s quasi-identifiers and that the person took part"
     if found is None:
         return [_untested("Disclosure by quasi-identifiers", f"{knows} looks for the combination.", NO_KEYS)]
@@ -316,7 +316,7 @@ def _disclosure(found: dict[str, Any] | None) -> list[Finding]:
     ):
         baseline = _beside(tuple(side and side[key] for side in groups), _value)
         told.append(
-            Finding(
+            Attack(
                 name,
                 f"{knows} {does}",
                 _value(ours[key]),
@@ -326,7 +326,7 @@ def _disclosure(found: dict[str, Any] | None) -> list[Finding]:
             )
         )
     told.append(
-        Finding(
+        Attack(
             "k-anonymity, smallest group",
             f"{knows} is left with this many records at least.",
             count(ours["smallest"]),
@@ -336,7 +336,7 @@ def _disclosure(found: dict[str, Any] | None) -> list[Finding]:
         )
     )
     told.append(
-        Finding(
+        Attack(
             "Expected re-identifications in the sample",
             f"{knows} picks one of the records with that combination, for everybody in turn.",
             f"{amount(ours['expected'])} of {count(ours['n'])}",
@@ -362,7 +362,7 @@ def _beside(sides: tuple[Side, ...], form: Callable[[Any], str]) -> str:
     return text
 
 
-def _population(sides: tuple[Side, ...]) -> Finding:
+def _population(sides: tuple[Side, ...]) -> Attack:
     name = "Expected re-identifications in the population"
     who = (
         "Somebody who knows the quasi-identifiers of the whole population, but not who took part, looks for "
@@ -371,7 +371,7 @@ def _population(sides: tuple[Side, ...]) -> Finding:
     one, compared, reference = (side and side["sample"] for side in sides)
     if one is None:
         return _untested(name, who, "no released variable holds sampling weights")
-    return Finding(
+    return Attack(
         name,
         f"{who} The weights stand for {amount(one['population'])} people.",
         f"{amount(one['expected'])} of {count(one['n'])}",
@@ -381,7 +381,7 @@ def _population(sides: tuple[Side, ...]) -> Finding:
     )
 
 
-def _diversity(sides: tuple[Side, ...]) -> list[Finding]:
+def _diversity(sides: tuple[Side, ...]) -> list[Attack]:
     """Return what groups give away of the sensitive variable that they give away most."""
     who = "Somebody who knows which combination is a person’s reads what all records with it have in common."
     tables = [side and {row["name"]: row for row in side["sensitive"]} for side in sides]
@@ -389,10 +389,10 @@ def _diversity(sides: tuple[Side, ...]) -> list[Finding]:
     if not first:
         return [_untested("ℓ-diversity and t-closeness", who, NO_SENSITIVE)]
 
-    def worst(name: str, key: str, form: Callable[[float], str], most: bool, says: str) -> Finding:
+    def worst(name: str, key: str, form: Callable[[float], str], most: bool, says: str) -> Attack:
         row = (max if most else min)(first.values(), key=lambda one: one[key])
         rows = tuple(table and table[row["name"]] for table in tables)
-        return Finding(
+        return Attack(
             name,
             f"{who} {says} Worst of {count(len(first))}: {row['name']}.",
             form(row[key]),
@@ -404,7 +404,7 @@ def _diversity(sides: tuple[Side, ...]) -> list[Finding]:
     row = max(first.values(), key=lambda one: one["homogeneous"]["value"])
     rows = tuple(table and table[row["name"]] for table in tables)
     return [
-        Finding(
+        Attack(
             "Sensitive value given away",
             f"{who} Counted are records whose group holds one value only. Worst of {count(len(first))}: "
             f"{row['name']}.",
@@ -418,7 +418,7 @@ def _diversity(sides: tuple[Side, ...]) -> list[Finding]:
     ]
 
 
-def _inference(figures: dict[str, Any]) -> list[Finding]:
+def _inference(figures: dict[str, Any]) -> list[Attack]:
     name, gate, guessed = "Attribute inference", "attribute inference", figures["inference"]
     who = (
         "Somebody who knows a person’s quasi-identifiers takes the sensitive value of the nearest released "
@@ -431,7 +431,7 @@ def _inference(figures: dict[str, Any]) -> list[Finding]:
     worst = max(guessed["variables"], key=lambda one: one["excess"]["lower"])
     right = f"right for {_whole(worst['members']['value'])} of those who took part"
     return [
-        Finding(
+        Attack(
             name,
             f"{who} Worst of {count(len(guessed['variables']))}: {worst['name']}, {right}.",
             f"{points(worst['excess']['value'])} points",

@@ -5,16 +5,18 @@ Standard library only, so that a command knows its home before anything heavy is
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tasks.faults import Refused
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
+DOSSIER = "dossier.json"
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ class Home:
     def assessment(self, release: str) -> Path:
         """Where report and dossier of a candidate are kept, also of a rejected one."""
         return self.path / "assessments" / release
+
+    def dossier(self, release: str) -> dict[str, Any]:
+        """Return the dossier that is kept of a candidate, also of a rejected one."""
+        kept: dict[str, Any] = json.loads((self.assessment(release) / DOSSIER).read_text(encoding="utf-8"))
+        return kept
 
     def comparison(self, run: str) -> Path:
         """Where the picture and the figures of compared settings are kept."""
@@ -121,6 +128,15 @@ def write_private(path: Path, content: bytes) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def sync(path: Path) -> None:
+    """Have the system write a file, or a folder's list of files, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_first(path: Path, content: bytes) -> None:

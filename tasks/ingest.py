@@ -2,70 +2,46 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
-from anoncore.microdata import Microdata, Schema, Variable, alike_shown, appearance, look_alikes
+from anoncore.microdata import Microdata, Schema, Variable, alike_shown, appearance
 from tasks.content import content_digest
-from tasks.faults import InputOutputFault, Refused, visible
+from tasks.csvfile import WIDE, check_header, check_names, read_codes, read_csv
+from tasks.faults import Refused, cut, named, visible
 from tasks.home import Home, private_umask
 from tasks.parquet import check_size, columns_of, columns_of_folder, read_folder, read_table, to_frame
 from tasks.places import (
-    BLOCK,
-    MAX_FIELD,
-    MAX_LINE,
     NEITHER,
     PASSWORD,
     Place,
     check_address,
     check_file,
-    cut,
     fetch,
     fetch_folder,
     is_address,
     local_place,
-    named,
+    of_the_source,
     open_place,
-    too_long,
 )
 from tasks.secrets import check_name, secret
 from tasks.workspace import Run, Section
 
 Format = Literal["csv", "parquet", "stata"]
-__all__ = [
-    "BLOCK",
-    "SUFFIXES",
-    "Format",
-    "Ingested",
-    "SourceSection",
-    "content_digest",
-    "header_of",
-    "identities",
-    "ingest",
-    "read",
-    "read_file",
-    "to_microdata",
-]
-
 SUFFIXES: dict[str, Format] = {".csv": "csv", ".txt": "csv", ".parquet": "parquet", ".dta": "stata"}
-MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "."]
-# Encodings in which a byte of a line's end may be half of a letter.
-WIDE = re.compile("16|32")
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|[.,]\d+)(e[+-]?\d+)?\s?%?", re.IGNORECASE)
 BLANK = "".join(c for c in map(chr, range(256)) if c.isspace() or not c.isprintable()) + "\u2028\u2029"
 ODD_LETTER = re.compile("[\0\ud800-\udfff]")
@@ -203,12 +179,12 @@ def read(
     """Return the source's table and the SHA-256 of its content."""
     declared = list(variables)
     if source.sql is not None:
-        with _of_the_source():
+        with of_the_source():
             frame = _read_query(run, source, declared, base)
             check_size(*frame.shape, "the query's result")
         _check_types(frame, "the query", declared)
         return frame, content_digest(frame)
-    with _of_the_source():
+    with of_the_source():
         frame, digest, shown = _read_place(run, source, declared, base)
         check_size(*frame.shape, shown)
     if frame.empty:
@@ -222,7 +198,7 @@ def read_file(
 ) -> pd.DataFrame:
     """Parse one file; ``shown`` is how messages call it."""
     if kind == "csv":
-        return _read_csv(path, source, list(variables), shown)
+        return read_csv(path, source, list(variables), shown)
     try:
         with warnings.catch_warnings():
             # Text that is not of the file's encoding would be read as another, with a warning.
@@ -392,171 +368,8 @@ def _read_stata(path: Path) -> pd.DataFrame:
 
 def _read_parquet(path: Path, shown: str) -> pd.DataFrame:
     table = read_table(path, shown)
-    _check_names(table.column_names, shown, table.column_names)
+    check_names(table.column_names, shown, table.column_names)
     return to_frame(table)
-
-
-def _read_csv(path: Path, source: SourceSection, variables: list[Variable], shown: str) -> pd.DataFrame:
-    """Parse a CSV file; codes are read as text, and become numbers only where nothing is lost by it."""
-    header = _check_header(path, source, shown, [v.name for v in variables])
-    number = {v.name for v in variables if v.kind == "continuous" and v.role != "identifier"}
-    kept = {
-        v.name for v in variables if v.role == "identifier" or (v.levels and isinstance(v.levels[0], str))
-    }
-    codes = {v.name for v in variables} - number
-    problem = _long_field(path, source, shown)
-    if problem:
-        raise Refused(f"source: {shown} {problem}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            warnings.simplefilter("ignore", pd.errors.DtypeWarning)
-            frame = pd.read_csv(
-                path,
-                sep=source.delimiter,
-                encoding=source.encoding,
-                dtype=dict.fromkeys(codes, "str"),
-                keep_default_na=False,
-                na_values=dict.fromkeys(number, MISSING) | {name: [""] for name in codes},
-                index_col=False,
-                low_memory=False,
-                engine="c",
-            )
-        if len(header) > 1 and frame[frame.columns[-1]].isna().any():
-            problem = _short_record(path, source, len(header), shown)
-    except UnicodeError:
-        problem = f"holds bytes that are not {source.encoding}; state its encoding"
-    except pd.errors.EmptyDataError:
-        problem = "holds no columns"
-    except pd.errors.ParserWarning:
-        problem = "has records with more fields than its header has names"
-    except pd.errors.ParserError as error:
-        problem = f"is not regular{_where(error)}"
-    except (csv.Error, ValueError, OverflowError):
-        problem = "holds a field that cannot be read; check quotes and very long numbers"
-    if problem:
-        raise Refused(f"source: {shown} {problem}")
-    columns = {name: frame[name] for name in frame.columns}
-    for name in (codes - kept) & columns.keys():
-        columns[name] = _codes(columns[name])
-    return pd.DataFrame(columns)
-
-
-def _codes(column: pd.Series) -> pd.Series:
-    """Return numbers, or 0 and 1 for truth values, where every text is one; 01 is another code than 1."""
-    texts = column.drop_duplicates().dropna()
-    if texts.empty:
-        return column
-    if texts.str.lower().isin(["true", "false"]).all():
-        return column.str.lower().map({"true": 1, "false": 0})
-    if texts.str.fullmatch(r"-?(0|[1-9]\d{0,14})(\.\d{1,9})?").all():
-        return pd.to_numeric(column)
-    return column
-
-
-def lines_of(file: TextIO, shown: str) -> Iterator[str]:
-    """Yield the lines of a text, none of which is longer than a table's can be."""
-    while line := file.readline(MAX_LINE + 1):
-        if len(line) > MAX_LINE:
-            raise Refused(f"source: {too_long(shown)}")
-        yield line
-
-
-def _long_field(path: Path, source: SourceSection, shown: str) -> str:
-    """Return what is wrong with a field that is too long or holds NUL, else nothing.
-
-    Only quotes hide where a field ends, and only some encodings where a line does: other files have been
-    looked at while they were copied, and need no second look.
-    """
-    if not WIDE.search(source.encoding) and _plain_lines(path):
-        return ""
-    try:
-        with path.open(encoding=source.encoding, newline="") as text:
-            for fields in csv.reader(lines_of(text, shown), delimiter=source.delimiter):
-                if any("\0" in field for field in fields):
-                    return "holds NUL bytes; state its encoding or repair it"
-    except UnicodeError:
-        return f"holds bytes that are not {source.encoding}; state its encoding"
-    except csv.Error as error:
-        if "field larger" in str(error):
-            return f"holds a field of more than {MAX_FIELD} characters; check quotes and line ends"
-    return ""
-
-
-def _plain_lines(path: Path) -> bool:
-    """Return whether a file has no quotes and no line that could be longer than a field may be."""
-    part = MAX_FIELD // 2
-    with path.open("rb") as file:
-        while block := file.read(part):
-            if b'"' in block or (len(block) == part and b"\n" not in block and b"\r" not in block):
-                return False
-    return True
-
-
-def _short_record(path: Path, source: SourceSection, columns: int, shown: str) -> str:
-    """Return where a record ends early, else nothing; pandas fills it with missing values."""
-    with path.open(encoding=source.encoding, newline="") as file:
-        reader = csv.reader(lines_of(file, shown), delimiter=source.delimiter)
-        for fields in map(len, reader):
-            if 0 < fields < columns:
-                return f"is not regular: line {reader.line_num} has {fields} fields, the header {columns}"
-    return ""
-
-
-def _where(error: Exception) -> str:
-    numbers = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
-    if not numbers:
-        return "; check its quotes and delimiter"
-    expected, line, found = numbers.groups()
-    return f": line {line} has {found} fields, the header {expected}"
-
-
-def _check_header(path: Path, source: SourceSection, shown: str, declared: Sequence[str] = ()) -> list[str]:
-    """Return the column names; pandas would rename a doubled column, so they are looked at first."""
-    problem = ""
-    header: list[str] = []
-    try:
-        with path.open(encoding=source.encoding, newline="") as file:
-            header = next(csv.reader(lines_of(file, shown), delimiter=source.delimiter), [])
-    except UnicodeError:
-        problem = f"holds bytes that are not {source.encoding}; state its encoding"
-    except (LookupError, ValueError):
-        problem = f"cannot be read: there is no encoding called {visible(source.encoding)}"
-    except csv.Error:
-        problem = "has a header that cannot be read; check its quotes and delimiter"
-    except PermissionError:
-        problem = "may not be read by this user"
-    if problem:
-        raise Refused(f"source: {shown} {problem}")
-    with _of_the_source():
-        check_size(0, len(header), shown)
-    if any(not name.strip() for name in header):
-        raise Refused(f"source: {shown} has a column without a name")
-    _check_names(header, shown, declared)
-    return header
-
-
-def _check_names(names: Sequence[str], shown: str, known: Sequence[str]) -> None:
-    """Refuse doubled names. Where a header is missing they are values, so only ``known`` ones are shown."""
-    places: dict[str, list[str]] = {}
-    shown_too = set(known)
-    for number, name in enumerate(names, start=1):
-        places.setdefault(name, []).append(str(number))
-    twice = [
-        f"{cut(visible(name)) + ' ' if name in shown_too else ''}({named(at).replace(', ', ' and ')})"
-        for name, at in places.items()
-        if len(at) > 1
-    ]
-    if twice:
-        raise Refused(f"source: {shown} holds columns twice: {named(twice)}; rename or remove one")
-    pairs = look_alikes(names)
-    told = [pair for pair in pairs if shown_too & set(pair)]
-    if pairs:
-        at = ", ".join(f"({' and '.join(places[n][0] for n in pair)})" for pair in pairs[:5])
-        raise Refused(
-            f"source: {shown} holds columns with names that look alike: "
-            f"{alike_shown(told)}{' ' if told else ''}{at}; rename one of each"
-        )
 
 
 def _read_query(run: Run, source: SourceSection, variables: Iterable[Variable], base: Path) -> pd.DataFrame:
@@ -572,7 +385,7 @@ def _read_query(run: Run, source: SourceSection, variables: Iterable[Variable], 
     dropped = [v.name for v in variables if v.role == "identifier"]
     frame = read_query(address, str(source.sql), base, verbatim=dropped)
     names = [str(name) for name in frame.columns]
-    _check_names(names, "the query's result", names)
+    check_names(names, "the query's result", names)
     if frame.empty:
         raise Refused("the query returns no records")
     return frame
@@ -606,20 +419,8 @@ def _with_partitions(
         as_text = variable is not None and (
             variable.role == "identifier" or bool(variable.levels and isinstance(variable.levels[0], str))
         )
-        frame[name] = text if as_text else _codes(text)
+        frame[name] = text if as_text else read_codes(text)
     return frame
-
-
-@contextmanager
-def _of_the_source() -> Iterator[None]:
-    """Say of what is wrong with a place or a database that it is the source's."""
-    try:
-        yield
-        return
-    except (Refused, InputOutputFault) as error:
-        text = str(error)
-        said = type(error)(text if text.startswith("source: ") else f"source: {text}")
-    raise said
 
 
 def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> list[str] | None:
@@ -631,7 +432,7 @@ def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> l
     if source.sql is not None or source.remote:
         return None
     path = source.file(base)
-    with _of_the_source():
+    with of_the_source():
         if source.folder_at(local_place(path)):
             return columns_of_folder(local_place(path))
         check_file(path)
@@ -640,6 +441,6 @@ def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> l
         kind: Any = source.kind(path)
         if kind == "parquet":
             names = columns_of(path, visible(path.name))
-            _check_names(names, visible(path.name), known)
+            check_names(names, visible(path.name), known)
             return names
-    return _check_header(path, source, visible(path.name), known) if kind == "csv" else None
+    return check_header(path, source, visible(path.name), known) if kind == "csv" else None

@@ -7,9 +7,8 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -19,6 +18,21 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tasks import keys
 from tasks.faults import Fault, Refused, ReleaseError
 from tasks.home import PRIVATE_FILE, Home, make_private, write_private
+from tasks.ledger_check import (
+    CHAIN,
+    CUT_SHORT,
+    START,
+    Finding,
+    acceptance,
+    chain_problems,
+    entry_digest,
+    head_content,
+    head_problems,
+    parsed_line,
+    read_head,
+    signature_problems,
+    signers_of,
+)
 
 Event = Literal[
     "publishing",
@@ -41,27 +55,15 @@ Event = Literal[
     "recalled",
     "recall failed",
 ]
-START = "0" * 64
-# What is entered beside the facts.
-CHAIN = ("number", "time", "event", "previous", "digest", "signature")
-# What a crash in the middle of an append leaves; the next append settles it.
-CUT_SHORT = ("unfinished", "behind")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What is not as it was left: a kind for scripts, where it is, and a sentence."""
-
-    kind: str
-    where: str
-    sentence: str
+# Locks of a home: nobody else decides, nobody else puts files of releases in place.
+DECIDING, PUBLISHING = "decide.lock", "publish.lock"
 
 
 def append(home: Home, event: Event, **facts: Any) -> dict[str, Any]:
     """Append one signed entry and return it.
 
     Each entry holds the digest of the one before it, and the signed head names the last, so that a
-    changed, removed or reordered entry is found by `verify`. Facts are counts, digests, names and
+    changed, removed or reordered entry is found by `problems`. Facts are counts, digests, names and
     reasons; never data.
 
     Raises
@@ -85,7 +87,7 @@ def settle(home: Home) -> bool:
         return False
     with locked(home):
         known = entries(home)
-        head = _head(home)
+        head = read_head(home)
         if not known or (head is not None and head.get("number") == len(known)):
             return False
         key = _key(home)
@@ -97,7 +99,7 @@ def settle(home: Home) -> bool:
 def resume(home: Home, *, by: str, reason: str) -> dict[str, Any]:
     """Go on with a ledger whose end was lost; the new entry says what the head told of it."""
     with locked(home):
-        head = _head(home)
+        head = read_head(home)
         lost = {"number": head.get("number"), "digest": head.get("digest")} if head else None
         return _append(home, "resumed", {"by": by, "reason": reason, "head": lost}, checked=False)
 
@@ -105,7 +107,7 @@ def resume(home: Home, *, by: str, reason: str) -> dict[str, Any]:
 def entries(home: Home) -> list[dict[str, Any]]:
     """Return every entry, oldest first.
 
-    What an append left that did not end is passed over: nobody was told of it. `verify` names it.
+    What an append left that did not end is passed over: nobody was told of it. `problems` names it.
 
     Raises
     ------
@@ -114,8 +116,8 @@ def entries(home: Home) -> list[dict[str, Any]]:
     """
     whole, rest = _lines(home)
     lines = [line for line in whole if line.strip()]
-    found = [entry for line in (*lines, rest) if (entry := _parsed(line)) is not None]
-    if len(found) < len(lines) + (_parsed(rest) is not None):
+    found = [entry for line in (*lines, rest) if (entry := parsed_line(line)) is not None]
+    if len(found) < len(lines) + (parsed_line(rest) is not None):
         raise Fault("the ledger holds a line that is not an entry; restore it from a backup")
     return found
 
@@ -134,11 +136,6 @@ def facts_of(entry: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in entry.items() if k not in CHAIN}
 
 
-def verify(home: Home, public: str | None = None) -> list[str]:
-    """Return what is wrong with the ledger, one sentence per finding; empty when it can be trusted."""
-    return [finding.sentence for finding in problems(home, public)]
-
-
 def problems(home: Home, public: str | None = None) -> list[Finding]:
     """Return what is wrong with the ledger: changed, removed, reordered, cut off, signed by another.
 
@@ -149,23 +146,23 @@ def problems(home: Home, public: str | None = None) -> list[Finding]:
     """
     whole, rest = _lines(home)
     lines = [line for line in whole if line.strip()]
-    parsed = [_parsed(line) for line in (*lines, *([rest] if _parsed(rest) is not None else []))]
+    parsed = [parsed_line(line) for line in (*lines, *([rest] if parsed_line(rest) is not None else []))]
     known = [entry for entry in parsed if entry is not None]
     found = [
         Finding("unreadable", f"line {number}", f"line {number} of the ledger is not an entry")
         for number, entry in enumerate(parsed, start=1)
         if entry is None
     ]
-    if rest and _parsed(rest) is None:
+    if rest and parsed_line(rest) is None:
         sentence = "the last line is unfinished: an append did not end, and what it said is not on record"
         found.append(Finding("unfinished", f"line {len(lines) + 1}", sentence))
-    found += _chain_problems(known)
+    found += chain_problems(known)
     last, mismatch = _last_key(home, known, public)
     found += mismatch
     if last:
-        signers, changes = _signers(known, last)
-        found += changes + _signature_problems(known, signers)
-        found += _head_problems(home, known, signers or [last])
+        signers, changes = signers_of(known, last)
+        found += changes + signature_problems(known, signers)
+        found += head_problems(home, known, signers or [last])
     return found + [
         Finding(
             "resumed",
@@ -221,7 +218,7 @@ def rotate_key(home: Home, *, by: str, reason: str) -> dict[str, Any]:
             "old_key": keys.raw(old.public_key()),
             "new_key": keys.raw(new.public_key()),
         }
-        accepted = new.sign(_acceptance(named, known[-1].get("digest") if known else START)).hex()
+        accepted = new.sign(acceptance(named, known[-1].get("digest") if known else START)).hex()
         facts = {"by": by, "reason": reason} | named | {"accepted": accepted}
         entry = _append(home, "key-rotated", facts)
         os.replace(_next(home), home.key)
@@ -263,10 +260,10 @@ def _append(home: Home, event: Event, facts: dict[str, Any], *, checked: bool = 
         "event": event,
         "previous": str(known[-1].get("digest")) if known else START,
     } | facts
-    digest = _digest(body)
+    digest = entry_digest(body)
     entry = body | {"digest": digest, "signature": key.sign(digest.encode()).hex()}
     line = json.dumps(entry, sort_keys=True) + "\n"
-    if not known and _head(home) is None:
+    if not known and read_head(home) is None:
         # So that a first append that does not end does not look like a head that was removed.
         _write_head(home, {"number": 0, "digest": START}, key)
     descriptor = os.open(home.ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
@@ -283,7 +280,7 @@ def _check_end(home: Home, known: list[dict[str, Any]], public: str) -> None:
     """Refuse to go on after entries were cut off, which the next head would hide."""
     cut = [
         f
-        for f in _head_problems(home, known, _signers(known, public)[0] or [public])
+        for f in head_problems(home, known, signers_of(known, public)[0] or [public])
         if f.kind not in CUT_SHORT
     ]
     if cut:
@@ -295,7 +292,7 @@ def _check_end(home: Home, known: list[dict[str, Any]], public: str) -> None:
 
 def _write_head(home: Home, entry: dict[str, Any], key: Ed25519PrivateKey) -> None:
     head = {"number": entry["number"], "digest": entry["digest"]}
-    signature = key.sign(_head_content(head)).hex()
+    signature = key.sign(head_content(head)).hex()
     write_private(home.head, (json.dumps(head | {"signature": signature}) + "\n").encode())
 
 
@@ -304,7 +301,7 @@ def _finish_last_line(home: Home, file: BinaryIO) -> None:
     rest = _lines(home)[1]
     if not rest:
         return
-    if _parsed(rest) is not None:
+    if parsed_line(rest) is not None:
         file.write(b"\n")
         return
     write_private(home.ledger.with_suffix(f".unfinished-{secrets.token_hex(4)}"), rest)
@@ -318,40 +315,7 @@ def _lines(home: Home) -> tuple[list[bytes], bytes]:
     return whole, rest
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return entry if isinstance(entry, dict) else None
-
-
-def _digest(body: dict[str, Any]) -> str:
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
-
-
-# Verifying
-
-
-def _chain_problems(known: list[dict[str, Any]]) -> list[Finding]:
-    """Return which entries do not follow the one before them, and which are not what they were."""
-    numbers = {entry.get("number") for entry in known}
-    found = []
-    before, number_before = START, 0
-    for place, entry in enumerate(known, start=1):
-        number = entry.get("number")
-        number = number if isinstance(number, int) else place
-        where = f"entry {place}"
-        if entry.get("previous") != before or entry.get("number") != number_before + 1:
-            lost = any(n not in numbers for n in range(number_before + 1, number))
-            kind = "removed" if lost else "reordered" if number != number_before + 1 else "chain"
-            why = {"removed": ": entries were removed", "reordered": ": the order was changed"}.get(kind, "")
-            found.append(Finding(kind, where, f"{where} does not follow the one before it{why}"))
-        if entry.get("digest") != _digest({k: v for k, v in entry.items() if k not in CHAIN[-2:]}):
-            found.append(Finding("changed", where, f"{where} was changed"))
-        before, number_before = str(entry.get("digest")), number
-    return found
+# Keys
 
 
 def _last_key(home: Home, known: list[dict[str, Any]], public: str | None) -> tuple[str, list[Finding]]:
@@ -373,79 +337,6 @@ def _last_key(home: Home, known: list[dict[str, Any]], public: str | None) -> tu
         sentence = "this home's key is not the one that was kept elsewhere: it was changed, or replaced"
         found.append(Finding("key", "keys", sentence))
     return keys.raw(given), found
-
-
-def _signers(known: list[dict[str, Any]], last: str) -> tuple[list[str], list[Finding]]:
-    """Return who should have signed each entry, going back from the key that is trusted.
-
-    A change of keys counts when the new key has accepted it: who holds none of ours cannot put another
-    history before it.
-    """
-    changes = [(place, e) for place, e in enumerate(known) if e.get("event") == "key-rotated"]
-    signers, found = [last] * len(known), []
-    key = last
-    for place, entry in reversed(changes):
-        where = f"entry {place + 1}"
-        new = keys.public_of(str(entry.get("new_key")))
-        agreed = keys.holds_hex(new, _acceptance(entry, entry.get("previous")), entry.get("accepted"))
-        if entry.get("new_key") != key or not agreed:
-            sentence = f"{where} names a new key that is not the one which signs after it"
-            found.append(Finding("key", where, sentence))
-            break
-        key = str(entry.get("old_key"))
-        signers[: place + 1] = [key] * (place + 1)
-    return signers, found
-
-
-def _signature_problems(known: list[dict[str, Any]], signers: Sequence[str]) -> list[Finding]:
-    public = {text: keys.public_of(text) for text in set(signers)}
-    return [
-        Finding("signature", f"entry {place}", f"entry {place} is not signed by this home's key")
-        for place, (entry, signer) in enumerate(zip(known, signers, strict=True), start=1)
-        if not keys.holds_hex(public[signer], str(entry.get("digest")).encode(), entry.get("signature"))
-    ]
-
-
-def _head(home: Home) -> dict[str, Any] | None:
-    return _parsed(home.head.read_bytes()) if home.head.exists() else None
-
-
-def _head_content(head: dict[str, Any]) -> bytes:
-    return f"anonflow head {head.get('number')} {head.get('digest')}".encode()
-
-
-def _head_problems(home: Home, known: list[dict[str, Any]], signers: Sequence[str]) -> list[Finding]:
-    head = _head(home)
-    where = home.head.name
-    if head is None:
-        gone = "is gone" if not home.head.exists() else "cannot be read"
-        sentence = f"{where}, which names the last entry, {gone}: whether entries were cut off is not known"
-        return [Finding("head", where, sentence)] if known or home.head.exists() else []
-    number = head.get("number")
-    if not isinstance(number, int) or number > len(known):
-        sentence = (
-            f"the ledger ends with entry {len(known)}, and its head names entry {number}: it was cut off"
-        )
-        return [Finding("truncated", where, sentence)]
-    signer = keys.public_of(signers[max(number, 1) - 1]) if number >= 0 else None
-    if not keys.holds_hex(signer, _head_content(head), head.get("signature")):
-        return [Finding("head", where, f"{where} is not signed by this home's key")]
-    if head.get("digest") != (known[number - 1].get("digest") if number else START):
-        return [Finding("truncated", where, f"entry {number} is not the one that the ledger's head names")]
-    if number < len(known):
-        sentence = (
-            f"the ledger's head names entry {number}, and the ledger ends with entry {len(known)}: an append "
-            "did not end, or an older head was put in its place"
-        )
-        return [Finding("behind", where, sentence)]
-    return []
-
-
-# Keys
-
-
-def _acceptance(named: dict[str, Any], previous: object) -> bytes:
-    return f"anonflow key {named.get('old_key')} {named.get('new_key')} {previous}".encode()
 
 
 def _named(home: Home) -> str:

@@ -26,7 +26,7 @@ def leftovers(home: Home) -> list[Path]:
 
 def remove_leftovers(home: Home) -> int:
     """Remove them while nobody decides or publishes; return how many there were."""
-    with ledger.locked(home, "decide.lock"), ledger.locked(home, "publish.lock"):
+    with ledger.locked(home, ledger.DECIDING), ledger.locked(home, ledger.PUBLISHING):
         found = leftovers(home)
         for path in found:
             if path.is_dir():

@@ -42,13 +42,13 @@ def _readable(value: float) -> float:
 def _of_attacks(figures: dict[str, Any]) -> dict[str, Any]:
     """Return what attackers get, each with the bounds of its interval; nothing of what was not tried."""
     scores, earlier, link = figures["score_coincidence"], figures["earlier"], figures["linkage"]
-    together = (earlier and earlier["attack"]) or {}
+    all_releases = (earlier and earlier["attack"]) or {}
     attacks = {
         "membership": figures["membership"],
         "membership_moved_back": figures["membership_moved_back"],
         "membership_by_scores": scores and scores["attack"],
-        "earlier_averaged": together.get("averaged"),
-        "earlier_gathered": together.get("gathered"),
+        "earlier_averaged": all_releases.get("averaged"),
+        "earlier_gathered": all_releases.get("gathered"),
     }
     flat = {f"risk/{name}/{k}": one[k] for name, one in attacks.items() if one for k in AUC}
     if figures["together"] is not None:

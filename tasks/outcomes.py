@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from tasks import ledger, people
-from tasks.faults import Refused, ReleaseError, visible
+from tasks import ledger, people, track
+from tasks.faults import Refused, ReleaseError, guarded, visible
 from tasks.home import Home
 
 Status = Literal["published", "unchanged", "rejected", "awaiting", "withdrawn", "expired"]
 
-LOCK = "decide.lock"
 # A candidate waits until it is decided on, and again when its publication was cut short.
 WAITS = ("awaiting", "approved", "abandoned")
 # How a run of a plan, or what came of it, can have ended.
@@ -31,6 +30,12 @@ UNCHANGED = (
 )
 # What one person's decision adds to the facts.
 DECIDED = ("approver", "approval_reason", "identity", "approver_key", "approver_signature", "count")
+
+# What MLflow's status tag says after an entry; entries of other events are not mirrored.
+SHOWN: dict[str, Status] = {status: status for status in get_args(Status)} | {
+    "unchanged": "published",
+    "approved": "awaiting",
+}
 
 # By event, what a run of the same plan on the same data comes to.
 STANDS: dict[str, tuple[Status, str]] = {
@@ -57,7 +62,7 @@ class Outcome:
     records: int | None = None
     gates: tuple[dict[str, Any], ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
-    record: dict[str, str] = field(default_factory=dict)
+    entry: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,7 @@ def standing(home: Home, plan_digest: str, data_digest: str) -> Outcome | None:
         folder=folder if status == "unchanged" else None,
         report=home.assessment(last["release"]) / "report.html",
         mlflow_run=last.get("mlflow_run"),
+        entry=last,
     )
 
 
@@ -155,16 +161,26 @@ def waiting_at(home: Home, last: dict[str, Any]) -> Awaited | None:
     return awaited(home, last["release"])
 
 
-def mirror(outcome: Outcome, **tags: str) -> bool:
-    """Show an outcome in MLflow's tags; return False when MLflow does not take it, for the ledger has it."""
-    from tasks.track import set_status
-
-    if outcome.mlflow_run is None:
-        return False
+def mirror_entry(home: Home, entry: dict[str, Any]) -> bool:
+    """Show an entry in MLflow's tags; return False when MLflow does not take it, for the ledger has it."""
     try:
-        set_status(outcome.mlflow_run, outcome.status, **outcome.record, **tags)
+        return guarded(show_entry)(home, entry)
     except ReleaseError:
         return False
+
+
+def show_entry(home: Home, entry: dict[str, Any]) -> bool:
+    """Show an entry in MLflow's tags; return False when it says nothing that is shown there.
+
+    Raises
+    ------
+    ReleaseError
+        When MLflow does not take it.
+    """
+    if not entry.get("mlflow_run") or entry["event"] not in SHOWN:
+        return False
+    said = {key: str(entry[key]) for key in ("approver", "approval_reason") if entry.get(key)}
+    track.set_status(str(entry["mlflow_run"]), SHOWN[entry["event"]], **record_of(home, entry), **said)
     return True
 
 
@@ -184,7 +200,7 @@ def ended(
         folder=folder,
         report=home.assessment(entry["release"]) / "report.html",
         mlflow_run=entry.get("mlflow_run"),
-        record=record_of(home, entry),
+        entry=entry,
     )
 
 
@@ -209,7 +225,7 @@ def outcome_of(
         mlflow_run=entry["mlflow_run"],
         records=dossier["release"]["records"],
         gates=tuple(dossier["verdict"]["gates"]),
-        record=record_of(home, entry),
+        entry=entry,
     )
 
 

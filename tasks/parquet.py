@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 import pandas as pd
 
-from tasks.faults import Refused, visible
-from tasks.places import LONG_FIELD, MAX_COLUMNS, MAX_FIELD, NEITHER, Place, cut, named, parquet_names
+from tasks.faults import Refused, cut, named, visible
+from tasks.places import LONG_FIELD, MAX_COLUMNS, MAX_FIELD, NEITHER, Place, parquet_names
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 MAX_CELLS = 1_000_000_000

@@ -11,19 +11,21 @@ import json
 import unicodedata
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from tasks import keys, ledger
 from tasks.faults import Refused, visible
 from tasks.home import Home, write_private
+from tasks.ledger_check import CUT_SHORT
 
 if TYPE_CHECKING:
     from tasks.decide import PolicySection
 
-Decision = Literal["approve", "reject", "withdraw"]
-DECISIONS: dict[str, Decision] = {"approve": "approve", "reject": "reject", "withdraw": "withdraw"}
+# What people decide to do.
+Act = Literal["approve", "reject", "withdraw"]
+ACTS: dict[str, Act] = {act: act for act in get_args(Act)}
 MAX_NAME = 200
 
 
@@ -144,7 +146,7 @@ def folded(name: str) -> str:
     return _plain(name).casefold()
 
 
-def statement(decision: Decision, release: str, dossier_sha256: str, by: str, reason: str) -> bytes:
+def statement(decision: Act, release: str, dossier_sha256: str, by: str, reason: str) -> bytes:
     """Return what a person signs: the decision, on what, by whom and why, in one form.
 
     White space counts once, since a form or a mail may break lines anew.
@@ -162,7 +164,7 @@ def statement(decision: Decision, release: str, dossier_sha256: str, by: str, re
 
 def sign(
     private_pem: Path,
-    decision: Decision,
+    decision: Act,
     release: str,
     dossier_sha256: str,
     by: str,
@@ -185,22 +187,20 @@ def sign(
 
 def verify(
     home: Home,
-    decision: Decision,
+    decision: Act,
     release: str,
     dossier_sha256: str,
     by: str,
     reason: str,
     signature: str | None,
 ) -> None:
-    """Check that a decision is that of a person on the list; at a desk without a list anybody may decide.
+    """Check that a decision is that of a person on the list.
 
     Raises
     ------
     Refused
         When the name is not on the list, or the signature is not that person's under this decision.
     """
-    if not listed(home):
-        return
     person = find(home, by)
     if not signature:
         raise Refused(
@@ -254,7 +254,7 @@ def trusted(home: Home) -> None:
     Refused
         With the first finding.
     """
-    passed_over = (*ledger.CUT_SHORT, "resumed")
+    passed_over = (*CUT_SHORT, "resumed")
     found = [f.sentence for f in ledger.problems(home) if f.kind not in passed_over]
     if found:
         raise Refused(

@@ -130,7 +130,7 @@ def cumulative_curves(curves: dict[str, np.ndarray]) -> bytes:
             axes.set_xlabel(label, fontsize=7.6)
             if key == "ambiguity":
                 axes.set_xlim(0, 1.02)
-        _legend(
+        legend(
             figure,
             ("line", AFTER, "released"),
             ("dashes", MUTED, "reference"),
@@ -204,7 +204,7 @@ def marginals(original: Microdata, released: Microdata, *, k: int) -> bytes:
             bottom = 1 - (0.36 + 1.16 * row + 0.88) / height
             axes = figure.add_axes((0.015 + 0.249 * column, bottom, 0.222, 0.64 / height))
             _marginal_panel(axes, marginal)
-        _legend(figure, ("area", BEFORE, "before masking"), ("line", AFTER, "after masking"))
+        legend(figure, ("area", BEFORE, "before masking"), ("line", AFTER, "after masking"))
         text = f"{len(shown)} of {len(both)} variables before and after masking, the least preserved first."
         return svg(figure, text)
 
@@ -446,7 +446,7 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height))
 
 
-def _legend(figure: Figure, *entries: tuple[str, str, str]) -> None:
+def legend(figure: Figure, *entries: tuple[str, str, str]) -> None:
     """Write a one-line legend into the top margin."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

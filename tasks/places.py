@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,6 @@ MAX_FIELD = 131_072
 MAX_COLUMNS = 5_000
 NEITHER = "{} has columns that hold neither numbers nor text, but dates, bytes or lists: {}; convert them"
 LONG_FIELD = f"{{}} holds a field of more than {MAX_FIELD} characters, in {{}}; check quotes and line ends"
-FEW, LONGEST_SHOWN = 10, 100
 # Kinds that keep copies of what they read (simplecache) or chain others (zip) are not among these.
 DIRECTORIES = ("file", "memory", "sftp", "ssh", "smb", "hdfs", "webhdfs")
 OBJECTS = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "https")
@@ -38,18 +37,6 @@ ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://.+", re.DOTALL)
 PASSWORD = re.compile(r"://[^:@/]*:[^@]*@|[?&;=](password|passwd|pwd|token|secret|sig)=", re.IGNORECASE)
 # Paths that cannot be a file, as opposed to disks that fail.
 NO_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
-
-
-def named(names: Iterable[object]) -> str:
-    """Return names as a message may show them: the first ten, and of each what fits into a line."""
-    every = list(names)
-    few = [cut(visible(name)) or "(no name)" for name in every[:FEW]]
-    return ", ".join(few) + (f" and {len(every) - FEW} more" if len(every) > FEW else "")
-
-
-def cut(text: str, longest: int = LONGEST_SHOWN) -> str:
-    """Return a text, or its beginning where it is too long for a message."""
-    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def is_address(text: str) -> bool:
@@ -426,3 +413,15 @@ class Lines:
 def too_long(shown: str) -> str:
     """Return what is said of text with a line that is longer than any table's."""
     return f"{shown} holds a line of more than {MAX_LINE >> 20} million characters; check its line ends"
+
+
+@contextmanager
+def of_the_source() -> Iterator[None]:
+    """Say of what is wrong with a place or a database that it is the source's."""
+    try:
+        yield
+        return
+    except (Refused, InputOutputFault) as error:
+        text = str(error)
+        said = type(error)(text if text.startswith("source: ") else f"source: {text}")
+    raise said

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks import ledger
 from tasks.faults import Fault, Refused, visible
-from tasks.home import Home, make_private, private_umask, write_private
+from tasks.home import DOSSIER, Home, make_private, private_umask, sync, write_private
 from tasks.public import public_figures
 from tasks.targets import Target
 from tasks.workspace import Run, Section, digest_of, jsonable, sha256_of
@@ -25,8 +25,18 @@ from tasks.workspace import Run, Section, digest_of, jsonable, sha256_of
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.json.sig"
 PUBLIC_KEY = "public-key.pem"
-DOSSIER = "dossier.json"
 RELEASE_ID = re.compile(r"[a-z0-9][a-z0-9_-]*-[0-9a-f]{12}")
+
+
+Kind = Literal["file changed", "file removed", "file added", "manifest"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not as it was published."""
+
+    kind: Kind
+    sentence: str
 
 
 class PublicationSection(Section):
@@ -83,7 +93,6 @@ def prepare_documents(run: Run, dossier: dict[str, Any], report: str) -> dict[st
     write_private(folder / "assessment.json", _json(_public_figures(dossier)))
     dossier = dossier | {"candidate": {p.name: sha256_of(p) for p in sorted(folder.iterdir())}}
     dossier = dossier | {"sha256": digest_of(dossier)}
-    run.write_json("dossier", dossier)
     return dossier
 
 
@@ -153,7 +162,7 @@ def publish(
     """
     name, release_id = dossier["release"]["name"], dossier["release"]["id"]
     target: Path = make_private(home.releases / name) / release_id
-    with ledger.locked(home, "publish.lock"):
+    with ledger.locked(home, ledger.PUBLISHING):
         if target.exists():
             _check_standing(target)
             return target
@@ -163,9 +172,9 @@ def publish(
         staged = _stage(folder, target.with_name(f".{release_id}"), dossier)
         version = 1 + sum(1 for p in target.parent.iterdir() if p.is_dir() and p != staged)
         _write_manifest(home, staged, dossier, version, approval, entry)
-        _sync(staged)
+        sync(staged)
         os.rename(staged, target)
-        _sync(target.parent)
+        sync(target.parent)
     return target
 
 
@@ -176,7 +185,7 @@ def _stage(folder: Path, staged: Path, dossier: dict[str, Any]) -> Path:
         if (folder / file).is_file():
             with private_umask():
                 shutil.copyfile(folder / file, staged / file)
-            _sync(staged / file)
+            sync(staged / file)
     if changed := _changed(staged, dossier["candidate"]):
         shutil.rmtree(staged)
         raise Fault(
@@ -189,13 +198,14 @@ def _stage(folder: Path, staged: Path, dossier: dict[str, Any]) -> Path:
 def _check_standing(target: Path) -> None:
     if found := verify_release(target):
         raise Fault(
-            f"{target.name} was published before and is no longer what it was: {'; '.join(found)}; "
+            f"{target.name} was published before and is no longer what it was: "
+            f"{'; '.join(one.sentence for one in found)}; "
             "restore it from a backup"
         )
 
 
-def verify_release(folder: Path) -> list[str]:
-    """Return what differs between a published folder and its manifest, one sentence per finding.
+def verify_release(folder: Path) -> list[Difference]:
+    """Return what differs between a published folder and its manifest.
 
     The signature is checked against the public key beside it; whose key that is, a reader must know.
     """
@@ -205,18 +215,20 @@ def verify_release(folder: Path) -> list[str]:
         key = (folder / PUBLIC_KEY).read_bytes()
         files: dict[str, str] = json.loads(content)["files"]
     except FileNotFoundError as error:
-        return [f"{Path(error.filename).name} is gone"]
+        return [Difference("file removed", f"{Path(error.filename).name} is gone")]
     except (ValueError, KeyError, TypeError):
-        return [f"{MANIFEST} or its signature cannot be read"]
-    found = [] if ledger.signed(key, content, signature) else [f"{MANIFEST} is not what was signed"]
+        return [Difference("manifest", f"{MANIFEST} or its signature cannot be read")]
+    found = []
+    if not ledger.signed(key, content, signature):
+        found.append(Difference("manifest", f"{MANIFEST} is not what was signed"))
     for file, digest in files.items():
         if not (folder / file).is_file():
-            found.append(f"{file} is gone")
+            found.append(Difference("file removed", f"{file} is gone"))
         elif sha256_of(folder / file) != digest:
-            found.append(f"{file} was changed")
+            found.append(Difference("file changed", f"{file} was changed"))
     known = {*files, MANIFEST, SIGNATURE, PUBLIC_KEY}
-    found += [f"{visible(p.name)} was added" for p in sorted(folder.iterdir()) if p.name not in known]
-    return found
+    added = [p.name for p in sorted(folder.iterdir()) if p.name not in known]
+    return found + [Difference("file added", f"{visible(name)} was added") for name in added]
 
 
 def codebook(name: str, section: PublicationSection, frame: pd.DataFrame, schema: Schema) -> dict[str, Any]:
@@ -317,11 +329,3 @@ def _changed(folder: Path, digests: dict[str, str]) -> list[str]:
 
 def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False, default=jsonable) + "\n").encode()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -77,11 +77,11 @@ def render(dossier: dict[str, Any], pictures: dict[str, bytes]) -> str:
     """
     gates, groups = dossier["verdict"]["gates"], _gate_groups(dossier)
     html = (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             dossier,
-            pictures={name: _picture(pictures[name]) for name in PICTURES if name in pictures},
+            pictures={name: picture(pictures[name]) for name in PICTURES if name in pictures},
             answer=DECISIONS[dossier["verdict"]["decision"]],
             tally=_tally(gates),
             gate_groups=groups,
@@ -103,8 +103,9 @@ def render(dossier: dict[str, Any], pictures: dict[str, bytes]) -> str:
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """Return what pages are made with: escaped throughout, with the filters that word figures."""
+    made = Environment(
         loader=PackageLoader("tasks"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -124,11 +125,11 @@ def _environment() -> Environment:
         "points": points,
         "sentence": sentence,
     }
-    environment.filters.update(filters)
-    return environment
+    made.filters.update(filters)
+    return made
 
 
-def _picture(content: bytes) -> dict[str, Any]:
+def picture(content: bytes) -> dict[str, Any]:
     """Return a picture as data URI, with the description that it carries."""
     kind = "png" if content.startswith(PNG) else "svg+xml"
     found = None if kind == "png" else re.search(rb"<desc>(.*?)</desc>", content, re.DOTALL)

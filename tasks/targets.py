@@ -74,11 +74,6 @@ class Target(Section):
         return f"{str(self.folder).rstrip('/')}/{release}"
 
     @property
-    def holds_one(self) -> bool:
-        """Whether it holds one release at a time, the last."""
-        return self.table is not None and self.if_exists != "append-version"
-
-    @property
     def shown(self) -> str:
         """How messages call it."""
         return f"table {self.table}" if self.table is not None else f"folder {self.folder}"

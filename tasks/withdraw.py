@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks import ledger
-from tasks.home import Home, make_private, write_private
+from tasks.home import Home, make_private, sync, write_private
 
 NOTICE = "WITHDRAWN.json"
 NOTICE_SIGNATURE = "WITHDRAWN.json.sig"
@@ -30,17 +30,17 @@ def move_aside(home: Home, entry: dict[str, Any]) -> Path:
     name, release_id = entry["name"], entry["release"]
     place: Path = home.releases / name / release_id
     kept: Path = make_private(make_private(home.withdrawn) / name) / release_id
-    with ledger.locked(home, "publish.lock"):
+    with ledger.locked(home, ledger.PUBLISHING):
         notice = _stage_notice(home, place.with_name(f".{release_id}.withdrawn"), entry)
         if place.is_dir() and not (place / NOTICE).exists():
             os.rename(place, kept)
-            _sync(kept.parent)
+            sync(kept.parent)
         _make_read_only(kept)
         if place.exists():
             shutil.rmtree(notice)
         else:
             os.rename(notice, place)
-        _sync(place.parent)
+        sync(place.parent)
     return kept
 
 
@@ -73,7 +73,7 @@ def _stage_notice(home: Home, folder: Path, entry: dict[str, Any]) -> Path:
     write_private(folder / NOTICE, content)
     write_private(folder / NOTICE_SIGNATURE, ledger.sign(home, content).encode())
     write_private(folder / NOTICE_KEY, ledger.public_key(home).encode())
-    _sync(folder)
+    sync(folder)
     return folder
 
 
@@ -84,11 +84,3 @@ def _make_read_only(folder: Path) -> None:
     for path in folder.iterdir():
         path.chmod(READ_FILE)
     folder.chmod(READ_FOLDER)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

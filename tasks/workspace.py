@@ -22,7 +22,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from anoncore.microdata import Microdata, Schema, Variable
-from tasks.faults import Refused
+from tasks.faults import Busy, Refused
 from tasks.home import PRIVATE_FILE, Home, make_private, private_umask, write_private
 
 MAX_SEED_DIGITS = 1000
@@ -109,14 +109,13 @@ class Run:
         mixed = hashlib.sha256(f"{(self.folder / 'entropy').read_text()}|{data_digest}".encode())
         write_private(self.folder / "bound", str(int.from_bytes(mixed.digest())).encode())
 
-    def save(self, name: str, data: Microdata) -> str:
-        """Store microdata in the workspace and return the SHA-256 of its file."""
+    def save(self, name: str, data: Microdata) -> None:
+        """Store microdata in the workspace."""
         path = self.folder / f"{name}.parquet"
         frame = data.frame.rename_axis("__record__").reset_index()
         with private_umask():
             frame.to_parquet(path, index=False)
         self.write_json(f"{name}.schema", [asdict(v) for v in data.schema])
-        return sha256_of(path)
 
     def load(self, name: str) -> Microdata:
         """Return microdata stored in the workspace, each record with its identity."""
@@ -178,7 +177,7 @@ def alone(home: Home, plan: str) -> Iterator[None]:
 
     Raises
     ------
-    Refused
+    Busy
         When one is under way.
     """
     path = make_private(home.path / "locks") / f"{plan}.lock"
@@ -192,7 +191,7 @@ def alone(home: Home, plan: str) -> Iterator[None]:
         return
     finally:
         os.close(descriptor)
-    raise Refused(busy)
+    raise Busy(busy)
 
 
 def wipe_abandoned(home: Home) -> int:

@@ -48,11 +48,6 @@ class MatchSignal:
     n_wrong: int
     baseline: float = 0.5
 
-    @property
-    def separation(self) -> float:
-        """The larger of auc and 1 − auc, for an attacker who has learnt which way the measure points."""
-        return max(self.auc, 1.0 - self.auc)
-
 
 @dataclass(frozen=True)
 class Linkage:
@@ -98,11 +93,6 @@ class Linkage:
     def signals(self) -> tuple[MatchSignal, MatchSignal, MatchSignal]:
         """The three measures, in the order of the paper."""
         return self.distance, self.ambiguity, self.uncertainty
-
-    @property
-    def expected_matches(self) -> float:
-        """Right matches expected among all people."""
-        return self.rate.value * self.n_original
 
 
 def linkage(

@@ -84,13 +84,11 @@ def sign(
     """Print your signature under a decision, to be pasted into the form or given with --signature."""
     from tasks import people
 
-    if decision not in people.DECISIONS:
+    if decision not in people.ACTS:
         raise Refused("--decision takes approve, reject or withdraw")
     stated(by, reason)
     digest = _digest(dossier) if dossier else _of_the_ledger(Home.locate(home), release)
-    signature = guarded(people.sign)(
-        key, people.DECISIONS[decision], release, digest, by, reason, _password(key)
-    )
+    signature = guarded(people.sign)(key, people.ACTS[decision], release, digest, by, reason, _password(key))
     sys.stdout.write(signature + "\n")
 
 
@@ -118,7 +116,7 @@ def _settle(
         signature = guarded(people.sign)(key, action, release, digest, by, reason, _password(key))
     act = guarded(getattr(decisions, action))
     outcome = act(where, release, by=by, reason=reason, dossier=dossier, signature=signature)
-    guarded(outcomes.mirror)(outcome, approver=by, approval_reason=reason)
+    outcomes.mirror_entry(where, outcome.entry)
     if action == "approve":
         guarded(deliver.after_approval)(where, outcome)
     elif action == "withdraw":
@@ -136,7 +134,7 @@ def _take_back(home: Home, release: str) -> None:
     """
     from tasks import deliver as delivery
 
-    if problems := guarded(delivery.withdraw)(home, release):
+    if problems := guarded(delivery.recall)(home, release):
         told = f"{release} is withdrawn, and not yet everywhere; do the rest: anonflow deliver {release}"
         raise Fault("\n".join([told, *problems]))
 

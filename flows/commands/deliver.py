@@ -34,7 +34,7 @@ def settle(home: Home, release: str) -> dict[str, Any]:
         )
     gone = release in delivery.withdrawn(home)
     if gone:
-        if problems := delivery.withdraw(home, release):
+        if problems := delivery.recall(home, release):
             told = f"{release} is withdrawn here, and not yet where it was delivered to; do it again"
             raise Fault("\n".join([told, *problems]))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from importlib import resources
 from pathlib import Path
@@ -85,7 +84,7 @@ def show(release: Release, home: Where = None, json_: Json = False) -> None:
     entries = ledger.find(where, release=release)
     if not entries:
         raise Refused(f"no release is called {release!r}; see anonflow list")
-    dossier = json.loads((where.assessment(entries[-1]["release"]) / "dossier.json").read_text())
+    dossier = where.dossier(entries[-1]["release"])
     if json_:
         print_json({"events": entries, "dossier": dossier})
         return

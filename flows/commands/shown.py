@@ -20,6 +20,7 @@ from rich.table import Table
 
 from flows.commands.options import err, out, plain
 from tasks.faults import ExitCode, visible, visible_lines
+from tasks.home import Home
 
 OUTCOMES = {
     "published": "[bold green]Published[/bold green]",
@@ -116,12 +117,15 @@ def finish(outcome: Any, home: Path, as_json: bool, seconds: float, settled: str
         Always.
     """
     from flows.release import EXIT_CODES
+    from tasks.outcomes import record_of
 
     code = EXIT_CODES[outcome.status]
     if settled in ("reject", "withdraw"):
         code = ExitCode.PUBLISHED
     if as_json:
-        print_json(asdict(outcome) | {"exit_code": int(code), "total_seconds": round(seconds, 2)})
+        facts = asdict(outcome) | {"record": record_of(Home(home), outcome.entry)}
+        del facts["entry"]
+        print_json(facts | {"exit_code": int(code), "total_seconds": round(seconds, 2)})
     else:
         _summary(outcome, home, seconds)
     raise typer.Exit(int(code))

@@ -164,6 +164,13 @@ class Recording:
                     )
 
 
+def one_interface() -> None:
+    """Serve Prefect's first interface only: the second contacts its makers when it loads."""
+    import prefect
+
+    prefect.__ui_v2_static_path__ = Path(os.devnull) / "none"
+
+
 def prefect_app(parent: Parent, *, ephemeral: bool) -> Recording:
     """Return the Prefect application on the home's database, which is migrated only if it must be.
 

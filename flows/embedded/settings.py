@@ -16,6 +16,11 @@ from pathlib import Path
 LOOPBACK = "127.0.0.1"
 FRAMEWORKS = ("prefect", "mlflow")
 FONTS = Path(sys.prefix) / "share" / "anonflow" / "matplotlib"
+NAMES = {"prefect": "Prefect", "mlflow": "MLflow"}
+# Where a server says that it is well.
+HEALTH = {"prefect": "/api/health", "mlflow": "/health"}
+# How many ports are tried from the one that was wished for.
+NEIGHBOURS = 20
 # Who `anonflow serve` lets in.
 USER = "anonflow"
 OVERRIDES = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")

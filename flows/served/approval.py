@@ -6,7 +6,6 @@ entered by `tasks.decisions`, as for ``anonflow approve``.
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from tasks import conclude, decisions, ledger, outcomes
 from tasks.deliver import pending, targets_of
 from tasks.faults import Refused, guarded
 from tasks.home import Home
+from tasks.publish import load_candidate
 from tasks.wording import markdown_cell, markdown_table, sentence
 
 DAY = 86_400
@@ -38,7 +38,7 @@ REMIND_AFTER = 3 * DAY
 MARKS = {"fail": "FAIL", "inconclusive": "open"}
 
 
-class Decision(RunInput):
+class Form(RunInput):
     """What a person fills in."""
 
     decision: Literal["approve", "reject"] = Field(
@@ -94,7 +94,7 @@ def ask(home: Home, entry: Waiting) -> State[Any]:
         left = int(entry.until - time.time()) if entry.until else ENDLESS
         try:
             given = suspend_flow_run(
-                wait_for_input=Decision.with_initial_data(description=text),
+                wait_for_input=Form.with_initial_data(description=text),
                 timeout=max(left, 0) + GRACE,
                 key=f"{entry.dossier[:16]}-{entry.asked}",
             )
@@ -110,16 +110,21 @@ def ask(home: Home, entry: Waiting) -> State[Any]:
 
 
 def decided(home: Home, entry: Waiting) -> State[Any] | None:
-    """Return how a release was decided, by the ledger; an approval that was cut short is carried out."""
-    runner = ThroughPrefect(entry.plan, lambda label, seconds: None)
+    """Return how a release was decided, by the ledger; an approval that was cut short is carried out.
+
+    Raises
+    ------
+    Refused
+        When enough have approved, and the candidate is not what they have approved.
+    """
     guarded(conclude.recover)(home)
     last = ledger.find(home, release=entry.release)[-1]
     if last["event"] in outcomes.WAITS:
         awaited = outcomes.awaited(home, entry.release)
-        if not awaited.approved:
-            return None
-        runner.step("Publish as approved", _publish_approved, home, awaited)
-        last = ledger.find(home, release=entry.release)[-1]
+        if awaited.approved:
+            # It would be published by now, were it what was approved: this raises why it is not.
+            guarded(load_candidate)(home, entry.release)
+        return None
     event = "published" if last["event"] == "unchanged" else last["event"]
     by = last.get("approver") or "the policy"
     why = f"{event} by {by}: {last.get('approval_reason') or last['reason']}"
@@ -128,36 +133,23 @@ def decided(home: Home, entry: Waiting) -> State[Any] | None:
     monitor.tell(event, entry.plan, entry.release, approver=by, reason=why)
     monitor.mirrored(home, entry.plan, last)
     monitor.note(
-        entry.plan, "decision", f"**{event.capitalize()}.** {entry.release}: {why}", "What was decided"
+        entry.plan,
+        "decision",
+        f"**{event.capitalize()}.** {entry.release}: {markdown_cell(why)}",
+        "What was decided",
     )
     try:
         if event == "published":
-            hand_over(
-                home,
-                entry.release,
-                pending(home, entry.release, targets_of(home, entry.release)),
-                runner.step,
-            )
+            step = ThroughPrefect(entry.plan, lambda label, seconds: None).step
+            left = pending(home, entry.release, targets_of(home, entry.release))
+            hand_over(home, entry.release, left, step)
     finally:
         waiting.settled(home, entry)
     kind = Cancelled if event == "expired" else Completed
     return kind(name=event.capitalize(), message=f"{entry.release}: {why}")
 
 
-def _publish_approved(home: Home, awaited: outcomes.Awaited) -> outcomes.Outcome:
-    """Carry out what enough people have approved, and a crash has cut short: their last word stands."""
-    final = awaited.approvals[-1]
-    return decisions.approve(
-        home,
-        str(awaited.entry["release"]),
-        by=final["approver"],
-        reason=final["approval_reason"],
-        dossier=awaited.dossier,
-        signature=final.get("approver_signature"),
-    )
-
-
-def _take(home: Home, entry: Waiting, given: Decision) -> str:
+def _take(home: Home, entry: Waiting, given: Form) -> str:
     """Carry a person's answer out; return why it is not accepted, else nothing."""
     act = decisions.approve if given.decision == "approve" else decisions.reject
     by, reason = given.approver.strip(), given.reason.strip()
@@ -172,34 +164,50 @@ def _take(home: Home, entry: Waiting, given: Decision) -> str:
         )
     except Refused as error:
         return str(error)
-    guarded(outcomes.mirror)(outcome, approver=by, approval_reason=reason)
+    if outcome.status == "awaiting":
+        # Others must approve, too; the entry that ends the wait is mirrored with what came of it.
+        outcomes.mirror_entry(home, outcome.entry)
     if given.decision == "approve":
         monitor.tell("approved", entry.plan, entry.release, approver=by)
     return ""
 
 
 def described(home: Home, entry: Waiting) -> str:
-    """Return what stands above the form: why people are asked, the figures, and where to read more."""
-    dossier = json.loads((home.assessment(entry.release) / "dossier.json").read_text(encoding="utf-8"))
+    """Return what stands above the form: why people are asked, the figures, and where to read more.
+
+    The figures are those of the candidate, checked against the ledger: what lies in files beside it decides
+    nothing. Of a candidate that was changed nothing is shown but that it was.
+    """
     awaited = outcomes.awaited(home, entry.release)
+    until = f"{datetime.fromtimestamp(entry.until, UTC):%Y-%m-%d %H:%M} UTC" if entry.until else ""
+    so_far = markdown_cell(", ".join(a["approver"] for a in awaited.approvals))
+    parts = [
+        f"> **The last decision was not accepted:** {markdown_cell(entry.refused)}" if entry.refused else "",
+        *_assessed(home, entry, awaited),
+        f"Approved so far by {so_far}; {awaited.terms['approvers']} must." if so_far else "",
+        f"Decide until **{until}**." if until else "",
+        f"Dossier SHA-256: `{awaited.dossier}`",
+        f"In a terminal: `anonflow approve {entry.release} --by NAME --reason TEXT`",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _assessed(home: Home, entry: Waiting, awaited: outcomes.Awaited) -> list[str]:
+    """Return the verdict, the gates and where the report is."""
+    try:
+        folder, dossier = guarded(load_candidate)(home, entry.release)
+    except Refused as error:
+        return [f"## `{entry.release}`", f"**Do not approve it:** {markdown_cell(sentence(str(error)))}"]
     page = monitor.mlflow_page(awaited.entry.get("mlflow_run"))
     head = ("Gate", "", "Found", "Limit", "Baseline")
     rows = (
         (g["name"], MARKS.get(g["verdict"], g["verdict"]), g["figure"], g["limit"], g["baseline"])
         for g in dossier["verdict"]["gates"]
     )
-    until = f"{datetime.fromtimestamp(entry.until, UTC):%Y-%m-%d %H:%M} UTC" if entry.until else ""
-    so_far = markdown_cell(", ".join(a["approver"] for a in awaited.approvals))
-    parts = [
-        f"> **The last decision was not accepted:** {markdown_cell(entry.refused)}" if entry.refused else "",
+    return [
         f"## {markdown_cell(dossier['plan']['title'] or entry.plan)}: `{entry.release}`",
         markdown_cell(sentence(dossier["verdict"]["reason"])),
-        f"Approved so far by {so_far}; {awaited.terms['approvers']} must." if so_far else "",
-        f"Decide until **{until}**." if until else "",
         f"[Report and figures in MLflow]({page})" if page else "",
-        f"Dossier SHA-256: `{entry.dossier}`",
         markdown_table(head, rows),
-        f"Report: `{home.assessment(entry.release) / 'report.html'}`",
-        f"In a terminal: `anonflow approve {entry.release} --by NAME --reason TEXT`",
+        f"Report: `{folder / 'report.html'}`",
     ]
-    return "\n\n".join(part for part in parts if part)

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from flows import embedded
-from flows.embedded.child import App, Parent, Recording, inherited, run_app
-from flows.embedded.settings import USER
+from flows.embedded.child import App, Parent, Recording, inherited, one_interface, run_app
+from flows.embedded.settings import HEALTH, USER
 from flows.pages import Page
 from flows.served.door import Door
-from flows.ui import HEALTH
 
 # A worker that has not reached Prefect for so many seconds is not well.
 UNSEEN = 60.0
@@ -46,13 +45,9 @@ def _without_trigrams() -> None:
 
 
 def _prefect_app() -> App:
-    import prefect
-
     if os.environ.pop("ANONFLOW_WITHOUT_TRIGRAMS", ""):
         _without_trigrams()
-
-    # The second interface contacts its makers when it loads: it is not served at all.
-    prefect.__ui_v2_static_path__ = Path(os.devnull) / "none"
+    one_interface()
     with embedded.imports():
         from prefect.server.api.server import create_app
 

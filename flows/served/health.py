@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from flows.served import settings
-from flows.served.settings import NAMES, PARTS
+from flows.served.settings import HEALTH, NAMES, PARTS
 from tasks.home import Home
 
-PATHS = {"prefect": "/api/health", "mlflow": "/health", "worker": "/"}
 PATIENCE = 8.0
 
 
@@ -27,7 +26,7 @@ def problems(home: Home, parts: Sequence[str] = ()) -> list[str]:
     for part in parts or running:
         if part not in running:
             found.append(f"{NAMES[part]} does not run in this home")
-        elif not (_postgres(home) if part == "postgres" else _answers(getattr(layout, part), PATHS[part])):
+        elif not (_postgres(home) if part == "postgres" else _answers(getattr(layout, part), HEALTH[part])):
             found.append(f"{NAMES[part]} does not answer; its log is {settings.logs(home) / part}.log")
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from typing import Any
@@ -17,9 +16,9 @@ from prefect.runtime import flow_run
 
 from tasks.faults import ReleaseError, guarded
 from tasks.home import Home
-from tasks.outcomes import Outcome, record_of
-from tasks.track import mirror_version, page_of, set_status
-from tasks.wording import markdown_table
+from tasks.outcomes import SHOWN, Outcome, mirror_entry
+from tasks.track import mirror_version, page_of
+from tasks.wording import markdown_cell, markdown_table
 
 
 def tell(event: str, plan: str, release: str, **facts: Any) -> None:
@@ -78,8 +77,7 @@ class Progress:
 
 def edits(home: Home, plan: str, release: str) -> None:
     """Note how many records break each edit, before and after: counts, never values."""
-    path = home.assessment(release) / "dossier.json"
-    found = json.loads(path.read_text(encoding="utf-8"))["edits"]
+    found = home.dossier(release)["edits"]
     after = {rule["name"]: rule for rule in found["masked"]["rules"]}
     rows = (
         (r["name"], r["checked"], r["violated"], after.get(r["name"], {"violated": ""})["violated"])
@@ -102,18 +100,18 @@ def failed(error: Exception) -> None:
     """Tell that a run could not go on; the message holds no data, by rule."""
     plan = str(flow_run.parameters.get("plan", ""))
     tell("failed", plan, "", reason=str(error))
-    note(plan, "trouble", f"**The run could not go on.**\n\n{error}", "Why the run could not go on")
+    note(
+        plan,
+        "trouble",
+        "\n\n".join(["**The run could not go on.**", *map(markdown_cell, str(error).split("\n"))]),
+        "Why the run could not go on",
+    )
 
 
 def mirrored(home: Home, plan: str, entry: dict[str, Any]) -> None:
     """Mirror an entry of the ledger, the last of its release, in MLflow's tags and registry."""
-    run, status = entry.get("mlflow_run"), "published" if entry["event"] == "unchanged" else entry["event"]
-    facts = record_of(home, entry)
-    facts |= {k: str(entry[k]) for k in ("approver", "approval_reason") if entry.get(k)}
-    if run is not None:
-        with suppress(ReleaseError):
-            guarded(set_status)(run, status, **facts)
-    registered(plan, run, entry["release"], status)
+    mirror_entry(home, entry)
+    registered(plan, entry.get("mlflow_run"), entry["release"], SHOWN.get(entry["event"], entry["event"]))
 
 
 def registered(plan: str, mlflow_run: str | None, release: str, status: str) -> None:

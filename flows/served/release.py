@@ -20,7 +20,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from flows.served import waiting
-from tasks.faults import Refused, ReleaseError, guarded, visible
+from tasks.faults import Busy, Refused, ReleaseError, guarded, visible
 from tasks.home import Home
 
 DESCRIPTION = """From plan to published release, or to a refusal that says why.
@@ -127,7 +127,7 @@ def _stopped(error: ReleaseError) -> State[Any]:
     """Return how a run ends that cannot go on: refused for a reason to mend, or failed on our side."""
     from flows.served import monitor
 
-    if "another run of the plan" in str(error):
+    if isinstance(error, Busy):
         return Cancelled(name="Skipped", message=str(error))
     monitor.failed(error)
     return Failed(name="Refused" if isinstance(error, Refused) else "Failed", message=str(error))

@@ -15,12 +15,12 @@ from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from flows import embedded
+from flows.embedded import settings as embedded_settings
 from flows.embedded.process import LOG_LIMIT
 from flows.embedded.settings import UNUSED_SERVICES, USER, held
 from tasks.home import Home, make_private, write_first, write_private
 
 POOL = "anonflow"
-FLOW = "Release"
 PARTS = ("postgres", "prefect", "mlflow", "worker")
 DATABASES = ("prefect", "mlflow")
 # What names a server that runs elsewhere, and lets us in.
@@ -30,7 +30,8 @@ ELSEWHERE = {
 }
 # How long a run may be due before people are told; the operator may say otherwise.
 LATE = "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS"
-NAMES = {"postgres": "PostgreSQL", "prefect": "Prefect", "mlflow": "MLflow", "worker": "Worker"}
+NAMES = {"postgres": "PostgreSQL"} | embedded_settings.NAMES | {"worker": "Worker"}
+HEALTH = embedded_settings.HEALTH | {"worker": "/"}
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,13 @@ from typing import Any
 
 from flows import embedded
 from flows.embedded import LOOPBACK, Child, EmbeddedServerError
+from flows.embedded.settings import NEIGHBOURS
 from flows.served import settings
 from flows.served.postgres import Postgres, create_databases, has_trigrams
-from flows.served.settings import DATABASES, NAMES, PARTS, Layout
+from flows.served.settings import DATABASES, HEALTH, NAMES, PARTS, Layout
 from tasks.faults import Refused
 from tasks.home import Home
 
-HEALTH = {"prefect": "/api/health", "mlflow": "/health", "worker": "/"}
-NEIGHBOURS = 20
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 # A part that lived this long has recovered: its next death is a first one.
 RECOVERED = 60.0

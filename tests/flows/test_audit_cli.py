@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from flows.cli import app, guarded_exit
 from flows.plan import load_plan
 from flows.release import Direct, carry_out
-from tasks import audit, decisions, keys, ledger, outcomes, people
+from tasks import audit, conclude, decisions, keys, ledger, outcomes, people
 from tasks.faults import Refused
 from tasks.home import Home, write_private
 
@@ -77,7 +77,7 @@ def tracked(
     home = Home.locate(base / "home")
     outcome = run(people_table(base), home)
     assert outcome.status == "published", outcome.reason
-    outcomes.mirror(outcome)
+    assert outcomes.mirror_entry(home, outcome.entry)
     assert audit.verify(home) == []
     assert outcome.mlflow_run is not None
     return home, outcome.mlflow_run, outcome.release
@@ -253,9 +253,9 @@ def person(home: Home, base: Path, name: str, *accounts: str) -> Path:
 
 def settle(home: Home, base: Path, action: str, release: str, name: str) -> outcomes.Outcome:
     dossier = ledger.find(home, release=release)[-1]["dossier"]
-    signature = people.sign(base / f"{name}.pem", people.DECISIONS[action], release, dossier, name, "read")
+    signature = people.sign(base / f"{name}.pem", people.ACTS[action], release, dossier, name, "read")
     outcome = getattr(decisions, action)(home, release, by=name, reason="read", signature=signature)
-    outcomes.mirror(outcome, approver=name)
+    assert outcomes.mirror_entry(home, outcome.entry)
     return outcome
 
 
@@ -286,8 +286,30 @@ def test_a_release_that_two_must_approve_and_one_withdraws(
     assert again.release != outcome.release
     together = next(g for g in again.gates if g["name"] == "earlier releases of these data")
     assert "1 of 1" in together["figure"]
-    outcomes.mirror(again)
+    assert outcomes.mirror_entry(home, again.entry)
     assert kinds(home) == set()
+
+
+def cut_off(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_was_approved_and_then_changed_is_refused_to_the_run_that_waits_with_it(
+    people_table: Any, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.served import approval, waiting
+
+    outcome = run(people_table(tmp_path, "policy: {approval: person}"), home)
+    with monkeypatch.context() as patch:
+        patch.setattr(conclude, "_publish", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            decisions.approve(home, outcome.release, by="Ann", reason="read")
+    with (home.candidates / outcome.release / "data.csv").open("a") as file:
+        file.write("more")
+    entry = waiting.Waiting(outcome.release, outcome.entry["dossier"], "office", "run", "name", 0.0)
+    with pytest.raises(Refused, match=r"data\.csv of .* differ"):
+        approval.decided(home, entry)
+    assert ledger.entries(home)[-1]["event"] == "approved"
 
 
 # The commands

@@ -150,7 +150,7 @@ def test_from_a_query_to_a_table_and_a_folder_and_nothing_twice(office_: Office)
     office_.ask(f"ALTER TABLE {office_.schema}.shuffled RENAME TO persons")
     assert office_.run().status == "unchanged"
     assert len([e for e in ledger.entries(office_.home) if "delivers" in e]) == 4
-    assert ledger.verify(office_.home) == []
+    assert ledger.problems(office_.home) == []
     for path in office_.home.path.rglob("*"):
         if path.is_file():
             content = path.read_bytes()

@@ -12,7 +12,8 @@ from anoncore.methods import Statistic
 from anoncore.microdata import Variable
 from anoncore.registry import METHODS
 from anoncore.utility import Regression
-from flows.plan import MAX_BYTES, Plan, load_plan
+from flows.plan import Plan, load_plan
+from flows.planfile import MAX_BYTES
 from tasks.decide import UtilityLimits
 from tasks.faults import Refused
 from tasks.targets import Target

@@ -40,7 +40,7 @@ def test_a_release_is_published_whole(office, home):
         "assessment.json", "manifest.json", "manifest.json.sig", "public-key.pem",
     }  # fmt: skip
     assert verify_release(outcome.folder) == []
-    assert ledger.verify(home) == []
+    assert ledger.problems(home) == []
     assert [e["event"] for e in ledger.entries(home)] == ["publishing", "published"]
     assert not any(home.workspaces.iterdir())
     assert sum(outcome.seconds.values()) > 0
@@ -150,7 +150,7 @@ def test_awaiting_then_rejected(office, home):
     outcome = _run(office(more="policy: {approval: person}"), home)
     assert reject(home, outcome.release, by="A. Smith", reason="too risky").status == "rejected"
     assert not any(home.candidates.iterdir())
-    assert ledger.verify(home) == []
+    assert ledger.problems(home) == []
 
 
 def test_a_candidate_changed_while_waiting_is_not_published(office, home):
@@ -199,7 +199,7 @@ def test_a_publication_cut_short_is_settled_by_the_next_run(office, home):
     shutil.rmtree(first.folder)
     assert _run(plan, home).status == "published"
     assert [e["event"] for e in ledger.entries(home)][:2] == ["publishing", "abandoned"]
-    assert ledger.verify(home) == []
+    assert ledger.problems(home) == []
 
 
 def test_two_runs_of_one_plan_do_not_overlap(office, home):

@@ -33,7 +33,9 @@ sys.path.insert(0, str(ROOT))
 OURS = [
     "yaml",
     "flows.plan",
+    "flows.planfile",
     "flows.settings",
+    "tasks.csvfile",
     "tasks.ingest",
     "tasks.parquet",
     "tasks.places",

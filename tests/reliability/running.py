@@ -17,6 +17,7 @@ from typing import Any
 
 from tasks import ledger
 from tasks.home import Home
+from tasks.ledger_check import CUT_SHORT
 from tasks.publish import verify_release
 from tasks.withdraw import NOTICE
 from tests.reliability.canaries import Canaries, Hit, release_of
@@ -195,14 +196,14 @@ def whole(home: Home) -> list[str]:
     if not home.path.exists():
         return found
     problems = ledger.problems(home) if home.ledger.exists() else []
-    found += [f"ledger: {p.sentence}" for p in problems if p.kind not in ledger.CUT_SHORT]
+    found += [f"ledger: {p.sentence}" for p in problems if p.kind not in CUT_SHORT]
     entries = ledger.entries(home)
     events: dict[str, list[str]] = {}
     for entry in entries:
         if entry.get("release"):
             events.setdefault(entry["release"], []).append(entry["event"])
     for folder in releases(home):
-        found += [f"{folder.name}: {sentence}" for sentence in verify_release(folder)]
+        found += [f"{folder.name}: {one.sentence}" for one in verify_release(folder)]
         if "publishing" not in events.get(folder.name, ()):
             found.append(f"{folder.name} stands published and was not announced in the ledger")
     standing = {folder.name for folder in releases(home)}
@@ -217,7 +218,7 @@ def whole(home: Home) -> list[str]:
 
 def settled(home: Home) -> list[str]:
     """Return what must not be once a run has ended after one that was cut short."""
-    found = whole(home) + [f"ledger: {sentence}" for sentence in ledger.verify(home)]
+    found = whole(home) + [f"ledger: {one.sentence}" for one in ledger.problems(home)]
     published = {
         e["release"] for e in ledger.entries(home) if e["event"] == "published"
     } - {e["release"] for e in ledger.entries(home) if e["event"] == "withdrawn"}  # fmt: skip

@@ -75,9 +75,9 @@ def test_nothing_of_ours_runs_what_it_reads() -> None:
 def test_the_plans_loader_is_a_safe_one() -> None:
     import yaml
 
-    from flows import plan
+    from flows import planfile
 
-    assert issubclass(plan._Loader, yaml.SafeLoader)
+    assert issubclass(planfile._Loader, yaml.SafeLoader)
 
 
 @pytest.mark.platform

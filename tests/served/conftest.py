@@ -249,7 +249,7 @@ class Served:
         (release,) = [p for p in folder.iterdir() if not p.name.startswith(".")]
         assert verify_release(release) == []
         assert self.events(plan).count("published") == 1
-        assert ledger.verify(self.home) == []
+        assert ledger.problems(self.home) == []
 
     def killed_while_publishing(self, part: str, seed: int) -> None:
         """End a part, or the run's own process, at the very moment of publication; check how it ends."""

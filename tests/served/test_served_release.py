@@ -108,7 +108,7 @@ def test_an_approved_release_is_published_in_files_and_in_the_table(
     # Half of the people are the reference.
     assert len(released["table"]) == 150
     assert all(abs(net + tax - gross) <= 1 for gross, tax, net in released["table"])
-    assert ledger.verify(served.home) == []
+    assert ledger.problems(served.home) == []
     assert served.events("office")[:4] == ["awaiting", "approved", "publishing", "published"]
 
 

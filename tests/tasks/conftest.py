@@ -85,7 +85,7 @@ class Office:
     ) -> outcomes.Outcome:
         """Decide as a person on the list does, with their key."""
         key = self.base / f"{name}.pem"
-        signature = people.sign(key, people.DECISIONS[action], release, dossier, name, reason)
+        signature = people.sign(key, people.ACTS[action], release, dossier, name, reason)
         act = getattr(decisions, action)
         return act(self.home, release, by=name, reason=reason, dossier=dossier, signature=signature)
 

@@ -172,7 +172,7 @@ def test_an_approval_that_the_homes_own_key_invents_is_found(office: Any) -> Non
         "approver_signature": "A" * 88,
     }
     ledger.append(office.home, "approved", **ledger.facts_of(facts) | said)
-    assert ledger.verify(office.home) == []
+    assert ledger.problems(office.home) == []
     assert found(office.home) == {"approval"}
     assert dossier
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tasks import audit, conclude, decisions, keys, ledger, outcomes, people, withdraw
-from tasks.faults import Fault, Refused
+from tasks import audit, conclude, decisions, keys, ledger, outcomes, people, track, withdraw
+from tasks.faults import Fault, InputOutputFault, Refused
 from tasks.publish import verify_release
 
 
@@ -54,7 +54,7 @@ def test_a_publication_is_entered_with_the_digests_of_its_files(office: Any) -> 
     assert entry["files"] == manifest["files"]
     announced = ledger.find(office.home, "publishing")[0]
     assert manifest["ledger"] == {"entry": announced["number"], "digest": announced["digest"]}
-    assert outcome.record == {
+    assert outcomes.record_of(office.home, outcome.entry) == {
         "entry": f"{entry['number']} {entry['digest']}",
         "home": ledger.identity(office.home),
     }
@@ -292,9 +292,35 @@ def test_an_approval_cut_short_is_carried_out_by_the_next_run(
             office.settle("approve", release, dossier, "Ann")
     assert events(office)[-1] == "approved"
     later(monkeypatch, 3)
+    shown: list[tuple[str, dict[str, str]]] = []
+    monkeypatch.setattr(track, "set_status", lambda run, status, **tags: shown.append((status, tags)))
     conclude.recover(office.home)
     assert events(office)[-3:] == ["approved", "publishing", "published"]
     in_order(office)
+    (status, tags), *more = shown
+    assert (status, tags["approver"], tags["approval_reason"], more) == ("published", "Ann", "read", [])
+    assert audit.mirror(office.home) == 1
+    assert shown[1:] == [(status, tags)]
+
+
+@pytest.mark.parametrize(
+    ("event", "status"),
+    [("unchanged", "published"), ("approved", "awaiting"), ("expired", "expired"), ("publishing", None)],
+)
+def test_what_mlflow_is_told_of_an_entry(
+    office: Any, monkeypatch: pytest.MonkeyPatch, event: Any, status: str | None
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(track, "set_status", lambda run, status, **tags: shown.append(status))
+    entry = ledger.append(office.home, event, release="office-1", mlflow_run="0")
+    assert outcomes.mirror_entry(office.home, entry) is (status is not None)
+    assert shown == ([status] if status else [])
+    monkeypatch.setattr(track, "set_status", crash_of_mlflow)
+    assert not outcomes.mirror_entry(office.home, entry)
+
+
+def crash_of_mlflow(*_: object, **__: object) -> None:
+    raise InputOutputFault("not reached")
 
 
 def test_an_approval_cut_short_can_be_given_again(office: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from tasks import deliver as module
 from tasks import ledger
 from tasks.database import Table
-from tasks.deliver import cut_short, deliver, pending, targets_of, withdraw
+from tasks.deliver import cut_short, deliver, pending, recall, targets_of
 from tasks.faults import Fault, InputOutputFault, Refused, guarded
 from tasks.home import Home, make_private, write_private
 from tasks.places import Place
@@ -174,7 +174,7 @@ def test_a_release_becomes_a_table_that_names_it(home: Home, office: str, postgr
     digest = sha256_of(home.releases / "people" / release / "manifest.json")
     assert comment == f"anonflow release {release} manifest {digest}"
     assert events(home) == ["delivering", "delivered"]
-    assert ledger.verify(home) == []
+    assert ledger.problems(home) == []
     assert postgres_url.partition("host=")[2] not in home.ledger.read_text()
 
 
@@ -184,7 +184,7 @@ def test_versions_stand_beside_each_other(home: Home, office: str, postgres_url:
     assert [deliver(home, r, target) for r in releases] == [f"{office}.people_v1", f"{office}.people_v2"]
     assert [deliver(home, r, target) for r in releases] == [f"{office}.people_v1", f"{office}.people_v2"]
     assert pending(home, releases[0], [target]) == pending(home, releases[1], [target]) == []
-    assert withdraw(home, releases[0]) == []
+    assert recall(home, releases[0]) == []
     assert ask(
         postgres_url, f"SELECT to_regclass('{office}.people_v1'), count(*) FROM {office}.people_v2"
     ) == [(None, 40)]
@@ -338,24 +338,24 @@ def test_a_withdrawn_release_is_taken_back_from_everywhere(
     for target in targets:
         deliver(home, release, target)
     ledger.append(home, "withdrawing", release=release, name="people", by="me")
-    assert withdraw(home, release) == []
+    assert recall(home, release) == []
     assert ask(postgres_url, f"SELECT to_regclass('{office}.people')") == [(None,)]
     for address in (memory, f"file://{tmp_path}/out"):
         found = stored(f"{address}/{release}")
         assert "WITHDRAWN.json" in found
         assert not found & {"manifest.json", "data.csv", "data.parquet"}
     assert events(home)[-3:] == ["recalled"] * 3
-    assert withdraw(home, release) == []
+    assert recall(home, release) == []
     assert len(events(home)) == 9
     assert "is withdrawn" in refusal(deliver, home, release, targets[0])
-    assert ledger.verify(home) == []
+    assert ledger.problems(home) == []
 
 
 def test_what_holds_another_release_is_left_alone(home: Home, office: str, postgres_url: str) -> None:
     one, two = make_release(home, 1), make_release(home, 2)
     for release in (one, two):
         deliver(home, release, table(office, if_exists="replace"))
-    assert withdraw(home, one) == []
+    assert recall(home, one) == []
     assert ask(postgres_url, f"SELECT count(*) FROM {office}.people") == [(40,)]
 
 
@@ -366,12 +366,12 @@ def test_a_target_that_is_away_is_named_and_taken_back_later(
     deliver(home, release, table(office))
     deliver(home, release, Target(folder=memory))
     write_private(home.path / "secrets" / "OFFICE", f"postgresql://me:{PASSWORD}@127.0.0.1:9/x".encode())
-    (problem,) = withdraw(home, release)
+    (problem,) = recall(home, release)
     assert problem.startswith(f"table {office}.people: ")
     assert PASSWORD not in problem
     assert sorted(events(home)[-2:]) == ["recall failed", "recalled"]
     write_private(home.path / "secrets" / "OFFICE", postgres_url.encode())
-    assert withdraw(home, release) == []
+    assert recall(home, release) == []
     assert ask(postgres_url, f"SELECT to_regclass('{office}.people')") == [(None,)]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.microdata import Microdata, Schema, Variable
-from tasks.faults import ExitCode, Fault, InputOutputFault, Refused, ReleaseError, guarded, visible
+from tasks.faults import Busy, ExitCode, Fault, InputOutputFault, Refused, ReleaseError, guarded, visible
 
 CANARY = "CANARY-4711"
 
@@ -100,6 +100,12 @@ def test_nothing_of_a_foreign_error_gets_out(name: str) -> None:
     for text in (str(error), repr(error), shown, repr(vars(error)), repr(pickle.dumps(error))):
         assert CANARY not in text
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_a_run_that_must_wait_is_told_from_one_that_is_refused() -> None:
+    error = caught(raising(Busy("another run is under way")))
+    assert type(error) is Busy
+    assert error.code is ExitCode.REFUSED
 
 
 def test_what_was_being_handled_outside_is_not_found_through_the_context() -> None:

@@ -32,9 +32,10 @@ from pydantic import ValidationError
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Variable
 from tasks import places as module
+from tasks.content import content_digest
 from tasks.faults import Refused, guarded
 from tasks.home import Home
-from tasks.ingest import Ingested, SourceSection, content_digest, header_of, identities, ingest
+from tasks.ingest import Ingested, SourceSection, header_of, identities, ingest
 from tasks.workspace import Run, SeedSection, sha256_of
 
 CANARY = "CANARY4711"

@@ -116,7 +116,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[
         verdict=verdict,
         release=release,
     )
-    return base / "home", run.id, prepare_documents(run, dossier, "<html>report</html>")
+    dossier = prepare_documents(run, dossier, "<html>report</html>")
+    run.write_json("dossier", dossier)
+    return base / "home", run.id, dossier
 
 
 @pytest.fixture
@@ -385,8 +387,8 @@ def test_what_was_done_to_a_release_is_found_and_never_called_published(
 ) -> None:
     change, finding = SPOILT[how]
     change(release)
-    assert verify_release(release)[0].startswith(finding)
-    with pytest.raises(Fault, match="was published before and is no longer what it was"):
+    assert verify_release(release)[0].sentence.startswith(finding)
+    with pytest.raises(Fault, match=f"was published before and is no longer what it was: {finding}"):
         publish(run.home, candidate, dossier)
 
 

@@ -30,7 +30,7 @@ _STEPS = {
         "document",
         "_track",
         "conclude",
-        "mirror",
+        "mirror_entry",
     ),
     "tasks.validate": ("validate_raw", "validate_masked"),
 }
