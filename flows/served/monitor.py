@@ -100,12 +100,8 @@ def failed(error: Exception) -> None:
     """Tell that a run could not go on; the message holds no data, by rule."""
     plan = str(flow_run.parameters.get("plan", ""))
     tell("failed", plan, "", reason=str(error))
-    note(
-        plan,
-        "trouble",
-        "\n\n".join(["**The run could not go on.**", *map(markdown_cell, str(error).split("\n"))]),
-        "Why the run could not go on",
-    )
+    told = ["**The run could not go on.**", *map(markdown_cell, str(error).split("\n"))]
+    note(plan, "trouble", "\n\n".join(told), "Why the run could not go on")
 
 
 def mirrored(home: Home, plan: str, entry: dict[str, Any]) -> None:
