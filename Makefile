@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo setup setup-dev test test-served test-served-long lint types contracts check bench reliability lock clean
+.PHONY: demo setup setup-dev test test-served test-served-long test-reliability reliability reproduction lint types \
+  contracts check bench lock clean
 
 demo: setup  ## release real microdata, from plan to published file
 	$(BIN)/anonflow demo

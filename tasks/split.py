@@ -21,9 +21,8 @@ class ReferenceSection(Section):
     """Against whom risk is measured: people of the same population who take no part.
 
     ``holdout`` sets a random half of the people apart, the same in every run of a home, so that no release
-    of a table ever holds them. ``file`` names
-    another table with the same columns. ``leave-one-out`` releases all records and compares each
-    with the rest of the source; membership cannot be tested then.
+    of a table ever holds them. ``file`` names another table with the same columns. ``leave-one-out``
+    releases all records and compares each with the rest of the source; membership cannot be tested then.
     """
 
     kind: Literal["holdout", "file", "leave-one-out"] = "holdout"
