@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tasks import keys
 from tasks.faults import Fault, Refused, ReleaseError
-from tasks.home import PRIVATE_FILE, Home, make_private, write_private
+from tasks.home import PRIVATE_FILE, Home, account, make_private, write_private
 
 Event = Literal[
     "publishing",
@@ -35,6 +35,7 @@ Event = Literal[
     "person-removed",
     "key-rotated",
     "resumed",
+    "settled",
     "delivering",
     "delivered",
     "delivery failed",
@@ -42,6 +43,7 @@ Event = Literal[
     "recall failed",
 ]
 START = "0" * 64
+BEHIND = "an append did not end: the ledger's head named the entry before the last one"
 # What is entered beside the facts.
 CHAIN = ("number", "time", "event", "previous", "digest", "signature")
 # What a crash in the middle of an append leaves; the next append settles it.
@@ -74,7 +76,7 @@ def append(home: Home, event: Event, **facts: Any) -> dict[str, Any]:
 
 
 def settle(home: Home) -> bool:
-    """Let the head name the last entry where a crash came between them; return whether it did.
+    """Enter that a crash came between an entry and the head that names it; return whether it did.
 
     Raises
     ------
@@ -89,9 +91,7 @@ def settle(home: Home) -> bool:
         if not known or (head is not None and head.get("number") == len(known)):
             return False
         key = _key(home)
-        _check_end(home, known, keys.raw(key.public_key()))
-        _write_head(home, known[-1], key)
-    return True
+        return len(_settled(home, known, key)) > len(known)
 
 
 def resume(home: Home, *, by: str, reason: str) -> dict[str, Any]:
@@ -166,6 +166,7 @@ def problems(home: Home, public: str | None = None) -> list[Finding]:
         signers, changes = _signers(known, last)
         found += changes + _signature_problems(known, signers)
         found += _head_problems(home, known, signers or [last])
+    found += _form_problems([*whole, *([rest] if _parsed(rest) is not None else [])], found)
     return found + [
         Finding(
             "resumed",
@@ -216,7 +217,7 @@ def rotate_key(home: Home, *, by: str, reason: str) -> dict[str, Any]:
             write_private(home.digest_key, home.key.read_bytes())
         write_private(_next(home), keys.new_private())
         new = keys.read_private(_next(home), "the new key")
-        known = entries(home)
+        known = _settled(home, entries(home), old)
         named = {
             "old_key": keys.raw(old.public_key()),
             "new_key": keys.raw(new.public_key()),
@@ -256,7 +257,7 @@ def _append(home: Home, event: Event, facts: dict[str, Any], *, checked: bool = 
     known = entries(home)
     key = _key(home)
     if checked:
-        _check_end(home, known, keys.raw(key.public_key()))
+        known = _settled(home, known, key)
     body = {
         "number": len(known) + 1,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -265,32 +266,39 @@ def _append(home: Home, event: Event, facts: dict[str, Any], *, checked: bool = 
     } | facts
     digest = _digest(body)
     entry = body | {"digest": digest, "signature": key.sign(digest.encode()).hex()}
-    line = json.dumps(entry, sort_keys=True) + "\n"
+    line = _line(entry) + b"\n"
     if not known and _head(home) is None:
         # So that a first append that does not end does not look like a head that was removed.
         _write_head(home, {"number": 0, "digest": START}, key)
     descriptor = os.open(home.ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
     with os.fdopen(descriptor, "ab") as file:
         _finish_last_line(home, file)
-        file.write(line.encode("ascii"))
+        file.write(line)
         file.flush()
         os.fsync(file.fileno())
     _write_head(home, entry, key)
     return entry
 
 
-def _check_end(home: Home, known: list[dict[str, Any]], public: str) -> None:
-    """Refuse to go on after entries were cut off, which the next head would hide."""
-    cut = [
-        f
-        for f in _head_problems(home, known, _signers(known, public)[0] or [public])
-        if f.kind not in CUT_SHORT
-    ]
+def _settled(home: Home, known: list[dict[str, Any]], key: Ed25519PrivateKey) -> list[dict[str, Any]]:
+    """Return the entries, and one more where the head was behind: that it was must not be forgotten."""
+    if not _is_behind(home, known, keys.raw(key.public_key())):
+        return known
+    head = _head(home) or {}
+    facts = {"by": account(), "reason": BEHIND, "head": {k: head.get(k) for k in ("number", "digest")}}
+    return [*known, _append(home, "settled", facts, checked=False)]
+
+
+def _is_behind(home: Home, known: list[dict[str, Any]], public: str) -> bool:
+    """Return whether the head lacks the last entry; refuse to go on after others were cut off."""
+    found = _head_problems(home, known, _signers(known, public)[0] or [public])
+    cut = [f for f in found if f.kind not in CUT_SHORT]
     if cut:
         raise Fault(
             f"{cut[0].sentence}; nothing is entered. Restore the ledger from a backup, or state the loss "
             "with anonflow audit resume"
         )
+    return any(f.kind == "behind" for f in found)
 
 
 def _write_head(home: Home, entry: dict[str, Any], key: Ed25519PrivateKey) -> None:
@@ -326,6 +334,11 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
+def _line(entry: dict[str, Any]) -> bytes:
+    """Return how an entry is written: in one form only, so that no other text reads as the same entry."""
+    return json.dumps(entry, sort_keys=True).encode("ascii")
+
+
 def _digest(body: dict[str, Any]) -> str:
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -352,6 +365,23 @@ def _chain_problems(known: list[dict[str, Any]]) -> list[Finding]:
             found.append(Finding("changed", where, f"{where} was changed"))
         before, number_before = str(entry.get("digest")), number
     return found
+
+
+def _form_problems(lines: Sequence[bytes], found: Sequence[Finding]) -> list[Finding]:
+    """Return which lines read as their entry and are not what was written: spaces, order, doubled keys."""
+    known = {f.where for f in found if f.kind in ("changed", "unreadable")}
+    changed, place = [], 0
+    for line in lines:
+        if not line.strip():
+            changed.append(
+                Finding("changed", "ledger", "the ledger holds an empty line, which nobody enters")
+            )
+            continue
+        place += 1
+        where, entry = f"entry {place}", _parsed(line)
+        if entry is not None and where not in known and line != _line(entry):
+            changed.append(Finding("changed", where, f"{where} is not written as it was entered"))
+    return changed
 
 
 def _last_key(home: Home, known: list[dict[str, Any]], public: str | None) -> tuple[str, list[Finding]]:
@@ -433,10 +463,10 @@ def _head_problems(home: Home, known: list[dict[str, Any]], signers: Sequence[st
     if head.get("digest") != (known[number - 1].get("digest") if number else START):
         return [Finding("truncated", where, f"entry {number} is not the one that the ledger's head names")]
     if number < len(known):
-        sentence = (
-            f"the ledger's head names entry {number}, and the ledger ends with entry {len(known)}: an append "
-            "did not end, or an older head was put in its place"
-        )
+        ends = f"the ledger's head names entry {number}, and the ledger ends with entry {len(known)}"
+        if number < len(known) - 1:
+            return [Finding("head", where, f"{ends}: an older head was put in its place")]
+        sentence = f"{ends}: an append did not end, or an older head was put in its place"
         return [Finding("behind", where, sentence)]
     return []
 
