@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from flows.plan import PlanFile
-from tasks import ledger, people, track
+from tasks import holdout, ledger, people, track
 from tasks.anonymize import mask
 from tasks.assess import assess
 from tasks.conclude import conclude, recover
@@ -124,6 +124,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         # That it fails is entered in the ledger, and keeps nobody from a new release.
         with suppress(ReleaseError):
             step(f"Finish the delivery to {target.shown}", deliver, run.home, release_, target)
+    holdout.check(run.home)
     people.ready(run.home, plan.policy)
     ready(run.home, plan.publication.to)
     ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)

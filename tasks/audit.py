@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tasks import keys, ledger, people, track
+from tasks import holdout, keys, ledger, people, track
 from tasks.faults import Refused, ReleaseError, visible
 from tasks.home import DOSSIER, Home, write_private
+from tasks.kept import changed_pages, kept_dossier
 from tasks.ledger_check import START, Finding
 from tasks.outcomes import SHOWN, show_entry
 from tasks.publish import MANIFEST, PUBLIC_KEY, load_candidate, verify_release
+from tasks.warrant import theirs, unwarranted
 from tasks.withdraw import notice_problems
-from tasks.workspace import digest_of, sha256_of
+from tasks.workspace import Run, SeedSection, sha256_of
 
 # How a release, or a candidate, stands after an entry.
 STATES = {
@@ -55,7 +58,9 @@ def verify(
     known = ledger.entries(home)
     found += _anchored(known, anchor)
     found += _of_people(home, known)
-    found += _of_releases(home, known)
+    found += _of_releases(home, known, public_key)
+    found += _of_strays(home, known)
+    found += _of_keys(home, known)
     found += _of_candidates(home, known)
     found += _of_assessments(home, known)
     if mlflow and not any(f.kind == "key" for f in found):
@@ -138,12 +143,13 @@ def _named(known: list[dict[str, Any]], where: str, number: object, digest: obje
 def _of_people(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
     """Check the list that is shown, and every decision's own signature."""
     for place, entry in enumerate(known):
-        if entry.get("identity") == "verified" and not _is_theirs(known[:place], entry):
+        if entry.get("identity") == "verified" and not theirs(known[:place], entry):
             where = f"entry {entry.get('number')}"
             sentence = (
                 f"{where} is said to be {visible(entry.get('approver'))}'s, and their key did not sign it"
             )
             yield Finding("approval", where, sentence)
+    yield from unwarranted(known)
     shown = people.shown(people.people_of(known))
     try:
         there = json.loads(home.people.read_bytes()) if home.people.exists() else []
@@ -152,26 +158,6 @@ def _of_people(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
     if there != shown:
         sentence = f"{home.people.name} is not the list that the ledger holds; it is not used, only shown"
         yield Finding("people", home.people.name, sentence)
-
-
-def _is_theirs(before: list[dict[str, Any]], entry: dict[str, Any]) -> bool:
-    decision: dict[str, people.Act] = {
-        "rejected": "reject",
-        "withdrawing": "withdraw",
-        "withdrawn": "withdraw",
-    }
-    person = next((p for p in people.people_of(before) if p.name == entry.get("approver")), None)
-    if person is None:
-        # The last entries of one decision may follow the removal of who took it.
-        return entry.get("event") in ("publishing", "published", "abandoned", "withdrawn")
-    said = people.statement(
-        decision.get(str(entry.get("event")), "approve"),
-        str(entry.get("release")),
-        str(entry.get("dossier")),
-        person.name,
-        str(entry.get("approval_reason")),
-    )
-    return keys.holds_base64(keys.public_of(person.public_key), said, entry.get("approver_signature"))
 
 
 # Releases and candidates
@@ -194,37 +180,87 @@ def _last(known: list[dict[str, Any]]) -> dict[str, tuple[str, dict[str, Any]]]:
     return found
 
 
-def _of_releases(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
-    signers = _signers(home, known)
-    expected: set[Path] = set()
+def _of_releases(home: Home, known: list[dict[str, Any]], public_key: str | None) -> Iterator[Finding]:
+    signers = _signers(home, known, public_key)
     for release, (stands, entry) in _last(known).items():
         folder, kept = (root / entry["name"] / release for root in (home.releases, home.withdrawn))
         where = f"releases/{entry['name']}/{release}"
         if stands in ("publishing", "withdrawing"):
-            expected |= {folder, kept}
             sentence = f"{where}: {stands} {release} did not end; the next run settles it"
             yield Finding("cut short", where, sentence)
         elif stands == "published":
-            expected.add(folder)
             yield from _published(folder, where, entry, known, signers)
         elif stands == "withdrawn":
-            expected |= {folder, kept}
             yield from _published(kept, f"withdrawn/{entry['name']}/{release}", entry, known, signers)
-            for sentence in notice_problems(folder):
+            announced = [e for e in known if e.get("event") == "withdrawing" and e.get("release") == release]
+            for sentence in notice_problems(folder, announced[-1] if announced else None, signers):
                 yield Finding("notice", where, f"{where}: {sentence}")
-    for root in (home.releases, home.withdrawn):
-        for folder in sorted(root.glob("*/*")) if root.exists() else []:
-            if folder not in expected and not folder.name.startswith("."):
-                where = visible(folder.relative_to(home.path))
-                yield Finding(
-                    "unknown release", where, f"{where} stands there, and the ledger does not know it"
-                )
 
 
-def _signers(home: Home, known: list[dict[str, Any]]) -> set[str]:
-    """Return the public keys that have signed here."""
+def _of_strays(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
+    """Find whatever lies among the releases and is none, also under a name that begins with a point."""
+    expected: set[Path] = set()
+    for release, (stands, entry) in _last(known).items():
+        folder, kept = (root / entry["name"] / release for root in (home.releases, home.withdrawn))
+        if stands in ("publishing", "withdrawing", "withdrawn"):
+            expected |= {folder, kept}
+        elif stands == "published":
+            expected.add(folder)
+    found = [
+        path
+        for root in (home.releases, home.withdrawn)
+        for path in (sorted(root.iterdir()) if root.is_dir() else [])
+        for path in (sorted(path.iterdir()) if path.is_dir() else [path])
+        if path not in expected
+    ]
+    # Read anew, since a publication may have begun: what it puts together lies beside, under such a name.
+    busy = found and {"publishing", "withdrawing"} & {s for s, _ in _last(ledger.entries(home)).values()}
+    for path in found:
+        if not (busy and path.name.startswith(".")):
+            where = visible(path.relative_to(home.path))
+            yield Finding("unknown release", where, f"{where} stands there, and the ledger does not know it")
+
+
+def _of_keys(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
+    """Check the keys that sign nothing: that behind keyed digests, and that behind who is held out."""
+    problem = _of_digest_key(home, any(e.get("event") == "key-rotated" for e in known))
+    if problem:
+        where = f"{home.digest_key.parent.name}/{home.digest_key.name}"
+        yield Finding("digest key", where, f"{where} {problem}, so keyed digests are not what they were")
+        return
+    try:
+        another = home.key.exists() and holdout.is_another(home)
+    except (OSError, ReleaseError):
+        # What is wrong with the key that signs is named elsewhere, and an auditor may not read any.
+        return
+    if another:
+        gone = "is gone" if not home.holdout.exists() else "is not the key of the earlier runs"
+        where = f"{home.holdout.parent.name}/{home.holdout.name}"
+        yield Finding("holdout", where, f"{where} {gone}: others would be held out")
+
+
+def _of_digest_key(home: Home, changed: bool) -> str:
+    """Return what is wrong with the key behind keyed digests: it is the first one, once that has changed."""
+    if not home.digest_key.exists():
+        return "is gone" if changed else ""
+    try:
+        own = keys.raw(keys.read_private(home.digest_key, "it").public_key())
+    except PermissionError:
+        return ""
+    except ReleaseError:
+        return "cannot be read, or can be by others"
+    try:
+        return "" if own == ledger.public_keys(home)[0] else "is not the first key of this home"
+    except (OSError, ReleaseError):
+        return ""
+
+
+def _signers(home: Home, known: list[dict[str, Any]], given: str | None) -> set[str]:
+    """Return the public keys that have signed here; ``given`` is the last of them, where it is known."""
     changes = [e for e in known if e.get("event") == "key-rotated"]
-    return {str(e.get(k)) for e in changes for k in ("old_key", "new_key")} or _own_key(home)
+    last = keys.public_of(given) if given else None
+    own = {keys.raw(last)} if last else _own_key(home)
+    return {str(e.get(k)) for e in changes for k in ("old_key", "new_key")} or own
 
 
 def _own_key(home: Home) -> set[str]:
@@ -269,8 +305,7 @@ def _of_candidates(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]
     waiting = {
         entry["release"] for entry in _latest(known).values() if entry["event"] in ("awaiting", "approved")
     }
-    folders = sorted(home.candidates.iterdir()) if home.candidates.exists() else []
-    there = {p.name for p in folders if p.is_dir() and not p.name.startswith(".")}
+    there = {p.name for p in home.candidates.iterdir()} if home.candidates.exists() else set()
     for release in sorted(waiting):
         where = f"candidates/{release}"
         if release not in there:
@@ -291,25 +326,21 @@ def _latest(known: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def _of_assessments(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
-    """Check that the figures which are kept are those on which it was decided."""
-    digests: dict[str, set[object]] = {}
+    """Check that the figures and pages which are kept are those on which it was decided."""
+    told: dict[str, dict[str, dict[str, Any]]] = {}
     for entry in known:
         if entry.get("release") and "dossier" in entry:
-            digests.setdefault(entry["release"], set()).add(entry["dossier"])
-    for release, decided in sorted(digests.items()):
+            told.setdefault(entry["release"], {})[str(entry["dossier"])] = entry
+    for release, decided in sorted(told.items()):
         where = f"assessments/{release}"
-        try:
-            dossier = home.dossier(release)
-            digest = dossier.pop("sha256")
-            whole = digest == digest_of(dossier)
-        except FileNotFoundError:
+        digest = kept_dossier(home, release)
+        if digest is None:
             yield Finding("assessment", where, f"{where}: {DOSSIER} is gone")
-            continue
-        except (ValueError, AttributeError, KeyError, TypeError):
-            whole, digest = False, ""
-        if not whole or digest not in decided:
+        elif digest not in decided:
             sentence = f"{where}: {DOSSIER} is not one on which it was decided"
             yield Finding("assessment", where, sentence)
+        for page in changed_pages(home, decided.get(digest or "", list(decided.values())[-1])):
+            yield Finding("assessment", where, f"{where}: {page}")
 
 
 # MLflow
@@ -321,16 +352,29 @@ def _of_mlflow(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
     for entry in known:
         if entry.get("mlflow_run"):
             runs.setdefault(str(entry["mlflow_run"]), []).append(entry)
+    found: list[Finding] = []
     try:
-        for run, told in runs.items():
-            yield from _of_run(run, told, track.seen(run))
+        with _scratch(home):
+            for run, told in runs.items():
+                found += _of_run(run, told, track.seen(run))
         for tags in track.recorded(ledger.identity(home)):
             number, _, digest = tags.get("release.entry", "").partition(" ")
             where = f"the MLflow run of {visible(tags.get('release.id', 'a release'))}"
-            yield from _named(known, where, int(number) if number.isdecimal() else None, digest)
+            found += _named(known, where, int(number) if number.isdecimal() else None, digest)
     except ReleaseError as error:
         sentence = f"MLflow was not reached, so its runs are not checked: {error}"
-        yield Finding("mlflow not reached", "mlflow", sentence)
+        found.append(Finding("mlflow not reached", "mlflow", sentence))
+    yield from found
+
+
+@contextmanager
+def _scratch(home: Home) -> Iterator[None]:
+    """Let what is downloaded lie in a workspace of the home, which the next run wipes if this is killed."""
+    with ExitStack() as stack:
+        # Where the home cannot be written to, the system's temporary folder has to do. Nothing is drawn.
+        with suppress(OSError):
+            stack.enter_context(Run.opened(home, SeedSection(public=0, data_are_public=True)))
+        yield
 
 
 def _of_run(run: str, told: list[dict[str, Any]], now: dict[str, Any] | None) -> Iterator[Finding]:
@@ -342,7 +386,9 @@ def _of_run(run: str, told: list[dict[str, Any]], now: dict[str, Any] | None) ->
     kept = told[-1].get("mlflow") or {}
     for part, digest in kept.items():
         if now["parts"].get(part) != digest:
-            yield Finding(f"mlflow {part}", where, f"{where}: its {part} are not those that were logged")
+            named = {"run": "experiment, user, times or end", "history": "metrics' histories"}.get(part, part)
+            yield Finding(f"mlflow {part}", where, f"{where}: its {named} are not those that were logged")
+    yield from _of_decision(where, told, now["tags"])
     shown = [SHOWN[str(e["event"])] for e in told if e.get("event") in SHOWN]
     said = now["tags"].get("release.status")
     if shown and said != shown[-1]:
@@ -351,3 +397,17 @@ def _of_run(run: str, told: list[dict[str, Any]], now: dict[str, Any] | None) ->
             "could not be reached when it was decided (anonflow audit mirror sets it right)"
         )
         yield Finding("mlflow status", where, sentence)
+
+
+def _of_decision(where: str, told: list[dict[str, Any]], tags: dict[str, str]) -> Iterator[Finding]:
+    """Check who decided and why, as the tags of a run say it, against the decisions in the ledger.
+
+    The last decision is not asked for: one that a crash has cut short is carried out without these tags.
+    """
+    from tasks.track import tag
+
+    for key in ("approver", "approval_reason"):
+        said = tags.get(f"release.{key}")
+        if said is not None and not any(people.same(said, tag(e[key])) for e in told if key in e):
+            sentence = f"{where}: its tag release.{key} is in no decision of the ledger about it"
+            yield Finding("mlflow decision", where, sentence)

@@ -6,7 +6,6 @@ files are put in place, so that a crash in between is seen and settled by the ne
 
 from __future__ import annotations
 
-import getpass
 import json
 import shutil
 from collections.abc import Sequence
@@ -14,9 +13,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tasks import ledger, people, track
+from tasks import holdout, ledger, people, track
 from tasks.faults import Refused
-from tasks.home import Home
+from tasks.home import Home, account
+from tasks.kept import custodian_pages
 from tasks.outcomes import (
     DECIDED,
     Awaited,
@@ -32,6 +32,9 @@ from tasks.outcomes import (
 from tasks.publish import MANIFEST, keep_candidate, load_candidate, publish, verify_release
 from tasks.withdraw import move_aside
 from tasks.workspace import Run, sha256_of
+
+# Why what policy lets pass is not published yet.
+ASKED = "people were asked about the same release before, and have not decided yet"
 
 
 def recover(home: Home) -> None:
@@ -65,12 +68,14 @@ def recover(home: Home) -> None:
 def conclude(run: Run, dossier: dict[str, Any], mlflow_run: str) -> Outcome:
     """Do what the verdict says and enter it in the ledger."""
     decision, release = dossier["verdict"]["decision"], dossier["release"]["id"]
-    known = facts(dossier, mlflow_run) | {"mlflow": _logged(mlflow_run)}
+    known = facts(dossier, mlflow_run) | {"mlflow": _logged(mlflow_run)} | _kept(run.home, release)
     folder: Path | None = None
     with ledger.locked(run.home, ledger.DECIDING):
         others = published_before(run.home, known["plan"], known["data"])
         if decision == "publish" and others > dossier["history"]["published"]:
             decision = "await"
+        if decision == "publish" and _waits(run.home, release):
+            decision, known = "await", known | {"reason": ASKED}
         gone = ledger.find(run.home, "withdrawn", release=release)
         if decision == "publish" and not gone:
             again = bool(ledger.find(run.home, "published", release=release))
@@ -87,12 +92,18 @@ def conclude(run: Run, dossier: dict[str, Any], mlflow_run: str) -> Outcome:
     return outcome_of(run.home, status, dossier, entry, folder)
 
 
+def _waits(home: Home, release: str) -> bool:
+    """Return whether people were asked about the same content, and have not decided yet."""
+    told = ledger.find(home, release=release)
+    return bool(told) and waiting_at(home, told[-1]) is not None
+
+
 def facts(dossier: dict[str, Any], mlflow_run: str) -> dict[str, Any]:
     """Return what the ledger keeps of a dossier."""
     run = dossier["run"]
     return {
         "run": run["id"],
-        "by": getpass.getuser(),
+        "by": account(),
         "requester": run.get("requester", run.get("by")),
         "name": dossier["release"]["name"],
         "release": dossier["release"]["id"],
@@ -110,6 +121,13 @@ def facts(dossier: dict[str, Any], mlflow_run: str) -> dict[str, Any]:
     }
 
 
+def _kept(home: Home, release: str) -> dict[str, Any]:
+    """Return digests of what stays in the home beside the candidate: pages, and who is held out."""
+    kept: dict[str, Any] = {"custodian": custodian_pages(home, release)}
+    held_out = holdout.digest(home)
+    return kept | ({"holdout": held_out} if held_out else {})
+
+
 def _logged(mlflow_run: str) -> dict[str, str]:
     """Return digests of what MLflow holds of a run, by which a later change is found."""
     return track.fingerprint(mlflow_run)
@@ -123,6 +141,7 @@ def _terms(home: Home, dossier: dict[str, Any]) -> dict[str, Any]:
         "approvers": asked.get("approvers", 1),
         "names": asked.get("names", []),
         "requester_may_approve": asked.get("requester_may_approve", True),
+        "runner_may_approve": asked.get("requester_may_approve", True),
         "expires": (now() + timedelta(days=days)).isoformat(timespec="seconds") if days else None,
         "signed": bool(people.listed(home)),
     }
@@ -142,7 +161,7 @@ def expire(home: Home, waiting: Awaited) -> Outcome:
 
 def facts_of_wait(waiting: Awaited) -> dict[str, Any]:
     """Return what the ledger keeps of a candidate that waits, for the entry that follows."""
-    return ledger.facts_of(waiting.entry) | {"by": getpass.getuser()}
+    return ledger.facts_of(waiting.entry) | {"by": account()}
 
 
 def _resumed(home: Home, waiting: Awaited) -> list[Outcome]:

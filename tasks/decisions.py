@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 from tasks import ledger, people
 from tasks.conclude import end_withdrawal, expire, facts_of_wait, publish_approved, recover
 from tasks.faults import Refused, visible
-from tasks.home import Home
+from tasks.home import DOSSIER, Home, account
+from tasks.kept import changed_pages, kept_dossier
 from tasks.outcomes import DECIDED, Awaited, Outcome, awaited, ended, mirror_entry, outcome_of
 from tasks.publish import load_candidate
 
@@ -41,6 +41,7 @@ def approve(
         waiting, said = _said(home, "approve", release_id, by, reason, dossier, signature)
         _check_may_approve(home, waiting, said["approver"])
         folder, found = load_candidate(home, release_id)
+        _check_pages(home, waiting)
         terms = waiting.terms
         earlier = [a for a in waiting.approvals if not people.same(a["approver"], said["approver"])]
         known = facts_of_wait(waiting) | said | {"count": len(earlier) + 1}
@@ -151,7 +152,7 @@ def _signed_by(
     if not by.strip() or not reason.strip():
         raise Refused("state who decides and why")
     by, reason = by.strip(), reason.strip()
-    said = {"by": getpass.getuser(), "approver": by, "approval_reason": reason}
+    said = {"by": account(), "approver": by, "approval_reason": reason}
     if not people.listed(home):
         return said | {"identity": "unverified"}
     people.verify(home, decision, entry["release"], entry["dossier"], by, reason, signature)
@@ -164,20 +165,33 @@ def _signed_by(
     }
 
 
+def _check_pages(home: Home, waiting: Awaited) -> None:
+    """Refuse when what people have read is not what was assessed: report, figures, custodian's pages."""
+    release = waiting.entry["release"]
+    found = changed_pages(home, waiting.entry)
+    if kept_dossier(home, release) != waiting.dossier:
+        found.append(f"{DOSSIER} was changed since it was assessed")
+    if found:
+        raise Refused(
+            f"{'; '.join(found)}, in assessments/{release}: what was read may not be what would be "
+            f"published. Restore it from a backup or from candidates/{release} and read it anew, or reject it"
+        )
+
+
 def _check_may_approve(home: Home, waiting: Awaited, by: str) -> None:
     """Refuse an approval by somebody who may not give it, or who has given it already."""
     terms = waiting.terms
     if terms["names"] and not any(people.same(by, name) for name in terms["names"]):
         raise Refused(f"{visible(by)} may not approve this: the plan names {', '.join(terms['names'])}")
     if not terms["requester_may_approve"]:
-        _check_is_another(home, str(waiting.entry.get("requester")), by)
+        _check_is_another(home, str(waiting.entry.get("requester")), str(waiting.entry.get("by")), by)
     if not waiting.approved and any(people.same(by, a["approver"]) for a in waiting.approvals):
         raise Refused(
             f"{visible(by)} has approved this already; {terms['approvers']} different people must approve"
         )
 
 
-def _check_is_another(home: Home, requester: str, by: str) -> None:
+def _check_is_another(home: Home, requester: str, ran_as: str, by: str) -> None:
     if not people.listed(home):
         raise Refused(
             "the plan says that the requester may not approve, which needs a list of people with their keys; "
@@ -193,4 +207,10 @@ def _check_is_another(home: Home, requester: str, by: str) -> None:
         raise Refused(
             f"{visible(by)} asked for this release (as {visible(requester)}), and the plan says that the "
             "requester may not approve it; somebody else must"
+        )
+    runner = people.responsible(home, ran_as)
+    if runner is not None and people.same(runner.name, by):
+        raise Refused(
+            f"{visible(by)} ran the plan (as {visible(ran_as)}), and the plan says that the requester may "
+            "not approve it; whoever ran it for them may not either, so somebody else must"
         )

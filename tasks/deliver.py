@@ -7,7 +7,6 @@ recognised. Entries name the release as ``delivers``.
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import json
 from collections.abc import Iterable
@@ -19,13 +18,13 @@ from pydantic import ValidationError
 from tasks import ledger
 from tasks.database import OURS, keep_table, remove_table
 from tasks.faults import Fault, Refused, ReleaseError, visible
-from tasks.home import Home
+from tasks.home import Home, account
 from tasks.ledger_check import CHAIN
 from tasks.places import Place, is_address, local_place, open_place
 from tasks.publish import MANIFEST, PUBLIC_KEY, RELEASE_ID, SIGNATURE, verify_release
 from tasks.secrets import secret
 from tasks.targets import Target, table_of
-from tasks.withdraw import NOTICE, NOTICE_SIGNATURE
+from tasks.withdraw import NOTICE, NOTICE_SIGNATURE, notice_problems
 from tasks.workspace import digest_of
 
 LOCK = "deliver.lock"
@@ -56,7 +55,7 @@ def deliver(home: Home, release_id: str, target: Target) -> str:
         facts = {
             "delivers": release_id,
             "name": known["name"],
-            "by": getpass.getuser(),
+            "by": account(),
             "manifest": hashlib.sha256(manifest).hexdigest(),
             "target": target.facts(),
             "place": place,
@@ -95,7 +94,7 @@ def recall(home: Home, release_id: str) -> list[str]:
             if last["delivers"] != release_id or last["event"] == "recalled":
                 continue
             facts = {k: v for k, v in last.items() if k not in (*CHAIN, "reason")}
-            facts |= {"by": getpass.getuser()}
+            facts |= {"by": account()}
             try:
                 _take_back(home, Target.model_validate(last["target"]), last)
             except ReleaseError as error:
@@ -242,11 +241,22 @@ def _take_back(home: Home, target: Target, entry: dict[str, Any]) -> None:
         return
     (there / MANIFEST).remove()
     signed = home.releases / entry["name"] / release_id
+    forged = _notice_problems(home, release_id, signed) if (signed / NOTICE).is_file() else []
     for name in (NOTICE_SIGNATURE, NOTICE):
-        if (signed / name).is_file():
+        if (signed / name).is_file() and not forged:
             (there / name).put_whole((signed / name).read_bytes())
-    if not (signed / NOTICE).is_file():
+    if forged or not (signed / NOTICE).is_file():
         (there / NOTICE).put_whole((json.dumps({"release": release_id}) + "\n").encode())
     for name in names:
         if name in DATA:
             (there / name).remove()
+    if forged:
+        raise Fault(
+            "the data are removed, and the notice of the withdrawal is not put there: at home it is not in "
+            f"order: {'; '.join(forged)}; restore releases/{entry['name']}/{release_id} from a backup"
+        )
+
+
+def _notice_problems(home: Home, release_id: str, folder: Path) -> list[str]:
+    announced = ledger.find(home, "withdrawing", release=release_id)
+    return notice_problems(folder, announced[-1] if announced else None, ledger.public_keys(home))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import os
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from typing import Any
 from tasks import ledger
 from tasks.anonymize import told
 from tasks.decide import PolicySection, Verdict
+from tasks.home import account
 from tasks.workspace import Run, SeedSection
 
 OURS = ("anoncore", "expectations", "tasks", "flows")
@@ -55,8 +55,8 @@ def gather(
         "run": {
             "id": run.id,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "by": getpass.getuser(),
-            "requester": os.environ.get("ANONFLOW_REQUESTER") or getpass.getuser(),
+            "by": account(),
+            "requester": os.environ.get("ANONFLOW_REQUESTER") or account(),
             "code": code_digest(),
             "versions": {name: version(name) for name in LIBRARIES},
             "seed": _seed(seed),

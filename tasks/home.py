@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,13 +96,27 @@ class Home:
         """The key behind keyed digests, which stay the same when the signing key is changed."""
         return self.path / "keys" / "digests.pem"
 
+    @property
+    def holdout(self) -> Path:
+        """The key behind who is held out, which stays the same in every run."""
+        return self.path / "keys" / "holdout"
+
     def secret(self) -> str:
         """Return what this home alone knows and keeps, drawn on first use: who is held out rests on it."""
-        path = self.path / "keys" / "holdout"
+        path = self.holdout
         if not path.exists():
             make_private(path.parent)
             write_first(path, secrets.token_hex(32).encode())
         return path.read_text()
+
+
+def account() -> str:
+    """Return the account of this process, as the system has it: its environment can say anything."""
+    number = os.getuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def make_private(path: Path) -> Path:

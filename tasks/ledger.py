@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tasks import keys
 from tasks.faults import Fault, Refused, ReleaseError
-from tasks.home import PRIVATE_FILE, Home, make_private, write_private
+from tasks.home import PRIVATE_FILE, Home, account, make_private, write_private
 from tasks.ledger_check import (
     CHAIN,
     CUT_SHORT,
@@ -26,6 +26,8 @@ from tasks.ledger_check import (
     acceptance,
     chain_problems,
     entry_digest,
+    entry_line,
+    form_problems,
     head_content,
     head_problems,
     parsed_line,
@@ -49,6 +51,7 @@ Event = Literal[
     "person-removed",
     "key-rotated",
     "resumed",
+    "settled",
     "delivering",
     "delivered",
     "delivery failed",
@@ -57,6 +60,7 @@ Event = Literal[
 ]
 # Locks of a home: nobody else decides, nobody else puts files of releases in place.
 DECIDING, PUBLISHING = "decide.lock", "publish.lock"
+BEHIND = "an append did not end: the ledger's head named the entry before the last one"
 
 
 def append(home: Home, event: Event, **facts: Any) -> dict[str, Any]:
@@ -76,7 +80,7 @@ def append(home: Home, event: Event, **facts: Any) -> dict[str, Any]:
 
 
 def settle(home: Home) -> bool:
-    """Let the head name the last entry where a crash came between them; return whether it did.
+    """Enter that a crash came between an entry and the head that names it; return whether it did.
 
     Raises
     ------
@@ -91,9 +95,7 @@ def settle(home: Home) -> bool:
         if not known or (head is not None and head.get("number") == len(known)):
             return False
         key = _key(home)
-        _check_end(home, known, keys.raw(key.public_key()))
-        _write_head(home, known[-1], key)
-    return True
+        return len(_settled(home, known, key)) > len(known)
 
 
 def resume(home: Home, *, by: str, reason: str) -> dict[str, Any]:
@@ -163,6 +165,7 @@ def problems(home: Home, public: str | None = None) -> list[Finding]:
         signers, changes = signers_of(known, last)
         found += changes + signature_problems(known, signers)
         found += head_problems(home, known, signers or [last])
+    found += form_problems([*whole, *([rest] if parsed_line(rest) is not None else [])], found)
     return found + [
         Finding(
             "resumed",
@@ -213,7 +216,7 @@ def rotate_key(home: Home, *, by: str, reason: str) -> dict[str, Any]:
             write_private(home.digest_key, home.key.read_bytes())
         write_private(_next(home), keys.new_private())
         new = keys.read_private(_next(home), "the new key")
-        known = entries(home)
+        known = _settled(home, entries(home), old)
         named = {
             "old_key": keys.raw(old.public_key()),
             "new_key": keys.raw(new.public_key()),
@@ -253,7 +256,7 @@ def _append(home: Home, event: Event, facts: dict[str, Any], *, checked: bool = 
     known = entries(home)
     key = _key(home)
     if checked:
-        _check_end(home, known, keys.raw(key.public_key()))
+        known = _settled(home, known, key)
     body = {
         "number": len(known) + 1,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -262,32 +265,39 @@ def _append(home: Home, event: Event, facts: dict[str, Any], *, checked: bool = 
     } | facts
     digest = entry_digest(body)
     entry = body | {"digest": digest, "signature": key.sign(digest.encode()).hex()}
-    line = json.dumps(entry, sort_keys=True) + "\n"
+    line = entry_line(entry) + b"\n"
     if not known and read_head(home) is None:
         # So that a first append that does not end does not look like a head that was removed.
         _write_head(home, {"number": 0, "digest": START}, key)
     descriptor = os.open(home.ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
     with os.fdopen(descriptor, "ab") as file:
         _finish_last_line(home, file)
-        file.write(line.encode("ascii"))
+        file.write(line)
         file.flush()
         os.fsync(file.fileno())
     _write_head(home, entry, key)
     return entry
 
 
-def _check_end(home: Home, known: list[dict[str, Any]], public: str) -> None:
-    """Refuse to go on after entries were cut off, which the next head would hide."""
-    cut = [
-        f
-        for f in head_problems(home, known, signers_of(known, public)[0] or [public])
-        if f.kind not in CUT_SHORT
-    ]
+def _settled(home: Home, known: list[dict[str, Any]], key: Ed25519PrivateKey) -> list[dict[str, Any]]:
+    """Return the entries, and one more where the head was behind: that it was must not be forgotten."""
+    if not _is_behind(home, known, keys.raw(key.public_key())):
+        return known
+    head = read_head(home) or {}
+    facts = {"by": account(), "reason": BEHIND, "head": {k: head.get(k) for k in ("number", "digest")}}
+    return [*known, _append(home, "settled", facts, checked=False)]
+
+
+def _is_behind(home: Home, known: list[dict[str, Any]], public: str) -> bool:
+    """Return whether the head lacks the last entry; refuse to go on after others were cut off."""
+    found = head_problems(home, known, signers_of(known, public)[0] or [public])
+    cut = [f for f in found if f.kind not in CUT_SHORT]
     if cut:
         raise Fault(
             f"{cut[0].sentence}; nothing is entered. Restore the ledger from a backup, or state the loss "
             "with anonflow audit resume"
         )
+    return any(f.kind == "behind" for f in found)
 
 
 def _write_head(home: Home, entry: dict[str, Any], key: Ed25519PrivateKey) -> None:

@@ -124,10 +124,10 @@ def head_problems(home: Home, known: list[dict[str, Any]], signers: Sequence[str
     if head.get("digest") != (known[number - 1].get("digest") if number else START):
         return [Finding("truncated", where, f"entry {number} is not the one that the ledger's head names")]
     if number < len(known):
-        sentence = (
-            f"the ledger's head names entry {number}, and the ledger ends with entry {len(known)}: an append "
-            "did not end, or an older head was put in its place"
-        )
+        ends = f"the ledger's head names entry {number}, and the ledger ends with entry {len(known)}"
+        if number < len(known) - 1:
+            return [Finding("head", where, f"{ends}: an older head was put in its place")]
+        sentence = f"{ends}: an append did not end, or an older head was put in its place"
         return [Finding("behind", where, sentence)]
     return []
 
@@ -135,3 +135,25 @@ def head_problems(home: Home, known: list[dict[str, Any]], signers: Sequence[str
 def acceptance(named: dict[str, Any], previous: object) -> bytes:
     """Return what a new key signs of the change that brings it in."""
     return f"anonflow key {named.get('old_key')} {named.get('new_key')} {previous}".encode()
+
+
+def entry_line(entry: dict[str, Any]) -> bytes:
+    """Return how an entry is written: in one form only, so that no other text reads as the same entry."""
+    return json.dumps(entry, sort_keys=True).encode("ascii")
+
+
+def form_problems(lines: Sequence[bytes], found: Sequence[Finding]) -> list[Finding]:
+    """Return which lines read as their entry and are not what was written: spaces, order, doubled keys."""
+    known = {f.where for f in found if f.kind in ("changed", "unreadable")}
+    changed, place = [], 0
+    for line in lines:
+        if not line.strip():
+            changed.append(
+                Finding("changed", "ledger", "the ledger holds an empty line, which nobody enters")
+            )
+            continue
+        place += 1
+        where, entry = f"entry {place}", parsed_line(line)
+        if entry is not None and where not in known and line != entry_line(entry):
+            changed.append(Finding("changed", where, f"{where} is not written as it was entered"))
+    return changed

@@ -6,9 +6,9 @@ The ledger holds who was added and removed; ``people.json`` shows the list, and 
 from __future__ import annotations
 
 import base64
-import getpass
 import json
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from tasks import keys, ledger
 from tasks.faults import Refused, visible
-from tasks.home import Home, write_private
+from tasks.home import Home, account, write_private
 from tasks.ledger_check import CUT_SHORT
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def add(home: Home, name: str, public: Ed25519PublicKey, accounts: tuple[str, ..
                 raise Refused(f"the account {visible(taken[0])} is {person.name}'s")
         known = next((p.accounts for p in before if p.name == name), ())
         accounts = tuple(dict.fromkeys((*known, *accounts)))
-        facts = {"by": getpass.getuser(), "person": name, "public_key": key, "accounts": list(accounts)}
+        facts = {"by": account(), "person": name, "public_key": key, "accounts": list(accounts)}
         ledger.append(home, "person-added", **facts)
         return next(p for p in _show(home) if p.name == name)
 
@@ -107,7 +107,7 @@ def remove(home: Home, name: str) -> None:
     with ledger.locked(home, "people.lock"):
         trusted(home)
         person = find(home, name)
-        facts = {"by": getpass.getuser(), "person": person.name, "public_key": person.public_key}
+        facts = {"by": account(), "person": person.name, "public_key": person.public_key}
         ledger.append(home, "person-removed", **facts)
         _show(home)
 
@@ -130,7 +130,12 @@ def find(home: Home, name: str) -> Person:
 
 def responsible(home: Home, account: str) -> Person | None:
     """Return the person who runs plans under an account, or is named so; None when nobody is known to."""
-    for person in listed(home):
+    return responsible_of(listed(home), account)
+
+
+def responsible_of(on_list: Iterable[Person], account: str) -> Person | None:
+    """Return the person of a list who runs plans under an account, or is named so."""
+    for person in on_list:
         if account in person.accounts or same(person.name, account):
             return person
     return None

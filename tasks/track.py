@@ -203,11 +203,32 @@ def _parts(client: Any, run: Any) -> dict[str, str]:
     given = {k: v for k, v in run.data.tags.items() if k in LASTING}
     sources = [[i.dataset.name, i.dataset.digest, i.dataset.profile] for i in run.inputs.dataset_inputs]
     return {
+        "run": digest_of(_circumstances(client, run)),
+        "history": digest_of(_history(client, run)),
         "metrics": digest_of(dict(run.data.metrics)),
         "parameters": digest_of(dict(run.data.params)),
         "tags": digest_of(given),
         "source": digest_of(sources),
         "artifacts": digest_of(_artifacts(client, str(run.info.run_id))),
+    }
+
+
+def _circumstances(client: Any, run: Any) -> dict[str, Any]:
+    """Return in which experiment a run is, whose it is, from when to when it went, and how it ended."""
+    info = run.info
+    return {
+        "experiment": client.get_experiment(info.experiment_id).name,
+        "user": [info.user_id, run.data.tags.get("mlflow.user")],
+        "times": [info.start_time, info.end_time],
+        "status": str(info.status),
+    }
+
+
+def _history(client: Any, run: Any) -> dict[str, list[tuple[float, int, int]]]:
+    """Return every value that was ever logged, of which curves are drawn; the latest ones stand elsewhere."""
+    return {
+        key: sorted((m.value, m.step, m.timestamp) for m in client.get_metric_history(run.info.run_id, key))
+        for key in sorted(run.data.metrics)
     }
 
 
@@ -250,6 +271,11 @@ def _run(client: Any, experiment: str, name: str, identity: dict[str, str]) -> s
         return str(begun[0].info.run_id)
     run = client.create_run(experiment_id, run_name=name, tags={k: _tag(v) for k, v in identity.items()})
     return str(run.info.run_id)
+
+
+def tag(value: object) -> str:
+    """Return a value as a tag holds it."""
+    return _tag(value)
 
 
 def _tag(value: object) -> str:

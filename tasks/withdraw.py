@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from tasks import ledger
+from tasks import keys, ledger
 from tasks.home import Home, make_private, sync, write_private
 
 NOTICE = "WITHDRAWN.json"
@@ -44,8 +45,15 @@ def move_aside(home: Home, entry: dict[str, Any]) -> Path:
     return kept
 
 
-def notice_problems(folder: Path) -> list[str]:
-    """Return what is wrong with a notice, one sentence per finding."""
+def notice_problems(folder: Path, entry: dict[str, Any] | None, signers: Collection[str]) -> list[str]:
+    """Return what is wrong with a notice, one sentence per finding.
+
+    Parameters
+    ----------
+    entry : the ledger's announcement of the withdrawal, which the notice must tell
+    signers : the public keys that have signed in this home, in base64; without any, whose key signed the
+        notice is not checked
+    """
     try:
         content = (folder / NOTICE).read_bytes()
         signature = (folder / NOTICE_SIGNATURE).read_text(encoding="ascii")
@@ -53,12 +61,26 @@ def notice_problems(folder: Path) -> list[str]:
     except (OSError, ValueError):
         return ["the notice of its withdrawal is gone, or cannot be read"]
     found = [] if ledger.signed(key, content, signature) else [f"{NOTICE} is not what was signed"]
+    public = keys.public_of(key.decode("ascii", "replace"))
+    if signers and (public is None or keys.raw(public) not in signers):
+        found.append(f"{NOTICE_KEY}, which signs the notice, is no key of this home")
+    if entry is not None and not _tells(content, entry):
+        found.append(f"{NOTICE} does not say what the ledger says of the withdrawal")
     known = {NOTICE, NOTICE_SIGNATURE, NOTICE_KEY}
     return found + [f"{p.name} was added" for p in sorted(folder.iterdir()) if p.name not in known]
 
 
-def _stage_notice(home: Home, folder: Path, entry: dict[str, Any]) -> Path:
-    """Write the notice beside, whole, before anything is moved."""
+def _tells(content: bytes, entry: dict[str, Any]) -> bool:
+    """Return whether a notice gives release, time, person, reason and entry as the ledger does."""
+    try:
+        told = json.loads(content)
+    except ValueError:
+        return False
+    # The sentence about copies may be worded anew.
+    return isinstance(told, dict) and told | {"notice": COPIES} == json.loads(_notice(entry))
+
+
+def _notice(entry: dict[str, Any]) -> bytes:
     said = {
         "release": entry["release"],
         "name": entry["name"],
@@ -68,7 +90,12 @@ def _stage_notice(home: Home, folder: Path, entry: dict[str, Any]) -> Path:
         "notice": COPIES,
         "ledger": {"entry": entry["number"], "digest": entry["digest"]},
     }
-    content = (json.dumps(said, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+    return (json.dumps(said, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+
+
+def _stage_notice(home: Home, folder: Path, entry: dict[str, Any]) -> Path:
+    """Write the notice beside, whole, before anything is moved."""
+    content = _notice(entry)
     make_private(make_private(folder.parent) / folder.name)
     write_private(folder / NOTICE, content)
     write_private(folder / NOTICE_SIGNATURE, ledger.sign(home, content).encode())

@@ -156,12 +156,13 @@ def rotate_key(by: By, reason: Reason, home: Where = None) -> None:
 
 @app.command()
 def resume(by: By, reason: Reason, home: Where = None) -> None:
-    """Go on with a ledger whose end was lost and is in no backup; the loss stays on record."""
-    from tasks import ledger
+    """Go on after the ledger's end, or keys/holdout, was lost and is in no backup; it stays on record."""
+    from tasks import holdout, ledger
 
     stated(by, reason, does="does this")
     where = Home.locate(home)
-    if not any(f.kind in ("truncated", "head") for f in guarded(ledger.problems)(where)):
+    lost = any(f.kind in ("truncated", "head") for f in guarded(ledger.problems)(where))
+    if not lost and not guarded(holdout.is_another)(where):
         raise Refused("the ledger's end is not lost; there is nothing to resume")
     entry = guarded(ledger.resume)(where, by=by.strip(), reason=reason.strip())
     out.print(f"Entry {entry['number']} says what was lost. anonflow audit verify keeps telling of it.")

@@ -180,7 +180,7 @@ def compared(found: Any, home: Path, seconds: float) -> None:
     out.print()
     out.print(safe_lines(found.sentence), style="bold", soft_wrap=True)
     if found.earlier:
-        place("Note", f"{found.earlier} release(s) of these data stand: another is attacked together with them")
+        place("Note", f"{found.earlier} release(s) of these data stand: another is attacked with them")
     place("Picture", found.picture)
     place("Figures", found.folder / "comparison.json")
     hint = _home_hint(home)

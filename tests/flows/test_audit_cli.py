@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 from flows.cli import app, guarded_exit
 from flows.plan import load_plan
 from flows.release import Direct, carry_out
-from tasks import audit, conclude, decisions, keys, ledger, outcomes, people
+from tasks import audit, conclude, decisions, keys, ledger, outcomes, people, track
 from tasks.faults import Refused
 from tasks.home import Home, write_private
 
@@ -128,6 +129,24 @@ EDITS: dict[str, tuple[Callable[[str], object], Callable[[str], object], str]] =
         "mlflow tags",
     ),
     "metric": (lambda r: client().log_metric(r, "risk/membership/auc", 0.5), None, "mlflow metrics"),
+    "history of a metric": (
+        lambda r: client().log_metric(r, "risk/membership/auc", 0.5, timestamp=0, step=0),
+        None,
+        "mlflow history",
+    ),
+    "approver tag": (lambda r: client().set_tag(r, "release.approver", "Eve"), None, "mlflow decision"),
+    "reason tag": (
+        lambda r: client().set_tag(r, "release.approval_reason", "fine"),
+        None,
+        "mlflow decision",
+    ),
+    "user": (lambda r: client().set_tag(r, "mlflow.user", "Eve"), None, "mlflow run"),
+    "how it ended": (lambda r: client().set_terminated(r, "FAILED", end_time=1), None, "mlflow run"),
+    "experiment renamed": (
+        lambda r: client().rename_experiment(client().get_run(r).info.experiment_id, "another"),
+        lambda r: client().rename_experiment(client().get_run(r).info.experiment_id, "office"),
+        "mlflow run",
+    ),
     "metric added": (lambda r: client().log_metric(r, "risk/none", 0.0), None, "mlflow metrics"),
     "parameter added": (lambda r: client().log_param(r, "approved", "yes"), None, "mlflow parameters"),
     "file changed": (
@@ -156,7 +175,7 @@ def own(tmp_path: Path, tracked: tuple[Home, str, str]) -> tuple[Home, str]:
 
     client().log_batch(
         copy.info.run_id,
-        [Metric(k, v, 0, 0) for k, v in run.data.metrics.items()],
+        [Metric(k, v, 10, 0) for k, v in run.data.metrics.items()],
         [Param(k, v) for k, v in run.data.params.items()],
     )
     client().log_inputs(copy.info.run_id, run.inputs.dataset_inputs)
@@ -167,7 +186,9 @@ def own(tmp_path: Path, tracked: tuple[Home, str, str]) -> tuple[Home, str]:
             client().log_artifact(copy.info.run_id, str(path))
     mine = Home(tmp_path / "own")
     shutil.copytree(home.path, mine.path)
+    client().set_terminated(copy.info.run_id)
     facts = ledger.facts_of(ledger.entries(mine)[-1]) | {"mlflow_run": copy.info.run_id}
+    facts |= {"mlflow": track.fingerprint(copy.info.run_id)}
     entry = ledger.append(mine, "published", **facts)
     client().set_tag(copy.info.run_id, "release.entry", f"{entry['number']} {entry['digest']}")
     assert audit.verify(mine) == []
@@ -195,6 +216,41 @@ def test_notes_that_people_add_in_mlflow_are_no_finding(own: tuple[Home, str]) -
     client().set_tag(run_id, "mlflow.note.content", "read by the committee")
     client().set_tag(run_id, "reviewed", "yes")
     assert kinds(home) == set()
+    client().set_tag(run_id, "release.home", "another")
+
+
+def test_runs_of_before_are_checked_by_what_was_entered_of_them(own: tuple[Home, str]) -> None:
+    """Entries of earlier versions hold no digests of circumstances and histories."""
+    home, run_id = own
+    facts = ledger.facts_of(ledger.entries(home)[-1])
+    facts["mlflow"] = {k: v for k, v in facts["mlflow"].items() if k not in ("run", "history")}
+    entry = ledger.append(home, "published", **facts)
+    client().set_tag(run_id, "release.entry", f"{entry['number']} {entry['digest']}")
+    client().set_tag(run_id, "mlflow.user", "Eve")
+    assert kinds(home) == set()
+    client().log_param(run_id, "approved", "yes")
+    assert kinds(home) == {"mlflow parameters"}
+    client().set_tag(run_id, "release.home", "another")
+
+
+def test_what_is_read_from_mlflow_lies_in_the_home_meanwhile(
+    own: tuple[Home, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, run_id = own
+    before, places = track._artifacts, []
+
+    def noted(given: Any, run: str) -> dict[str, str]:
+        places.append(Path(tempfile.gettempdir()))
+        return before(given, run)
+
+    monkeypatch.setattr(track, "_artifacts", noted)
+    assert kinds(home) == set()
+    assert places
+    assert all(p.is_relative_to(home.workspaces) for p in places)
+    assert list(home.workspaces.iterdir()) == []
+    monkeypatch.setattr(audit.Run, "opened", lambda *_: (_ for _ in ()).throw(PermissionError))
+    assert kinds(home) == set()
+    assert not places[-1].is_relative_to(home.path)
     client().set_tag(run_id, "release.home", "another")
 
 

@@ -56,6 +56,9 @@ class Office:
         dossier["sha256"] = digest_of(dossier)
         kept = make_private(self.home.assessment(release))
         write_private(kept / "dossier.json", json.dumps(dossier).encode())
+        write_private(kept / "report.html", files["report.html"].encode())
+        if more.get("custodian"):
+            write_private(kept / "custodian-step1.html", more["custodian"].encode())
         return run, dossier
 
     def waiting(self, content: str = "a", **more: Any) -> tuple[str, str]:

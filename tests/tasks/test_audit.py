@@ -13,9 +13,11 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from tasks import audit, keys, ledger, outcomes
+from tasks import audit, conclude, keys, ledger, outcomes, people
 from tasks.faults import Refused
-from tasks.home import Home, write_private
+from tasks.home import Home, account, make_private, write_private
+from tasks.publish import load_candidate, publish
+from tasks.withdraw import move_aside
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def filled(office: Any) -> Any:
     """A home with people, a release, a withdrawn one, a waiting one and a rejected one."""
     office.person("Ann")
     office.person("Bob")
-    office.out = office.published("out")
+    office.out = office.published("out", custodian="<p>counts before")
     office.gone = office.published("gone", data="3" * 64)
     office.settle("withdraw", office.gone.release, ledger.entries(office.home)[-1]["dossier"], "Ann")
     release, dossier = office.waiting("no", data="4" * 64)
@@ -71,10 +73,68 @@ def put_back(office: Any, entries: int) -> None:
     ledger._write_head(office.home, last, ledger._key(office.home))
 
 
+def cut_behind(office: Any) -> None:
+    """Cut entries off, and put back a head that is older still."""
+    known = ledger.entries(office.home)
+    cut(office, -2)
+    ledger._write_head(office.home, known[2], ledger._key(office.home))
+
+
 def edit(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
+
+
+def as_published(office: Any, **more: Any) -> None:
+    """Publish what waits as whoever has the home's key, and no person's, can: without an approval."""
+    folder, dossier = load_candidate(office.home, office.waits)
+    known = ledger.facts_of(ledger.find(office.home, "awaiting", release=office.waits)[-1]) | more
+    announced = ledger.append(office.home, "publishing", **known)
+    place = publish(office.home, folder, dossier, None, announced)
+    ledger.append(office.home, "published", **known | conclude._files(place))
+    shutil.rmtree(folder)
+
+
+def approved(office: Any, **more: Any) -> None:
+    """Enter an approval of what waits with the home's key alone, and publish."""
+    said = {"approver": "Ann", "approval_reason": "read", "identity": "unverified"} | more
+    known = ledger.facts_of(ledger.find(office.home, "awaiting", release=office.waits)[-1])
+    ledger.append(office.home, "approved", **known | said)
+    as_published(office, **said)
+
+
+def rejected(office: Any) -> None:
+    """Reject what waits with the home's key alone, as if policy had."""
+    ledger.append(office.home, "rejected", **ledger.facts_of(ledger.find(office.home, "awaiting")[-1]))
+    shutil.rmtree(office.home.candidates / office.waits)
+
+
+def withdrawn(office: Any, *events: Any, **said: Any) -> None:
+    """Withdraw a release with the home's key alone."""
+    known = ledger.facts_of(ledger.find(office.home, "published", release=office.out.release)[-1]) | said
+    known |= {"approver": "Ann", "approval_reason": "read"}
+    announced = [ledger.append(office.home, event, **known) for event in events]
+    move_aside(office.home, announced[0])
+
+
+def notice(office: Any, sign: Callable[[bytes], str], pem: str = "", **said: Any) -> None:
+    """Write another notice in place of the one of a withdrawal, and sign it."""
+    folder = office.gone.folder
+    content = json.dumps(json.loads((folder / "WITHDRAWN.json").read_bytes()) | said).encode()
+    (folder / "WITHDRAWN.json").write_bytes(content)
+    (folder / "WITHDRAWN.json.sig").write_text(sign(content))
+    if pem:
+        (folder / "public-key.pem").write_text(pem)
+
+
+def stray(path: Path) -> None:
+    make_private(path.parent)
+    path.write_text("name,income")
+
+
+FORGER = Ed25519PrivateKey.generate()
+NOBODY = {"approver": "Nobody", "identity": "verified", "approver_signature": "A" * 88}
 
 
 TAMPERING: dict[str, tuple[Callable[[Any], object], set[str]]] = {
@@ -130,6 +190,74 @@ TAMPERING: dict[str, tuple[Callable[[Any], object], set[str]]] = {
     "the key opened to others": (lambda o: o.home.key.chmod(0o644), {"key"}),
     "the key replaced": (lambda o: write_private(o.home.key, keys.new_private()), {"signature", "head"}),
     "a line broken": (lambda o: edit(o.home.ledger, '{"', "{"), {"unreadable"}),
+    "a field of an entry doubled": (
+        lambda o: edit(o.home.ledger, '{"', '{"person": "Eve", "'),
+        {"changed"},
+    ),
+    "ledger cut off behind an old head": (
+        lambda o: cut_behind(o),
+        {"head"},
+    ),
+    "published without an approval": (lambda o: as_published(o), {"approval"}),
+    "published with an approval by a name that was never listed": (
+        lambda o: as_published(o, **NOBODY, approval_reason="fine"),
+        {"approval"},
+    ),
+    "an approval without a signature": (lambda o: approved(o), {"approval"}),
+    "an approval with an invented signature": (
+        lambda o: approved(o, identity="verified", approver_signature="A" * 88),
+        {"approval"},
+    ),
+    "rejected by nobody": (lambda o: rejected(o), {"approval"}),
+    "withdrawn without a signature": (lambda o: withdrawn(o, "withdrawing", "withdrawn"), {"approval"}),
+    "withdrawn by nobody": (lambda o: withdrawn(o, "withdrawn"), {"approval"}),
+    "a notice signed by another": (
+        lambda o: notice(o, lambda c: FORGER.sign(c).hex(), keys.pem(FORGER.public_key())),
+        {"notice"},
+    ),
+    "a notice that says another reason": (
+        lambda o: notice(o, lambda c: ledger.sign(o.home, c), reason="keep using it"),
+        {"notice"},
+    ),
+    "a notice of another day": (
+        lambda o: notice(o, lambda c: ledger.sign(o.home, c), withdrawn="1999-01-01"),
+        {"notice"},
+    ),
+    "a report changed": (lambda o: spoil(o.home.assessment(o.out.release) / "report.html"), {"assessment"}),
+    "a report of what waits changed": (
+        lambda o: spoil(o.home.assessment(o.waits) / "report.html"),
+        {"assessment"},
+    ),
+    "a report removed": (
+        lambda o: (o.home.assessment(o.out.release) / "report.html").unlink(),
+        {"assessment"},
+    ),
+    "a page of the custodian changed": (
+        lambda o: spoil(o.home.assessment(o.out.release) / "custodian-step1.html"),
+        {"assessment"},
+    ),
+    "a file put beside a report": (
+        lambda o: stray(o.home.assessment(o.out.release) / "custodian-step2.html"),
+        {"assessment"},
+    ),
+    "a file put among the releases": (lambda o: stray(o.home.releases / "extra.csv"), {"unknown release"}),
+    "a file hidden among the releases": (
+        lambda o: stray(o.home.releases / "office" / ".hidden" / "people.csv"),
+        {"unknown release"},
+    ),
+    "a file hidden among the candidates": (
+        lambda o: stray(o.home.candidates / ".hidden" / "people.csv"),
+        {"unknown candidate"},
+    ),
+    "the key of who is held out replaced": (
+        lambda o: write_private(o.home.holdout, b"f" * 64),
+        {"holdout"},
+    ),
+    "the key of who is held out removed": (lambda o: o.home.holdout.unlink(), {"holdout"}),
+    "a key of digests slipped in": (
+        lambda o: write_private(o.home.digest_key, keys.new_private()),
+        {"digest key"},
+    ),
 }
 
 
@@ -175,6 +303,62 @@ def test_an_approval_that_the_homes_own_key_invents_is_found(office: Any) -> Non
     assert ledger.problems(office.home) == []
     assert found(office.home) == {"approval"}
     assert dossier
+
+
+def test_one_approval_of_two_and_one_by_the_requester_do_not_make_a_publication(office: Any) -> None:
+    """Whoever has the home's key publishes on signatures that are real and do not suffice."""
+    office.person("Ann")
+    office.person("Bob", "runner")
+    for more, name in (({"approvers": 2}, "Ann"), ({"names": ["Bob"]}, "Ann")):
+        office.waits, dossier = office.waiting(name + str(more), **more, data=str(len(more)) * 64)
+        forged_by_others(office, dossier, name)
+        assert found(office.home) == {"approval"}
+        put_back(office, 2)
+        shutil.rmtree(office.home.releases)
+        shutil.rmtree(office.home.path / "assessments")
+    office.waits, dossier = office.waiting(requester_may_approve=False)
+    forged_by_others(office, dossier, "Bob")
+    assert found(office.home) == {"approval"}
+
+
+def forged_by_others(office: Any, dossier: str, name: str) -> None:
+    signature = people.sign(office.base / f"{name}.pem", "approve", office.waits, dossier, name, "read")
+    key = people.find(office.home, name).fingerprint
+    approved(office, approver=name, identity="verified", approver_signature=signature, approver_key=key)
+
+
+def test_a_decision_stays_its_givers_after_they_have_left(office: Any) -> None:
+    office.person("Ann")
+    office.person("Bob")
+    release, dossier = office.waiting()
+    office.settle("approve", release, dossier, "Ann")
+    people.remove(office.home, "Ann")
+    office.person("Ann")
+    last = ledger.facts_of(ledger.find(office.home, "published")[-1])
+    ledger.append(office.home, "published", **last | {"recovered": True})
+    assert found(office.home) == set()
+    ledger.append(office.home, "published", **last | {"approval_reason": "another"})
+    assert found(office.home) == {"approval"}
+
+
+def test_what_a_publication_puts_together_meanwhile_is_no_finding(office: Any) -> None:
+    office.published()
+    beside = office.home.releases / "office" / ".office-000000000000"
+    stray(beside / "data.csv")
+    assert found(office.home) == {"unknown release"}
+    facts = ledger.facts_of(ledger.entries(office.home)[-1]) | {"release": "office-000000000000"}
+    ledger.append(office.home, "publishing", **facts | {"by": account()})
+    assert "unknown release" not in found(office.home)
+
+
+def test_a_key_of_digests_that_a_crash_left_is_no_finding(office: Any) -> None:
+    office.published()
+    write_private(office.home.digest_key, office.home.key.read_bytes())
+    assert found(office.home) == set()
+    ledger.rotate_key(office.home, by="x", reason="yearly")
+    assert found(office.home) == set()
+    office.home.digest_key.unlink()
+    assert found(office.home) == {"digest key"}
 
 
 def test_an_anchor_kept_elsewhere_finds_what_was_put_back(filled: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import stat
 from collections.abc import Callable
@@ -13,9 +14,23 @@ from typing import Any
 
 import pytest
 
-from tasks import audit, conclude, decisions, keys, ledger, outcomes, people, track, withdraw
+from tasks import (
+    audit,
+    conclude,
+    decisions,
+    deliver,
+    holdout,
+    keys,
+    ledger,
+    outcomes,
+    people,
+    track,
+    withdraw,
+)  # fmt: skip
 from tasks.faults import Fault, InputOutputFault, Refused
+from tasks.home import account
 from tasks.publish import verify_release
+from tasks.targets import Target
 
 
 def events(office: Any) -> list[str]:
@@ -235,6 +250,57 @@ def test_the_terms_are_those_that_were_signed(office: Any) -> None:
         approve(office, release, "A. Smith")
 
 
+def test_an_account_is_the_systems_whatever_the_environment_says(
+    office: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = pwd.getpwuid(os.getuid()).pw_name
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "bjones")
+    office.person("Ann")
+    release, dossier = office.waiting()
+    office.settle("approve", release, dossier, "Ann")
+    assert {e["by"] for e in ledger.entries(office.home)} == {mine}
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
+    assert account() == "4000000000"
+
+
+def test_whoever_ran_a_plan_for_another_may_not_approve_it(office: Any) -> None:
+    office.person("Ann", "runner")
+    office.person("Bob", account())
+    office.person("Carl")
+    release, dossier = office.waiting(requester_may_approve=False)
+    with pytest.raises(Refused, match=r"Bob ran the plan .*so somebody else must"):
+        office.settle("approve", release, dossier, "Bob")
+    assert office.settle("approve", release, dossier, "Carl").status == "published"
+    in_order(office)
+
+
+def test_what_waits_for_people_is_not_published_by_policy_meanwhile(office: Any) -> None:
+    release, _ = office.waiting()
+    again = office.published(data="2" * 64)
+    assert (again.status, again.release) == ("awaiting", release)
+    assert again.reason.startswith("people were asked about the same release before")
+    assert approve(office, release, "A. Smith").status == "published"
+    in_order(office)
+
+
+# What is read
+
+
+@pytest.mark.parametrize("page", ["report.html", "dossier.json", "custodian-step1.html"])
+@pytest.mark.parametrize("gone", [False, True])
+def test_nothing_is_approved_on_pages_that_were_changed(office: Any, page: str, gone: bool) -> None:
+    release, _ = office.waiting(custodian="<p>counts before")
+    path = office.home.assessment(release) / page
+    before = path.read_bytes()
+    path.unlink() if gone else path.write_bytes(before.replace(b"p", b"q"))
+    with pytest.raises(Refused, match=f"{page} (was changed since|is gone).*read it anew, or reject it"):
+        approve(office, release, "A. Smith")
+    path.write_bytes(before)
+    assert approve(office, release, "A. Smith").status == "published"
+    in_order(office)
+
+
 # Time
 
 
@@ -358,7 +424,7 @@ def test_a_withdrawn_release_is_kept_apart_and_a_signed_notice_takes_its_place(o
     assert notice["reason"] == "a wrong column"
     assert notice["withdrawn"] == entry["time"]
     assert notice["ledger"]["entry"] == entry["number"]
-    assert withdraw.notice_problems(outcome.folder) == []
+    assert withdraw.notice_problems(outcome.folder, entry, ledger.public_keys(office.home)) == []
     assert events(office)[-2:] == ["withdrawing", "withdrawn"]
     assert office.home.files_of("office", outcome.release) == done.folder
     in_order(office)
@@ -399,6 +465,24 @@ def test_the_very_same_content_is_not_published_again(office: Any) -> None:
     assert again.reason.startswith("identical to what was withdrawn on 2")
     run, dossier = office.assessed("await", published=1)
     assert conclude.conclude(run, dossier, "0").status == "rejected"
+    in_order(office)
+
+
+def test_a_forged_notice_is_put_nowhere_else(office: Any, tmp_path: Path) -> None:
+    outcome = office.published()
+    deliver.deliver(office.home, outcome.release, Target(folder=str(tmp_path / "out")))
+    decisions.withdraw(office.home, outcome.release, by="A. Smith", reason="a wrong column")
+    path = outcome.folder / "WITHDRAWN.json"
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b"a wrong column", b"keep using it!"))
+    (problem,) = deliver.recall(office.home, outcome.release)
+    assert "the data are removed, and the notice of the withdrawal is not put there" in problem
+    there = tmp_path / "out" / outcome.release
+    assert {p.name for p in there.iterdir()} & {"data.csv", "manifest.json"} == set()
+    assert json.loads((there / path.name).read_text()) == {"release": outcome.release}
+    path.write_bytes(before)
+    assert deliver.recall(office.home, outcome.release) == []
+    assert (there / path.name).read_bytes() == before
     in_order(office)
 
 
@@ -460,3 +544,42 @@ def test_nothing_is_decided_on_a_ledger_that_was_cut_off(office: Any) -> None:
         approve(office, release, "A. Smith")
     with pytest.raises(Fault, match="nothing is entered"):
         office.published("c")
+
+
+# Who is held out
+
+
+def test_a_run_is_refused_when_others_would_be_held_out(office: Any) -> None:
+    office.published()
+    kept = office.home.holdout.read_bytes()
+    holdout.check(office.home)
+    ledger.rotate_key(office.home, by="x", reason="yearly")
+    holdout.check(office.home)
+    office.home.holdout.write_bytes(b"f" * 64)
+    with pytest.raises(
+        Refused, match=r"keys/holdout.*is not the key of the earlier runs.*restore it"
+    ) as told:
+        holdout.check(office.home)
+    assert "f" * 8 not in str(told.value)
+    ledger.resume(office.home, by="x", reason="the disk was replaced")
+    holdout.check(office.home)
+    office.published("b", data="3" * 64)
+    holdout.check(office.home)
+    office.home.holdout.write_bytes(kept)
+    with pytest.raises(Refused, match="is not the key of the earlier runs"):
+        holdout.check(office.home)
+
+
+def test_entries_of_before_say_nothing_of_keys_and_pages(
+    office: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ledger of an earlier version is in order, and its candidates can be decided on."""
+    with monkeypatch.context() as patch:
+        patch.setattr(conclude, "_kept", lambda *_: {})
+        release, _ = office.waiting(custodian="<p>counts before")
+        office.published("b", data="3" * 64)
+    office.home.holdout.write_bytes(b"f" * 64)
+    holdout.check(office.home)
+    in_order(office)
+    assert approve(office, release, "A. Smith").status == "published"
+    in_order(office)

@@ -86,7 +86,8 @@ def test_any_reason_is_kept_as_it_was_given(home: Home, text: str) -> None:
 def resealed(home: Home, entry: dict[str, Any], **changes: Any) -> str:
     """Return an entry as somebody changes it who can compute digests and has no key."""
     body = {k: v for k, v in entry.items() if k not in ("digest", "signature")} | changes
-    return json.dumps(body | {"digest": entry_digest(body), "signature": entry["signature"]}) + "\n"
+    whole = body | {"digest": entry_digest(body), "signature": entry["signature"]}
+    return json.dumps(whole, sort_keys=True) + "\n"
 
 
 def swapped(at: list[str]) -> list[str]:
@@ -125,6 +126,17 @@ TAMPERING: dict[str, tuple[Callable[[list[str]], list[str]], str, str]] = {
         "entry 3 was changed",
     ),
     "signatures swapped": (swapped, "signature", "entry 2 is not signed by this home's key"),
+    "field doubled": (
+        lambda at: [*at[:2], at[2].replace('{"', '{"release": "r9", "', 1), *at[3:]],
+        "changed",
+        "entry 3 is not written as it was entered",
+    ),
+    "spaces added": (
+        lambda at: [*at[:2], at[2].replace(": ", ":  ", 1), *at[3:]],
+        "changed",
+        "entry 3 is not written as it was entered",
+    ),
+    "empty line added": (lambda at: [*at[:2], "\n", *at[2:]], "changed", "the ledger holds an empty line"),
     "line broken": (lambda at: [*at[:2], at[2][:50] + "\n", *at[3:]], "unreadable", "line 3 of the ledger"),
 }
 
@@ -169,10 +181,21 @@ def test_the_head_names_the_last_entry_and_is_private(home: Home, heads: dict[in
     assert mode(home.head) == 0o600
 
 
-@pytest.mark.parametrize("number", [1, 3, 4])
-def test_an_older_head_put_back_is_found(home: Home, heads: dict[int, bytes], number: int) -> None:
+@pytest.mark.parametrize(("number", "kind"), [(1, "head"), (3, "head"), (4, "behind")])
+def test_an_older_head_put_back_is_found(home: Home, heads: dict[int, bytes], number: int, kind: str) -> None:
     put_back(home, number, heads)
-    assert [f.kind for f in ledger.problems(home)] == ["behind"]
+    assert [f.kind for f in ledger.problems(home)] == [kind]
+
+
+@pytest.mark.parametrize("left", [4, 5])
+def test_a_cut_behind_an_old_head_stops_everything(home: Home, heads: dict[int, bytes], left: int) -> None:
+    """A crash leaves one entry without its head, never two: an old head cannot pass a cut off as a crash."""
+    write(home, lines(home)[:left])
+    put_back(home, 2, heads)
+    for ask in (ledger.settle, lambda home: ledger.append(home, "published"), rotated):
+        with pytest.raises(Fault, match="an older head was put in its place; nothing is entered"):
+            ask(home)
+    assert [f.kind for f in ledger.problems(home)] == ["head"]
 
 
 def test_a_head_that_is_gone_or_forged_is_found_and_nothing_is_entered(home: Home, heads: Any) -> None:
@@ -214,8 +237,22 @@ def test_a_crash_between_the_entry_and_its_head_is_settled_by_the_next(
     home: Home, heads: dict[int, bytes]
 ) -> None:
     put_back(home, 4, heads)
-    assert ledger.append(home, "published")["number"] == 6
+    assert ledger.append(home, "published")["number"] == 7
     assert ledger.problems(home) == []
+
+
+@pytest.mark.parametrize(
+    "settle", [ledger.settle, lambda home: ledger.append(home, "published"), lambda home: rotated(home)]
+)
+def test_that_the_head_was_behind_is_entered(
+    home: Home, heads: dict[int, bytes], settle: Callable[[Home], object]
+) -> None:
+    put_back(home, 4, heads)
+    settle(home)
+    entry = ledger.entries(home)[5]
+    assert (entry["event"], entry["head"]["number"]) == ("settled", 4)
+    assert ledger.problems(home) == []
+    assert not ledger.settle(home)
 
 
 def test_ledger_and_head_put_back_together_are_not_found_here(home: Home, heads: dict[int, bytes]) -> None:
