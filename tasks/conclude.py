@@ -68,7 +68,7 @@ def conclude(run: Run, dossier: dict[str, Any], mlflow_run: str) -> Outcome:
     known = facts(dossier, mlflow_run) | {"mlflow": _logged(mlflow_run)}
     folder: Path | None = None
     with ledger.locked(run.home, ledger.DECIDING):
-        others = published_before(run.home, known["plan"], known["data"])
+        others = published_before(run.home, known["plan"], known["data"], known.get("records"))
         if decision == "publish" and others > dossier["history"]["published"]:
             decision = "await"
         gone = ledger.find(run.home, "withdrawn", release=release)
@@ -90,24 +90,30 @@ def conclude(run: Run, dossier: dict[str, Any], mlflow_run: str) -> Outcome:
 def facts(dossier: dict[str, Any], mlflow_run: str) -> dict[str, Any]:
     """Return what the ledger keeps of a dossier."""
     run = dossier["run"]
-    return {
-        "run": run["id"],
-        "by": getpass.getuser(),
-        "requester": run.get("requester", run.get("by")),
-        "name": dossier["release"]["name"],
-        "release": dossier["release"]["id"],
-        "plan": dossier["plan"]["digest"],
-        "data": dossier["source"]["digest"],
-        "dossier": dossier["sha256"],
-        "candidate": dossier["candidate"],
-        "decision": dossier["verdict"]["decision"],
-        "reason": dossier["verdict"]["reason"],
-        "individual_protection": dossier["individual_protection"],
-        "gates": {g["name"]: [g["verdict"], g["figure"]] for g in dossier["verdict"]["gates"]},
-        "mlflow_run": mlflow_run,
-        "version": run["versions"]["anonflow"],
-        "code": run.get("code"),
-    }
+    bag = dossier["source"].get("bag")
+    asked = {"rebuild": True} if run.get("rebuild") else {}
+    return (
+        asked
+        | ({} if bag is None else {"records": bag})
+        | {
+            "run": run["id"],
+            "by": getpass.getuser(),
+            "requester": run.get("requester", run.get("by")),
+            "name": dossier["release"]["name"],
+            "release": dossier["release"]["id"],
+            "plan": dossier["plan"]["digest"],
+            "data": dossier["source"]["digest"],
+            "dossier": dossier["sha256"],
+            "candidate": dossier["candidate"],
+            "decision": dossier["verdict"]["decision"],
+            "reason": dossier["verdict"]["reason"],
+            "individual_protection": dossier["individual_protection"],
+            "gates": {g["name"]: [g["verdict"], g["figure"]] for g in dossier["verdict"]["gates"]},
+            "mlflow_run": mlflow_run,
+            "version": run["versions"]["anonflow"],
+            "code": run.get("code"),
+        }
+    )
 
 
 def _logged(mlflow_run: str) -> dict[str, str]:
