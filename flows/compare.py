@@ -165,7 +165,7 @@ def _compare(
         settings=tuple(tried),
         frontier=tuple(t.name for t in frontier.frontier(tried)),
         # No plan has an empty digest: whichever setting is published, every earlier release counts.
-        earlier=published_before(run.home, "", ingested.digest),
+        earlier=published_before(run.home, "", ingested.digest, ingested.bag),
         folder=run.home.comparison(run.id),
     )
     step("Draw the frontier", _write, found)

@@ -29,7 +29,7 @@ from anoncore.profile import NESTED, Finding, Guess, find_rules, profile
 from tasks.assess import AssessmentSection
 from tasks.csvfile import lines_of
 from tasks.decide import PolicySection
-from tasks.faults import Refused, named, visible
+from tasks.faults import Refused, named, odd, visible
 from tasks.ingest import (
     SUFFIXES,
     Format,
@@ -273,13 +273,16 @@ def _is_record(header: list[str]) -> bool:
 
 
 def _without_formulas(frame: pd.DataFrame, guesses: Iterable[Guess]) -> list[Guess]:
-    """Drop columns that a spreadsheet could carry out, until a person says otherwise."""
+    """Drop columns that a spreadsheet could carry out or a terminal obey, until a person says otherwise."""
     kept = []
     for guess in guesses:
         name = guess.variable.name
         texts = [name, *(v for v in frame[name].dropna().unique() if isinstance(v, str))]
         if guess.variable.is_masked and any(map(like_a_formula, texts)):
             reason = "its name or values begin like a formula (= + - @), which spreadsheets carry out"
+            guess = Guess(Variable(name, "nominal", role="identifier"), reason, confirm=True)
+        elif guess.variable.is_masked and any(map(odd, texts)):
+            reason = "its name or values hold control characters, tabs or line ends"
             guess = Guess(Variable(name, "nominal", role="identifier"), reason, confirm=True)
         kept.append(guess)
     return kept

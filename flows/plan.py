@@ -21,8 +21,8 @@ from flows.schedule import ScheduleSection
 from tasks.anonymize import Step, releases_ranges, told
 from tasks.assess import AssessmentSection
 from tasks.decide import PolicySection
-from tasks.faults import Refused, ReleaseError, cut, named, visible
-from tasks.ingest import SourceSection, header_of, like_a_formula, nearly
+from tasks.faults import Refused, ReleaseError, cut, named, odd, visible
+from tasks.ingest import SourceSection, header_of, like_a_formula, named_surplus, nearly
 from tasks.publish import PublicationSection
 from tasks.split import ReferenceSection
 from tasks.track import TrackingSection
@@ -160,6 +160,10 @@ class Plan(Section):
                 found.append(
                     "variables: every one is an identifier or a household; nothing would be released"
                 )
+            if strange := [n for n in schema.masked if odd(n)]:
+                found.append(
+                    f"variables with names that hold control characters: {named(strange)}; rename them"
+                )
             formulas = [n for n in schema.masked if like_a_formula(n)]
             if formulas:
                 found.append(
@@ -267,9 +271,9 @@ def _column_problems(source: SourceSection, schema: Schema, base: Path) -> list[
     if absent:
         found.append(f"variables that the source does not have: {named(absent)}")
     if surplus:
+        shown = named_surplus(surplus, len(schema) - len(absent), len(schema))
         found.append(
-            f"columns of the source without a declaration: {named(surplus)}; declare them, as identifier to "
-            "drop them"
+            f"columns of the source without a declaration: {shown}; declare them, as identifier to drop them"
         )
     if pairs := nearly(absent, surplus):
         found.append(f"variables that only look like columns of the source: {alike_shown(pairs)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from tasks.faults import Refused, cut, visible
+from tasks.faults import CONTROL, Refused, cut, odd, visible
 
 MAX_BYTES = 5_000_000
 MAX_WHOLE = 10**18
@@ -191,11 +190,11 @@ def odd_values(value: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int
     if at and at[-1] in CODES and not all(_is_code(v) for v in value):
         value[:] = [str(i) for i in range(len(value))]
         return [f"line {lines[at]}: {_shown(at)}: {NO_CODE}"]
+    if at[-1:] == ("levels",) and any(odd(v) for v in value if isinstance(v, str)):
+        return [f"line {lines[at]}: {_shown(at)}: {NO_CONTROL}"]
     return [p for i, part in enumerate(value) for p in odd_values(part, (*at, i), lines)]
 
 
-# What writes to a terminal, or turns the direction of writing.
-CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 TEXTS = ("title", "description", "contact", "licence", "individual_protection_reason", "experiment")
 NO_CONTROL = "must not hold control characters, which a terminal or a reader takes for something else"
 CODES = ("levels", "missing", "values")

@@ -84,7 +84,7 @@ def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = Fal
     home : Home
     runner : Runner
     rebuild : bool
-        Run even when the ledger holds a release of the same plan and data.
+        Run even when the ledger holds a release of the same plan and data; the ledger's entries tell it.
 
     Raises
     ------
@@ -129,14 +129,14 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     ready(run.home, plan.publication.to)
     ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)
     digest = ledger.keyed(run.home, plan.digest) if plan.confides else plan.digest
-    known = None if rebuild else standing(run.home, digest, ingested.digest)
+    known = None if rebuild else standing(run.home, digest, ingested.digest, ingested.bag)
     if known is not None:
         # A run that was cut short may not have come to it.
         step("Mirror the outcome in MLflow", mirror_entry, run.home, known.entry)
         if known.status == "unchanged":
             hand_over(run.home, known.release, pending(run.home, known.release, plan.publication.to), step)
         return known
-    earlier = published_before(run.home, digest, ingested.digest)
+    earlier = published_before(run.home, digest, ingested.digest, ingested.bag)
     checked = step("Check the edits on the raw data", validate_raw, run, plan.edits)
     step("Set the reference apart", split, run, plan.reference, plan.variables, file.base, retry=True)
     step("Mask the records", mask, run, plan.steps, plan.edits.edit_set())
@@ -162,6 +162,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         verdict=verdict,
         release=release,
         policy=plan.policy,
+        rebuild=rebuild,
     )
     dossier = step("Write the report", document, run, dossier, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, dossier, file, retry=True)

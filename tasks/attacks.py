@@ -99,7 +99,7 @@ def together(
         side if len(side) == size else side.take(np.sort(rng.choice(len(side), size, replace=False)))
         for side in (released, reference)
     )
-    return asdict(values_together(original.take(rows), *sides, margin=margin))
+    return asdict(values_together(original.take(rows), *sides, margin=margin, rng=rng))
 
 
 def by_attributes(

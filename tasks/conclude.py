@@ -71,7 +71,7 @@ def conclude(run: Run, dossier: dict[str, Any], mlflow_run: str) -> Outcome:
     known = facts(dossier, mlflow_run) | {"mlflow": _logged(mlflow_run)} | _kept(run.home, release)
     folder: Path | None = None
     with ledger.locked(run.home, ledger.DECIDING):
-        others = published_before(run.home, known["plan"], known["data"])
+        others = published_before(run.home, known["plan"], known["data"], known.get("records"))
         if decision == "publish" and others > dossier["history"]["published"]:
             decision = "await"
         if decision == "publish" and _waits(run.home, release):
@@ -101,7 +101,7 @@ def _waits(home: Home, release: str) -> bool:
 def facts(dossier: dict[str, Any], mlflow_run: str) -> dict[str, Any]:
     """Return what the ledger keeps of a dossier."""
     run = dossier["run"]
-    return {
+    known = {
         "run": run["id"],
         "by": account(),
         "requester": run.get("requester", run.get("by")),
@@ -109,6 +109,8 @@ def facts(dossier: dict[str, Any], mlflow_run: str) -> dict[str, Any]:
         "release": dossier["release"]["id"],
         "plan": dossier["plan"]["digest"],
         "data": dossier["source"]["digest"],
+        "records": dossier["source"].get("bag"),
+        "rebuild": run.get("rebuild") or None,
         "dossier": dossier["sha256"],
         "candidate": dossier["candidate"],
         "decision": dossier["verdict"]["decision"],
@@ -119,6 +121,8 @@ def facts(dossier: dict[str, Any], mlflow_run: str) -> dict[str, Any]:
         "version": run["versions"]["anonflow"],
         "code": run.get("code"),
     }
+    absent = [name for name in ("records", "rebuild") if known[name] is None]
+    return {name: fact for name, fact in known.items() if name not in absent}
 
 
 def _kept(home: Home, release: str) -> dict[str, Any]:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
+
+# What a file may write for nothing.
+MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "."]
+_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
+_NOTHING = np.uint64(0x94D049BB133111EB)
 
 
 class Content:
@@ -40,3 +47,57 @@ def content_digest(frame: pd.DataFrame) -> str:
     content = Content()
     content.add(frame)
     return content.digest
+
+
+def record_digests(frame: pd.DataFrame, without: Collection[str] = ()) -> np.ndarray:
+    """Return (N,) 64 bits of each record, the same however a file writes it.
+
+    Neither the order of the columns matters nor whether a number is written 7, 7.0 or as text, nor how a
+    missing value is written. Columns ``without`` do not count: people stay who they are without their names.
+    """
+    names = sorted((str(name), place) for place, name in enumerate(frame.columns) if str(name) not in without)
+    rows = np.zeros(len(frame), dtype=np.uint64)
+    for name, place in names:
+        own = pd.util.hash_array(np.array([name], dtype=object), categorize=False)[0]
+        rows = (rows ^ (rows >> np.uint64(31))) * _MIX[0] + (_values(frame.iloc[:, place]) ^ own) * _MIX[1]
+    return rows
+
+
+def bag_digest(records: np.ndarray) -> str:
+    """Return the SHA-256 of records as `record_digests` gives them, whatever their order."""
+    return hashlib.sha256(np.sort(records).tobytes()).hexdigest()
+
+
+def same_table(entry: Mapping[str, Any], data: str, records: str | None) -> bool:
+    """Return whether an entry of the ledger is about the same file, or about the same records.
+
+    Entries that were made before records were entered tell the file alone.
+    """
+    return entry.get("data") == data or (records is not None and entry.get("records") == records)
+
+
+def _values(column: pd.Series) -> np.ndarray:
+    """Return (N,) 64 bits of each value, by its number where it is one."""
+    if pd.api.types.is_numeric_dtype(column):
+        return _numbers(column.to_numpy(dtype="float64", na_value=np.nan))
+    codes, levels = pd.factorize(column)
+    # The last stands where the code is -1, which means missing.
+    told = [*(str(level).strip() for level in levels), ""]
+    texts = np.array(["" if text in MISSING else text for text in told], dtype=object)
+    numbers = pd.to_numeric(pd.Series(_as_numbers(texts), dtype=object), errors="coerce")
+    found = np.where(
+        numbers.isna(),
+        pd.util.hash_array(texts, categorize=False),
+        _numbers(numbers.to_numpy(dtype="float64")),
+    )
+    return np.asarray(np.where(texts == "", _NOTHING, found)[codes], dtype=np.uint64)
+
+
+def _as_numbers(texts: np.ndarray) -> list[str]:
+    """Return the texts with truth values as the numbers that a CSV file's become."""
+    return [{"true": "1", "false": "0"}.get(text.lower(), text) for text in texts]
+
+
+def _numbers(values: np.ndarray) -> np.ndarray:
+    """Return (N,) 64 bits of each number; minus nought is nought."""
+    return np.where(np.isnan(values), _NOTHING, pd.util.hash_array(values + 0.0, categorize=False))

@@ -12,11 +12,11 @@ from typing import Protocol, TextIO
 import pandas as pd
 
 from anoncore.microdata import Variable, alike_shown, look_alikes
+from tasks.content import MISSING
 from tasks.faults import Refused, cut, named, visible
 from tasks.parquet import check_size
 from tasks.places import MAX_FIELD, MAX_LINE, of_the_source, too_long
 
-MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "."]
 # Encodings in which a byte of a line's end may be half of a letter.
 WIDE = re.compile("16|32")
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from tasks import ledger
 from tasks.anonymize import told
+from tasks.content import same_table
 from tasks.decide import PolicySection, Verdict
 from tasks.home import account
 from tasks.workspace import Run, SeedSection
@@ -36,6 +37,7 @@ def gather(
     verdict: Verdict,
     release: dict[str, Any],
     policy: PolicySection | None = None,
+    rebuild: bool = False,
 ) -> dict[str, Any]:
     """Return the dossier of a candidate: counts, figures and names, never data.
 
@@ -48,6 +50,7 @@ def gather(
     published : releases of the same data under other plans
     release : identity of the candidate, from `tasks.publish.prepare_data`
     policy : who must approve it, and until when
+    rebuild : whether it was asked to draw anew, though plan and data may be unchanged
     """
     source = run.read_json("ingested")
     return {
@@ -60,7 +63,8 @@ def gather(
             "code": code_digest(),
             "versions": {name: version(name) for name in LIBRARIES},
             "seed": _seed(seed),
-        },
+        }
+        | ({"rebuild": True} if rebuild else {}),
         "source": source,
         "split": run.read_json("split"),
         "edits": {
@@ -77,7 +81,13 @@ def gather(
         "approval": _approval(policy or PolicySection()),
         "release": release,
         "history": {
-            "earlier_runs": len({e["run"] for e in ledger.find(run.home, data=source["digest"])}),
+            "earlier_runs": len(
+                {
+                    e["run"]
+                    for e in ledger.entries(run.home)
+                    if same_table(e, source["digest"], source.get("bag"))
+                }
+            ),
             "published": published,
         },
     }

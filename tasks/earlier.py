@@ -14,6 +14,7 @@ from anoncore.microdata import Microdata, Schema
 from anoncore.risk import averaging_attack
 from tasks import ledger
 from tasks.assess import AssessmentSection
+from tasks.content import same_table
 from tasks.faults import Refused
 from tasks.ingest import SourceSection, read, to_microdata
 from tasks.workspace import Run
@@ -28,8 +29,9 @@ def against_earlier(
 ) -> dict[str, Any]:
     """Return the figures with ``earlier``: the attack with all releases of these data, the candidate last.
 
-    Of these data are the releases of the same file, and those of the same plan's earlier files, whose people
-    are in part the same. One that lacks variables of the candidate cannot be compared, and is counted.
+    Of these data are the releases of the same file or the same records, and those of the same plan's earlier
+    files, whose people are in part the same. One that lacks variables of the candidate cannot be compared,
+    and is counted.
     """
     folders = list(_folders(run, name))
     found: dict[str, Any] = {"releases": len(folders), "compared": 0, "attack": None}
@@ -42,9 +44,11 @@ def against_earlier(
 
 def _folders(run: Run, name: str) -> Iterator[Path]:
     """Give the folders of published releases of these data, oldest first, withdrawn ones too."""
-    digest, seen = run.read_json("ingested")["digest"], set()
+    source, seen = run.read_json("ingested"), set()
     for entry in ledger.find(run.home, "published"):
-        if entry["release"] not in seen and (entry["data"] == digest or entry["name"] == name):
+        if entry["release"] not in seen and (
+            entry["name"] == name or same_table(entry, source["digest"], source.get("bag"))
+        ):
             seen.add(entry["release"])
             yield run.home.files_of(entry["name"], entry["release"])
 

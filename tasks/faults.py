@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+# What writes to a terminal, or turns the direction of writing.
+CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 P = ParamSpec("P")
 T = TypeVar("T")
 # Of names in a message, how many are shown, and how much of each.
@@ -85,6 +88,11 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
     run.__doc__ = function.__doc__
     run.__module__ = function.__module__
     return run
+
+
+def odd(text: str) -> bool:
+    """Return whether a name or a level holds what belongs into no cell: `CONTROL`, a tab or a line end."""
+    return CONTROL.search(text) is not None or "\t" in text or "\n" in text
 
 
 def visible(text: object) -> str:

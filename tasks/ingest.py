@@ -19,9 +19,10 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from anoncore.microdata import Microdata, Schema, Variable, alike_shown, appearance
-from tasks.content import content_digest
+from tasks import ledger
+from tasks.content import bag_digest, content_digest, record_digests
 from tasks.csvfile import WIDE, check_header, check_names, read_codes, read_csv
-from tasks.faults import Refused, cut, named, visible
+from tasks.faults import Refused, cut, named, odd, visible
 from tasks.home import Home, private_umask
 from tasks.parquet import check_size, columns_of, columns_of_folder, read_folder, read_table, to_frame
 from tasks.places import (
@@ -44,7 +45,8 @@ Format = Literal["csv", "parquet", "stata"]
 SUFFIXES: dict[str, Format] = {".csv": "csv", ".txt": "csv", ".parquet": "parquet", ".dta": "stata"}
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|[.,]\d+)(e[+-]?\d+)?\s?%?", re.IGNORECASE)
 BLANK = "".join(c for c in map(chr, range(256)) if c.isspace() or not c.isprintable()) + "\u2028\u2029"
-ODD_LETTER = re.compile("[\0\ud800-\udfff]")
+# Their products and sums must stay finite.
+TOO_LARGE = 1e100
 PLAIN = (str, int, float, bool, np.integer, np.floating, np.bool_, Decimal)
 NESTED = (list, tuple, dict, set, np.ndarray)
 
@@ -149,6 +151,8 @@ class Ingested:
     dropped: tuple[str, ...]
     digest: str
     notes: tuple[str, ...] = field(default=())
+    # Of the records as a bag, without identifiers; keyed, so that nobody else can try guesses on it.
+    bag: str | None = None
 
 
 def ingest(run: Run, source: SourceSection, variables: tuple[Variable, ...], base: Path) -> Ingested:
@@ -168,7 +172,8 @@ def ingest(run: Run, source: SourceSection, variables: tuple[Variable, ...], bas
         with private_umask():
             identities(frame, identifiers).to_parquet(run.folder / "identifiers.parquet")
     run.save("source", data)
-    done = Ingested(len(data), len(data.schema), tuple(identifiers), digest, tuple(notes))
+    bag = ledger.keyed(run.home, f"records {bag_digest(record_digests(frame, identifiers))}")
+    done = Ingested(len(data), len(data.schema), tuple(identifiers), digest, tuple(notes), bag)
     run.write_json("ingested", asdict(done))
     return done
 
@@ -231,7 +236,8 @@ def to_microdata(frame: pd.DataFrame, variables: tuple[Variable, ...]) -> tuple[
         problems.append(f"declared variables are not in the data: {named(absent)}")
     if surplus:
         problems.append(
-            f"columns without a declaration: {named(surplus)}; declare them, as identifier to drop them"
+            f"columns without a declaration: {named_surplus(surplus, len(whole) - len(absent), len(whole))}; "
+            "declare them, as identifier to drop them"
         )
     if pairs := nearly(absent, surplus):
         problems.append(f"names that look alike and are not the same: {alike_shown(pairs)}; mend the plan's")
@@ -245,7 +251,10 @@ def to_microdata(frame: pd.DataFrame, variables: tuple[Variable, ...]) -> tuple[
     except OverflowError:
         problem = f"variables hold whole numbers that are too large: {named(_too_large(frame, kept))}"
     else:
-        return data, _notes(frame, variables, data)
+        vast = _vast(data)
+        if not vast:
+            return data, _notes(frame, variables, data)
+        problem = f"variables hold numbers beyond 1e100, with which nothing can be computed: {named(vast)}"
     raise Refused(f"{problem}; correct them or declare a missing code")
 
 
@@ -253,6 +262,15 @@ def nearly(absent: Iterable[str], surplus: Iterable[str]) -> list[tuple[str, str
     """Return declared names beside those of the source that only look like them."""
     like = {appearance(name): name for name in absent}
     return [(like[drawn], name) for name in surplus if (drawn := appearance(name)) in like]
+
+
+def named_surplus(surplus: Sequence[str], found: int, declared: int) -> str:
+    """Return columns that are not declared as a message may show them: by name, or as their number.
+
+    Where a header is missing they are values of the first record, of which one or another may be a declared
+    name by chance.
+    """
+    return named(surplus) if 2 * found >= declared else f"{len(surplus)} (names are shown when most agree)"
 
 
 def like_a_formula(text: str) -> bool:
@@ -277,7 +295,7 @@ def _check_levels(data: Microdata, variables: Iterable[Variable]) -> list[str]:
     broken, unseen, notes = [], [], []
     for variable in data.schema:
         levels = [v for v in variable.levels or () if isinstance(v, str)]
-        if any(ODD_LETTER.search(level) for level in levels):
+        if any(map(odd, levels)):
             broken.append(variable.name)
         formulas = sum(map(like_a_formula, levels))
         if formulas and variable.name in stated:
@@ -288,7 +306,10 @@ def _check_levels(data: Microdata, variables: Iterable[Variable]) -> list[str]:
         elif formulas:
             unseen.append(f"{visible(variable.name)} ({formulas})")
     if broken:
-        raise Refused(f"text with NUL or half a character in {named(broken)}; repair it")
+        raise Refused(
+            f"text with NUL or other control characters, tabs, line ends or half a character in "
+            f"{named(broken)}; repair it"
+        )
     if unseen:
         raise Refused(
             f"values that begin like a formula (= + - @), which a spreadsheet would carry out: "
@@ -317,6 +338,19 @@ def _identity(column: pd.Series) -> pd.Series:
 def _too_large(frame: pd.DataFrame, variables: Iterable[Variable]) -> list[str]:
     digits = {v.name: frame[v.name].astype("string").str.fullmatch(r"\s*[+-]?\d{300,}\s*") for v in variables}
     return [name for name, found in digits.items() if bool(found.any())]
+
+
+def _vast(data: Microdata) -> list[str]:
+    """Return the variables with numbers so large that their squares and sums would overflow."""
+    found = []
+    for variable in data.schema:
+        column = data.frame[variable.name]
+        vast = any(abs(v) > TOO_LARGE for v in variable.levels or () if not isinstance(v, str))
+        if pd.api.types.is_numeric_dtype(column):
+            vast = bool((column.abs() > TOO_LARGE).any())
+        if vast:
+            found.append(variable.name)
+    return found
 
 
 def _check_types(frame: pd.DataFrame, shown: str, variables: Iterable[Variable]) -> None:

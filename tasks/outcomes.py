@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tasks import ledger, people, track
+from tasks.content import same_table
 from tasks.faults import Refused, ReleaseError, guarded, visible
 from tasks.home import Home
 
@@ -95,12 +96,15 @@ class Awaited:
         return len(self.approvals) >= int(self.terms["approvers"])
 
 
-def standing(home: Home, plan_digest: str, data_digest: str) -> Outcome | None:
+def standing(home: Home, plan_digest: str, data_digest: str, records: str | None = None) -> Outcome | None:
     """Return what the same plan and data have led to already: a release, a candidate, or a rejection.
+
+    The same data are the same file, and the same ``records`` in another.
 
     Drawing anew until a candidate passes would make the verdict worthless, so a rejection stands too.
     """
-    known = ledger.find(home, *ENDS, plan=plan_digest, data=data_digest)
+    ends = ledger.find(home, *ENDS, plan=plan_digest)
+    known = [entry for entry in ends if same_table(entry, data_digest, records)]
     if not known or known[-1]["event"] not in STANDS:
         return None
     last = known[-1]
@@ -122,10 +126,12 @@ def standing(home: Home, plan_digest: str, data_digest: str) -> Outcome | None:
     )
 
 
-def published_before(home: Home, plan_digest: str, data_digest: str) -> int:
+def published_before(home: Home, plan_digest: str, data_digest: str, records: str | None = None) -> int:
     """Count the releases of the same data that other plans have led to, and all that were withdrawn."""
-    gone = {e["release"] for e in ledger.find(home, "withdrawn", data=data_digest)}
-    found = ledger.find(home, "published", data=data_digest)
+    both = ledger.find(home, "withdrawn", "published")
+    same = [entry for entry in both if same_table(entry, data_digest, records)]
+    gone = {e["release"] for e in same if e["event"] == "withdrawn"}
+    found = [e for e in same if e["event"] == "published"]
     return len({e["release"] for e in found if e["plan"] != plan_digest or e["release"] in gone})
 
 

@@ -20,6 +20,7 @@ from tasks.faults import Fault, Refused, visible
 from tasks.home import DOSSIER, Home, make_private, private_umask, sync, write_private
 from tasks.public import public_figures
 from tasks.targets import Target
+from tasks.wording import markdown_cell
 from tasks.workspace import Run, Section, digest_of, jsonable, sha256_of
 
 MANIFEST = "manifest.json"
@@ -252,6 +253,7 @@ def method_statement(dossier: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=False,  # noqa: S701  Markdown, not HTML
+        finalize=markdown_cell,
     )
     return environment.get_template("method.md.j2").render(dossier)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tasks.faults import InputOutputFault
 from tasks.metrics import metrics
-from tasks.wording import sentence
+from tasks.wording import markdown_cell, sentence
 from tasks.workspace import Section, digest_of, sha256_of
 
 STATUS = "release.status"
@@ -318,8 +318,9 @@ def _description(dossier: dict[str, Any]) -> dict[str, str]:
     methods = ", ".join(step["method"] for step in dossier["method"]["steps"])
     words = {"publish": "may be published", "reject": "is rejected", "await": "waits for a person"}
     text = (
-        f"**{title}**: {words[verdict['decision']]}. {sentence(verdict['reason'])}\n\n"
-        f"{release['records']} records, {len(release['variables'])} variables; {methods}. "
+        f"**{markdown_cell(title)}**: {words[verdict['decision']]}. "
+        f"{markdown_cell(sentence(verdict['reason']))}\n\n"
+        f"{release['records']} records, {len(release['variables'])} variables; {markdown_cell(methods)}. "
         "The whole of it: `report.html` among the artifacts."
     )
     return {NOTE: text, "mlflow.user": dossier["run"]["requester"], "mlflow.source.name": "anonflow"}

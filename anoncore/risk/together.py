@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -22,7 +21,15 @@ _SAME = 0.9
 # A share of the people that no chance explains, however exact the values that a method hands out anew.
 _HALF = 0.5
 _BITS = 22
+# Pairs times records that are looked at, of more a part by chance; as many pairs always, and codes at once.
+_WORK = 400_000_000
+_AT_LEAST = 2000
+_AT_ONCE = 1 << 15
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ divided by the golden ratio: neighbours are thrown far apart
+
+
+Places = NDArray[np.int64]
+Marks = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,8 @@ class ValuesTogether:
     released, reference : people whose two values stand together in the release, and in the reference
     n : people asked about
     excess, lower, upper : of the shares; the bounds hold for all pairs at once
-    n_pairs : pairs looked at, those whose values are rare enough to point at people
+    n_pairs : pairs looked at
+    n_possible : pairs whose values are rare enough to point at people; more than ``n_pairs`` in wide tables
     margin, confidence : what is tolerated, and the coverage
     verdict : "fail" when ``lower`` exceeds one half, "inconclusive" when it exceeds the margin, else "pass"
     """
@@ -53,6 +61,7 @@ class ValuesTogether:
     lower: float
     upper: float
     n_pairs: int
+    n_possible: int
     margin: float
     confidence: float
     verdict: Literal["pass", "fail", "inconclusive"]
@@ -66,6 +75,7 @@ def values_together(
     variables: Sequence[str] | None = None,
     margin: float = 0.05,
     confidence: float = 0.95,
+    rng: np.random.Generator,
 ) -> ValuesTogether:
     """Look for people two of whose values were released together as they are.
 
@@ -83,15 +93,18 @@ def values_together(
     variables : names; by default those that are masked and that all three have
     margin : 0 … 1, excess tolerated
     confidence : 0 … 1, two-sided, of all pairs together
+    rng : Generator, draws pairs where there are too many
 
     Returns
     -------
-    ValuesTogether, of the pair with the largest lower bound; people who lack one of the values are not found
+    ValuesTogether, of the pair with the largest lower bound; people who lack one of the values are not found.
+    Of more pairs than 2000, and than 4·10⁸ divided by the records, so many are drawn, and the result says so.
 
     Notes
     -----
     Exact values alone count: what was rounded, shifted or given noise is the business of other measures.
-    Method: Bonett and Price 2012 for paired shares. O(N · pairs).
+    Method: Bonett and Price 2012 for paired shares. O(N · pairs), with
+    blocks of pairs at once.
 
     Examples
     --------
@@ -99,8 +112,8 @@ def values_together(
     >>> schema = Schema([Variable(name, "continuous") for name in "ab"])
     >>> tables = np.random.default_rng(1).normal(size=(2, 200, 2))
     >>> one, other = (Microdata(pd.DataFrame(t, columns=["a", "b"]), schema) for t in tables)
-    >>> values_together(one, one, other).verdict, values_together(one, other, other).verdict
-    ('fail', 'pass')
+    >>> [values_together(one, t, other, rng=np.random.default_rng(0)).verdict for t in (one, other)]
+    ['fail', 'pass']
     """
     between("margin", margin, 0, 1)
     tables = [original, released, reference]
@@ -110,42 +123,42 @@ def values_together(
         if all(name in table.schema for table in tables)
     ]
     columns = {name: _codes(tables, name) for name in names}
-    telling = [name for name in names if _effective(columns[name][0][0]) >= _LEVELS]
-    ranks = {name: _ranks(original, name) for name in telling}
-    pairs = [(a, b) for a, b in combinations(telling, 2) if not _alike(ranks[a], ranks[b])]
+    telling = [name for name in names if _effective(columns[name][0]) >= _LEVELS]
+    possible = _pairs([_ranks(original, name) for name in telling])
     n = len(original)
-    none = ValuesTogether((), 0, 0, n, 0.0, 0.0, 0.0, len(pairs), margin, confidence, "pass")
+    pairs = _drawn(possible, max(_AT_LEAST, _WORK // max(1, n, len(released))), rng)
     z = float(norm.ppf(1.0 - (1.0 - between("confidence", confidence, 0, 1)) / 2.0 / max(1, len(pairs))))
-    worst = none
-    for first, second in pairs:
-        people, near, other = _combined(columns[first], columns[second])
-        there = people >= 0
-        found, expected = _stand_in(people, near), _stand_in(people, other)
-        found, expected = found & there, expected & there
-        lower, upper = _paired(int((found & ~expected).sum()), int((expected & ~found).sum()), n, z)
-        if not worst.pair or lower > worst.lower:
-            worst = ValuesTogether(
-                pair=(first, second),
-                released=int(found.sum()),
-                reference=int(expected.sum()),
-                n=n,
-                excess=(int(found.sum()) - int(expected.sum())) / n,
-                lower=lower,
-                upper=upper,
-                n_pairs=len(pairs),
-                margin=margin,
-                confidence=confidence,
-                verdict="fail" if lower > _HALF else "inconclusive" if lower > margin else "pass",
-            )
-    return worst
+    counted = (len(pairs), len(possible), margin, confidence)
+    if not len(pairs) or not n:
+        return ValuesTogether((), 0, 0, n, 0.0, 0.0, 0.0, *counted, "pass")
+    stacked = tuple(np.stack([columns[name][side] for name in telling]) for side in range(3))
+    at_once = max(1, _AT_ONCE // max(1, n, len(released)))
+    base = max(int(table.max(initial=0)) for table in stacked) + 1
+    parts = [_counted(stacked, pairs[k : k + at_once], base) for k in range(0, len(pairs), at_once)]
+    found, expected, more, less = np.concatenate(parts, axis=1)
+    lower, upper = _paired(more, less, n, z)
+    worst = int(np.argmax(lower))
+    low = float(lower[worst])
+    return ValuesTogether(
+        (telling[pairs[worst, 0]], telling[pairs[worst, 1]]),
+        int(found[worst]),
+        int(expected[worst]),
+        n,
+        (int(found[worst]) - int(expected[worst])) / n,
+        low,
+        float(upper[worst]),
+        *counted,
+        "fail" if low > _HALF else "inconclusive" if low > margin else "pass",
+    )
 
 
-def _codes(tables: list[Microdata], name: str) -> tuple[list[Indices], int]:
-    """Return the variable as codes common to the tables, −1 where missing, and how many there are."""
-    columns = [table.frame[name].astype("object") for table in tables]
-    codes, levels = pd.factorize(pd.concat(columns, ignore_index=True))
-    ends = np.cumsum([len(table) for table in tables])[:-1]
-    return [part.astype(np.int64) for part in np.split(codes, ends)], len(levels)
+def _codes(tables: list[Microdata], name: str) -> list[Indices]:
+    """Return the variable as codes common to the tables, −1 where missing."""
+    columns = [table.frame[name] for table in tables]
+    if any(column.dtype != np.float64 for column in columns):
+        columns = [column.astype("object") for column in columns]
+    codes, _ = pd.factorize(pd.concat(columns, ignore_index=True))
+    return list(np.split(codes.astype(np.int64), np.cumsum([len(table) for table in tables])[:-1]))
 
 
 def _effective(codes: Indices) -> float:
@@ -167,44 +180,80 @@ def _ranks(data: Microdata, name: str) -> Floats | None:
     return np.asarray(ranks / length, dtype=np.float64) if length else None
 
 
-def _alike(one: Floats | None, other: Floats | None) -> bool:
-    """Return whether two numbers say nearly the same."""
-    return one is not None and other is not None and bool(abs(one @ other) > _SAME)
+def _pairs(ranks: list[Floats | None]) -> NDArray[np.int32]:
+    """Return (pairs, 2) places of the variables, without pairs of numbers that say nearly the same."""
+    known = np.array([one is not None for one in ranks], dtype=bool)
+    matrix = np.stack([one for one in ranks if one is not None]) if known.any() else np.empty((0, 0))
+    row = np.cumsum(known) - 1
+    found = [np.empty((0, 2), dtype=np.int32)]
+    for first in range(len(ranks) - 1):
+        others = np.arange(first + 1, len(ranks), dtype=np.int32)
+        if known[first]:
+            alike = np.zeros(len(others), dtype=bool)
+            alike[known[others]] = np.abs(matrix[row[first] + 1 :] @ matrix[row[first]]) > _SAME
+            others = others[~alike]
+        found.append(np.column_stack([np.full(len(others), first, dtype=np.int32), others]))
+    return np.concatenate(found)
 
 
-def _combined(
-    one: tuple[list[Indices], int], other: tuple[list[Indices], int]
-) -> tuple[Indices, Indices, Indices]:
-    """Return the pair's codes in the three tables, −1 where one of the two is missing."""
-    first, second, third = (
-        np.where((a < 0) | (b < 0), -1, a * other[1] + b) for a, b in zip(one[0], other[0], strict=True)
-    )
-    return first, second, third
+def _drawn(pairs: NDArray[np.int32], at_most: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Return the pairs, of too many as many as ``at_most`` by chance."""
+    if len(pairs) <= at_most:
+        return pairs
+    return pairs[np.sort(rng.choice(len(pairs), at_most, replace=False))]
 
 
-def _stand_in(people: Indices, codes: Indices) -> NDArray[np.bool_]:
-    """Return (N,) whether each code is among ``codes``: what a table of bits lets through is looked up."""
+def _counted(tables: tuple[Indices, ...], pairs: NDArray[np.int32], base: int) -> Indices:
+    """Return (4, pairs) people found in the release, in the reference, in the one alone, in the other alone.
+
+    Parameters
+    ----------
+    tables : (variables, records) codes of original, release and reference
+    pairs : (pairs, 2)
+    base : larger than every code
+    """
+    people, near, other = (_combined(table, pairs, base) for table in tables)
+    bits = min(_BITS, max(12, len(people).bit_length() + 5))
+    asked = _spread(people, bits)
+    marks = _marked(asked, bits)
+    there = people >= 0
+    found = (_stand_in(people, asked, side, marks, bits) & there for side in (near, other))
+    released, reference = (side.reshape(len(pairs), -1) for side in found)
+    sides = (released, reference, released & ~reference, reference & ~released)
+    return np.stack([side.sum(axis=1) for side in sides])
+
+
+def _combined(codes: Indices, pairs: NDArray[np.int32], base: int) -> Indices:
+    """Return a code of both values for each pair and record, −1 where one of the two is missing."""
+    one, other = codes[pairs[:, 0]], codes[pairs[:, 1]]
+    both = (np.arange(len(pairs))[:, None] * base + one) * base + other
+    both[(one < 0) | (other < 0)] = -1
+    return np.asarray(both.ravel())
+
+
+def _stand_in(people: Indices, asked: Places, codes: Indices, marks: Marks, bits: int) -> Marks:
+    """Return whether each of ``people`` is among ``codes``: what tables of bits let through is looked up."""
+    few = codes[marks[_spread(codes, bits)]]
     found = np.zeros(len(people), dtype=bool)
-    maybe = _let_through(people, codes)
-    few = codes[_let_through(codes, people[maybe])]
-    found[maybe] = np.isin(people[maybe], few)
+    if len(few):
+        maybe = np.flatnonzero(_marked(_spread(few, bits), bits)[asked])
+        found[maybe] = np.isin(people[maybe], few)
     return found
 
 
-def _let_through(asked: Indices, there: Indices) -> NDArray[np.intp]:
-    """Return the places of what may be among ``there``, and of little else."""
-    bits = np.zeros(1 << _BITS, dtype=bool)
-    bits[_spread(there)] = True
-    return np.flatnonzero(bits[_spread(asked)])
+def _marked(places: Places, bits: int) -> Marks:
+    marks = np.zeros(1 << bits, dtype=bool)
+    marks[places] = True
+    return marks
 
 
-def _spread(codes: Indices) -> NDArray[np.uint64]:
-    return (codes.astype(np.uint64) * _ODD) >> np.uint64(64 - _BITS)
+def _spread(codes: Indices, bits: int) -> Places:
+    return np.asarray((codes.view(np.uint64) * _ODD) >> np.uint64(64 - bits)).view(np.int64)
 
 
-def _paired(more: int, less: int, n: int, z: float) -> tuple[float, float]:
-    """Return the bounds of a paired difference of shares, with one record added to each kind."""
+def _paired(more: Indices, less: Indices, n: int, z: float) -> tuple[Floats, Floats]:
+    """Return the bounds of paired differences of shares, with one record added to each kind."""
     total = n + 2
     up, down = (more + 1) / total, (less + 1) / total
-    reach = z * float(np.sqrt(max(0.0, (up + down - (up - down) ** 2) / total)))
-    return max(-1.0, up - down - reach), min(1.0, up - down + reach)
+    reach = z * np.sqrt(np.maximum(0.0, (up + down - (up - down) ** 2) / total))
+    return np.maximum(-1.0, up - down - reach), np.minimum(1.0, up - down + reach)

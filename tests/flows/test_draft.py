@@ -532,3 +532,15 @@ def test_the_draft_of_any_table_loads_lists_every_column_and_can_be_read(tmp_pat
     read = read_file(data, source.kind(data), source, declared, shown="table")
     microdata, _ = to_microdata(read, declared)
     assert not any(file.plan.edits.edit_set().violations(microdata.frame).values())
+
+
+def test_columns_with_control_characters_are_dropped_until_a_person_says_otherwise(tmp_path):
+    draw = np.random.default_rng(6)
+    frame = people(200).assign(land=draw.choice(["no\x1b]0;pwn\x07", "so\u202eevil"], 200))
+    frame["b\x07ell"] = draw.integers(0, 50, 200)
+    frame.to_parquet(tmp_path / "t.parquet")
+    text = drafted(tmp_path / "t.parquet")
+    roles = {v["name"]: v["role"] for v in yaml.safe_load(text)["variables"]}
+    assert roles["land"] == roles["b\x07ell"] == "identifier"
+    assert text.count("its name or values hold control characters") == 2
+    ingested(loaded(tmp_path / "t.parquet"), tmp_path).wipe()

@@ -482,3 +482,20 @@ def test_a_regression_that_does_not_fit_is_refused_with_its_line(tmp_path, entry
     told = refusal(plan(tmp_path, *regressions(entry)))
     assert message in told
     assert "line 1" in told
+
+
+@pytest.mark.parametrize("letter", ["\\e", "\\u202e", "\\t", "\\n"])
+def test_names_and_levels_that_write_to_a_terminal_are_refused(tmp_path, letter):
+    said = refusal(plan(tmp_path, l7=f'  - {{name: s, kind: nominal, levels: ["a{letter}", y]}}'))
+    assert "levels: must not hold control characters" in said
+    said = refusal(plan(tmp_path, l7=f'  - {{name: "s{letter}", kind: nominal}}'))
+    assert "variables with names that hold control characters: s" in said
+    assert all(line.isprintable() for line in said.split("\n"))
+
+
+def test_a_first_record_is_not_shown_because_one_value_is_a_variables_name(tmp_path):
+    path = plan(tmp_path)
+    (tmp_path / "people.csv").write_text("Zacharias,40,s\nQuibble,3,y\n")
+    said = refusal(path)
+    assert "columns of the source without a declaration: 2 (names are shown when most agree);" in said
+    assert "Zacharias" not in said

@@ -8,6 +8,7 @@ import pytest
 
 from flows.plan import load_plan
 from flows.release import Direct, carry_out
+from tasks import ledger
 from tasks.home import Home
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
@@ -67,3 +68,21 @@ def test_an_earlier_release_without_the_same_variables_asks_a_person(office, hom
     assert again.status == "awaiting"
     assert gate(again)["verdict"] == "inconclusive"
     assert gate(again)["figure"] == "1, of which 0 can be compared"
+
+
+def test_a_blank_line_and_another_order_do_not_make_another_table(office, home):
+    path = office(step="{method: spectral-swap}")
+    file = path.parent / "people.csv"
+    first = carry_out(load_plan(path), home, Direct())
+    assert first.status == "published"
+    head, *rows = file.read_text().splitlines(keepends=True)
+    file.write_text(head + "".join(rows[::-1]) + "\n\n")
+    assert carry_out(load_plan(path), home, Direct()).release == first.release
+    again = carry_out(load_plan(path), home, Direct(), rebuild=True)
+    assert [bool(e.get("rebuild")) for e in ledger.find(home, "published")] == [
+        False,
+        again.status == "published",
+    ]
+    path.write_text(path.read_text().replace("name: ", "name: other-", 1))
+    other = carry_out(load_plan(path), home, Direct())
+    assert gate(other)["figure"].endswith("with 2 of 2")

@@ -464,8 +464,13 @@ csv_case("a formula", "begin like a formula", changed("DE", f"=cmd|' /C {CANARY}
 csv_case("a formula behind a plus", "begin like a formula", changed("DE", f"+{CANARY}(A1)"))
 csv_case("a formula behind a minus", "begin like a formula", changed("DE", f"-2+{CANARY}(A1)"))
 csv_case("a formula behind an at sign", "begin like a formula", changed("DE", f"@SUM({CANARY})"))
-csv_case("a formula behind a tab", "begin like a formula", changed("DE", f"\t={CANARY}"))
-csv_case("a formula behind a line end", "begin like a formula", changed("DE", f'"\n={CANARY}"'))
+csv_case("a formula behind a tab", "control characters, tabs", changed("DE", f"\t={CANARY}"))
+csv_case("a formula behind a line end", "control characters, tabs", changed("DE", f'"\n={CANARY}"'))
+csv_case(
+    "a level that writes to the terminal", "control characters", changed("DE", f"{CANARY}\x1b]0;pwn\x07")
+)
+csv_case("a level that turns the writing", "control characters", changed("DE", f"{CANARY}\u202eevil"))
+csv_case("a number near the largest there is", "beyond 1e100", changed(",20,", ",1.7e308,"))
 csv_case("a formula in wide letters", "begin like a formula", changed("DE", f"＝{CANARY}"))
 csv_case("a formula behind nothing", "begin like a formula", changed("DE", f"\u200b={CANARY}"))
 csv_case(

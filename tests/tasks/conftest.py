@@ -40,7 +40,8 @@ class Office:
                 "code": "c" * 64,
             }
             | {"versions": {"anonflow": "0"}},
-            "source": {"digest": more.get("data", "2" * 64)},
+            "source": {"digest": more.get("data", "2" * 64)}
+            | ({"bag": more["bag"]} if "bag" in more else {}),
             "individual_protection": "required",
             "verdict": {"decision": decision, "reason": "every gate passed", "gates": []},
             "approval": {

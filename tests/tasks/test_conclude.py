@@ -443,6 +443,28 @@ def test_what_is_not_published_cannot_be_withdrawn(office: Any) -> None:
         decisions.withdraw(office.home, outcome.release, by="x", reason="y")
 
 
+def test_the_same_records_in_another_file_are_the_same_data(office: Any) -> None:
+    plan, file, other = "1" * 64, "2" * 64, "3" * 64
+    office.published(bag="r")
+    assert ledger.find(office.home, "published")[0]["records"] == "r"
+    assert outcomes.standing(office.home, plan, other, "r").status == "unchanged"
+    assert outcomes.standing(office.home, plan, other, "s") is None
+    assert outcomes.standing(office.home, plan, file) is not None
+    assert outcomes.published_before(office.home, "4" * 64, other, "r") == 1
+    assert outcomes.published_before(office.home, "4" * 64, other, "s") == 0
+    again, dossier = office.assessed("publish", "b", plan="4" * 64, data=other, bag="r")
+    assert conclude.conclude(again, dossier, "0").status == "awaiting"
+
+
+def test_the_ledger_tells_that_a_release_was_drawn_anew(office: Any) -> None:
+    run, dossier = office.assessed("publish")
+    dossier["run"]["rebuild"] = True
+    conclude.conclude(run, dossier, "0")
+    office.published("b", plan="4" * 64, data="5" * 64)
+    told = {e["release"]: e.get("rebuild") for e in ledger.find(office.home, "published")}
+    assert list(told.values()) == [True, None]
+
+
 def test_a_withdrawn_release_stands_no_more_and_still_counts(office: Any) -> None:
     outcome = office.published()
     assert outcomes.standing(office.home, "1" * 64, "2" * 64).status == "unchanged"

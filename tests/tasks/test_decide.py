@@ -220,6 +220,16 @@ def earlier(lower: float = 0.48, *, releases: int = 2, compared: int = 2) -> dic
     return figures(earlier={"releases": releases, "compared": compared, "attack": attack})
 
 
+def test_of_a_wide_table_it_is_said_how_many_pairs_were_looked_at() -> None:
+    def meaning(given: dict[str, Any]) -> str:
+        return next(g.meaning for g in decide(given, POLICY).gates if g.name == "values taken together")
+
+    assert meaning(figures()).endswith("the worst of 21 pairs of variables")
+    assert meaning(figures(together__n_possible=21)).endswith("the worst of 21 pairs of variables")
+    drawn = meaning(figures(together__n_possible=1225))
+    assert drawn.endswith("the worst of 21, drawn from 1225, pairs of variables")
+
+
 def test_earlier_releases_that_tell_nothing_together_pass() -> None:
     verdict = decide(earlier(), POLICY)
     gate = next(g for g in verdict.gates if g.name == "earlier releases of these data")

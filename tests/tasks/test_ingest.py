@@ -156,7 +156,7 @@ def test_na_is_missing_in_numbers_and_namibia_elsewhere(run: Run) -> None:
 
 
 def test_floats_are_read_exactly(run: Run) -> None:
-    numbers = np.concatenate([np.random.default_rng(0).normal(0, 1e3, 500), [0.1, 5e-324, 1.7e308, 1 / 3]])
+    numbers = np.concatenate([np.random.default_rng(0).normal(0, 1e3, 500), [0.1, 5e-324, 1.7e99, 1 / 3]])
     read(run, "age\n" + "\n".join(map(repr, numbers.tolist())) + "\n", (Variable("age", "continuous"),))
     assert np.array_equal(run.load("source").frame["age"].to_numpy(), numbers)
 
@@ -239,8 +239,8 @@ def test_encodings_marks_and_line_ends(run: Run, encoding: str, bytes_: bytes) -
 
 
 def test_other_delimiters_and_quoted_fields(run: Run) -> None:
-    read(run, f'id;age;land;sex\na;1;"x;y""z";0\nb;2;"{CANARY}\nsecond line";1\n', delimiter=";")
-    assert values(run)["land"] == ['x;y"z', f"{CANARY}\nsecond line"]
+    read(run, f'id;age;land;sex\na;1;"x;y""z";0\n"b\nsecond line";2;"{CANARY}; too";1\n', delimiter=";")
+    assert values(run)["land"] == ['x;y"z', f"{CANARY}; too"]
 
 
 def test_empty_and_constant_columns_are_noted_and_carried(run: Run) -> None:
@@ -903,3 +903,41 @@ def test_the_header_is_had_without_reading_the_data(run: Run) -> None:
         with pytest.raises(Refused) as raised:
             guarded(header_of)(SourceSection(path=name), base)
         assert CANARY not in str(raised.value)
+
+
+@pytest.mark.parametrize("number", ["1e308", "-1.7e308", "1.01e100"])
+def test_numbers_with_which_nothing_can_be_computed_are_refused(run: Run, number: str) -> None:
+    said = refusal(run, f"{HEADER}a,{number},x,0\nb,2,y,1\n")
+    assert said.startswith("variables hold numbers beyond 1e100, with which nothing can be computed: age;")
+    assert number not in said
+    said = refusal(run, pd.DataFrame({"grade": [1.0, float(number)]}), ORDERED, "people.parquet")
+    assert "beyond 1e100, with which nothing can be computed: grade;" in said
+
+
+def test_large_numbers_with_which_one_can_compute_are_read(run: Run) -> None:
+    read(run, f"{HEADER}a,-1e100,x,0\nb,9e99,y,1\nc,,y,1\n")
+    assert values(run)["age"] == [-1e100, 9e99, None]
+
+
+ORDERED = (Variable("grade", "ordinal"),)
+
+
+@pytest.mark.parametrize("letter", ["\x1b]0;pwn\x07", "\u202eevil", "\t", "\n", "\x85", "\u2028"])
+@pytest.mark.parametrize("stated", [False, True])
+def test_text_that_writes_to_a_terminal_or_turns_the_writing_is_refused(
+    run: Run, letter: str, stated: bool
+) -> None:
+    levels = (f"no{letter}", "y") if stated else None
+    variables = (Variable("land", "nominal", levels=levels),)
+    frame = pd.DataFrame({"land": [f"no{letter}", "y", "y"]})
+    said = refusal(run, frame, variables, "people.parquet")
+    assert said.startswith(
+        "text with NUL or other control characters, tabs, line ends or half a character in"
+    )
+    assert letter not in said
+
+
+def test_a_first_record_is_not_shown_because_one_value_is_a_variables_name(run: Run) -> None:
+    said = refusal(run, f"{CANARY},98765.4321,land,0\nb,2,y,1\n")
+    assert "columns without a declaration: 3 (names are shown when most agree);" in said
+    assert "columns without a declaration: more;" in refusal(run, "id,age,more\na,1,2\n")

@@ -33,6 +33,7 @@ from tasks.publish import (
     PublicationSection,
     keep_candidate,
     load_candidate,
+    method_statement,
     prepare_data,
     prepare_documents,
     publish,
@@ -294,8 +295,20 @@ def test_the_method_statement_names_methods_and_parameters_and_no_secret(release
     assert "Step 1: spectral-swap with " in text
     assert "Dropped as identifiers: id." in text
     assert "Randomness: public, stated in the plan" in text
-    step = next(line for line in text.splitlines() if "Step 1: " in line)
+    step = next(line for line in text.replace("\\", "").splitlines() if "Step 1: " in line)
     assert set(re.findall(r"(\w+) = ", step)) == {f.name for f in fields(SpectralSwap)} - {"method"}
+
+
+def test_markup_of_a_title_or_a_name_stays_text_in_the_method_statement(dossier: dict[str, Any]) -> None:
+    markup = "![t](http://evil.example/a.png) <script>alert(1)</script>"
+    changed = dossier | {
+        "plan": dossier["plan"] | {"title": markup},
+        "source": dossier["source"] | {"dropped": ["<script>alert(2)</script>pid"]},
+    }
+    text = method_statement(changed)
+    assert "alert(1)" in text
+    assert "alert(2)" in text
+    assert not re.search(r"(?<!\\)[<\[]|://", text)
 
 
 def test_the_assessment_holds_figures_and_no_missing_numbers(release: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from tasks import track
 from tasks.workspace import sha256_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -250,3 +252,16 @@ def test_a_store_that_cannot_be_reached_is_a_fault_with_a_safe_message(tracked: 
         assert code == 1
     assert "hunter2" not in json.dumps(tracked.said)
     assert "hunter2" not in tracked.told
+
+
+def test_markup_of_a_title_or_a_reason_stays_text_in_the_description(tracked: Tracked) -> None:
+    dossier = tracked.said["dossier"]
+    title = "![t](http://evil.example/a.png) <script>alert(1)</script>"
+    changed = dossier | {
+        "plan": dossier["plan"] | {"title": title},
+        "verdict": dossier["verdict"] | {"reason": "by <script>alert(2)</script>"},
+    }
+    note = track._description(changed)["mlflow.note.content"]
+    assert "alert(1)" in note
+    assert "alert(2)" in note
+    assert not re.search(r"(?<!\\)[<\[]|://", note)

@@ -9,7 +9,12 @@ import pytest
 from anoncore.methods import SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.registry import anonymize
-from anoncore.risk import values_together
+from anoncore.risk.together import values_together as looked_for
+
+
+def values_together(*tables, **options):
+    return looked_for(*tables, rng=np.random.default_rng(0), **options)
+
 
 NAMES = [f"x{i}" for i in range(8)]
 
@@ -96,3 +101,44 @@ def test_the_count_is_that_of_a_plain_loop():
     for side, count in ((release, found.released), (reference, found.reference)):
         there = set(map(tuple, side.frame.to_numpy()))
         assert count == sum(tuple(row) in there for row in original.frame.to_numpy())
+
+
+def wide(seed: int, columns: int, n: int = 60) -> Microdata:
+    names = [f"w{i}" for i in range(columns)]
+    frame = pd.DataFrame(np.random.default_rng(seed).normal(size=(n, columns)).round(3), columns=names)
+    return Microdata(frame, Schema([Variable(name, "continuous") for name in names]))
+
+
+def test_every_pair_of_a_wide_table_is_looked_at_in_seconds():
+    original, release, reference = (wide(seed, 400) for seed in range(3))
+    frame = release.frame.copy()
+    frame[["w7", "w311"]] = original.frame[["w7", "w311"]].to_numpy()[::-1]
+    found = values_together(original, Microdata(frame, release.schema), reference)
+    assert (found.pair, found.verdict) == (("w7", "w311"), "fail")
+    assert found.n_pairs == found.n_possible == 400 * 399 // 2
+
+
+def test_of_too_many_pairs_some_are_drawn_and_the_result_says_so(monkeypatch):
+    monkeypatch.setattr("anoncore.risk.together._WORK", 0)
+    monkeypatch.setattr("anoncore.risk.together._AT_LEAST", 200)
+    original, release, reference = (wide(seed, 40) for seed in range(3))
+    found = values_together(original, release, reference)
+    assert (found.n_pairs, found.n_possible) == (200, 780)
+    assert found == values_together(original, release, reference)
+    copied = values_together(original, original, reference)
+    assert copied.verdict == "fail"
+
+
+def test_missing_values_and_levels_are_counted_as_by_a_plain_loop():
+    def holed(seed):
+        draw = np.random.default_rng(seed)
+        frame = pd.DataFrame({"a": draw.integers(0, 60, 300).astype(float), "b": draw.integers(0, 50, 300)})
+        frame = frame.assign(b="l" + frame.b.astype(str)).mask(draw.random((300, 2)) < 0.1)
+        return Microdata(frame, Schema([Variable("a", "continuous"), Variable("b", "nominal")]))
+
+    original, release, reference = map(holed, range(3))
+    found = values_together(original, release, reference)
+    for side, count in ((release, found.released), (reference, found.reference)):
+        there = set(map(tuple, side.frame.dropna().astype(object).to_numpy()))
+        assert count == sum(tuple(row) in there for row in original.frame.dropna().astype(object).to_numpy())
+    assert found.released > 0
