@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flows.cli import app, guarded_exit
-from flows.commands import shown
+from flows.commands import options, shown
 from tasks import ledger
 from tasks.home import Home
 
@@ -24,7 +24,9 @@ def ask(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[int, str]]:
     """Return a function that gives a command, and returns how it ended and what the terminal got."""
-    monkeypatch.setenv("COLUMNS", "300")
+    for console in (options.out, options.err, options.plain):
+        # Which reads COLUMNS when it is made, so that another test may have fixed it.
+        monkeypatch.setattr(console, "_width", 300)
 
     def give(*arguments: str | Path) -> tuple[int, str]:
         code = guarded_exit(lambda: app([str(a) for a in arguments], standalone_mode=True), as_json=False)
@@ -70,7 +72,9 @@ def test_people_and_homes_by_any_name(tmp_path, ask):
 
 
 def test_steps_gates_and_reasons_by_any_name(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")
+    for console in (options.out, options.err, options.plain):
+        # Which reads COLUMNS when it is made, so that another test may have fixed it.
+        monkeypatch.setattr(console, "_width", 300)
     shown.Progress(quiet=False)(f"Deliver to {NAME}", 1.0)
     assert capsys.readouterr().err == f"  ✓ Deliver to {SHOWN} 1.0 s\n"
     gate = {"name": NAME, "verdict": "pass", "figure": "[a]", "limit": "", "baseline": "", "records": 3}
