@@ -190,7 +190,9 @@ def publish_approved(
     kept = [{k: a.get(k) for k in DECIDED[:-1]} for a in approvals]
     target, entry = _publish(home, folder, dossier, known | {"approvals": kept})
     shutil.rmtree(folder)
-    return outcome_of(home, "published", dossier, entry, target)
+    by = "; ".join(f"{a['approver']} ({a['approval_reason']})" for a in approvals)
+    told = f"approved by {by}; the policy had said: {entry['reason']}"
+    return outcome_of(home, "published", dossier, entry, target, told)
 
 
 def _publish(

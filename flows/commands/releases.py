@@ -12,6 +12,7 @@ import typer
 from flows.commands.options import Inline, Json, Plan, Release, Where, out
 from flows.commands.ready import home_ready, platform
 from flows.commands.shown import Progress, finish, gates, place, print_json, safe, safe_lines, table
+from flows.served.settings import read_layout
 from tasks.faults import Refused
 from tasks.home import Home
 
@@ -79,6 +80,7 @@ def list_(home: Where = None, json_: Json = False) -> None:
 def show(release: Release, home: Where = None, json_: Json = False) -> None:
     """Show one release: verdict, gates, and where its files are."""
     from tasks import ledger
+    from tasks.withdraw import NOTICE
 
     where = Home.locate(home)
     entries = ledger.find(where, release=release)
@@ -89,9 +91,14 @@ def show(release: Release, home: Where = None, json_: Json = False) -> None:
         print_json({"events": entries, "dossier": dossier})
         return
     published = where.releases / entries[-1]["name"] / release
-    event, reason = safe(entries[-1]["event"]), safe_lines(dossier["verdict"]["reason"])
-    out.print(f"[bold]{safe(release)}[/bold]: {event}; {reason}")
+    last, reason = entries[-1], dossier["verdict"]["reason"]
+    if last.get("approver"):
+        reason = f"by {last['approver']}: {last.get('approval_reason')}. The policy said: {reason}"
+    out.print(f"[bold]{safe(release)}[/bold]: {safe(last['event'])}; {safe_lines(reason)}")
     out.print(gates(dossier["verdict"]["gates"]))
+    if (published / NOTICE).exists():
+        place("Notice", published / NOTICE)
+        published = where.withdrawn / entries[-1]["name"] / release
     if published.exists():
         place("Files", published)
     place("Report", where.assessment(release) / "report.html")
@@ -107,6 +114,11 @@ def ui(
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
 ) -> None:
     """Open the Prefect and MLflow UIs on what the runs here have left, until Ctrl-C."""
+    if (layout := read_layout(Home.locate(home))) is not None:
+        raise Refused(
+            "this home is served: while anonflow serve runs, its pages are on "
+            f"{layout.prefect} and {layout.mlflow}"
+        )
     where = home_ready(home)
     from flows.ui import serve_uis
 

@@ -19,6 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.commands.options import err, out, plain
+from flows.served.settings import read_layout
 from tasks.faults import ExitCode, visible, visible_lines
 from tasks.home import Home
 
@@ -146,9 +147,13 @@ def _summary(outcome: Any, home: Path, seconds: float) -> None:
         for page in sorted(outcome.report.parent.glob("custodian-*.html")):
             place("Secret", page)
     if outcome.status == "awaiting":
-        place("Decide", f"anonflow approve {outcome.release} --by NAME --reason TEXT{hint}")
-        place("", f"anonflow reject {outcome.release} --by NAME --reason TEXT{hint}")
-    place("UIs", f"anonflow ui{hint}  (Prefect on http://127.0.0.1:4200, MLflow on http://127.0.0.1:5000)")
+        key = " --key PRIVATE.pem" if Home(home).people.exists() else ""
+        place("Decide", f"anonflow approve {outcome.release} --by NAME --reason TEXT{key}{hint}")
+        place("", f"anonflow reject {outcome.release} --by NAME --reason TEXT{key}{hint}")
+        if outcome.entry:
+            place("Dossier", outcome.entry["dossier"])
+    layout = read_layout(Home(home))
+    place("UIs", f"{layout.prefect} and {layout.mlflow}" if layout else f"anonflow ui{hint}")
     _took(seconds, outcome.seconds)
 
 

@@ -83,6 +83,18 @@ def write_layout(home: Home, laid_out: Callable[[Layout | None], Layout]) -> Lay
     return layout
 
 
+def asleep(home: Home) -> bool:
+    """Return whether `anonflow serve` keeps this home's MLflow, and does not run."""
+    layout = read_layout(home)
+    if (
+        layout is None
+        or not layout.mlflow
+        or os.environ.get("MLFLOW_TRACKING_URI") not in (None, "", layout.mlflow)
+    ):
+        return False
+    return not any(held(home.path / "served" / f"{part}.lock") for part in ("mlflow", "worker"))
+
+
 def read_layout(home: Home) -> Layout | None:
     """Return what the stack was last asked for; None when it never ran here."""
     try:
