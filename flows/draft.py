@@ -50,7 +50,7 @@ VALUE = re.compile(r"[-+]?\d+([.,]\d+)?|\d+[-/.]\d+[-/.]\d+.*|\S+@\S+\.\w+")
 # The names are not shown, since they may be somebody's data.
 NO_HEADER = "source: the first line of {} seems to be a record; it must hold the columns' names"
 LISTS = "source: columns of {} hold lists or structures: {}; convert them"
-MAX_DRAFTED = 500  # columns among which rules are looked for in reasonable time
+MAX_DRAFTED = 1000  # columns among which rules are looked for in reasonable time
 LONGEST_NAME = 200  # of a variable in an edit: YAML allows keys of 1024 characters
 
 

@@ -1,0 +1,16 @@
+"""What a table's columns seem to be, and which rules its records never break.
+
+Everything here is a guess for a person to confirm: kinds and roles come from names and counts,
+rules from the records. A rule is `Finding.active` only when no record breaks it and chance does
+not explain that: under independence at least `STRONG` records would break it (probability below
+e⁻²⁰), or, for sums, enough different combinations of values agree. Values appear in a result only
+where at least `MIN_COUNT` records hold them; limits are rounded outward, away from the extremes.
+"""
+
+from anoncore.profile.columns import NESTED
+from anoncore.profile.findings import MIN_COUNT, Finding, Guess, outward
+from anoncore.profile.guesses import profile
+from anoncore.profile.rules import find_rules
+from anoncore.profile.sums import find_sums
+
+__all__ = ["MIN_COUNT", "NESTED", "Finding", "Guess", "find_rules", "find_sums", "outward", "profile"]

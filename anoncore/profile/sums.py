@@ -1,0 +1,90 @@
+"""Exact linear relations: columns that are sums, differences or copies of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from anoncore.profile.dependents import nearly, with_dependents
+from anoncore.profile.findings import MAX_SUGGESTED, Finding
+from anoncore.profile.null_space import null_space
+from anoncore.profile.relations import Relation, deviation, vector
+from anoncore.profile.triples import triples
+
+
+def find_sums(frame: pd.DataFrame, *, rng: np.random.Generator) -> tuple[Finding, ...]:
+    """Find columns that are sums or differences of others, in every record that has all of them.
+
+    Parameters
+    ----------
+    frame : DataFrame, (N, n) float64, NaN where missing
+    rng : numpy Generator
+        Chooses the records on which candidates are screened.
+
+    Returns
+    -------
+    tuple of Finding
+        Linear edits with coefficients ±1, at most `MAX_TERMS` terms, none implied by the others.
+        Active ones hold exactly and name a dependent. Sums of three terms that hold up to
+        rounding, or in at least 99 % of the records, are suggestions.
+
+    Screening is by brute force over pairs for three terms, so that none is passed over; longer
+    sums come from the null space of complete records (QR with column pivoting), so they are found
+    only among columns that are mostly missing together or not at all, and of which at least twice
+    as many records are complete. Not looked at further: in one set of such columns, more than
+    `null_space.MAX_TANGLED` dependencies that are mixtures of several; and mixtures that are left
+    once `null_space.PATIENCE` sets in a row have brought nothing new.
+    """
+    values = frame.to_numpy(dtype="float64")
+    names = [str(c) for c in frame.columns]
+    copies, kept = _copies(values)
+    part = values[:, kept]
+    short = [_renumbered(r, kept) for r in triples(part, rng)]
+    exact = [r for r in short if deviation(values, r) == 0.0]
+    close = [r for r in short if r not in set(exact)]
+    chosen = _independent([*copies, *exact], [], len(names))
+    longer = null_space(values, kept, chosen, rng)
+    chosen = _independent([r for r in longer if deviation(values, r) == 0.0], chosen, len(names))
+    findings = with_dependents(chosen, values, names)
+    for relation in _independent(close, chosen, len(names))[len(chosen) :][:MAX_SUGGESTED]:
+        finding = nearly(relation, values, names)
+        findings += [finding] if finding else []
+    return tuple(findings)
+
+
+def _copies(values: np.ndarray) -> tuple[list[Relation], list[int]]:
+    """Return relations between equal columns, and the columns that repeat no earlier one."""
+    seen: dict[bytes, int] = {}
+    found: list[Relation] = []
+    for j in range(values.shape[1]):
+        key = (values[:, j] + 0.0).tobytes()
+        first = seen.setdefault(key, j)
+        copy = ((first, j), (1.0, -1.0))
+        if first != j and deviation(values, copy) == 0.0:
+            found.append(copy)
+    repeated = {copy[0][1] for copy in found}
+    return found, [j for j in range(values.shape[1]) if j not in repeated]
+
+
+def _renumbered(relation: Relation, columns: Sequence[int]) -> Relation:
+    return tuple(columns[j] for j in relation[0]), relation[1]
+
+
+def _independent(candidates: list[Relation], chosen: list[Relation], n: int) -> list[Relation]:
+    """Return ``chosen`` and those candidates, short ones first, that do not follow from others."""
+    result = list(chosen)
+    basis = np.zeros((min(n, len(chosen) + len(candidates)), n))  # orthonormal rows
+    rank = 0
+    ranked = sorted(candidates, key=lambda r: (len(r[0]), max(r[0])))
+    for place, relation in enumerate([*chosen, *ranked]):
+        row = vector(relation, n)
+        for _ in range(2):  # once leaves the noise of binary numbers along the basis
+            row -= basis[:rank].T @ (basis[:rank] @ row)
+        rest = np.linalg.norm(row)
+        if rest > 1e-9:
+            basis[rank] = row / rest
+            rank += 1
+            result += [relation] if place >= len(chosen) else []
+    return result

@@ -1,0 +1,140 @@
+"""Sums of three terms: every pair of columns against every third, on a sample of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from anoncore.profile.findings import MIN_ROWS
+from anoncore.profile.relations import ROUNDED, Relation, canonical, patterns
+
+SCREEN_ROWS = 64
+MIN_COMPLETE = 10  # of the screened records that have all three
+FIRST_ROWS = 24  # records put to all candidates together
+FEW = 0.1  # of the candidates left: then they are listed
+BLOCK = 1 << 18  # candidates looked at together
+PORTION = 1 << 22  # cells read at a time when candidates are taken one by one
+
+
+def triples(values: np.ndarray, rng: np.random.Generator) -> list[Relation]:
+    """Return every x_k = ± x_i ± x_j that a sample of records does not refute.
+
+    Parameters
+    ----------
+    values : (N, n) float64, NaN where missing
+    rng : numpy Generator
+        Chooses the order in which records are looked at.
+
+    Returns
+    -------
+    list of Relation
+        Each pair i < j is looked at in the first `SCREEN_ROWS` records, in random order, in which
+        x_i is not 0 and x_j is known; no candidate is left out. A third column x_k is refuted by
+        one record in which it is known and off by more than `ROUNDED`.
+    """
+    present = ~np.isnan(values)
+    telling = present & (values != 0)  # where x_i is 0 it would say nothing
+    width = np.nan_to_num(np.nanstd(values, axis=0))
+    enough = _together(telling, present) >= MIN_ROWS
+    group, order = patterns(present)[1], rng.permutation(len(values))
+    known = present.sum(axis=0)
+    found: dict[Relation, None] = {}
+    for i in range(values.shape[1] - 1):
+        others = np.flatnonzero(enough[i, i + 1 :]) + i + 1
+        if not len(others):
+            continue
+        rows = order[telling[order, i]]
+        rows = np.roll(rows, rng.integers(len(rows)))
+        # Among the records that every pair looks at anyway, large numbers refute soonest.
+        first = rows[:SCREEN_ROWS]
+        rows[:SCREEN_ROWS] = first[np.argsort(-np.abs(values[first, i]), kind="stable")]
+        # Columns with as many gaps need as many records, so they stand together.
+        others = others[np.argsort(-known[others], kind="stable")]
+        left = [_unrefuted(values, rows, i, c, width) for c in _candidates(values, rows, i, others, width)]
+        j, k, sign, target = np.concatenate(left, axis=1)
+        for at in np.lexsort((k, j, -target, -sign, group[j])):
+            columns = (i, int(j[at]), int(k[at]))
+            found[canonical(columns, (1.0, float(sign[at]), -float(target[at])))] = None
+    return list(found)
+
+
+def _together(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return (n, n) the records in which each column of one (N, n) and of the other are true."""
+    counts = np.zeros((one.shape[1], other.shape[1]))
+    for start in range(0, len(one), 20_000):
+        rows = slice(start, start + 20_000)
+        counts += one[rows].astype("float32").T @ other[rows].astype("float32")
+    return counts
+
+
+def _candidates(
+    values: np.ndarray, rows: np.ndarray, i: int, others: np.ndarray, width: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Yield (4, m) of j, k, sign and target that the first of ``rows`` leave for column i.
+
+    With x_k and the pair's sum both taken without their signs, one comparison serves both targets;
+    the limit is the pair's, which is never below that of the three.
+    """
+    sample = values[rows[:FIRST_ROWS]]
+    own, thirds = sample[:, [i]], np.abs(sample)
+    # Half the digits take half the time; the limit allows for the other half.
+    kind = np.float32 if np.nanmax(thirds) < 1e30 else np.float64
+    noise, thirds = np.finfo(kind), thirds.astype(kind)
+    step = max(1, BLOCK // (2 * values.shape[1]))
+    for block in np.split(others, range(step, len(others), step)):
+        pairs = np.abs(np.concatenate([own + sample[:, block], own - sample[:, block]], axis=1))
+        limit = ROUNDED * np.tile(np.minimum(width[i], width[block]), 2) + 4 * noise.eps * pairs + noise.tiny
+        dead = np.zeros((pairs.shape[1], len(width)), dtype=bool)
+        dead[:, i] = dead[np.arange(len(dead)), np.tile(block, 2)] = True
+        at, k = _within(thirds, (pairs - limit).astype(kind), (pairs + limit).astype(kind), dead)
+        j, sign = block[at % len(block)], np.where(at < len(block), 1, -1)
+        yield np.concatenate([[j, k, sign, np.full(len(j), t)] for t in (1, -1)], axis=1)
+
+
+def _within(
+    thirds: np.ndarray, low: np.ndarray, high: np.ndarray, dead: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pairs and thirds of which no record puts the third (m, n) outside low and high (m, p).
+
+    ``dead`` (p, n) says which are out already; it is written to.
+    """
+    row, over = -1, np.empty_like(dead)
+    for row, third in enumerate(thirds):
+        dead |= np.greater(third, high[row, :, None], out=over)
+        dead |= np.less(third, low[row, :, None], out=over)
+        if dead.size - np.count_nonzero(dead) <= FEW * dead.size:
+            break
+    at, k = np.divmod(np.flatnonzero(~dead), dead.shape[1])
+    for rest in range(row + 1, len(thirds)):
+        number = thirds[rest][k]
+        left = ~((number > high[rest][at]) | (number < low[rest][at]))
+        at, k = at[left], k[left]
+    return at, k
+
+
+def _unrefuted(
+    values: np.ndarray, rows: np.ndarray, i: int, candidates: np.ndarray, width: np.ndarray
+) -> np.ndarray:
+    """Return those of the candidates (4, m) of column i that their records do not refute."""
+    limit = ROUNDED * np.minimum(width[i], np.minimum(width[candidates[0]], width[candidates[1]]))
+    state = np.vstack([candidates, np.zeros_like(candidates[:2])])  # and records seen, and complete
+    kept = [candidates[:, :0]]
+    start, size = 0, 4
+    while start < len(rows) and state.shape[1]:
+        size = max(1, min(2 * size, PORTION // state.shape[1]))
+        block = values[rows[start : start + size]]
+        j, k, sign, target, seen, complete = state
+        gap = np.abs(block[:, [i]] + sign * block[:, j] - target * block[:, k])
+        known = ~np.isnan(block[:, j])
+        turn = seen + np.cumsum(known, axis=0)
+        known &= turn <= SCREEN_ROWS
+        state[5] = complete + (known & ~np.isnan(gap)).sum(axis=0)
+        state[4] = turn[-1]
+        alive = ~((gap > limit) & known).any(axis=0)
+        done = alive & (state[4] >= SCREEN_ROWS)
+        kept.append(state[:4, done & (state[5] >= MIN_COMPLETE)])
+        state, limit = state[:, alive & ~done], limit[alive & ~done]
+        start += size
+    kept.append(state[:4, state[5] >= MIN_COMPLETE])
+    return np.concatenate(kept, axis=1)
