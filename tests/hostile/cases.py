@@ -831,9 +831,9 @@ drafted(
     ",".join(f"c{i}" for i in range(10_000)) + "\n" + f"{CANARY}," * 9_999 + "1\n",
 )
 drafted(
-    "six hundred columns",
-    "a draft is made of at most 500",
-    ",".join(f"c{i}" for i in range(600)) + "\n" + ("1," * 599 + "2\n") * 5,
+    "eleven hundred columns",
+    "a draft is made of at most 1000",
+    ",".join(f"c{i}" for i in range(1100)) + "\n" + ("1," * 1099 + "2\n") * 5,
 )
 drafted("a field of 200 000 letters", "131072 characters", changed("DE", CANARY * 20_000))
 drafted("a line of 20 million letters", "16 million characters", lambda: b"x" * 20_000_000)
