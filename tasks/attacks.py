@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binom
 
 from anoncore.microdata import Microdata, Schema
 from anoncore.ranges import ReleasedBoxes, released_boxes
@@ -22,6 +21,7 @@ from anoncore.risk import (
     moved_back,
     nearest_distance_attack,
     score_coincidence_attack,
+    twins_by_chance,
     values_together,
 )
 from tasks.workspace import Run
@@ -202,16 +202,11 @@ def _among(people: Microdata, original: Microdata, boxes: ReleasedBoxes, levels:
 
 
 def about_files(figures: dict[str, Any], unknown: tuple[str, ...]) -> dict[str, Any]:
-    """Return what files of others leave open: columns nobody measured, a reference that holds members.
-
-    Other people repeat records of the original no more often than the original's own people do. Claim: of
-    twins in a reference of r and among the n people themselves, chance puts no larger a share than
-    max(1/2, r / (n + r - 1)) into the reference; the half, because who has one twin often has several.
-    """
+    """Return what files of others leave open: columns nobody measured, a reference that holds members."""
     same, n = figures["identical"], figures["records"]
     members = None
     if n["reference"] is not None:
-        met, own, others = same["n_reference"], same["n_duplicates"], figures["comparison"]["n_reference"]
-        share = max(0.5, others / (n["original"] + others - 1))
-        members = {"met": met, "own": own, "n": same["n"], "p": float(binom.sf(met - 1, met + own, share))}
+        met, own = same["n_reference"], same["n_duplicates"]
+        p = twins_by_chance(met, own, n["original"], figures["comparison"]["n_reference"])
+        members = {"met": met, "own": own, "n": same["n"], "p": p}
     return {"unknown": len(unknown), "members": members}

@@ -404,10 +404,8 @@ def _of_decision(where: str, told: list[dict[str, Any]], tags: dict[str, str]) -
 
     The last decision is not asked for: one that a crash has cut short is carried out without these tags.
     """
-    from tasks.track import tag
-
     for key in ("approver", "approval_reason"):
         said = tags.get(f"release.{key}")
-        if said is not None and not any(people.same(said, tag(e[key])) for e in told if key in e):
+        if said is not None and not any(people.same(said, track.tag(e[key])) for e in told if key in e):
             sentence = f"{where}: its tag release.{key} is in no decision of the ledger about it"
             yield Finding("mlflow decision", where, sentence)

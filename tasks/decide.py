@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from tasks.wording import pairs_of_variables
 from tasks.workspace import Section
 
 Measure = Literal["ambiguity", "uncertainty"]
@@ -208,15 +209,9 @@ def _together_gates(figures: dict[str, Any]) -> list[Gate]:
             baseline=f"{found['reference']}, the reference",
             records=found["n"],
             meaning="people two of whose values stand side by side in the release, the worst of "
-            f"{_of_pairs(found)} pairs of variables",
+            f"{pairs_of_variables(found)}",
         )
     ]
-
-
-def _of_pairs(found: dict[str, Any]) -> str:
-    """Return how many pairs were looked at; of how many, where a wide table has too many."""
-    looked, possible = found["n_pairs"], found.get("n_possible", found["n_pairs"])
-    return str(looked) if looked == possible else f"{looked}, drawn from {possible},"
 
 
 def _tail_verdict(tail: dict[str, Any], policy: PolicySection) -> GateVerdict:

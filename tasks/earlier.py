@@ -59,9 +59,11 @@ def _attacked(run: Run, folders: list[Path], section: AssessmentSection) -> dict
     # Between the variables that hide a group its members were moved, and what that did is not to be told.
     hides = run.read_json("masked")["hides"]
     names = [n for n in candidate.schema.names if n in original.schema and n not in hides]
+    if not names:
+        return {}
     schema = original.schema.select(names)
     encoder = Encoder.fit(original.select(names))
-    if not names or not encoder.width:
+    if not encoder.width:
         return {}
     before = [table for folder in folders if (table := _released(run, folder, schema)) is not None]
     if not before:

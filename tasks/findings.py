@@ -8,7 +8,18 @@ from typing import Any
 
 from scipy.stats import binomtest
 
-from tasks.wording import NOTHING, amount, count, number, percent, plain, points, pvalue, shares
+from tasks.wording import (
+    NOTHING,
+    amount,
+    count,
+    number,
+    pairs_of_variables,
+    percent,
+    plain,
+    points,
+    pvalue,
+    shares,
+)
 
 NOT_TESTED = "not tested"
 NO_OTHERS = "it takes people who are known not to have taken part, and this run had none"
@@ -182,10 +193,13 @@ def _membership(figures: dict[str, Any]) -> list[Attack]:
                 "membership by boxes",
             )
         )
-    return [*(_told(*one) for one in tried), *(_together(figures["earlier"]) if figures["earlier"] else [])]
+    return [
+        *(_told(*one) for one in tried),
+        *(_all_releases(figures["earlier"]) if figures["earlier"] else []),
+    ]
 
 
-def _together(earlier: dict[str, Any]) -> list[Attack]:
+def _all_releases(earlier: dict[str, Any]) -> list[Attack]:
     """Return what all releases of these data tell together."""
     name, gate = "Membership by all releases together", "earlier releases of these data"
     who = "Somebody who knows a person’s full record puts all releases of these data together."
@@ -273,7 +287,7 @@ def _values_together(pair: dict[str, Any] | None) -> Attack:
         return _untested(name, who, "no two variables have values rare enough to point at people")
     return Attack(
         name,
-        f"{who} The worst of {count(pair['n_pairs'])} pairs of variables: {' and '.join(pair['pair'])}.",
+        f"{who} The worst of {pairs_of_variables(pair)}: {' and '.join(pair['pair'])}.",
         f"{count(pair['released'])} of {count(pair['n'])}",
         f"{points(pair['lower'])} to {points(pair['upper'])} beyond the reference",
         f"{count(pair['reference'])}, reference",

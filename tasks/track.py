@@ -156,7 +156,7 @@ def set_status(run_id: str, status: str, **tags_: str) -> None:
 
     facts = {STATUS: status} | {f"release.{k}": v for k, v in tags_.items()}
     with _store() as client:
-        client.log_batch(run_id, tags=[RunTag(k, _tag(v)) for k, v in facts.items()])
+        client.log_batch(run_id, tags=[RunTag(k, tag(v)) for k, v in facts.items()])
 
 
 def fingerprint(run_id: str) -> dict[str, str]:
@@ -269,16 +269,11 @@ def _run(client: Any, experiment: str, name: str, identity: dict[str, str]) -> s
     begun = client.search_runs([experiment_id], f"tags.`{OWN}` = '{identity[OWN]}'", max_results=1)
     if begun:
         return str(begun[0].info.run_id)
-    run = client.create_run(experiment_id, run_name=name, tags={k: _tag(v) for k, v in identity.items()})
+    run = client.create_run(experiment_id, run_name=name, tags={k: tag(v) for k, v in identity.items()})
     return str(run.info.run_id)
 
 
 def tag(value: object) -> str:
-    """Return a value as a tag holds it."""
-    return _tag(value)
-
-
-def _tag(value: object) -> str:
     """Return text that every store takes: of bounded length, and without halves of characters."""
     return str(value)[:TAG_LENGTH].encode("utf-8", "replace").decode()
 

@@ -86,6 +86,13 @@ def plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def pairs_of_variables(found: dict[str, Any]) -> str:
+    """Return how many pairs were looked at; of how many, where a wide table has too many."""
+    looked, possible = found["n_pairs"], found.get("n_possible", found["n_pairs"])
+    drawn = "" if looked == possible else f", drawn from {count(possible)}"
+    return f"{count(looked)} pair{'' if looked == 1 else 's'} of variables{drawn}"
+
+
 def sentence(text: str) -> str:
     """Return the text with a capital at its start and a stop at its end."""
     text = text.strip()

@@ -9,7 +9,7 @@ from numba import njit
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function without the interpreter's lock; where no folder can be written to, for now only."""
+    """Compile a function that frees the interpreter's lock; kept only where a folder can be written to."""
     try:
         return cast("Callable[..., Any]", njit(cache=True, nogil=True)(function))
     except RuntimeError:

@@ -26,6 +26,7 @@ from anoncore.risk.tail import (
     identical_records,
     isolated_test,
     tail_test,
+    twins_by_chance,
 )
 from anoncore.risk.together import ValuesTogether, values_together
 
@@ -71,5 +72,6 @@ __all__ = [
     "sample_size",
     "score_coincidence_attack",
     "tail_test",
+    "twins_by_chance",
     "values_together",
 ]

@@ -237,6 +237,36 @@ def identical_records(
     )
 
 
+def twins_by_chance(met: int, own: int, people: int, others: int) -> float:
+    """Return the one-sided p-value of so many people having a twin among others, if those are other people.
+
+    Other people repeat records of the original no more often than its own people do. Of all twins, in the
+    others and among the people themselves, chance puts no larger a share than others / (people + others − 1)
+    into the others; a half at least is granted, because who has one twin often has several.
+
+    Parameters
+    ----------
+    met : people of the original with an identical record among the others
+    own : people of the original with an identical record in the original
+    people, others : sizes of both
+
+    Returns
+    -------
+    float, P(Bin(met + own, share) ≥ met); small where the others are in part the people themselves
+
+    Notes
+    -----
+    Twins come in groups, which widens chance beyond the binomial: use a strict level. Source: docs/risk.md.
+
+    Examples
+    --------
+    >>> twins_by_chance(6, 0, 500, 500) < 0.02 < twins_by_chance(6, 6, 500, 500)
+    True
+    """
+    share = max(0.5, others / (people + others - 1))
+    return float(binom.sf(met - 1, met + own, share))
+
+
 def extreme_records(
     released: Distances,
     reference: Distances,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,46 +26,33 @@ Signature = Annotated[
 Dossier = Annotated[str | None, typer.Option("--dossier", help="SHA-256 of the dossier that you have read.")]
 
 
-def approve(
-    release: Release,
-    by: By,
-    reason: Reason,
-    key: Key = None,
-    signature: Signature = None,
-    dossier: Dossier = None,
-    home: Where = None,
-    json_: Json = False,
-) -> None:
-    """Approve a release that awaits people; it is published when enough have approved."""
-    _settle("approve", release, by, reason, (key, signature, dossier), home, json_)
+def _decision(act: str, told: str) -> Callable[..., None]:
+    """Return a command; the three take the same words."""
+
+    def command(
+        release: Release,
+        by: By,
+        reason: Reason,
+        key: Key = None,
+        signature: Signature = None,
+        dossier: Dossier = None,
+        home: Where = None,
+        json_: Json = False,
+    ) -> None:
+        _settle(act, release, by, reason, (key, signature, dossier), home, json_)
+
+    command.__doc__ = told
+    return command
 
 
-def reject(
-    release: Release,
-    by: By,
-    reason: Reason,
-    key: Key = None,
-    signature: Signature = None,
-    dossier: Dossier = None,
-    home: Where = None,
-    json_: Json = False,
-) -> None:
-    """Reject a release that awaits people."""
-    _settle("reject", release, by, reason, (key, signature, dossier), home, json_)
-
-
-def withdraw(
-    release: Release,
-    by: By,
-    reason: Reason,
-    key: Key = None,
-    signature: Signature = None,
-    dossier: Dossier = None,
-    home: Where = None,
-    json_: Json = False,
-) -> None:
-    """Withdraw a published release: its files are kept apart, and a signed notice takes their place."""
-    _settle("withdraw", release, by, reason, (key, signature, dossier), home, json_)
+approve = _decision(
+    "approve", "Approve a release that awaits people; it is published when enough have approved."
+)
+reject = _decision("reject", "Reject a release that awaits people.")
+withdraw = _decision(
+    "withdraw",
+    "Withdraw a published release: its files are kept apart, and a signed notice takes their place.",
+)
 
 
 def sign(

@@ -180,6 +180,7 @@ def described(home: Home, entry: Waiting) -> str:
     """
     awaited = outcomes.awaited(home, entry.release)
     until = f"{datetime.fromtimestamp(entry.until, UTC):%Y-%m-%d %H:%M} UTC" if entry.until else ""
+    key = " --key PRIVATE.pem" if awaited.terms["signed"] else ""
     so_far = markdown_cell(", ".join(a["approver"] for a in awaited.approvals))
     parts = [
         f"> **The last decision was not accepted:** {markdown_cell(entry.refused)}" if entry.refused else "",
@@ -187,7 +188,7 @@ def described(home: Home, entry: Waiting) -> str:
         f"Approved so far by {so_far}; {awaited.terms['approvers']} must." if so_far else "",
         f"Decide until **{until}**." if until else "",
         f"Dossier SHA-256: `{awaited.dossier}`",
-        f"In a terminal: `anonflow approve {entry.release} --by NAME --reason TEXT`",
+        f"In a terminal: `anonflow approve {entry.release} --by NAME --reason TEXT{key}`",
     ]
     return "\n\n".join(part for part in parts if part)
 

@@ -12,6 +12,7 @@ import pytest
 
 from flows.cli import app, guarded_exit
 from flows.commands import options, shown
+from flows.served.settings import Layout, write_layout
 from tasks import ledger
 from tasks.home import Home
 
@@ -82,6 +83,29 @@ def test_steps_gates_and_reasons_by_any_name(capsys, monkeypatch):
     assert capsys.readouterr().out.splitlines()[1].split() == [SHOWN, "pass", "[a]", "3"]
     shown.out.print(shown.safe_lines("[red]a\x1b\nb\r"))
     assert capsys.readouterr().out == "[red]a\\x1b\nb\\r\n"
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """Return a home that `anonflow serve` was started for once, and does not run for."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    home = Home.locate(tmp_path / "home")
+    layout = Layout(prefect="http://127.0.0.1:4200", mlflow="http://127.0.0.1:5000")
+    write_layout(home, lambda _: layout)
+    return home
+
+
+def test_a_served_home_has_its_own_pages(served, ask):
+    code, told = ask("ui", "--home", served.path)
+    assert (code, "this home is served" in told) == (2, True)
+    assert "http://127.0.0.1:4200" in told
+
+
+def test_runs_of_a_served_home_that_sleeps_are_not_called_deleted(served, ask):
+    ledger.append(served, "rejected", release="census-1", name="census", by="Ann", mlflow_run="1" * 32)
+    code, told = ask("audit", "verify", "--home", served.path)
+    assert (code, "mlflow not reached" in told) == (3, True)
+    assert "1 finding" in told
 
 
 @pytest.mark.platform

@@ -227,7 +227,7 @@ def test_of_a_wide_table_it_is_said_how_many_pairs_were_looked_at() -> None:
     assert meaning(figures()).endswith("the worst of 21 pairs of variables")
     assert meaning(figures(together__n_possible=21)).endswith("the worst of 21 pairs of variables")
     drawn = meaning(figures(together__n_possible=1225))
-    assert drawn.endswith("the worst of 21, drawn from 1225, pairs of variables")
+    assert drawn.endswith("the worst of 21 pairs of variables, drawn from 1,225")
 
 
 def test_earlier_releases_that_tell_nothing_together_pass() -> None:

@@ -1,0 +1,128 @@
+"""Tables that others have made: read beside the original, and laid where the assessment looks for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Microdata, Schema, Variable
+from tasks.faults import Refused, visible
+from tasks.ingest import SourceSection, read, to_microdata
+from tasks.workspace import Run
+
+
+@dataclass(frozen=True)
+class File:
+    """A file, and how it is read."""
+
+    path: Path
+    source: SourceSection
+
+
+def prepare(
+    run: Run,
+    released: File,
+    original: File,
+    reference: File | None,
+    variables: tuple[Variable, ...],
+    *,
+    aligned: bool,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Write the tables where the assessment looks for them; return what the release lacks and has besides.
+
+    Raises
+    ------
+    Refused
+        When a file cannot be read as microdata, or the files do not fit together; no message holds a value.
+    """
+    people = _table(run, original, variables)
+    known = {v.name: v for v in people.schema}
+    header = _columns(run, released)
+    shared = [n for n in known if n in header]
+    if not shared:
+        raise Refused(
+            f"none of the {len(known)} variables of the original is among the {len(header)} columns of "
+            f"{visible(released.path.name)}; released variables must keep their names"
+        )
+    # Levels may have been merged or emptied, and numbers rounded: they are what the release holds.
+    open_ = tuple(replace(known[n], levels=None, precision=None, missing=()) for n in shared)
+    masked = _as_levels(_table(run, released, open_, extra=True), people.select(shared))
+    if aligned and len(masked) != len(people):
+        raise Refused(
+            f"the release has {len(masked)} rows and the original {len(people)}; rows that correspond "
+            "must be as many"
+        )
+    run.save("original", people.select(shared))
+    run.save("released", masked)
+    if reference is not None:
+        others = _table(run, reference, tuple(known[n] for n in shared), extra=True)
+        run.save("reference", others)
+    run.write_json("claims", [])
+    nothing = {"notes": [], "figures": {}, "hides": [], "unprotected": False}
+    run.write_json("masked", nothing | {"keeps_records": aligned})
+    return tuple(n for n in known if n not in shared), tuple(n for n in header if n not in known)
+
+
+def with_levels_of(
+    run: Run, reference: File, original: File, variables: tuple[Variable, ...]
+) -> tuple[Variable, ...]:
+    """Return guessed variables with the levels that only people of the reference have."""
+    people = _table(run, original, variables)
+    header = _columns(run, reference)
+    open_ = tuple(replace(v, levels=None) for v in people.schema if v.name in header and v.levels)
+    if not open_:
+        return variables
+    others = _table(run, reference, open_, extra=True)
+    found = []
+    for variable in variables:
+        levels = people.schema[variable.name].levels if variable.name in people.schema else None
+        more = others.schema[variable.name].levels if levels and variable.name in others.schema else None
+        whole = tuple(dict.fromkeys((*(levels or ()), *(more or ()))))
+        if more and len(whole) > len(levels or ()):
+            kind = "nominal" if variable.kind == "binary" and len(whole) > 2 else variable.kind
+            variable = replace(variable, levels=whole, kind=kind)
+        found.append(variable)
+    return tuple(found)
+
+
+def _columns(run: Run, file: File) -> list[str]:
+    frame, _ = read(run, file.source, (), file.path.parent.resolve())
+    return [str(c) for c in frame.columns]
+
+
+def _table(
+    run: Run,
+    file: File,
+    variables: tuple[Variable, ...],
+    *,
+    extra: bool = False,
+) -> Microdata:
+    """Read a file as microdata; with ``extra``, columns that are not declared are left out."""
+    frame, _ = read(run, file.source, variables, file.path.parent.resolve())
+    names = [v.name for v in variables]
+    if extra:
+        frame = frame[[n for n in names if n in frame.columns]]
+    try:
+        return to_microdata(frame, variables)[0]
+    except (AnonymizationError, Refused) as error:
+        problem = str(error)
+    raise Refused(f"{visible(file.path.name)}: {problem}")
+
+
+def _as_levels(released: Microdata, original: Microdata) -> Microdata:
+    """Return the release with the original's levels where they suffice, so that levels keep their order."""
+    columns, variables = {}, []
+    for variable in released.schema:
+        own = original.schema[variable.name]
+        column = released.frame[variable.name]
+        known = own.levels
+        if known is not None and variable.levels is not None and set(variable.levels) <= set(known):
+            dtype = pd.CategoricalDtype(list(known), ordered=own.kind == "ordinal")
+            column = column.astype(dtype)
+            variable = replace(variable, levels=known)
+        columns[variable.name] = column
+        variables.append(variable)
+    return Microdata(pd.DataFrame(columns), Schema(variables))
