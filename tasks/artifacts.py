@@ -46,7 +46,7 @@ def risk_markdown(dossier: dict[str, Any]) -> str:
         ),
     )
     attacks = markdown_table(
-        ("Attack", "Found", "95 % interval", "Baseline", "Records"),
+        ("Attack", "Found", "Interval (95 % unless it says)", "Baseline", "Records"),
         (
             (one.name, one.found, one.interval, one.baseline, one.records)
             for group in findings(figures)

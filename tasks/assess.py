@@ -92,7 +92,7 @@ def assess(run: Run, section: AssessmentSection, policy: PolicySection) -> dict[
         "extreme": asdict(close.extreme(tau)) | {"sampled": len(rows) < len(x)},
         "identical": asdict(close.identical(level)),
         "together": together(original, shown, reference, rows, section.margin, run.rng("together")),
-        **membership(x, y, r, rows, near, rng),
+        **membership(x, y, r, rows, close, rng),
         "linkage": linked(original, shown, (x, y, r), rows, (near, other), run.rng("linkage"))
         if masked["keeps_records"]
         else None,

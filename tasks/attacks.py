@@ -12,6 +12,7 @@ from anoncore.microdata import Microdata, Schema
 from anoncore.ranges import ReleasedBoxes, released_boxes
 from anoncore.risk import (
     BoxMeasures,
+    Closeness,
     PredictionMeasures,
     attribute_inference,
     box_density_attack,
@@ -32,7 +33,7 @@ def membership(
     y: np.ndarray,
     r: np.ndarray | None,
     rows: np.ndarray,
-    near: PredictionMeasures,
+    close: Closeness,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Try to tell who took part: by the nearest released record, and by principal scores that recur.
@@ -45,8 +46,12 @@ def membership(
     if len(rows) < len(x) and len(r) > len(rows):
         r = r[rng.choice(len(r), len(rows), replace=False)]
     back = moved_back(y, r)
+    near = _of(close.released, y)
+    # They are known where nobody was sampled and nothing matched in size.
+    theirs = close.strangers
+    known = theirs.released if near and theirs and len(theirs.released) == len(r) == len(y) else None
     return {
-        "membership": asdict(nearest_distance_attack(x[rows], r, y, measures=_of(near, y))),
+        "membership": asdict(nearest_distance_attack(x[rows], r, y, measures=near, strangers=known)),
         "membership_moved_back": None if back is None else asdict(nearest_distance_attack(x[rows], r, back)),
         "score_coincidence": asdict(score_coincidence_attack(x[rows], r, y)),
     }

@@ -230,7 +230,7 @@ def _told(name: str, who: str, attack: dict[str, Any] | None, gate: str) -> Atta
         name,
         who,
         f"AUC {number(attack['auc'])}",
-        _between(attack, number),
+        f"{_between(attack, number)} at {percent(attack['confidence'], 0)}",
         f"{number(attack['baseline'])}, guessing",
         f"{count(attack['n_members'])} took part, {count(attack['n_nonmembers'])} did not",
         gate,

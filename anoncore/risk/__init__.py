@@ -18,6 +18,7 @@ from anoncore.risk.disclosure import (
 from anoncore.risk.inference import AttributeInference, InferenceRisk, attribute_inference
 from anoncore.risk.linkage import Linkage, MatchSignal, linkage
 from anoncore.risk.membership import MembershipAttack, membership_attack, moved_back, nearest_distance_attack
+from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
 from anoncore.risk.tail import (
     ExtremeRecords,
@@ -34,6 +35,7 @@ __all__ = [
     "AttributeInference",
     "AveragingAttack",
     "BoxMeasures",
+    "ClosePairs",
     "Closeness",
     "Comparison",
     "Disclosure",
@@ -44,6 +46,7 @@ __all__ = [
     "MatchSignal",
     "MeasureComparison",
     "MembershipAttack",
+    "Neighbours",
     "PredictionMeasures",
     "SampleRisk",
     "ScoreCoincidence",
@@ -55,6 +58,7 @@ __all__ = [
     "averaging_attack",
     "box_density_attack",
     "box_measures",
+    "close_pairs",
     "closeness",
     "compare",
     "compare_matched",

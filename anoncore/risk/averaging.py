@@ -47,7 +47,7 @@ def averaging_attack(
     releases: Sequence[ArrayLike],
     *,
     gate: float = 0.55,
-    confidence: float = 0.95,
+    confidence: float = 0.99,
 ) -> AveragingAttack:
     """Attack membership with several releases of one table.
 

@@ -129,7 +129,7 @@ def box_measures(
 
 
 def box_density_attack(
-    members: BoxMeasures, others: BoxMeasures, *, gate: float = 0.55, confidence: float = 0.95
+    members: BoxMeasures, others: BoxMeasures, *, gate: float = 0.55, confidence: float = 0.99
 ) -> MembershipAttack:
     """Attack membership with the density of a person's box: boxes are narrow where members are many.
 

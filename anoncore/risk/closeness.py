@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from anoncore.kernels.neighbors import nearest
 from anoncore.risk._checks import Floats, Indices, matrix
+from anoncore.risk.pairs import Neighbours, close_pairs
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures
 from anoncore.risk.tail import (
     ExtremeRecords,
@@ -34,8 +35,8 @@ class Closeness:
         what meeting one by chance looks like
     whole : (q,) distance to the nearest row of the whole release, whatever the sets were matched to
     records : (q, n) the people, encoded
-    others : whether A* holds other people
-    apart : whether it does, and no more rows were searched than A has
+    people, strangers : nearest points in all three sets of these people, and of as many of A*; None where A*
+        holds no other people
     """
 
     released: PredictionMeasures
@@ -45,14 +46,15 @@ class Closeness:
     gap: Floats
     whole: Floats
     records: Floats
-    others: bool
-    apart: bool
+    people: Neighbours | None
+    strangers: Neighbours | None
 
     def tail(self, tau: float, level: float) -> TailTest:
-        """Return `tail_test` of all people."""
-        return tail_test(
-            self.released.distance, self.chance, self.gap, tau=tau, level=level, apart=self.apart
-        )
+        """Return `tail_test` of all people, with `close_pairs` where there are other people."""
+        pairs = None
+        if self.people is not None and self.strangers is not None:
+            pairs = close_pairs(self.people, self.strangers, tau=tau)
+        return tail_test(self.released.distance, self.chance, self.gap, tau=tau, level=level, pairs=pairs)
 
     def isolated(self, tau: float, level: float) -> TailTest:
         """Return `isolated_test`."""
@@ -67,7 +69,7 @@ class Closeness:
 
         A neighbour's twin is one more of its kind, so that kinds cannot be compared with A − A_j.
         """
-        records = self.records if self.others else None
+        records = self.records if self.people is not None else None
         return identical_records(
             self.released.distance, self.reference.distance, self.own, level=level, records=records
         )
@@ -117,9 +119,16 @@ def closeness(
     x = matrix("original", original)
     y = matrix("released", released, x.shape[1])
     r = None if reference is None else matrix("reference", reference, x.shape[1])
-    near, other = _measures(x, y, r, queries, k, rng)
-    gaps = nearest(x[queries], x, 2, skip_self=queries)[0] / np.sqrt(x.shape[1])
-    own, next_ = gaps[:, 0], np.where(gaps[:, 1] > 0.0, gaps[:, 1], 1.0)
+    y_, r_ = _matched(x, y, r, rng)
+    near = prediction_measures(x, y_, k, queries=queries)
+    other = prediction_measures(x, r_, k, leave_one_out=r_ is None, queries=queries)
+    scale = np.sqrt(x.shape[1])
+    gaps, to = nearest(x[queries], x, 2, skip_self=queries)
+    own, next_ = gaps[:, 0] / scale, np.where(gaps[:, 1] > 0.0, gaps[:, 1] / scale, 1.0)
+    people = strangers = None
+    if r_ is not None:
+        people = Neighbours(near.distance, other.distance, own, _places(to[:, 0], queries, len(x)))
+        strangers = _strangers(r_, y_, x, queries, rng)
     same = near.n_released == len(y)
     return Closeness(
         released=near,
@@ -127,24 +136,46 @@ def closeness(
         own=own,
         chance=other.distance if r is not None else own**2 / next_,
         gap=own if r is not None else np.where(own > 0.0, own, np.finfo(float).tiny),
-        whole=near.distance if same else nearest(x[queries], y, 1)[0][:, 0] / np.sqrt(x.shape[1]),
+        whole=near.distance if same else nearest(x[queries], y, 1)[0][:, 0] / scale,
         records=x[queries],
-        others=r is not None,
-        apart=r is not None and near.n_released <= len(x),
+        people=people,
+        strangers=strangers,
     )
 
 
-def _measures(
-    x: Floats, y: Floats, r: Floats | None, queries: Indices, k: int, rng: np.random.Generator
-) -> tuple[PredictionMeasures, PredictionMeasures]:
-    """Measure against the release and against the reference, both of about the same size."""
+def _matched(
+    x: Floats, y: Floats, r: Floats | None, rng: np.random.Generator
+) -> tuple[Floats, Floats | None]:
+    """Return release and reference of about the same size."""
     if r is None:
         # The reference, A − A_j, cannot grow with the release.
-        y = y if len(y) <= len(x) else y[rng.choice(len(y), len(x), replace=False)]
-        return (
-            prediction_measures(x, y, k, queries=queries),
-            prediction_measures(x, None, k, leave_one_out=True, queries=queries),
-        )
+        return (y if len(y) <= len(x) else y[rng.choice(len(y), len(x), replace=False)]), None
     size = min(len(y), len(r))
     y, r = (s if len(s) == size else s[rng.choice(len(s), size, replace=False)] for s in (y, r))
-    return prediction_measures(x, y, k, queries=queries), prediction_measures(x, r, k, queries=queries)
+    return y, r
+
+
+def _strangers(
+    r: Floats, y: Floats, x: Floats, queries: Indices, rng: np.random.Generator
+) -> Neighbours | None:
+    """Measure people of the reference as those of the original are measured; None when there is only one."""
+    if len(r) < 2:
+        return None
+    asked = np.arange(len(r))
+    if len(queries) < len(x) and len(queries) < len(r):
+        asked = np.sort(rng.choice(len(r), len(queries), replace=False))
+    scale = np.sqrt(x.shape[1])
+    gaps, to = nearest(r[asked], r, 1, skip_self=asked)
+    return Neighbours(
+        released=nearest(r[asked], y, 1)[0][:, 0] / scale,
+        other=nearest(r[asked], x, 1)[0][:, 0] / scale,
+        own=gaps[:, 0] / scale,
+        partner=_places(to[:, 0], asked, len(r)),
+    )
+
+
+def _places(rows: Indices, asked: Indices, size: int) -> Indices:
+    """Return where rows stand among those asked about, −1 for those that do not."""
+    place = np.full(size, -1)
+    place[asked] = np.arange(len(asked))
+    return place[rows]

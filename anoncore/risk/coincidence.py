@@ -49,7 +49,7 @@ def score_coincidence_attack(
     *,
     loadings: ArrayLike | None = None,
     gate: float = 0.55,
-    confidence: float = 0.95,
+    confidence: float = 0.99,
 ) -> ScoreCoincidence:
     """Attack membership by how closely a person's principal scores coincide with released ones.
 

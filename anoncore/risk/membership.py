@@ -38,11 +38,11 @@ class MembershipAttack:
     verdict: Literal["pass", "fail"]
     baseline: float = 0.5
     gate: float = 0.55
-    confidence: float = 0.95
+    confidence: float = 0.99
 
 
 def membership_attack(
-    member_scores: ArrayLike, nonmember_scores: ArrayLike, *, gate: float = 0.55, confidence: float = 0.95
+    member_scores: ArrayLike, nonmember_scores: ArrayLike, *, gate: float = 0.55, confidence: float = 0.99
 ) -> MembershipAttack:
     """Measure how well a score separates members from non-members.
 
@@ -105,8 +105,9 @@ def nearest_distance_attack(
     released: ArrayLike,
     *,
     measures: PredictionMeasures | None = None,
+    strangers: ArrayLike | None = None,
     gate: float = 0.55,
-    confidence: float = 0.95,
+    confidence: float = 0.99,
 ) -> MembershipAttack:
     """Attack membership with the distance to the nearest released record: the nearer, the more a member.
 
@@ -116,6 +117,8 @@ def nearest_distance_attack(
     reference : (L, n) non-members of the same population, same encoding
     released : (M, n), same encoding
     measures : those of the members, or of a sample of them, against ``released`` if they are known already
+    strangers : (L,) distances of the non-members to their nearest released row, in the unit of `measures`, if
+        they are known already
     gate, confidence : see :func:`membership_attack`
 
     Returns
@@ -152,7 +155,10 @@ def nearest_distance_attack(
                 f"got {measures.n_queries} and {measures.n_released}"
             )
         far = measures.distance
-    theirs = nearest(others, points, 1)[0][:, 0] / scale
+    if strangers is None:
+        theirs = nearest(others, points, 1)[0][:, 0] / scale
+    else:
+        theirs = vector("strangers", strangers, len(others))
     return membership_attack(-far, -theirs, gate=gate, confidence=confidence)
 
 

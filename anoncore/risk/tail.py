@@ -12,7 +12,11 @@ from scipy.stats import binom
 
 from anoncore.errors import AnonymizationError
 from anoncore.risk._checks import Floats, between, same_size, vector
+from anoncore.risk.pairs import ClosePairs
 from anoncore.risk.prediction import PredictionMeasures
+
+# McNemar's part of the level, where close pairs are tested too.
+MCNEMARS = 0.2
 
 Distances = PredictionMeasures | ArrayLike
 
@@ -28,10 +32,10 @@ class TailTest:
     n_released, n_reference : tail records against the release and (the baseline) against the reference
     only_released, only_reference : tail records against one of them only, on which McNemar's test rests
     tau, level : share of the own neighbour's distance that counts as close, and the test's level
-    p : one-sided p-value, exact for one test; where two were carried out, twice the smaller
+    p : one-sided p-value; where close pairs were tested too, the smaller of both with the level shared out
     verdict : "pass", "fail", or "inconclusive" when even n copied records could not reach the level
-    n_singled, singled_released : records that one of three sets (release, A*, A − A_j) comes close to beside
-        the other two, and those of them where it is the release; 0 where three sets were not compared
+    n_pairs, pairs_released : close pairs that were looked at, and those of them with a released row, see
+        `close_pairs`; 0 where they were not tested
     """
 
     n: int
@@ -44,8 +48,8 @@ class TailTest:
     level: float
     p: float
     verdict: Literal["pass", "fail", "inconclusive"]
-    n_singled: int = 0
-    singled_released: int = 0
+    n_pairs: int = 0
+    pairs_released: int = 0
 
     @property
     def baseline(self) -> float:
@@ -82,7 +86,7 @@ def tail_test(
     *,
     tau: float = 0.1,
     level: float = 0.01,
-    apart: bool = False,
+    pairs: ClosePairs | None = None,
 ) -> TailTest:
     """Test whether more records are nearly copied than a sample of other people would match by chance.
 
@@ -92,12 +96,10 @@ def tail_test(
     exact form. A record with an identical twin has d_j(A − A_j) = 0 and, the inequality being strict,
     is in no tail: whoever matches it matches the twin as well.
 
-    Where A* holds other people (``apart``), A − A_j is one more sample that says what chance does. A release
-    of people alike is then each record's nearest among three, and τ times nearer than the other two, in one
-    such case of three: p = P(Bin(cases, ⅓) ≥ cases that are the release's), and the smaller of both p-values
-    counts, doubled. Among records without a twin, A − A_j is never the one at distance 0, so that such a case
-    is the release's in one of two. This tells more where neighbours are close anyway. McNemar's test stays
-    beside it, since near twins in A raise the baseline of the second.
+    Where A* holds other people, pairs of two people say more about chance than A* alone does
+    (`close_pairs`). Then both tests are carried out and share the level, a fifth of it McNemar's, which stays
+    because near twins among people raise the baseline of pairs: p = min(p_pairs / 0.8, p_McNemar / 0.2).
+    Where people are that close by chance, pairs tell nothing and McNemar's test has the whole level.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ def tail_test(
         A − A_j, in one unit; or PredictionMeasures, of which the distance is taken
     tau : 0 … 1
     level : 0 … 1
-    apart : whether A* shares no record with A, and the sets searched are no larger than A
+    pairs : close pairs of the same people, at the same tau, where A* shares no record with A
 
     Returns
     -------
@@ -119,8 +121,7 @@ def tail_test(
     Notes
     -----
     Level ``level``. Not from the paper: its Kolmogorov–Smirnov test passes a release with 5 % of the records
-    copied. Tests: McNemar 1947, exact form; a sign test with ⅓, which takes both records of a close pair in A
-    for independent: the doubled p was below 0.01 in 19 and 9 of 2000 independent samples of 1 and 2 columns.
+    copied. Test: McNemar 1947, exact form; the level shared out by Bonferroni's inequality with weights.
 
     Examples
     --------
@@ -129,7 +130,9 @@ def tail_test(
     0.00390625
     """
     near, other, gap = _aligned(released, reference, own)
-    return _tail(near, other, gap, tau, level, apart)
+    if pairs is not None and pairs.tau != tau:
+        raise AnonymizationError(f"pairs must be close at tau {tau:g}, got those at {pairs.tau:g}")
+    return _tail(near, other, gap, tau, level, pairs)
 
 
 def isolated_test(
@@ -172,7 +175,7 @@ def isolated_test(
     near, other, gap = _aligned(released, reference, own)
     place = len(gap) - math.ceil(between("share", share, 0, 1) * len(gap))
     isolated = gap >= np.partition(gap, place)[place]
-    return _tail(near[isolated], other[isolated], gap[isolated], tau, level, False)
+    return _tail(near[isolated], other[isolated], gap[isolated], tau, level, None)
 
 
 def identical_records(
@@ -348,7 +351,9 @@ def _aligned(released: Distances, reference: Distances, own: Distances) -> tuple
     return near, vector("reference", sides[1], len(near)), vector("own", sides[2], len(near))
 
 
-def _tail(near: Floats, other: Floats, gap: Floats, tau: float, level: float, apart: bool) -> TailTest:
+def _tail(
+    near: Floats, other: Floats, gap: Floats, tau: float, level: float, pairs: ClosePairs | None
+) -> TailTest:
     between("tau", tau, 0, 1)
     between("level", level, 0, 1)
     ours, theirs = near < tau * gap, other < tau * gap
@@ -356,16 +361,11 @@ def _tail(near: Floats, other: Floats, gap: Floats, tau: float, level: float, ap
     p = float(binom.sf(only_ours - 1, only_ours + only_theirs, 0.5))
     possible = int((gap > 0.0).sum())
     least = 0.5**possible
-    cases = singled = 0
-    if apart:
-        # A twin in A, at distance 0, would be a case of A's own without any chance for the others.
-        three = np.stack([near, other, gap])[:, gap > 0.0]
-        first, second = np.partition(three, 1, axis=0)[:2]
-        case = first < tau * second
-        cases, singled = int(case.sum()), int((case & (three[0] == first)).sum())
-        # Who has no twin in A can be identical to the release or to A* only: there chance is one half.
-        p = min(1.0, 2.0 * min(p, _singled_p(singled, cases, int((case & (first == 0.0)).sum()))))
-        least = 2.0 * 0.5**possible
+    if pairs is not None and not pairs.telling:
+        pairs = None
+    if pairs is not None:
+        p = min(1.0, pairs.p / (1.0 - MCNEMARS), p / MCNEMARS)
+        least /= MCNEMARS
     verdict: Literal["pass", "fail", "inconclusive"] = "fail" if p < level else "pass"
     if verdict == "pass" and least >= level:
         verdict = "inconclusive"
@@ -380,13 +380,6 @@ def _tail(near: Floats, other: Floats, gap: Floats, tau: float, level: float, ap
         level=level,
         p=p,
         verdict=verdict,
-        n_singled=cases,
-        singled_released=singled,
+        n_pairs=0 if pairs is None else pairs.n,
+        pairs_released=0 if pairs is None else pairs.n_released,
     )
-
-
-def _singled_p(singled: int, cases: int, identical: int) -> float:
-    """Return P(at least so many are the release's): half of the identical cases, a third of the others."""
-    there = np.arange(identical + 1)
-    others = binom.sf(singled - 1 - there, cases - identical, 1.0 / 3.0)
-    return min(1.0, float(binom.pmf(there, identical, 0.5) @ others))

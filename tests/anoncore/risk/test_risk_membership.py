@@ -32,13 +32,15 @@ def test_interval_is_delongs_at_size():
     below = (members[:, None] > others).mean(axis=0)
     error = np.sqrt(above.var(ddof=1) / 3000 + below.var(ddof=1) / 2000)
     found = membership_attack(members, others)
-    assert found.lower == pytest.approx(found.auc - 1.959964 * error, abs=2e-4)
-    assert found.upper == pytest.approx(found.auc + 1.959964 * error, abs=2e-4)
+    assert found.lower == pytest.approx(found.auc - 2.575829 * error, abs=2e-4)
+    assert found.upper == pytest.approx(found.auc + 2.575829 * error, abs=2e-4)
 
 
 def test_interval_covers():
     rng = np.random.default_rng(1)
     runs = [membership_attack(*rng.normal(size=(2, 60))) for _ in range(400)]
+    assert 0.97 <= np.mean([run.lower <= 0.5 <= run.upper for run in runs]) <= 0.9999
+    runs = [membership_attack(*rng.normal(size=(2, 60)), confidence=0.95) for _ in range(400)]
     assert 0.92 <= np.mean([run.lower <= 0.5 <= run.upper for run in runs]) <= 0.99
     assert np.mean([run.verdict == "fail" for run in runs]) < 0.02
 

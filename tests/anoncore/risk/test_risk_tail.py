@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from math import comb
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.spatial import KDTree
 from scipy.stats import binomtest
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.neighbors import nearest
 from anoncore.risk import (
+    ClosePairs,
+    closeness,
     extreme_records,
-    identical_records,
     isolated_test,
     prediction_measures,
     tail_test,
@@ -35,33 +32,42 @@ def test_by_hand():
     assert tail_test(released, ONES, ONES).verdict == "fail"  # 2⁻⁹
 
 
-def test_three_sets_by_hand():
-    # Five records singled out by the release, one by A*, one by a neighbour in A, one met by two sets alike.
+def pairs(p: float, chance: int = 0) -> ClosePairs:
+    return ClosePairs(n=chance + 7, n_released=7, n_people=200, n_chance=chance, tau=0.1, p=p)
+
+
+def test_the_level_is_shared_with_close_pairs():
     released = np.where(np.arange(100) < 5, 0.05, 1.0)
-    reference = np.where(np.arange(100) == 5, 0.05, 1.0)
-    own = np.where(np.arange(100) == 6, 0.05, 1.0)
-    released[7] = reference[7] = 0.01
-    found = tail_test(released, reference, own, apart=True)
-    assert (found.n_singled, found.singled_released) == (7, 5)
-    assert (found.only_released, found.only_reference, found.n_released) == (5, 1, 6)
-    three = sum(comb(7, i) * 2 ** (7 - i) for i in (5, 6, 7)) / 3**7
-    assert found.p == pytest.approx(2 * min(three, 7 / 2**6))
-    alone = tail_test(released, reference, own)
-    assert (alone.p, alone.n_singled) == (pytest.approx(7 / 2**6), 0)
+    alone = tail_test(released, ONES, ONES)
+    assert (alone.p, alone.n_pairs, alone.pairs_released) == (2.0**-5, 0, 0)
+    beside = tail_test(released, ONES, ONES, pairs=pairs(0.004))
+    assert beside.p == pytest.approx(0.005)
+    assert (beside.verdict, beside.n_pairs, beside.pairs_released) == ("fail", 7, 7)
+    assert tail_test(released, ONES, ONES, pairs=pairs(0.5)).p == 5 * 2.0**-5
+    assert tail_test(ONES, ONES, ONES, pairs=pairs(0.9)).p == 1.0
+    with pytest.raises(AnonymizationError, match=r"pairs must be close at tau 0\.2, got those at 0\.1"):
+        tail_test(released, ONES, ONES, tau=0.2, pairs=pairs(0.5))
 
 
-def test_twins_in_the_original_are_no_baseline():
-    own = np.where(np.arange(100) < 50, 0.0, 1.0)
-    found = tail_test(np.where(np.arange(100) >= 94, 0.01, 1.0), ONES, own, apart=True)
-    assert (found.n_singled, found.singled_released, found.verdict) == (6, 6, "fail")
+def test_where_people_are_that_close_by_chance_mcnemar_is_alone():
+    released = np.where(np.arange(100) < 5, 0.05, 1.0)
+    found = tail_test(released, ONES, ONES, pairs=pairs(0.0, chance=3))
+    assert found == tail_test(released, ONES, ONES)
 
 
 def test_near_twins_in_the_original_do_not_hide_copies():
-    released = np.where(np.arange(400) < 12, 0.01, 1.0)
-    own = np.where(np.arange(400) >= 300, 0.01, 1.0)
-    found = tail_test(released, np.ones(400), own, apart=True)
-    assert found.n_singled == 112
-    assert found.p == 2 / 2**12
+    caught = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        original, reference, released = rng.normal(size=(3, 400, 6))
+        original[200:] = original[:200] + 0.02 * rng.normal(size=(200, 6))
+        reference[200:] = reference[:200] + 0.02 * rng.normal(size=(200, 6))
+        alone = rng.normal(size=(40, 6))
+        original[180:200], original[380:] = alone[:20], alone[20:]
+        released[:20] = original[180:200] + 0.005 * rng.normal(size=(20, 6))
+        close = closeness(original, released, reference, 5, queries=np.arange(400), rng=rng)
+        caught += close.tail(0.1, 0.01).verdict == "fail"
+    assert caught == 10
 
 
 def test_closeness_is_strict():
@@ -82,9 +88,9 @@ def test_all_copied_in_tiny_tables(n, verdict):
     assert tail_test(np.zeros(n), np.ones(n), np.ones(n)).verdict == verdict
 
 
-@pytest.mark.parametrize(("n", "verdict"), [(1, "inconclusive"), (7, "inconclusive"), (8, "fail")])
-def test_all_copied_in_tiny_tables_with_three_sets(n, verdict):
-    assert tail_test(np.zeros(n), np.ones(n), np.ones(n), apart=True).verdict == verdict
+@pytest.mark.parametrize(("n", "verdict"), [(1, "inconclusive"), (8, "inconclusive"), (9, "fail")])
+def test_all_copied_in_tiny_tables_beside_close_pairs(n, verdict):
+    assert tail_test(np.zeros(n), np.ones(n), np.ones(n), pairs=pairs(1.0)).verdict == verdict
 
 
 @settings(max_examples=50, deadline=None)
@@ -103,37 +109,31 @@ def test_exact_p_and_permutation_invariance(seed, n):
         released, reference, own
     )
     assert tail_test(7 * released, 7 * reference, 7 * own) == found
-    three = tail_test(released, reference, own, apart=True)
-    assert tail_test(released[shuffle], reference[shuffle], own[shuffle], apart=True) == three
-    assert 0 <= three.singled_released <= three.n_singled <= n
-    assert three.p <= min(1.0, 2 * found.p)
 
 
-@pytest.mark.parametrize("kind", ["1 column", "2 columns", "rounded"])
-def test_three_sets_ring_as_seldom_as_they_say(kind):
-    rung = 0
-    for seed in range(300):
-        rng = np.random.default_rng([seed, len(kind)])
-        rows = rng.normal(size=(3, 400, {"1 column": 1, "2 columns": 2, "rounded": 4}[kind]))
-        original, reference, released = rows.round(1) if kind == "rounded" else rows
-        tree = KDTree(original)
-        own = tree.query(original, 2)[0][:, 1]
-        near, other = (KDTree(side).query(original)[0] for side in (released, reference))
-        rung += tail_test(near, other, own, apart=True, level=0.05).verdict == "fail"
-    # 5 % of 300 are 15, and 23 are exceeded with a chance of 2 %.
-    assert rung <= 23
+def test_the_order_of_people_does_not_matter():
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(3, 300, 3))
+    rows[1, :6] = rows[0, :6] + 0.01 * rng.normal(size=(6, 3))
+    found = closeness(*rows, 5, queries=np.arange(300), rng=rng).tail(0.1, 0.01)
+    shuffled = [side[rng.permutation(300)] for side in rows]
+    assert closeness(*shuffled, 5, queries=np.arange(300), rng=rng).tail(0.1, 0.01) == found
+    assert 0 < found.pairs_released <= found.n_pairs
 
 
-def test_copies_among_close_neighbours_are_caught_more_often_with_three_sets():
+@pytest.mark.parametrize("columns", [3, 5])
+def test_copies_among_close_neighbours_are_caught_more_often_by_close_pairs(columns):
     caught = dict.fromkeys((False, True), 0)
     for seed in range(30):
         rng = np.random.default_rng(seed)
-        original, reference, released = rng.normal(size=(3, 1000, 3))
-        released[:8] = original[:8] + 0.01 * rng.normal(size=(8, 3))
-        own = KDTree(original).query(original, 2)[0][:, 1]
-        near, other = (KDTree(side).query(original)[0] for side in (released, reference))
-        for apart in caught:
-            caught[apart] += tail_test(near, other, own, apart=apart).verdict == "fail"
+        rows = rng.normal(size=(3, 1000, columns))
+        original, released, _ = rows
+        rows[:, :, 3:] = np.digitize(rows[:, :, 3:], [-0.5, 0.8])
+        released[:7] = original[:7]
+        released[:7, :3] += 0.01 * rng.normal(size=(7, 3))
+        close = closeness(*rows, 5, queries=np.arange(1000), rng=rng)
+        caught[True] += close.tail(0.1, 0.01).verdict == "fail"
+        caught[False] += tail_test(close.released, close.reference, close.own).verdict == "fail"
     assert caught[True] >= caught[False] + 3
 
 
@@ -215,8 +215,7 @@ def test_people_alike_of_few_discrete_values_raise_no_alarm():
         original, reference, released = (
             np.column_stack([rng.integers(0, size, 1500) for size in sizes]).astype(float) for _ in range(3)
         )
-        near, other = (nearest(original, side, 1)[0][:, 0] for side in (released, reference))
-        own = nearest(original, original, 1, skip_self=True)[0][:, 0]
-        alarms[0] += tail_test(near, other, own, apart=True).verdict == "fail"
-        alarms[1] += identical_records(near, other, own, records=original).verdict == "fail"
+        close = closeness(original, released, reference, 5, queries=np.arange(1500), rng=rng)
+        alarms[0] += close.tail(0.1, 0.01).verdict == "fail"
+        alarms[1] += close.identical(0.01).verdict == "fail"
     assert max(alarms) <= 3
