@@ -219,9 +219,29 @@ WORDS = {
     "dataclass_type": "must hold keys with values",
     "dict_type": "must hold keys with values",
     "tuple_type": "must be a list",
+    "list_type": "must be a list",
     "string_type": "must be text; quote it",
     "union_tag_not_found": "does not say of which kind it is; add method (of a step) or edit (of a rule)",
+    "union_tag_invalid": "{discriminator} must be one of {expected_tags}",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be below {lt}",
+    "less_than_equal": "must be at most {le}",
+    "string_pattern_mismatch": "must have the form {pattern}",
+    "string_too_short": "must have {min_length} characters at least",
+    "string_too_long": "must have {max_length} characters at most",
     "too_short": "must not be empty",
+    "too_long": "must hold {max_length} at most",
 }
 
 
@@ -245,8 +265,15 @@ def _sentence(error: Any, lines: dict[tuple[Any, ...], int]) -> str:
             at = (*at, part)
     absent = error["type"].startswith("missing") and at[-1:] != error["loc"][-1:]
     place = (*at, error["loc"][-1]) if absent else at
-    what = WORDS.get(error["type"], error["msg"].removeprefix("Value error, "))
-    return f"line {lines[at]}: {_shown(place) or 'the plan'}: {what}"
+    return f"line {lines[at]}: {_shown(place) or 'the plan'}: {in_words(error)}"
+
+
+def in_words(error: Any) -> str:
+    """Return what is wrong as a person would say it."""
+    words = WORDS.get(error["type"])
+    if words is None:
+        return str(error["msg"]).removeprefix("Value error, ")
+    return words.format_map(error.get("ctx", {}))
 
 
 def _shown(place: tuple[Any, ...]) -> str:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from anoncore.registry import METHODS, PREPARATORY
 from flows.plan import Plan, PlanFile
-from flows.planfile import yaml_value
+from flows.planfile import in_words, yaml_value
 from tasks.anonymize import Step
 from tasks.decide import Measure
 from tasks.faults import Refused, cut, visible
@@ -125,7 +125,7 @@ def _step(text: str) -> Any:
         return _STEP.validate_python(stated)
     except ValidationError as error:
         wrong = [
-            f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}".removeprefix(": ").replace("Value error, ", "")
+            f"{'.'.join(map(str, e['loc'][1:]))}: {in_words(e)}".removeprefix(": ")
             for e in error.errors(include_url=False, include_input=False)
         ]
     raise Refused(f"--methods: {_shown(text)}: {cut('; '.join(map(visible, wrong)), LONGEST)}")

@@ -21,20 +21,15 @@ import pandas as pd
 import pytest
 
 from anoncore.encoding import Encoder
-from anoncore.kernels.neighbors import nearest
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import (
     attribute_inference,
+    closeness,
     compare,
     disclosure_risk,
-    extreme_records,
-    identical_records,
-    isolated_test,
     linkage,
     nearest_distance_attack,
-    prediction_measures,
     score_coincidence_attack,
-    tail_test,
 )
 from anoncore.utility import measure_utility
 from tasks.assess import AssessmentSection, assess
@@ -108,19 +103,22 @@ def assessed(original: Microdata, released: Microdata, reference: Microdata) -> 
     clock, rng = Clock(), np.random.default_rng(0)
     encoder = Encoder.fit(original)
     x, y, r = clock("encoding", lambda: [encoder.encode(t) for t in (original, released, reference)])
-    near = clock("prediction against the release", lambda: prediction_measures(x, y))
-    other = clock("prediction against the reference", lambda: prediction_measures(x, r))
-    own = clock("own neighbours", lambda: nearest(x, x, 2, skip_self=True)[0] / np.sqrt(x.shape[1]))[:, 0]
+    close = clock(
+        "nearest neighbours among all three",
+        lambda: closeness(x, y, r, 5, queries=np.arange(len(x)), rng=rng),
+    )
+    near, other = close.released, close.reference
     clock("comparison", lambda: compare(near, other))
 
     def tails() -> None:
-        tail_test(near, other, own)
-        isolated_test(near, other, own)
-        identical_records(near, other, own)
-        extreme_records(near, other, own)
+        close.tail(0.1, 0.01)
+        close.isolated(0.1, 0.01)
+        close.identical(0.01)
+        close.extreme(0.1)
 
     clock("tail, isolated, identical, extreme", tails)
-    clock("membership", lambda: nearest_distance_attack(x, r, y, measures=near))
+    strangers = close.strangers.released
+    clock("membership", lambda: nearest_distance_attack(x, r, y, measures=near, strangers=strangers))
     clock("score coincidence", lambda: score_coincidence_attack(x, r, y))
     clock("linkage", lambda: linkage(x, y, reference=r, measures=near, strangers=other, rng=rng))
     clock("disclosure", lambda: disclosure_risk(released, original=original, reference=reference, rng=rng))

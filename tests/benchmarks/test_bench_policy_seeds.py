@@ -120,14 +120,16 @@ def test_noise(home: Home, tmp_path: Path, step: dict[str, Any], gaps: bool) -> 
 
 @both
 def test_groups_of_five(home: Home, tmp_path: Path, gaps: bool) -> None:
-    assert share(study(home, tmp_path, rhs(5), GROUPS, gaps=gaps), "reject") == 1
+    # With fewer columns their area is that of groups of ten with all: k is chosen by measuring.
+    found = study(home, tmp_path, rhs(5), GROUPS, gaps=gaps)
+    assert share(found, "reject") == 1 if gaps else share(found, "reject") < 1
 
 
 @both
 def test_groups_of_ten(home: Home, tmp_path: Path, gaps: bool) -> None:
     # With all variables the area under the curve is about 0.57, and the gate fails what is surely above 0.55.
     found = study(home, tmp_path, rhs(10), GROUPS, gaps=gaps)
-    assert share(found, "publish") >= (0.6 if gaps else 0.9)
+    assert share(found, "publish") >= (0.8 if gaps else 0.9)
     assert all(f.failed <= {"membership", "membership, moved back", "attribute inference"} for f in found)
 
 

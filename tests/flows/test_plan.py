@@ -196,7 +196,7 @@ def test_impossible_edits_are_refused(tmp_path, edits, message):
 @pytest.mark.parametrize(
     ("line", "text", "message"),
     [
-        (1, "anonflow: 2", "line 1: anonflow: Input should be 1"),
+        (1, "anonflow: 2", "line 1: anonflow: must be 1"),
         (2, "name: My Plan", "line 2: name: "),
         (2, "name: ../up", "line 2: name: "),
         (2, r'name: "x\n"', "line 2: name: "),
