@@ -79,10 +79,15 @@ def judge(
     with Run.opened(home, SeedSection(public=0, data_are_public=True)) as run:
         if plan is None and others is not None:
             variables = guarded(with_levels_of)(run, others, people, tuple(variables))
-        left_out, unknown = guarded(prepare)(run, release, people, others, tuple(variables), aligned=aligned)
+        prepared = guarded(prepare)(run, release, people, others, tuple(variables), aligned=aligned)
         figures = guarded(assess)(run, section, policy)
-    figures["files"] = about_files(figures, unknown)
-    return Judgement(verdict=decide(figures, policy), figures=figures, left_out=left_out, unknown=unknown)
+    figures["files"] = about_files(figures, prepared)
+    return Judgement(
+        verdict=decide(figures, policy),
+        figures=figures,
+        left_out=prepared.left_out,
+        unknown=prepared.unknown,
+    )
 
 
 def _file(path: Path) -> File:

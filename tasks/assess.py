@@ -11,6 +11,7 @@ from pydantic import Field
 from anoncore.encoding import Encoder
 from anoncore.microdata import Microdata
 from anoncore.risk import (
+    Closeness,
     PredictionMeasures,
     closeness,
     compare,
@@ -88,6 +89,7 @@ def assess(run: Run, section: AssessmentSection, policy: PolicySection) -> dict[
         "queries": {"used": len(rows), "of": len(x), "epsilon": near.cdf_error() or None},
         "comparison": _comparison(x, y, r, rows, section, policy.by_design, rng, (near, other)),
         "tail": asdict(close.tail(tau, level)),
+        "among_people": _among_people(close, tau),
         "isolated": asdict(close.isolated(tau, level)),
         "extreme": asdict(close.extreme(tau)) | {"sampled": len(rows) < len(x)},
         "identical": asdict(close.identical(level)),
@@ -111,6 +113,12 @@ def assess(run: Run, section: AssessmentSection, policy: PolicySection) -> dict[
     run.write_json("figures", figures)
     run.save_arrays("curves", **_curves(near, other))
     return figures
+
+
+def _among_people(close: Closeness, tau: float) -> dict[str, Any] | None:
+    """Return how many close pairs of two people are of one of the original and one of the reference."""
+    pairs = close.pairs(tau)
+    return None if pairs is None else {"n": pairs.n_among, "cross": pairs.n_cross, "p": pairs.p_cross}
 
 
 def _encoded(encoder: Encoder, data: Microdata) -> np.ndarray:

@@ -25,6 +25,7 @@ from anoncore.risk import (
     twins_by_chance,
     values_together,
 )
+from tasks.foreign import Prepared
 from tasks.workspace import Run
 
 
@@ -206,12 +207,12 @@ def _among(people: Microdata, original: Microdata, boxes: ReleasedBoxes, levels:
     )
 
 
-def about_files(figures: dict[str, Any], unknown: tuple[str, ...]) -> dict[str, Any]:
-    """Return what files of others leave open: columns nobody measured, a reference that holds members."""
+def about_files(figures: dict[str, Any], prepared: Prepared) -> dict[str, Any]:
+    """Return what files of others leave open: columns nobody measured, names, a reference of members."""
     same, n = figures["identical"], figures["records"]
     members = None
     if n["reference"] is not None:
         met, own = same["n_reference"], same["n_duplicates"]
         p = twins_by_chance(met, own, n["original"], figures["comparison"]["n_reference"])
-        members = {"met": met, "own": own, "n": same["n"], "p": p}
-    return {"unknown": len(unknown), "members": members}
+        members = {"met": met, "own": own, "n": same["n"], "p": p, "named": prepared.named_reference}
+    return {"unknown": len(prepared.unknown), "named": prepared.named_released, "members": members}

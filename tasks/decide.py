@@ -114,7 +114,8 @@ def decide(figures: dict[str, Any], policy: PolicySection) -> Verdict:
         *(replace(g, verdict="waived") if waived else g for g in individual),
         *_claim_gates(figures),
         *_utility_gates(figures, policy),
-        *_file_gates(figures, policy),
+        *_file_gates(figures),
+        *_reference_gates(figures, policy),
     )
     failed = [g.name for g in gates if g.verdict == "fail"]
     open_ = [
@@ -146,11 +147,14 @@ MEANINGS = {
 def _comparison_gates(figures: dict[str, Any]) -> list[Gate]:
     gates = []
     for measure in figures["comparison"]["measures"]:
+        # What decides: a failure is proved from below, everything else from above; a share is 1 at most.
+        proved = measure["verdict"] == "fail"
+        bound = f"≥ {measure['lower']:.3f}" if proved else f"≤ {min(measure['upper'], 1.0):.3f}"
         gates.append(
             Gate(
                 name=f"prediction {measure['name']}",
                 verdict=measure["verdict"],
-                figure=f"excess ≤ {measure['upper']:.3f} ({1 - measure['alpha']:.0%} sure)",
+                figure=f"excess {bound} ({1 - measure['alpha']:.0%} sure)",
                 limit=f"≤ {measure['margin']:.3f}",
                 baseline="0, the reference",
                 records=measure["n"],
@@ -167,7 +171,7 @@ def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
     return [
         Gate(
             name="identical records",
-            verdict="pass" if same["p"] >= policy.tail_p else "fail",
+            verdict=_identical_verdict(same, policy),
             figure=f"{same['n_released']}, p = {same['p']:.3g}",
             limit=f"p ≥ {policy.tail_p:g}",
             baseline=f"{same['n_reference']}, the reference",
@@ -212,6 +216,15 @@ def _together_gates(figures: dict[str, Any]) -> list[Gate]:
             f"{pairs_of_variables(found)}",
         )
     ]
+
+
+def _identical_verdict(same: dict[str, Any], policy: PolicySection) -> GateVerdict:
+    """Fail on proof; ask where the release repeats people and neither the original nor others ever do."""
+    # Not "below": what is not a number is no proof of anything good.
+    if not same["p"] >= policy.tail_p:
+        return "fail"
+    alone = same["n_reference"] == same["n_duplicates"] == 0
+    return "inconclusive" if same["n_released"] and alone else "pass"
 
 
 def _tail_verdict(tail: dict[str, Any], policy: PolicySection) -> GateVerdict:
@@ -328,40 +341,83 @@ def _earlier_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]
     ]
 
 
-def _file_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
-    """Ask a person about files of others: columns that nobody measured, a reference that holds members."""
-    files, gates = figures.get("files"), []
+def _file_gates(figures: dict[str, Any]) -> list[Gate]:
+    """Look at what files of others hold besides what was measured: names, and columns of their own."""
+    files = figures.get("files")
     if files is None:
         return []
-    if files["unknown"]:
-        gates.append(
-            Gate(
-                name="columns that the original lacks",
-                verdict="inconclusive",
-                figure=f"{files['unknown']}",
-                limit="0",
-                baseline="0",
-                records=figures["records"]["released"],
-                meaning="released columns of which nothing was measured; an identifier may be among them",
-            )
-        )
-    members = files["members"]
-    # Equal records come in groups, which widens chance: a level stricter than that of other gates.
+    released = figures["records"]["released"]
+    gates = [
+        Gate(
+            name="identifiers of the original",
+            verdict="fail",
+            figure=f"{files['named']}",
+            limit="0",
+            baseline="0",
+            records=released,
+            meaning="released rows that carry an identifier of somebody of the original",
+        ),
+        Gate(
+            name="columns that the original lacks",
+            verdict="inconclusive",
+            figure=f"{files['unknown']}",
+            limit="0",
+            baseline="0",
+            records=released,
+            meaning="released columns of which nothing was measured; an identifier may be among them",
+        ),
+    ]
+    return [gate for gate, found in zip(gates, (files["named"], files["unknown"]), strict=True) if found]
+
+
+def _reference_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
+    """Ask a person where the reference seems to hold people of the original: every figure rests on it."""
+    # Equal and alike records come in groups, which widens chance: a level stricter than that of other gates.
     level = policy.tail_p / 100
-    if members is not None and members["p"] < level:
-        gates.append(
-            Gate(
-                name="reference of other people",
-                verdict="inconclusive",
-                figure=f"{members['met']}, p = {members['p']:.3g}",
-                limit=f"p ≥ {level:g}",
-                baseline=f"{members['own']} with a twin in the original",
-                records=members["n"],
-                meaning="people of the original whose record stands in the reference as it is: every "
-                "other figure takes the reference for people who took no part",
+    members, pairs = (figures.get("files") or {}).get("members"), figures["among_people"]
+    told = []
+    if members is not None and members["named"]:
+        told.append(
+            (
+                f"{members['named']}",
+                "0",
+                "0",
+                members["n"],
+                "people of the reference who carry an identifier of somebody of the original",
             )
         )
-    return gates
+    if members is not None and members["p"] < level:
+        told.append(
+            (
+                f"{members['met']}, p = {members['p']:.3g}",
+                f"p ≥ {level:g}",
+                f"{members['own']} with a twin in the original",
+                members["n"],
+                "people of the original whose record stands in the reference as it is",
+            )
+        )
+    if pairs is not None and pairs["p"] < level:
+        told.append(
+            (
+                f"{pairs['cross']} of {pairs['n']}, p = {pairs['p']:.3g}",
+                f"p ≥ {level:g}",
+                "at most half",
+                pairs["n"],
+                "close pairs of people that are of one of the original and one of the reference",
+            )
+        )
+    return [
+        Gate(
+            name="reference of other people",
+            verdict="inconclusive",
+            figure=figure,
+            limit=limit,
+            baseline=baseline,
+            records=records,
+            meaning=f"{meaning}; every other figure takes the reference for people who took no part",
+        )
+        for figure, limit, baseline, records, meaning in told[:1]
+    ]
 
 
 # Promises that rest on what only the method knows, and cannot be recounted from the release.

@@ -10,7 +10,8 @@ import pandas as pd
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.faults import Refused, visible
-from tasks.ingest import SourceSection, read, to_microdata
+from tasks.ingest import SourceSection, identities, read, to_microdata
+from tasks.split import stands_in
 from tasks.workspace import Run
 
 
@@ -22,6 +23,22 @@ class File:
     source: SourceSection
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What the assessment cannot see in the tables it gets.
+
+    Parameters
+    ----------
+    left_out, unknown : variables that the release lacks, and released columns that the original has not
+    named_released, named_reference : rows of either that carry an identifier of somebody of the original
+    """
+
+    left_out: tuple[str, ...]
+    unknown: tuple[str, ...]
+    named_released: int
+    named_reference: int
+
+
 def prepare(
     run: Run,
     released: File,
@@ -30,8 +47,8 @@ def prepare(
     variables: tuple[Variable, ...],
     *,
     aligned: bool,
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write the tables where the assessment looks for them; return what the release lacks and has besides.
+) -> Prepared:
+    """Write the tables where the assessment looks for them, and look at what it will not see.
 
     Raises
     ------
@@ -63,7 +80,26 @@ def prepare(
     run.write_json("claims", [])
     nothing = {"notes": [], "figures": {}, "hides": [], "unprotected": False}
     run.write_json("masked", nothing | {"keeps_records": aligned})
-    return tuple(n for n in known if n not in shared), tuple(n for n in header if n not in known)
+    declared = {v.name for v in variables}
+    return Prepared(
+        left_out=tuple(n for n in known if n not in shared),
+        unknown=tuple(n for n in header if n not in declared),
+        named_released=_named(run, released, original, variables),
+        named_reference=0 if reference is None else _named(run, reference, original, variables),
+    )
+
+
+def _named(run: Run, file: File, original: File, variables: tuple[Variable, ...]) -> int:
+    """Return how many rows of a file carry an identifier of somebody of the original."""
+    header = _columns(run, file)
+    names = [v.name for v in variables if v.role == "identifier" and v.name in header]
+    if not names:
+        return 0
+    sides = []
+    for side, declared in ((file, [v for v in variables if v.name in names]), (original, variables)):
+        frame, _ = read(run, side.source, declared, side.path.parent.resolve())
+        sides.append(identities(frame, names))
+    return int(stands_in(*sides).sum())
 
 
 def with_levels_of(

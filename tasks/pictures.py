@@ -282,10 +282,11 @@ def _levels(kind: Variable, before: pd.Series, after: pd.Series, k: int) -> dict
     groups = _neighbour_groups(names, counts, k) if ordered else _pooled_groups(names, counts, k)
     if len(groups) < 2:
         return None
+    frequent = {name for name, count in counts.items() if count >= k}
     return {
         "before": np.array([sum(counts.get(n, 0) for n in g) for g in groups]) / len(before),
         "after": np.array([sum(others.get(n, 0) for n in g) for g in groups]) / len(after),
-        "labels": tuple(_group_label(g, ordered=ordered) for g in groups),
+        "labels": tuple(_group_label(g, frequent, ordered=ordered) for g in groups),
         "ordered": ordered,
     }
 
@@ -307,10 +308,15 @@ def _pooled_groups(names: list[str], counts: dict[str, int], k: int) -> list[lis
     return [[n] for n in names if n in kept] + ([pool] if pool else [])
 
 
-def _group_label(group: list[str], *, ordered: bool) -> str:
-    if len(group) == 1:
-        return shorten(group[0], 9)
-    return f"{shorten(group[0], 5)}–{shorten(group[-1], 5)}" if ordered else f"{len(group)} others"
+def _group_label(group: list[str], frequent: set[str], *, ordered: bool) -> str:
+    """Name a bar by the levels that enough people hold; the others may be nobody's in the release."""
+    named = [name for name in group if name in frequent]
+    if not ordered and len(group) > 1:
+        return f"{len(group)} others"
+    if not named:
+        return f"{len(group)} rare"
+    ends = shorten(named[0], 9) if len(named) == 1 else f"{shorten(named[0], 5)}–{shorten(named[-1], 5)}"
+    return ends if len(named) == len(group) else f"{ends}, rare"
 
 
 def _marginal_panel(axes: Axes, marginal: Marginal) -> None:

@@ -185,14 +185,17 @@ def _proven_disjoint(run: Run, frame: pd.DataFrame, names: list[str]) -> str:
             f"reference: {nameless} record(s) of source and file have no identifier, so it cannot be shown "
             f"that the two share no record; complete or remove them, {vouch}"
         )
-    shared = int(_stands_in(asked, known).sum())
+    shared = int(stands_in(asked, known).sum())
     if shared:
         raise Refused(f"reference: {shared} record(s) of the file stand in the source too; remove them")
     return f"no {', '.join(names)} of the source occurs in the reference file"
 
 
-def _stands_in(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:
-    """Return (N,) bool: which records have all identifiers of a known one, or one that is nobody else's."""
+def stands_in(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:
+    """Return (N,) bool: which records have all identifiers of a known one, or one that is nobody else's.
+
+    asked, known : as `tasks.ingest.identities` returns them
+    """
     rows = [pd.MultiIndex.from_frame(frame.fillna("")) for frame in (asked, known)]
     found = np.asarray(rows[0].isin(rows[1]))
     for name in known.columns:

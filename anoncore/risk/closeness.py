@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from anoncore.kernels.neighbors import nearest
 from anoncore.risk._checks import Floats, Indices, matrix
-from anoncore.risk.pairs import Neighbours, close_pairs
+from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures
 from anoncore.risk.tail import (
     ExtremeRecords,
@@ -49,12 +49,17 @@ class Closeness:
     people: Neighbours | None
     strangers: Neighbours | None
 
+    def pairs(self, tau: float) -> ClosePairs | None:
+        """Return `close_pairs`; None where there are no other people."""
+        if self.people is None or self.strangers is None:
+            return None
+        return close_pairs(self.people, self.strangers, tau=tau)
+
     def tail(self, tau: float, level: float) -> TailTest:
         """Return `tail_test` of all people, with `close_pairs` where there are other people."""
-        pairs = None
-        if self.people is not None and self.strangers is not None:
-            pairs = close_pairs(self.people, self.strangers, tau=tau)
-        return tail_test(self.released.distance, self.chance, self.gap, tau=tau, level=level, pairs=pairs)
+        return tail_test(
+            self.released.distance, self.chance, self.gap, tau=tau, level=level, pairs=self.pairs(tau)
+        )
 
     def isolated(self, tau: float, level: float) -> TailTest:
         """Return `isolated_test`."""
@@ -127,7 +132,9 @@ def closeness(
     own, next_ = gaps[:, 0] / scale, np.where(gaps[:, 1] > 0.0, gaps[:, 1] / scale, 1.0)
     people = strangers = None
     if r_ is not None:
-        people = Neighbours(near.distance, other.distance, own, _places(to[:, 0], queries, len(x)))
+        people = Neighbours(
+            x[queries], near.distance, other.distance, own, _places(to[:, 0], queries, len(x))
+        )
         strangers = _strangers(r_, y_, x, queries, rng)
     same = near.n_released == len(y)
     return Closeness(
@@ -167,6 +174,7 @@ def _strangers(
     scale = np.sqrt(x.shape[1])
     gaps, to = nearest(r[asked], r, 1, skip_self=asked)
     return Neighbours(
+        records=r[asked],
         released=nearest(r[asked], y, 1)[0][:, 0] / scale,
         other=nearest(r[asked], x, 1)[0][:, 0] / scale,
         own=gaps[:, 0] / scale,

@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from anoncore.errors import AnonymizationError
-from anoncore.risk._checks import Floats, between, vector
+from anoncore.risk._checks import Floats, between, matrix, vector
 
 # Of all close pairs of a person with a point of three samples alike, those with one given sample; see below.
 SHARE = 1.0 / 3.0
 # The closest pairs are looked at: as many as this share of the people of a sample, so many at least.
 OF_PEOPLE, FEWEST = 0.01, 20
+# A close pair is unusual while people make at most this many with each other, as a share of all people.
+CROWDED = 0.005
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,25 +26,30 @@ class Neighbours:
 
     Parameters
     ----------
+    records : (q, n) the people, encoded, in standard deviations
     released, other, own : (q,) distances to the nearest released row, to the nearest person of the other
-        sample, and to the nearest other person of the own one, in one unit
+        sample, and to the nearest other person of the own one: root mean squares over the n columns
     partner : (q,) which of the q people that last one is, −1 where it is not among them
     """
 
+    records: Floats
     released: Floats
     other: Floats
     own: Floats
     partner: NDArray[np.intp]
 
     def __post_init__(self) -> None:
-        near = vector("released", self.released)
-        for name in ("other", "own"):
-            vector(name, getattr(self, name), len(near))
+        people = matrix("records", self.records)
+        sides = {
+            name: vector(name, getattr(self, name), len(people)) for name in ("released", "other", "own")
+        }
         partner = np.asarray(self.partner)
-        if partner.shape != near.shape or partner.dtype.kind not in "iu":
-            raise AnonymizationError(f"partner must hold {len(near)} whole numbers, one for each person")
-        if partner.min() < -1 or partner.max() >= len(partner):
-            raise AnonymizationError(f"partner must be −1 … {len(partner) - 1}, the people measured")
+        if partner.shape != (len(people),) or partner.dtype.kind not in "iu":
+            raise AnonymizationError(f"partner must hold {len(people)} whole numbers, one for each person")
+        if partner.min() < -1 or partner.max() >= len(people):
+            raise AnonymizationError(f"partner must be −1 … {len(people) - 1}, the people measured")
+        for name, value in ({"records": people, "partner": partner} | sides).items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
@@ -51,12 +58,12 @@ class ClosePairs:
 
     Parameters
     ----------
-    n : pairs closer than tau, of a person with a released row, another person of the same sample, or one of
-        the other sample; the closest ones, where there are many
+    n : the closest pairs that were looked at, of a person with a released row, with another person of the
+        same sample, or from A to A*
     n_released : of these, those of a person of the original with a released row
     n_people : people of both samples
-    n_chance : close pairs of two people, all of them
-    tau : share of the farthest of the three distances that counts as close
+    n_among, n_cross : close pairs of two people when there is no release, and those of one of A and one of A*
+    tau : share of the farthest distance that counts as close
     p : one-sided p-value
     baseline : the share of n that chance gives the release at most
     """
@@ -64,22 +71,31 @@ class ClosePairs:
     n: int
     n_released: int
     n_people: int
-    n_chance: int
+    n_among: int
+    n_cross: int
     tau: float
     p: float
     baseline: float = SHARE
 
     @property
     def telling(self) -> bool:
-        """Whether a close pair is unusual: chance makes at most one for every hundred people."""
-        return self.n_chance <= OF_PEOPLE * self.n_people
+        """Whether a close pair is unusual: people make at most one for every two hundred of them."""
+        return self.n_among <= CROWDED * self.n_people
+
+    @property
+    def p_cross(self) -> float:
+        """One-sided p-value of so many pairs of A with A*; small where A* holds people of A, changed.
+
+        Of pairs of two people at most half are of one of A and one of A*, whatever the sizes.
+        """
+        return float(binom.sf(self.n_cross - 1, self.n_among, 0.5))
 
 
 def close_pairs(original: Neighbours, reference: Neighbours, *, tau: float = 0.1) -> ClosePairs:
     """Test whether pairs of a person and a released row are too many among the closest pairs.
 
-    A person's nearest point in release, A and A* makes a close pair when it lies τ times nearer than the
-    farthest of the three samples' nearest points does. If the release were one more sample of the population,
+    A person's nearest point in release, A and A* makes a close pair when it is nearer than τ times the
+    farthest of the three samples' nearest points. If the release were one more sample of the population,
     close pairs of an a in A with a released row would be as many as those with an a* in A*; pairs within A,
     or within A*, each counted once, would be half as many; so one in three is the release's. It is less where
     the release keeps away from people, where the samples differ in size, since 2|A||A*| ≤ |A|² + |A*|², or
@@ -87,8 +103,9 @@ def close_pairs(original: Neighbours, reference: Neighbours, *, tau: float = 0.1
 
     Pairs are ordered by how close they are, and the p-value rests on the most striking beginning of that
     order: the least of P(Bin(t, ⅓) ≥ the release's among the closest t), over t. What that least value does
-    by chance is computed exactly. So ten copies among two thousand people stand out where people are close to
-    each other anyway, because copies are closer still.
+    by chance is computed exactly for independent pairs. So ten copies among two thousand people stand out
+    where people are close to each other anyway, because copies are closer still. One released row may be near
+    to many people who are near to each other, so those of one household count once, by their closest pair.
 
     Parameters
     ----------
@@ -107,54 +124,114 @@ def close_pairs(original: Neighbours, reference: Neighbours, *, tau: float = 0.1
 
     Notes
     -----
-    Pairs at distance 0 are left to `identical_records`: where values are discrete they say nothing about
-    closeness. So are people with two nearest points at one distance. Pairs at one ratio are taken together.
-    At most one pair for every hundred people of a sample is looked at, 20 at least. In tables of one or two
-    columns people are that close to each other anyway, and what keeps single values, as swapping does, is a
-    little closer without being anybody's record: see `ClosePairs.telling`. Source: docs/risk.md.
+    Pairs at distance 0 are counted where no two people are identical, and else left to `identical_records`:
+    where values are discrete they say nothing about closeness. People with two nearest points at one distance
+    are left out. Pairs at one ratio are taken together. At most one pair for every hundred people of a sample
+    is looked at, 20 at least. In tables of one or two columns people are that close to each other anyway, and
+    what keeps single values, as swapping does, is a little closer without being anybody's record: see
+    `ClosePairs.telling`, which looks at people alone, so that no release can bear on it. Level: nominal for
+    independent pairs; measured where people come in households, docs/risk.md.
 
     Examples
     --------
     >>> far, none = np.ones(50), np.full(50, -1)
-    >>> people = Neighbours(np.where(np.arange(50) < 6, 0.01, 1.0), far, far, none)
-    >>> found = close_pairs(people, Neighbours(far, far, far, none))
+    >>> apart = 10.0 * np.arange(50)[:, None]
+    >>> people = Neighbours(apart, np.where(np.arange(50) < 6, 0.01, 1.0), far, far, none)
+    >>> found = close_pairs(people, Neighbours(apart, far, far, far, none))
     >>> found.n_released, round(found.p * 3**6)
     (6, 1)
     """
     between("tau", tau, 0, 1)
-    ours, near, whose = _closest(original, tau)
-    theirs, pairs, within = _closest(reference, tau)
+    least = 0.0 if _discrete(original) or _discrete(reference) else -1.0
+    near, whose, who = _closest(original, tau, least)
+    pairs, within, _ = _closest(reference, tau, least)
     among = within == 2
     ratio = np.concatenate([near, pairs[among]])
     wins = np.concatenate([whose == 0, np.zeros(int(among.sum()), dtype=bool)])
     order = np.argsort(ratio, kind="stable")
+    people = len(original.own) + len(reference.own)
+    most = max(FEWEST, math.ceil(OF_PEOPLE * people / 2))
+    order = order[_households_once(original, who, order, wins, tau, most)]
     ratio, wins = ratio[order], wins[order]
-    people = ours + theirs
-    ends = _ends(ratio, max(FEWEST, math.ceil(OF_PEOPLE * people / 2)))
+    ends = _ends(ratio, most)
     seen = int(ends[-1]) if len(ends) else 0
+    one, other = (_among(side, tau) for side in (original, reference))
     return ClosePairs(
         n=seen,
         n_released=int(wins[:seen].sum()),
         n_people=people,
-        n_chance=int((~wins).sum()),
+        n_among=sum(one) + other[1],
+        n_cross=one[0],
         tau=tau,
         p=striking_beginning(wins[:seen], ends, SHARE),
     )
 
 
-def _closest(people: Neighbours, tau: float) -> tuple[int, Floats, NDArray[np.intp]]:
-    """Return the number of people, and of each close pair its ratio and whose the point is: 0, 1 or 2."""
+def _discrete(people: Neighbours) -> bool:
+    """Return whether somebody has an identical record in either sample."""
+    return bool((people.own == 0.0).any() or (people.other == 0.0).any())
+
+
+def _closest(
+    people: Neighbours, tau: float, least: float
+) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
+    """Return of each close pair above ``least`` its ratio, whose the point is (0, 1 or 2), and the person."""
     three = np.stack([people.released, people.other, people.own])
     first, second = np.partition(three, 1, axis=0)[:2]
-    ratio = np.divide(first, three.max(axis=0), out=np.ones(len(first)), where=first > 0.0)
+    farthest = three.max(axis=0)
+    ratio = np.divide(first, farthest, out=np.ones(len(first)), where=farthest > 0.0)
     whose = three.argmin(axis=0)
-    close = (ratio < tau) & (first < second)
-    # Two people of one sample who are each other's nearest are one pair, as close as the closer of them says.
-    here, to = np.arange(len(first)), people.partner
-    within = close & (whose == 2) & (to >= 0)
-    both = within & within[to] & (to[to] == here)
-    close &= ~(both & ((ratio > ratio[to]) | ((ratio == ratio[to]) & (to < here))))
-    return len(first), ratio[close], whose[close]
+    close = (ratio < tau) & (first > least) & (first < second)
+    close &= ~_seen_twice(people, close & (whose == 2), ratio)
+    return ratio[close], whose[close], np.flatnonzero(close)
+
+
+def _among(people: Neighbours, tau: float) -> tuple[int, int]:
+    """Return the close pairs with the other sample, and within this one, when there is no release."""
+    farther = np.maximum(people.own, people.other)
+    nearer = np.minimum(people.own, people.other)
+    close = (nearer > 0.0) & (nearer < tau * farther)
+    within = close & (people.own < people.other)
+    ratio = np.divide(nearer, farther, out=np.ones(len(nearer)), where=farther > 0.0)
+    return int((close & ~within).sum()), int((within & ~_seen_twice(people, within, ratio)).sum())
+
+
+def _seen_twice(people: Neighbours, within: NDArray[np.bool_], ratio: Floats) -> NDArray[np.bool_]:
+    """Return who is left out of two people of one sample who are each other's nearest: the farther one."""
+    here, to = np.arange(len(within)), people.partner
+    both = within & (to >= 0) & within[to] & (to[to] == here)
+    return both & ((ratio > ratio[to]) | ((ratio == ratio[to]) & (to < here)))
+
+
+def _households_once(
+    people: Neighbours,
+    who: NDArray[np.intp],
+    order: NDArray[np.intp],
+    wins: NDArray[np.bool_],
+    tau: float,
+    most: int,
+) -> NDArray[np.intp]:
+    """Return the places in the order that count; of people within τ of each other the first win alone.
+
+    Within τ: nearer than τ times the farthest of the three distances of the later one. Only as many as
+    ``most`` are looked for; what comes after them is as it was.
+    """
+    farthest = np.stack([people.released, people.other, people.own]).max(axis=0)
+    scale = math.sqrt(people.records.shape[1])
+    kept: list[int] = []
+    counted: list[int] = []
+    for place, pair in enumerate(order):
+        if len(counted) > most:
+            counted.extend(range(place, len(order)))
+            break
+        if wins[pair]:
+            person = int(who[pair])
+            apart = np.linalg.norm(people.records[kept] - people.records[person], axis=1) / scale
+            if kept and apart.min() < tau * farthest[person]:
+                continue
+            kept.append(person)
+        counted.append(place)
+    return np.array(counted, dtype=np.intp)
 
 
 def _ends(ratio: Floats, most: int) -> NDArray[np.intp]:

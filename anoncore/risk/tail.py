@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from anoncore.errors import AnonymizationError
 from anoncore.risk._checks import Floats, between, same_size, vector
-from anoncore.risk.pairs import ClosePairs
+from anoncore.risk.pairs import SHARE, ClosePairs
 from anoncore.risk.prediction import PredictionMeasures
 
 # McNemar's part of the level, where close pairs are tested too.
@@ -35,7 +35,7 @@ class TailTest:
     p : one-sided p-value; where close pairs were tested too, the smaller of both with the level shared out
     verdict : "pass", "fail", or "inconclusive" when even n copied records could not reach the level
     n_pairs, pairs_released : close pairs that were looked at, and those of them with a released row, see
-        `close_pairs`; 0 where they were not tested
+        `close_pairs`; −1 where pairs say nothing or nobody else is known
     """
 
     n: int
@@ -48,8 +48,8 @@ class TailTest:
     level: float
     p: float
     verdict: Literal["pass", "fail", "inconclusive"]
-    n_pairs: int = 0
-    pairs_released: int = 0
+    n_pairs: int = -1
+    pairs_released: int = -1
 
     @property
     def baseline(self) -> float:
@@ -365,7 +365,7 @@ def _tail(
         pairs = None
     if pairs is not None:
         p = min(1.0, pairs.p / (1.0 - MCNEMARS), p / MCNEMARS)
-        least /= MCNEMARS
+        least = min(least / MCNEMARS, SHARE**possible / (1.0 - MCNEMARS))
     verdict: Literal["pass", "fail", "inconclusive"] = "fail" if p < level else "pass"
     if verdict == "pass" and least >= level:
         verdict = "inconclusive"
@@ -380,6 +380,6 @@ def _tail(
         level=level,
         p=p,
         verdict=verdict,
-        n_pairs=0 if pairs is None else pairs.n,
-        pairs_released=0 if pairs is None else pairs.n_released,
+        n_pairs=-1 if pairs is None else pairs.n,
+        pairs_released=-1 if pairs is None else pairs.n_released,
     )

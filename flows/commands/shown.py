@@ -165,7 +165,21 @@ def judged(found: Any, name: str) -> None:
     out.print(f"{safe(name)} {DECISIONS[found.verdict.decision]}: {reason}", soft_wrap=True)
     for what, names in (("Not in the release", found.left_out), ("Not in the original", found.unknown)):
         if names:
-            place(what, ", ".join(names))
+            out.print(safe(f"{what}: {', '.join(names)}"), soft_wrap=True)
+    for line in usefulness(found.figures):
+        out.print(safe(line), soft_wrap=True)
+
+
+def usefulness(figures: dict[str, Any]) -> list[str]:
+    """Return in two lines what the release still tells; no gate asks for it unless a plan's policy does."""
+    lines = []
+    for name, what in (("mean", "Means, in standard deviations"), ("correlation", "Correlations")):
+        one, other = figures["utility"][name]["released"], figures["utility"][name]["reference"]
+        if one["median"] is None:
+            continue
+        beside = f"; another sample {other['median']:.3f} and {other['largest']:.3f}" if other else ""
+        lines.append(f"{what}: moved by {one['median']:.3f} (median), {one['largest']:.3f} at most{beside}")
+    return lines
 
 
 def compared(found: Any, home: Path, seconds: float) -> None:

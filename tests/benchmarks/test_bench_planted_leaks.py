@@ -107,7 +107,8 @@ def test_copied_records(kind):
                 else:
                     leak = near, far
                 pairs = close_pairs(
-                    Neighbours(leak[0], other, own, who), Neighbours(leak[1], back, theirs, whom)
+                    Neighbours(original, leak[0], other, own, who),
+                    Neighbours(reference, leak[1], back, theirs, whom),
                 )
                 for beside in (None, pairs):
                     failed = tail_test(leak[0], other, own, pairs=beside).verdict == "fail"

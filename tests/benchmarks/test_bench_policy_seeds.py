@@ -109,7 +109,7 @@ both = pytest.mark.parametrize("gaps", [True, False], ids=["all", "no gaps"])
 
 @both
 def test_swapping(home: Home, tmp_path: Path, gaps: bool) -> None:
-    # In the narrower table 814 people do not always prove that ambiguity is as the reference's: a person decides.
+    # In the narrower table 814 people do not always prove the ambiguity: then a person decides.
     found = study(home, tmp_path, SWAP, gaps=gaps)
     assert share(found, "publish") >= (0.9 if gaps else 0.7)
     assert share(found, "reject") == 0

@@ -106,6 +106,56 @@ def test_columns_that_nobody_measured_ask_a_person(files, tmp_path):
     assert asked.name not in names
 
 
+@pytest.fixture(scope="module")
+def numbered(files):
+    """Return a folder whose tables carry a number for each person; the reference has numbers of its own."""
+    folder = files / "numbered"
+    folder.mkdir()
+    for name, first in (("original", 50_000), ("reference", 90_000)):
+        table = pd.read_csv(files / f"{name}.csv")
+        table.insert(0, "patient_id", np.random.default_rng(3).permutation(len(table)) + first)
+        table.to_csv(folder / f"{name}.csv", index=False)
+    return folder
+
+
+def test_identifiers_of_the_original_fail_a_release(files, numbered, tmp_path):
+    ids = pd.read_csv(numbered / "original.csv").patient_id
+    released = pd.read_csv(files / "independent.csv")
+    released.assign(patient_id=ids).to_csv(tmp_path / "named.csv", index=False)
+    found = judged(numbered, tmp_path / "named.csv", tmp_path / "home")
+    assert found.exit_code is ExitCode.REJECTED
+    assert (gate(found, "identifiers of the original").figure, found.unknown) == ("1500", ())
+    released.assign(patient_id=ids + 10_000).to_csv(tmp_path / "renamed.csv", index=False)
+    found = judged(numbered, tmp_path / "renamed.csv", tmp_path / "home")
+    assert "identifiers of the original" not in {g.name for g in found.verdict.gates}
+
+
+def test_a_reference_with_identifiers_of_the_original_asks_a_person(files, numbered, tmp_path):
+    ids = pd.read_csv(numbered / "original.csv").patient_id
+    people(7).assign(patient_id=ids).to_csv(tmp_path / "reference.csv", index=False)
+    original = numbered / "original.csv"
+    found = judge(
+        Home.locate(tmp_path / "home"), files / "independent.csv", original, tmp_path / "reference.csv"
+    )
+    assert found.exit_code is ExitCode.AWAITING
+    assert gate(found, "reference of other people").figure == "1500"
+
+
+def test_a_reference_of_members_who_were_changed_a_little_asks_a_person(files, tmp_path):
+    changed = pd.read_csv(files / "original.csv")
+    changed["income"] += 1
+    changed.to_csv(tmp_path / "reference.csv", index=False)
+    found = judge(
+        Home.locate(tmp_path / "home"),
+        files / "noisy.csv",
+        files / "original.csv",
+        tmp_path / "reference.csv",
+    )
+    asked = gate(found, "reference of other people")
+    assert (asked.verdict, asked.baseline) == ("inconclusive", "at most half")
+    assert found.exit_code in (ExitCode.AWAITING, ExitCode.REJECTED)
+
+
 def with_members(files, tmp_path, members, others):
     """Return the outcome of a reference with so many people of the original, and so many others."""
     reference = pd.concat([pd.read_csv(files / "original.csv")[:members], people(1, others)])

@@ -19,6 +19,7 @@ def measure(name: str, verdict: str = "pass") -> dict[str, Any]:
         "verdict": verdict,
         "sup_excess": 0.01,
         "upper": 0.03,
+        "lower": -0.01,
         "alpha": 0.05,
         "margin": 0.05,
         "n": 814,
@@ -30,7 +31,8 @@ FIGURES: dict[str, Any] = {
     "comparison": {"measures": [measure(n) for n in ("distance", "ambiguity", "uncertainty")]},
     "tail": {"verdict": "pass", "p": 0.6, "n_released": 2, "n_reference": 3, "n": 814},
     "extreme": {"verdict": "pass", "n_matched": 0, "n_extreme": 4, "baseline": 0, "n": 814, "sampled": False},
-    "identical": {"p": 1.0, "n_released": 0, "n_reference": 0, "n": 814},
+    "identical": {"p": 1.0, "n_released": 0, "n_reference": 0, "n_duplicates": 3, "n": 814},
+    "among_people": {"n": 9, "cross": 5, "p": 0.5},
     "isolated": {"verdict": "fail", "p": 0.0},
     "membership": {"auc": 0.51, "lower": 0.48, "upper": 0.54, "n_members": 814, "n_nonmembers": 814},
     "membership_moved_back": None,
@@ -159,6 +161,8 @@ def test_all_failed_gates_are_named() -> None:
 
 
 OPEN = {
+    "identical records": {"identical__n_released": 1, "identical__p": 0.5, "identical__n_duplicates": 0},
+    "reference of other people": {"among_people": {"n": 60, "cross": 58, "p": 1e-9}},
     "prediction distance": {"comparison__measures__0__verdict": "inconclusive"},
     "prediction uncertainty": {"comparison__measures__2__verdict": "inconclusive"},
     "unusually close records": {"tail__verdict": "inconclusive", "tail__p": 1.0},
@@ -175,6 +179,36 @@ def test_an_open_gate_asks_a_person_or_rejects(gate: str) -> None:
     refused = decide(figures(**OPEN[gate]), PolicySection(inconclusive="reject"))
     assert refused.decision == "reject"
     assert refused.reason == f"not proven safe at this sample size: {gate}"
+
+
+def test_the_bound_that_decides_is_shown() -> None:
+    def shown(verdict: str, **change: float) -> str:
+        one = measure("distance") | {"verdict": verdict} | change
+        return decide(figures(comparison__measures=[one]), PolicySection()).gates[0].figure
+
+    assert shown("pass") == "excess ≤ 0.030 (95% sure)"
+    assert shown("inconclusive", upper=0.08) == "excess ≤ 0.080 (95% sure)"
+    assert shown("fail", lower=0.12, upper=1.001) == "excess ≥ 0.120 (95% sure)"
+    assert shown("inconclusive", upper=1.001) == "excess ≤ 1.000 (95% sure)"
+
+
+def test_what_people_repeat_among_themselves_asks_nobody() -> None:
+    for there in ({"identical__n_reference": 1}, {"identical__n_duplicates": 1}):
+        given = figures(
+            **{"identical__n_released": 1, "identical__p": 0.5, "identical__n_duplicates": 0, **there}
+        )
+        assert verdicts(given)["identical records"] == "pass"
+
+
+def test_names_in_files_of_others_fail_and_members_in_a_reference_ask() -> None:
+    members = {"met": 0, "own": 0, "n": 814, "p": 1.0, "named": 0}
+    files = {"unknown": 0, "named": 0, "members": members}
+    assert decide(figures(files=files), POLICY).decision == "publish"
+    named = decide(figures(files=files | {"named": 7}), POLICY)
+    assert (named.decision, named.reason) == ("reject", "failed: identifiers of the original")
+    asked = decide(figures(files=files | {"members": members | {"named": 7}}), POLICY)
+    assert (asked.decision, asked.gates[-1].figure) == ("await", "7")
+    assert asked.gates[-1].name == "reference of other people"
 
 
 def test_a_failure_outweighs_an_open_gate() -> None:

@@ -110,6 +110,18 @@ def test_a_rare_level_is_not_named():
         assert "secret" not in seen
 
 
+def test_rare_levels_that_are_pooled_are_not_named_by_the_bar_s_ends():
+    levels = [*([0] * 100), *([1] * 90), *([7] * 3), *([8] * 2), 9, 10]
+    data = Microdata(pd.DataFrame({"pain": levels}), Schema([Variable("pain", "ordinal")]))
+    masked = Microdata(
+        pd.DataFrame({"pain": levels[:190]}), Schema([Variable("pain", "ordinal", levels=(0, 1))])
+    )
+    for released in (data, masked):
+        seen = " ".join(texts(pictures.marginals(data, released, k=5)))
+        assert "4 rare" in seen
+        assert not {"7", "8", "9", "10"} & set(seen.replace("–", " ").replace(",", " ").split())
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 10**6),

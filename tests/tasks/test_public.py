@@ -18,7 +18,7 @@ from tasks.public import public_figures
 from tasks.workspace import Run, SeedSection
 
 SECRET = "only-before"
-INSIDE = {"utility_worst", "utility_absent"}
+INSIDE = {"among_people", "utility_worst", "utility_absent"}
 SECTION = AssessmentSection(
     regressions=(
         {"outcome": "income", "predictors": ["age", "region"]},  # type: ignore[arg-type]

@@ -299,6 +299,18 @@ def test_the_method_statement_names_methods_and_parameters_and_no_secret(release
     assert set(re.findall(r"(\w+) = ", step)) == {f.name for f in fields(SpectralSwap)} - {"method"}
 
 
+def test_the_method_statement_claims_no_more_than_was_measured(dossier: dict[str, Any]) -> None:
+    one = {"name": "prediction distance", "verdict": "inconclusive", "figure": "excess ≤ 0.062"}
+    gate = one | {"limit": "≤ 0.050", "baseline": "0, the reference", "records": 750, "meaning": ""}
+    reason = "a person must decide: prediction distance"
+    text = method_statement(dossier | {"verdict": {"decision": "await", "reason": reason, "gates": [gate]}})
+    text = text.replace("\\", "")
+    assert "no formal guarantee" in text
+    assert not re.search(r"guarantee.*holds", text)
+    assert "prediction distance: inconclusive. excess ≤ 0.062; allowed: ≤ 0.050" in text
+    assert f"The policy did not release this by itself: {reason}." in text
+
+
 def test_markup_of_a_title_or_a_name_stays_text_in_the_method_statement(dossier: dict[str, Any]) -> None:
     markup = "![t](http://evil.example/a.png) <script>alert(1)</script>"
     changed = dossier | {
