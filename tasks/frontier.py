@@ -67,7 +67,7 @@ WORDS = {
 }
 LABEL = 30
 DECADES = tuple(v * 10.0**d for d in range(-6, 7) for v in (1, 3))
-ACROSS = 5
+ACROSS = 3
 TICKS = (-0.1, -0.05, 0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1)
 # In pixels: half a mark and the best one's, how far a label needs no line, and who is a neighbour.
 MARK, RING, NEAR, CROWD = 7.0, 10.0, 22.0, 60.0

@@ -31,6 +31,7 @@ PANELS = 24
 PANELS_PER_ROW = 4
 BINS = 14
 TAIL = 0.02
+PANEL_LETTERS = 30  # that stand side by side beneath a panel
 NAMED_LEVELS = 6
 LABELLED_COLUMNS = 30
 CORRELATION_STEP = 0.05
@@ -345,7 +346,9 @@ def _marginal_panel(axes: Axes, marginal: Marginal) -> None:
         axes.bar(at, after, 0.78, facecolor="none", edgecolor=AFTER, lw=1.3)
         few = len(at) <= NAMED_LEVELS
         labelled = at if few else at[[0, len(at) // 2, -1]]
-        axes.set_xticks(labelled, [marginal.labels[i] for i in labelled], fontsize=7.2 if few else 8.0)
+        room = max(3, PANEL_LETTERS // len(labelled))
+        names = [shorten(marginal.labels[i], room) for i in labelled]
+        axes.set_xticks(labelled, names, fontsize=7.2 if few else 8.0)
         axes.set_xlim(-0.6, len(at) - 0.4)
     axes.set_ylim(0, 1.06 * float(max(before.max(), after.max())))
 

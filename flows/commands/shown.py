@@ -198,6 +198,8 @@ def compared(found: Any, home: Path, seconds: float) -> None:
             out.print(f"  {safe(one.label)}: [dim]{safe_lines(one.reason)}[/dim]", soft_wrap=True)
     out.print()
     out.print(safe_lines(found.sentence), style="bold", soft_wrap=True)
+    if any(one.status == "awaiting" for one in found.settings):
+        place("Hint", "more records, or a reference from a file beside all of them, settle what is open")
     if found.earlier:
         place("Note", f"{found.earlier} release(s) of these data stand: another is attacked with them")
     place("Picture", found.picture)
