@@ -11,6 +11,7 @@ from flows.plan import load_plan
 from tasks.assess import AssessmentSection, assess
 from tasks.attacks import about_files
 from tasks.decide import PolicySection, Verdict, decide
+from tasks.dossier import without_levels_of_source
 from tasks.faults import ExitCode, guarded
 from tasks.foreign import File, prepare, with_levels_of
 from tasks.home import Home
@@ -80,7 +81,7 @@ def judge(
         if plan is None and others is not None:
             variables = guarded(with_levels_of)(run, others, people, tuple(variables))
         prepared = guarded(prepare)(run, release, people, others, tuple(variables), aligned=aligned)
-        figures = guarded(assess)(run, section, policy)
+        figures = without_levels_of_source(guarded(assess)(run, section, policy), _released(run))
     figures["files"] = about_files(figures, prepared)
     return Judgement(
         verdict=decide(figures, policy),
@@ -88,6 +89,18 @@ def judge(
         left_out=prepared.left_out,
         unknown=prepared.unknown,
     )
+
+
+def _released(run: Run) -> dict[str, Any]:
+    """Return the levels that the release holds: others are values of people of the original."""
+    data = run.load("released")
+    held = {v.name: data.level_counts(v.name) for v in data.schema if v.is_categorical}
+    return {
+        "variables": [
+            {"name": v.name, "levels": [level for level, n in held.get(v.name, {}).items() if n]}
+            for v in data.schema
+        ]
+    }
 
 
 def _file(path: Path) -> File:

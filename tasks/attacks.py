@@ -44,13 +44,13 @@ def membership(
     """
     if r is None:
         return {"membership": None, "membership_moved_back": None, "score_coincidence": None}
+    near, theirs, known = _of(close.released, y), close.strangers, None
+    # They were measured where nobody is sampled and sizes agree.
+    if theirs is not None and len(rows) == len(x) and len(theirs.released) == len(r) == len(y):
+        known = theirs.released
     if len(rows) < len(x) and len(r) > len(rows):
         r = r[rng.choice(len(r), len(rows), replace=False)]
     back = moved_back(y, r)
-    near = _of(close.released, y)
-    # They are known where nobody was sampled and nothing matched in size.
-    theirs = close.strangers
-    known = theirs.released if near and theirs and len(theirs.released) == len(r) == len(y) else None
     return {
         "membership": asdict(nearest_distance_attack(x[rows], r, y, measures=near, strangers=known)),
         "membership_moved_back": None if back is None else asdict(nearest_distance_attack(x[rows], r, back)),

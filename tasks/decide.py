@@ -166,6 +166,9 @@ def _comparison_gates(figures: dict[str, Any]) -> list[Gate]:
 
 def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
     tail, extreme, same = figures["tail"], figures["extreme"], figures["identical"]
+    paired = tail["n_pairs"] >= 0
+    pairs = f"; {tail['pairs_released']} of {tail['n_pairs']} close pairs" if paired else ""
+    at_most = "; a third of the pairs at most" if paired else ""
     # A sample that matches none says nothing about the extreme records outside it.
     unseen = extreme["sampled"] and extreme["verdict"] == "pass"
     return [
@@ -173,7 +176,7 @@ def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
             name="identical records",
             verdict=_identical_verdict(same, policy),
             figure=f"{same['n_released']}, p = {same['p']:.3g}",
-            limit=f"p ≥ {policy.tail_p:g}",
+            limit=f"p ≥ {policy.tail_p:g}; none where nobody is like another",
             baseline=f"{same['n_reference']}, the reference",
             records=same["n"],
             meaning="people of the source whose record stands in the release as it is",
@@ -181,9 +184,9 @@ def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
         Gate(
             name="unusually close records",
             verdict=_tail_verdict(tail, policy),
-            figure=f"{tail['n_released']}, p = {tail['p']:.3g}",
+            figure=f"{tail['n_released']}{pairs}, p = {tail['p']:.3g}",
             limit=f"p ≥ {policy.tail_p:g}",
-            baseline=f"{tail['n_reference']}, the reference",
+            baseline=f"{tail['n_reference']}, the reference{at_most}",
             records=tail["n"],
             meaning="records that the release meets ten times closer than their nearest neighbour does",
         ),
@@ -358,13 +361,13 @@ def _file_gates(figures: dict[str, Any]) -> list[Gate]:
             meaning="released rows that carry an identifier of somebody of the original",
         ),
         Gate(
-            name="columns that the original lacks",
+            name="columns not measured",
             verdict="inconclusive",
             figure=f"{files['unknown']}",
             limit="0",
             baseline="0",
             records=released,
-            meaning="released columns of which nothing was measured; an identifier may be among them",
+            meaning="released columns that the original lacks, or has as identifiers, under other values",
         ),
     ]
     return [gate for gate, found in zip(gates, (files["named"], files["unknown"]), strict=True) if found]
@@ -406,6 +409,7 @@ def _reference_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gat
                 "close pairs of people that are of one of the original and one of the reference",
             )
         )
+    # The plainest evidence is told; the rest says the same.
     return [
         Gate(
             name="reference of other people",

@@ -76,7 +76,7 @@ def gather(
         },
         "method": {"steps": [told(step) for step in steps], "notes": run.read_json("masked")["notes"]},
         "individual_protection": f"none: {unprotected}" if unprotected else "required",
-        "figures": _without_levels_of_source(run.read_json("figures"), release),
+        "figures": without_levels_of_source(run.read_json("figures"), release),
         "verdict": asdict(verdict),
         "approval": _approval(policy or PolicySection()),
         "release": release,
@@ -93,7 +93,7 @@ def gather(
     }
 
 
-def _without_levels_of_source(figures: dict[str, Any], release: dict[str, Any]) -> dict[str, Any]:
+def without_levels_of_source(figures: dict[str, Any], release: dict[str, Any]) -> dict[str, Any]:
     """Leave out levels that are not released: one that few people hold is a value of theirs."""
     released = {v["name"]: {str(level) for level in v["levels"] or ()} for v in release["variables"]}
     variables = []

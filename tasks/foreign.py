@@ -29,7 +29,7 @@ class Prepared:
 
     Parameters
     ----------
-    left_out, unknown : variables that the release lacks, and released columns that the original has not
+    left_out, unknown : variables that the release lacks, and released columns that are not measured
     named_released, named_reference : rows of either that carry an identifier of somebody of the original
     """
 
@@ -80,26 +80,31 @@ def prepare(
     run.write_json("claims", [])
     nothing = {"notes": [], "figures": {}, "hides": [], "unprotected": False}
     run.write_json("masked", nothing | {"keeps_records": aligned})
-    declared = {v.name for v in variables}
     return Prepared(
         left_out=tuple(n for n in known if n not in shared),
-        unknown=tuple(n for n in header if n not in declared),
+        unknown=tuple(n for n in header if n not in known),
         named_released=_named(run, released, original, variables),
         named_reference=0 if reference is None else _named(run, reference, original, variables),
     )
 
 
 def _named(run: Run, file: File, original: File, variables: tuple[Variable, ...]) -> int:
-    """Return how many rows of a file carry an identifier of somebody of the original."""
+    """Return how many rows of a file carry an identifier of somebody of the original.
+
+    Of several identifiers a part, such as a number within a household, names only whom it is alone.
+    """
     header = _columns(run, file)
-    names = [v.name for v in variables if v.role == "identifier" and v.name in header]
+    whole = [v.name for v in variables if v.role == "identifier"]
+    names = [n for n in whole if n in header]
     if not names:
         return 0
-    sides = []
-    for side, declared in ((file, [v for v in variables if v.name in names]), (original, variables)):
-        frame, _ = read(run, side.source, declared, side.path.parent.resolve())
-        sides.append(identities(frame, names))
-    return int(stands_in(*sides).sum())
+    asked, known = (
+        identities(read(run, side.source, declared, side.path.parent.resolve())[0], names)
+        for side, declared in ((file, [v for v in variables if v.name in names]), (original, variables))
+    )
+    if names != whole:
+        names = [n for n in names if known[n].dropna().is_unique]
+    return int(stands_in(asked[names], known[names]).sum()) if names else 0
 
 
 def with_levels_of(

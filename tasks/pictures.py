@@ -347,7 +347,8 @@ def _marginal_panel(axes: Axes, marginal: Marginal) -> None:
         few = len(at) <= NAMED_LEVELS
         labelled = at if few else at[[0, len(at) // 2, -1]]
         room = max(3, PANEL_LETTERS // len(labelled))
-        names = [shorten(marginal.labels[i], room) for i in labelled]
+        told = [marginal.labels[i] for i in labelled]
+        names = [t if t.endswith((" rare", " others")) else shorten(t, room) for t in told]
         axes.set_xticks(labelled, names, fontsize=7.2 if few else 8.0)
         axes.set_xlim(-0.6, len(at) - 0.4)
     axes.set_ylim(0, 1.06 * float(max(before.max(), after.max())))

@@ -194,10 +194,10 @@ def _proven_disjoint(run: Run, frame: pd.DataFrame, names: list[str]) -> str:
 def stands_in(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:
     """Return (N,) bool: which records have all identifiers of a known one, or one that is nobody else's.
 
-    asked, known : as `tasks.ingest.identities` returns them
+    asked, known : as `tasks.ingest.identities` returns them; a record without any identifier is nobody
     """
     rows = [pd.MultiIndex.from_frame(frame.fillna("")) for frame in (asked, known)]
-    found = np.asarray(rows[0].isin(rows[1]))
+    found = np.asarray(rows[0].isin(rows[1])) & asked.notna().any(axis=1).to_numpy(dtype=bool)
     for name in known.columns:
         own = known[name].dropna()
         if own.is_unique:

@@ -30,6 +30,11 @@ class Neighbours:
     released, other, own : (q,) distances to the nearest released row, to the nearest person of the other
         sample, and to the nearest other person of the own one: root mean squares over the n columns
     partner : (q,) which of the q people that last one is, −1 where it is not among them
+
+    Raises
+    ------
+    AnonymizationError
+        When the parts are not of the same people.
     """
 
     records: Floats
@@ -125,12 +130,13 @@ def close_pairs(original: Neighbours, reference: Neighbours, *, tau: float = 0.1
     Notes
     -----
     Pairs at distance 0 are counted where no two people are identical, and else left to `identical_records`:
-    where values are discrete they say nothing about closeness. People with two nearest points at one distance
-    are left out. Pairs at one ratio are taken together. At most one pair for every hundred people of a sample
-    is looked at, 20 at least. In tables of one or two columns people are that close to each other anyway, and
-    what keeps single values, as swapping does, is a little closer without being anybody's record: see
-    `ClosePairs.telling`, which looks at people alone, so that no release can bear on it. Level: nominal for
-    independent pairs; measured where people come in households, docs/risk.md.
+    where values are discrete they say nothing about closeness. People with two nearest points at one
+    distance are left out. Of pairs at one ratio those of two people come first, which favours the release.
+    At most one pair for every hundred people of a sample is looked at, 20 at least. In tables of one or two
+    columns people are that close to each other anyway, and what keeps single values, as swapping does, is a
+    little closer without being anybody's record: see `ClosePairs.telling`, which looks at people alone, so
+    that no release can bear on it. Level: nominal for independent pairs; measured where people come in
+    households. Source: docs/risk.md.
 
     Examples
     --------
@@ -148,22 +154,20 @@ def close_pairs(original: Neighbours, reference: Neighbours, *, tau: float = 0.1
     among = within == 2
     ratio = np.concatenate([near, pairs[among]])
     wins = np.concatenate([whose == 0, np.zeros(int(among.sum()), dtype=bool)])
-    order = np.argsort(ratio, kind="stable")
+    order = np.lexsort((wins, ratio))
     people = len(original.own) + len(reference.own)
     most = max(FEWEST, math.ceil(OF_PEOPLE * people / 2))
     order = order[_households_once(original, who, order, wins, tau, most)]
-    ratio, wins = ratio[order], wins[order]
-    ends = _ends(ratio, most)
-    seen = int(ends[-1]) if len(ends) else 0
+    wins, seen = wins[order], len(order)
     one, other = (_among(side, tau) for side in (original, reference))
     return ClosePairs(
         n=seen,
-        n_released=int(wins[:seen].sum()),
+        n_released=int(wins.sum()),
         n_people=people,
         n_among=sum(one) + other[1],
         n_cross=one[0],
         tau=tau,
-        p=striking_beginning(wins[:seen], ends, SHARE),
+        p=striking_beginning(wins, _ends(ratio[order]), SHARE),
     )
 
 
@@ -211,18 +215,16 @@ def _households_once(
     tau: float,
     most: int,
 ) -> NDArray[np.intp]:
-    """Return the places in the order that count; of people within τ of each other the first win alone.
+    """Return the first ``most`` places that count; of people within τ of each other the first win alone.
 
-    Within τ: nearer than τ times the farthest of the three distances of the later one. Only as many as
-    ``most`` are looked for; what comes after them is as it was.
+    Within τ: nearer than τ times the farthest of the three distances of the later one.
     """
     farthest = np.stack([people.released, people.other, people.own]).max(axis=0)
     scale = math.sqrt(people.records.shape[1])
     kept: list[int] = []
     counted: list[int] = []
     for place, pair in enumerate(order):
-        if len(counted) > most:
-            counted.extend(range(place, len(order)))
+        if len(counted) == most:
             break
         if wins[pair]:
             person = int(who[pair])
@@ -234,10 +236,9 @@ def _households_once(
     return np.array(counted, dtype=np.intp)
 
 
-def _ends(ratio: Floats, most: int) -> NDArray[np.intp]:
-    """Return the lengths of beginnings that part no pairs at one ratio, ``most`` or the shortest at most."""
-    ends = np.flatnonzero(np.append(ratio[1:] > ratio[:-1], True)[: len(ratio)]) + 1
-    return ends[: max(1, int(np.searchsorted(ends, most, side="right")))]
+def _ends(ratio: Floats) -> NDArray[np.intp]:
+    """Return the lengths of the beginnings that part no pairs at one ratio, and of all that are looked at."""
+    return np.flatnonzero(np.append(ratio[1:] > ratio[:-1], True)[: len(ratio)]) + 1
 
 
 def striking_beginning(wins: ArrayLike, ends: ArrayLike, share: float) -> float:

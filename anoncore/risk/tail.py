@@ -116,7 +116,8 @@ def tail_test(
     Raises
     ------
     AnonymizationError
-        When the three do not belong to the same records or the sets searched differ in size.
+        When the three do not belong to the same records, the sets searched differ in size, or pairs were
+        taken at another tau.
 
     Notes
     -----

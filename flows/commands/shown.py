@@ -163,7 +163,7 @@ def judged(found: Any, name: str) -> None:
     out.print()
     reason = safe_lines(found.verdict.reason)
     out.print(f"{safe(name)} {DECISIONS[found.verdict.decision]}: {reason}", soft_wrap=True)
-    for what, names in (("Not in the release", found.left_out), ("Not in the original", found.unknown)):
+    for what, names in (("Not in the release", found.left_out), ("Not measured", found.unknown)):
         if names:
             out.print(safe(f"{what}: {', '.join(names)}"), soft_wrap=True)
     for line in usefulness(found.figures):
@@ -175,7 +175,7 @@ def usefulness(figures: dict[str, Any]) -> list[str]:
     lines = []
     for name, what in (("mean", "Means, in standard deviations"), ("correlation", "Correlations")):
         one, other = figures["utility"][name]["released"], figures["utility"][name]["reference"]
-        if one["median"] is None:
+        if not figures["utility"][name]["worst"]:
             continue
         beside = f"; another sample {other['median']:.3f} and {other['largest']:.3f}" if other else ""
         lines.append(f"{what}: moved by {one['median']:.3f} (median), {one['largest']:.3f} at most{beside}")
@@ -198,7 +198,7 @@ def compared(found: Any, home: Path, seconds: float) -> None:
             out.print(f"  {safe(one.label)}: [dim]{safe_lines(one.reason)}[/dim]", soft_wrap=True)
     out.print()
     out.print(safe_lines(found.sentence), style="bold", soft_wrap=True)
-    if any(one.status == "awaiting" for one in found.settings):
+    if any(one.status == "awaiting" and "prediction" in one.reason for one in found.settings):
         place("Hint", "more records, or a reference from a file beside all of them, settle what is open")
     if found.earlier:
         place("Note", f"{found.earlier} release(s) of these data stand: another is attacked with them")

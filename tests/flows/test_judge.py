@@ -98,7 +98,7 @@ def test_columns_that_nobody_measured_ask_a_person(files, tmp_path):
     more = pd.read_csv(known).assign(social_security=range(1500), extra=0)
     more.to_csv(tmp_path / "more.csv", index=False)
     found = judged(files, tmp_path / "more.csv", tmp_path / "home")
-    asked = gate(found, "columns that the original lacks")
+    asked = gate(found, "columns not measured")
     assert (asked.verdict, asked.figure, asked.records) == ("inconclusive", "2", 1500)
     assert found.exit_code is ExitCode.AWAITING
     assert asked.name in found.verdict.reason
@@ -124,9 +124,22 @@ def test_identifiers_of_the_original_fail_a_release(files, numbered, tmp_path):
     released.assign(patient_id=ids).to_csv(tmp_path / "named.csv", index=False)
     found = judged(numbered, tmp_path / "named.csv", tmp_path / "home")
     assert found.exit_code is ExitCode.REJECTED
-    assert (gate(found, "identifiers of the original").figure, found.unknown) == ("1500", ())
+    assert (gate(found, "identifiers of the original").figure, found.unknown) == ("1500", ("patient_id",))
     released.assign(patient_id=ids + 10_000).to_csv(tmp_path / "renamed.csv", index=False)
     found = judged(numbered, tmp_path / "renamed.csv", tmp_path / "home")
+    assert "identifiers of the original" not in {g.name for g in found.verdict.gates}
+    assert gate(found, "columns not measured").verdict == "inconclusive"
+
+
+def test_identifiers_that_are_blanked_are_nobodys(files, numbered, tmp_path):
+    original = pd.read_csv(numbered / "original.csv").astype({"patient_id": "Int64"})
+    original.loc[7, "patient_id"] = pd.NA
+    original.to_csv(tmp_path / "original.csv", index=False)
+    pd.read_csv(files / "independent.csv").assign(patient_id="").to_csv(tmp_path / "blank.csv", index=False)
+    found = judge(
+        Home.locate(tmp_path / "home"), tmp_path / "blank.csv", tmp_path / "original.csv",
+        files / "reference.csv",
+    )  # fmt: skip
     assert "identifiers of the original" not in {g.name for g in found.verdict.gates}
 
 

@@ -228,6 +228,7 @@ def test_impossible_edits_are_refused(tmp_path, edits, message):
         ),
         (7, "  - {name: s, kind: nominal, role: [other]}", "line 7: variables.3.role: "),
         (9, "  - spectral-swap", "line 9: steps.1: must hold keys with values"),
+        (9, "  - {method: swop}", "line 9: steps.1: 'method' must be one of 'spectral-swap', "),
         (9, "  - {k: 5}", "line 9: steps.1: does not say of which kind it is; add method"),
         (9, "  - {method: spectral-swap, kk: 5}", "line 9: steps.1.kk: is not a key that stands here"),
         (9, "  - {method: spectral-rhs}", r"policy: .*by_design: \[uncertainty\]"),
@@ -241,7 +242,13 @@ def test_wrong_values_are_refused_with_the_line(tmp_path, line, text, message):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("assessment: {k: five}", "line 10: assessment.k: "),
+        ("assessment: {k: five}", "line 10: assessment.k: must be a whole number"),
+        ("assessment: {k: 1}", "line 10: assessment.k: must be at least 2"),
+        ("assessment: {margin: 0}", "line 10: assessment.margin: must be above 0"),
+        ("assessment: {alpha: 0.5}", "line 10: assessment.alpha: must be below 0.5"),
+        ("assessment: {alpha: much}", "line 10: assessment.alpha: must be a number"),
+        ("assessment: {exhaustive: 7}", "line 10: assessment.exhaustive: must be true or false"),
+        ("policy: {membership_auc: 2}", "line 10: policy.membership_auc: must be at most 1"),
         ("assessment: {k: 5.5}", "line 10: assessment.k: "),
         ("assessment: {margin: .nan}", "line 10: assessment.margin: "),
         ("assessment: {margin: .inf}", "line 10: assessment.margin: "),

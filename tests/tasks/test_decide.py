@@ -29,7 +29,15 @@ def measure(name: str, verdict: str = "pass") -> dict[str, Any]:
 FIGURES: dict[str, Any] = {
     "records": {"released": 814},
     "comparison": {"measures": [measure(n) for n in ("distance", "ambiguity", "uncertainty")]},
-    "tail": {"verdict": "pass", "p": 0.6, "n_released": 2, "n_reference": 3, "n": 814},
+    "tail": {
+        "verdict": "pass",
+        "p": 0.6,
+        "n_released": 2,
+        "n_reference": 3,
+        "n": 814,
+        "n_pairs": 9,
+        "pairs_released": 3,
+    },
     "extreme": {"verdict": "pass", "n_matched": 0, "n_extreme": 4, "baseline": 0, "n": 814, "sampled": False},
     "identical": {"p": 1.0, "n_released": 0, "n_reference": 0, "n_duplicates": 3, "n": 814},
     "among_people": {"n": 9, "cross": 5, "p": 0.5},
@@ -190,6 +198,16 @@ def test_the_bound_that_decides_is_shown() -> None:
     assert shown("inconclusive", upper=0.08) == "excess ≤ 0.080 (95% sure)"
     assert shown("fail", lower=0.12, upper=1.001) == "excess ≥ 0.120 (95% sure)"
     assert shown("inconclusive", upper=1.001) == "excess ≤ 1.000 (95% sure)"
+
+
+def test_close_pairs_are_told_where_they_were_looked_at() -> None:
+    told = {g.name: g for g in decide(FIGURES, POLICY).gates}["unusually close records"]
+    assert (told.figure, told.baseline) == (
+        "2; 3 of 9 close pairs, p = 0.6",
+        "3, the reference; a third of the pairs at most",
+    )
+    alone = {g.name: g for g in decide(figures(tail__n_pairs=-1), POLICY).gates}["unusually close records"]
+    assert (alone.figure, alone.baseline) == ("2, p = 0.6", "3, the reference")
 
 
 def test_what_people_repeat_among_themselves_asks_nobody() -> None:

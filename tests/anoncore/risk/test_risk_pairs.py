@@ -47,7 +47,15 @@ def test_what_is_no_pair():
     for people in (FAR, twice, barely):
         found = close_pairs(people, FAR)
         assert (found.n, found.n_released, found.p) == (0, 0, 1.0)
-    assert close_pairs(of(0.0999 * ONES), FAR).n == 100
+    every = close_pairs(of(0.0999 * ONES), FAR)
+    assert (every.n, every.n_released) == (20, 20)
+
+
+def test_of_pairs_at_one_ratio_those_of_people_come_first():
+    # Thirty pairs at one ratio, of which twenty are looked at.
+    found = close_pairs(of(at(*range(18)), at(*range(50, 62))), FAR)
+    assert (found.n, found.n_released) == (20, 8)
+    assert found.p == pytest.approx(binom.sf(7, 20, 1 / 3))
 
 
 def test_identical_records_are_pairs_where_no_two_people_are_identical():
