@@ -167,8 +167,8 @@ def _comparison_gates(figures: dict[str, Any]) -> list[Gate]:
 def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
     tail, extreme, same = figures["tail"], figures["extreme"], figures["identical"]
     paired = tail["n_pairs"] >= 0
-    pairs = f"; {tail['pairs_released']} of {tail['n_pairs']} close pairs" if paired else ""
-    at_most = "; a third of the pairs at most" if paired else ""
+    pairs = f" (pairs {tail['pairs_released']} of {tail['n_pairs']})" if paired else ""
+    third = "; of close pairs chance gives the release a third at most" if paired else ""
     # A sample that matches none says nothing about the extreme records outside it.
     unseen = extreme["sampled"] and extreme["verdict"] == "pass"
     return [
@@ -176,19 +176,20 @@ def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
             name="identical records",
             verdict=_identical_verdict(same, policy),
             figure=f"{same['n_released']}, p = {same['p']:.3g}",
-            limit=f"p ≥ {policy.tail_p:g}; none where nobody is like another",
+            limit=f"p ≥ {policy.tail_p:g}",
             baseline=f"{same['n_reference']}, the reference",
             records=same["n"],
-            meaning="people of the source whose record stands in the release as it is",
+            meaning="people of the source whose record stands in the release as it is; one alone is open "
+            "where nobody is like another",
         ),
         Gate(
             name="unusually close records",
             verdict=_tail_verdict(tail, policy),
             figure=f"{tail['n_released']}{pairs}, p = {tail['p']:.3g}",
             limit=f"p ≥ {policy.tail_p:g}",
-            baseline=f"{tail['n_reference']}, the reference{at_most}",
+            baseline=f"{tail['n_reference']}, the reference",
             records=tail["n"],
-            meaning="records that the release meets ten times closer than their nearest neighbour does",
+            meaning=f"records the release meets ten times closer than their nearest neighbour does{third}",
         ),
         Gate(
             name="extreme records",
