@@ -34,7 +34,6 @@ class Closeness:
     gap : (q,) ``own``; without other people the least positive number in place of 0, since a twin is then
         what meeting one by chance looks like
     whole : (q,) distance to the nearest row of the whole release, whatever the sets were matched to
-    records : (q, n) the people, encoded
     people, strangers : nearest points in all three sets of these people, and of as many of A*; None where A*
         holds no other people
     """
@@ -45,7 +44,6 @@ class Closeness:
     chance: Floats
     gap: Floats
     whole: Floats
-    records: Floats
     people: Neighbours | None
     strangers: Neighbours | None
 
@@ -74,7 +72,7 @@ class Closeness:
 
         A neighbour's twin is one more of its kind, so that kinds cannot be compared with A − A_j.
         """
-        records = self.records if self.people is not None else None
+        records = None if self.people is None else self.people.records
         return identical_records(
             self.released.distance, self.reference.distance, self.own, level=level, records=records
         )
@@ -144,7 +142,6 @@ def closeness(
         chance=other.distance if r is not None else own**2 / next_,
         gap=own if r is not None else np.where(own > 0.0, own, np.finfo(float).tiny),
         whole=near.distance if same else nearest(x[queries], y, 1)[0][:, 0] / scale,
-        records=x[queries],
         people=people,
         strangers=strangers,
     )
@@ -162,12 +159,8 @@ def _matched(
     return y, r
 
 
-def _strangers(
-    r: Floats, y: Floats, x: Floats, queries: Indices, rng: np.random.Generator
-) -> Neighbours | None:
-    """Measure people of the reference as those of the original are measured; None when there is only one."""
-    if len(r) < 2:
-        return None
+def _strangers(r: Floats, y: Floats, x: Floats, queries: Indices, rng: np.random.Generator) -> Neighbours:
+    """Measure people of the reference, as many as of the original, as those are measured."""
     asked = np.arange(len(r))
     if len(queries) < len(x) and len(queries) < len(r):
         asked = np.sort(rng.choice(len(r), len(queries), replace=False))

@@ -34,8 +34,8 @@ class TailTest:
     tau, level : share of the own neighbour's distance that counts as close, and the test's level
     p : one-sided p-value; where close pairs were tested too, the smaller of both with the level shared out
     verdict : "pass", "fail", or "inconclusive" when even n copied records could not reach the level
-    n_pairs, pairs_released : close pairs that were looked at, and those of them with a released row, see
-        `close_pairs`; −1 where pairs say nothing or nobody else is known
+    n_close_pairs, close_pairs_released : close pairs that were looked at, and those of them with a released
+        row, see `close_pairs`; None where pairs say nothing or nobody else is known
     """
 
     n: int
@@ -48,8 +48,8 @@ class TailTest:
     level: float
     p: float
     verdict: Literal["pass", "fail", "inconclusive"]
-    n_pairs: int = -1
-    pairs_released: int = -1
+    n_close_pairs: int | None = None
+    close_pairs_released: int | None = None
 
     @property
     def baseline(self) -> float:
@@ -381,6 +381,6 @@ def _tail(
         level=level,
         p=p,
         verdict=verdict,
-        n_pairs=-1 if pairs is None else pairs.n,
-        pairs_released=-1 if pairs is None else pairs.n_released,
+        n_close_pairs=None if pairs is None else pairs.n,
+        close_pairs_released=None if pairs is None else pairs.n_released,
     )

@@ -35,8 +35,8 @@ FIGURES: dict[str, Any] = {
         "n_released": 2,
         "n_reference": 3,
         "n": 814,
-        "n_pairs": 9,
-        "pairs_released": 3,
+        "n_close_pairs": 9,
+        "close_pairs_released": 3,
     },
     "extreme": {"verdict": "pass", "n_matched": 0, "n_extreme": 4, "baseline": 0, "n": 814, "sampled": False},
     "identical": {"p": 1.0, "n_released": 0, "n_reference": 0, "n_duplicates": 3, "n": 814},
@@ -204,7 +204,9 @@ def test_close_pairs_are_told_where_they_were_looked_at() -> None:
     told = {g.name: g for g in decide(FIGURES, POLICY).gates}["unusually close records"]
     assert told.figure == "2 (pairs 3 of 9), p = 0.6"
     assert told.meaning.endswith("of close pairs chance gives the release a third at most")
-    alone = {g.name: g for g in decide(figures(tail__n_pairs=-1), POLICY).gates}["unusually close records"]
+    alone = {g.name: g for g in decide(figures(tail__n_close_pairs=None), POLICY).gates}[
+        "unusually close records"
+    ]
     assert alone.figure == "2, p = 0.6"
     assert "pairs" not in alone.meaning
 
