@@ -81,7 +81,7 @@ def judge(
         if plan is None and others is not None:
             variables = guarded(with_levels_of)(run, others, people, tuple(variables))
         prepared = guarded(prepare)(run, release, people, others, tuple(variables), aligned=aligned)
-        figures = without_levels_of_source(guarded(assess)(run, section, policy), _released(run))
+        figures = without_levels_of_source(guarded(assess)(run, section, policy), _released(run, section.k))
     figures["files"] = about_files(figures, prepared)
     return Judgement(
         verdict=decide(figures, policy),
@@ -91,13 +91,13 @@ def judge(
     )
 
 
-def _released(run: Run) -> dict[str, Any]:
-    """Return the levels that the release holds: others are values of people of the original."""
+def _released(run: Run, k: int) -> dict[str, Any]:
+    """Return the levels that enough released records hold: any other may be one person's value."""
     data = run.load("released")
     held = {v.name: data.level_counts(v.name) for v in data.schema if v.is_categorical}
     return {
         "variables": [
-            {"name": v.name, "levels": [level for level, n in held.get(v.name, {}).items() if n]}
+            {"name": v.name, "levels": [level for level, n in held.get(v.name, {}).items() if n >= k]}
             for v in data.schema
         ]
     }

@@ -51,7 +51,7 @@ def assess(
         by_design=tuple(by_design or ()),
     )
     if json_:
-        # How many levels are rare, and not which: what is printed ends in logs.
+        # How many levels few records hold, and not which: such a level may be one person's value.
         rare = [row | {"levels": len(row["levels"])} for row in found.figures["rare_levels"]]
         facts = {"verdict": asdict(found.verdict), "figures": found.figures | {"rare_levels": rare}}
         shown.print_json(facts | {"left_out": found.left_out, "unknown": found.unknown})
