@@ -1,8 +1,8 @@
 """anoncore: anonymization of microdata, and the measurement of what it costs and what it hides."""
 
-from anoncore.boxes import Boxes, read_boxes
+from anoncore.boxes.reader import Boxes, read_boxes
 from anoncore.claims import KAnonymity, LDiversity, NoFormalGuarantee
-from anoncore.edits import (
+from anoncore.edits.model import (
     BoundEdit,
     Condition,
     ConditionalEdit,

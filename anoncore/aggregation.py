@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from anoncore.edits import EditSet, LinearEdit, RatioEdit, numbers
+from anoncore.edits.model import EditSet, LinearEdit, RatioEdit, numbers
+from anoncore.edits.repair import repair
 from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.projection import project
 from anoncore.microdata import Microdata, Schema
-from anoncore.repair import repair
 
 Constrain = Callable[[np.ndarray], np.ndarray]
 

@@ -84,9 +84,7 @@ class BlockwiseKAnonymity:
     @property
     def statement(self) -> str:
         """Return the promise in one sentence."""
-        return (
-            f"{self.k}-anonymity within each of {len(self.blocks)} blocks of variables, not on all together"
-        )
+        return f"{self.k}-anonymity within each of {len(self.blocks)} blocks of variables, not on all together"
 
     def check(self, released: Microdata) -> ClaimCheck:
         """Count the smallest groups within the blocks, and on all variables together."""
@@ -134,11 +132,7 @@ class LinkagePosterior:
     @property
     def statement(self) -> str:
         """Return the promise in one sentence."""
-        where = (
-            f"within each of {self.blocks} blocks of variables, not on all together, "
-            if self.blocks > 1
-            else ""
-        )
+        where = f"within each of {self.blocks} blocks of variables, not on all together, " if self.blocks > 1 else ""
         when = ", on average over the drawings" if self.average else ""
         promise = f"nobody's record is linked to its released row with more than probability 1/{self.k}"
         return f"{where}{promise}{when}"

@@ -314,9 +314,7 @@ def _decode_block(
     if form == "calibrated":
         counts = _rescale(block.counts, int(told.sum()))
         codes[told] = (
-            _assign(scores[told], counts, kept)
-            if variable.kind == "nominal"
-            else _cut(scores[told, 0], counts, kept)
+            _assign(scores[told], counts, kept) if variable.kind == "nominal" else _cut(scores[told, 0], counts, kept)
         )
     elif variable.kind == "nominal":
         codes[told] = scores[told].argmax(axis=1)
@@ -376,9 +374,7 @@ def _rescale(counts: np.ndarray, total: int) -> np.ndarray:
     return whole
 
 
-def _probability_columns(
-    scores: np.ndarray, block: Block, gap: np.ndarray
-) -> list[tuple[Variable, np.ndarray]]:
+def _probability_columns(scores: np.ndarray, block: Block, gap: np.ndarray) -> list[tuple[Variable, np.ndarray]]:
     both = np.column_stack([-scores[:, 0], scores[:, 0]]) if block.variable.kind == "binary" else scores
     chances = np.where(gap[:, None], np.nan, np.round(logistic_probabilities(both), 3))
     return [

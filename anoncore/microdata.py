@@ -100,9 +100,7 @@ class Variable:
             self._check_levels(self.levels)
         if self.precision is not None:
             if self.kind != "continuous":
-                raise AnonymizationError(
-                    f"variable {self.name!r}: only a continuous variable has a precision"
-                )
+                raise AnonymizationError(f"variable {self.name!r}: only a continuous variable has a precision")
             if not (np.isfinite(self.precision) and self.precision > 0):
                 raise AnonymizationError(
                     f"variable {self.name!r}: precision must be a positive number, got {self.precision}"
@@ -166,9 +164,7 @@ class Schema:
             twice = sorted({name for name in names if name in seen or seen.add(name)})  # type: ignore[func-returns-value]
             raise AnonymizationError(f"variables declared more than once: {', '.join(twice)}")
         if pairs := look_alikes(names):
-            raise AnonymizationError(
-                f"variables with names that look alike: {alike_shown(pairs)}; rename one of each"
-            )
+            raise AnonymizationError(f"variables with names that look alike: {alike_shown(pairs)}; rename one of each")
 
     def __iter__(self) -> Iterator[Variable]:
         return iter(self.variables)
@@ -283,9 +279,7 @@ class Microdata:
 
         Whole numbers come as pandas ``Int64``, so that a gap does not turn them into decimals.
         """
-        return pd.DataFrame(
-            {v.name: _plain(self.frame[v.name], v) for v in self.schema}, index=self.frame.index
-        )
+        return pd.DataFrame({v.name: _plain(self.frame[v.name], v) for v in self.schema}, index=self.frame.index)
 
 
 def appearance(name: str) -> str:
@@ -370,8 +364,7 @@ def _to_numbers(column: pd.Series, name: str) -> np.ndarray:
     column = _uncategorised(column)
     if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_complex_dtype(column):
         raise AnonymizationError(
-            f"variable {name!r} is declared continuous but holds dates or complex numbers; "
-            "convert it to numbers"
+            f"variable {name!r} is declared continuous but holds dates or complex numbers; convert it to numbers"
         )
     numbers = pd.to_numeric(column, errors="coerce")
     bad = int((numbers.isna() & column.notna()).sum())
@@ -384,8 +377,7 @@ def _to_numbers(column: pd.Series, name: str) -> np.ndarray:
     infinite = int(np.isinf(values).sum())
     if infinite:
         raise AnonymizationError(
-            f"variable {name!r}: {infinite} record(s) hold an infinite value; "
-            "correct them or declare a missing code"
+            f"variable {name!r}: {infinite} record(s) hold an infinite value; correct them or declare a missing code"
         )
     return values
 

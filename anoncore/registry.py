@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.methods import (
     MDAV,
@@ -68,9 +68,7 @@ METHODS: dict[type, Callable[..., Release]] = {
 PREPARATORY = (RareLevels, ExtremeRecords, GroupAnonymity)
 
 
-def anonymize(
-    microdata: Microdata, params: Any, *, rng: np.random.Generator, edits: EditSet | None = None
-) -> Release:
+def anonymize(microdata: Microdata, params: Any, *, rng: np.random.Generator, edits: EditSet | None = None) -> Release:
     """Mask ``microdata`` with the method that ``params`` belong to.
 
     Parameters
@@ -104,7 +102,5 @@ def anonymize(
     method = METHODS.get(type(params))
     if method is None:
         known = ", ".join(sorted(cls.__name__ for cls in METHODS))
-        raise AnonymizationError(
-            f"no method takes parameters of type {type(params).__name__}; known are {known}"
-        )
+        raise AnonymizationError(f"no method takes parameters of type {type(params).__name__}; known are {known}")
     return method(microdata, params, edits=edits or EditSet(), rng=rng)

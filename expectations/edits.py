@@ -1,6 +1,6 @@
 """Edits as custom expectations. Import this module late: it imports Great Expectations.
 
-The rule itself is evaluated by `anoncore.edits`, here and everywhere else; an expectation carries
+The rule itself is evaluated by `anoncore.edits.model`, here and everywhere else; an expectation carries
 the edit as plain JSON and rebuilds it. Each rule costs one metric, which returns two counts: what
 violates it is never collected, whatever result format is asked for, and an error inside a rule
 names its class and does not quote the data.
@@ -26,7 +26,7 @@ from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
-from anoncore.edits import from_dict
+from anoncore.edits.model import from_dict
 
 EDIT = "table.edit_counts"
 NUMBERS = "table.finite_number_counts"
@@ -42,9 +42,7 @@ class EditCounts(TableMetricProvider):  # type: ignore[misc]
     value_keys = ("edit",)
 
     @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
-    def _pandas(
-        cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any
-    ) -> Counts:
+    def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Counts:
         def count() -> Counts:
             edit = from_dict(metric_value_kwargs["edit"])
             frame = _table(execution_engine, metric_domain_kwargs)[list(dict.fromkeys(edit.variables))]
@@ -60,9 +58,7 @@ class FiniteNumberCounts(TableMetricProvider):  # type: ignore[misc]
     value_keys = ("column",)
 
     @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
-    def _pandas(
-        cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any
-    ) -> Counts:
+    def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Counts:
         def count() -> Counts:
             column = _table(execution_engine, metric_domain_kwargs)[metric_value_kwargs["column"]]
             there = column.notna().to_numpy()
@@ -108,7 +104,7 @@ class ExpectColumnValuesToBeFiniteNumbers(_CountedExpectation):
 
 
 class _EditExpectation(_CountedExpectation):
-    """An edit of one kind, as `anoncore.edits.to_dict` writes it."""
+    """An edit of one kind, as `anoncore.edits.model.to_dict` writes it."""
 
     edit: dict[str, Any]
     kind: ClassVar[str] = ""

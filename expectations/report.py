@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from anoncore import errors
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Schema
 from expectations.suite import Rule, build_suite, compile_rules, suite_digest, suite_json

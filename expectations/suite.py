@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anoncore.edits import ConditionalEdit, Edit, EditSet, LinearEdit, RatioEdit, SetEdit, to_dict
+from anoncore.edits.model import ConditionalEdit, Edit, EditSet, LinearEdit, RatioEdit, SetEdit, to_dict
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Schema, Variable
 

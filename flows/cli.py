@@ -18,7 +18,7 @@ from flows.commands.options import err
 from flows.commands.shown import print_json
 from flows.embedded import EmbeddedServerError
 from flows.served import cli as served
-from tasks.faults import ExitCode, Fault, ReleaseError, visible_lines
+from tasks.common.errors import ExitCode, Fault, ReleaseError, visible_lines
 
 INTERRUPTED = 130
 

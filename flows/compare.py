@@ -8,22 +8,23 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from flows.plan import Plan, PlanFile
+from flows.plan.model import Plan, PlanFile
+from flows.plan.overrides import MEASURES, Setting, acknowledged, candidate, settings_of
 from flows.release import Runner, wipe_dead
-from flows.settings import MEASURES, Setting, acknowledged, candidate, settings_of
-from tasks import frontier, ledger
-from tasks.anonymize import mask, told
-from tasks.assess import assess
-from tasks.decide import decide
-from tasks.dossier import gather
-from tasks.faults import ExitCode, Refused, guarded
-from tasks.frontier import Tried
-from tasks.home import Home, make_private, write_private
-from tasks.ingest import ingest
-from tasks.outcomes import published_before
-from tasks.split import split
-from tasks.track import track_comparison
-from tasks.workspace import Run, alone, digest_of, jsonable
+from tasks.assessment.assess import assess
+from tasks.common.errors import ExitCode, Refused, guarded
+from tasks.common.home import Home, make_private, write_private
+from tasks.common.workspace import Run, alone, digest_of, jsonable
+from tasks.decision.outcomes import published_before
+from tasks.intake.ingest import ingest
+from tasks.intake.split import split
+from tasks.masking.anonymize import mask, told
+from tasks.policy.verdict import decide
+from tasks.publication.dossier import gather
+from tasks.record import ledger
+from tasks.reporting import comparison_chart as frontier
+from tasks.reporting.comparison_chart import Tried
+from tasks.tracking.mlflow import track_comparison
 
 STATUS: dict[str, frontier.Status] = {"publish": "passes", "await": "awaiting", "reject": "rejected"}
 # What all settings share: the two sides of the split, and what was found before masking.
@@ -47,7 +48,7 @@ class Wanted:
     ----------
     methods : settings as the user has written them; empty for every method that suits the table
     by_design : measures that are acknowledged to say nothing, besides those of the policy
-    risk, utility : keys of `tasks.frontier.RISKS` and `tasks.frontier.LOSSES`
+    risk, utility : keys of `RISKS` and `LOSSES` of `tasks.reporting.comparison_chart`
     """
 
     methods: tuple[str, ...] = ()
@@ -136,11 +137,9 @@ class _Job:
         return candidate(self.file.plan, setting, self.wanted.by_design)
 
 
-def _compare(
-    run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings: tuple[Setting, ...]
-) -> Comparison:
+def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings: tuple[Setting, ...]) -> Comparison:
     # Great Expectations takes seconds to import, and commands that compare nothing do without.
-    from tasks.validate import validate_raw
+    from tasks.intake.validate import validate_raw
 
     plan, step = file.plan, runner.step
     ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)
@@ -222,7 +221,7 @@ def _rounded(figure: float | None) -> float | None:
 def _measured(run: Run, plan: Plan, job: _Job) -> dict[str, Any]:
     """Return what is known of a setting, in the form of a release's dossier."""
     # Late, as above.
-    from tasks.validate import validate_masked
+    from tasks.intake.validate import validate_masked
 
     mask(run, plan.steps, plan.edits.edit_set())
     validate_masked(run, plan.edits)

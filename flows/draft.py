@@ -22,15 +22,17 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from anoncore.edits import to_dict
+from anoncore.edits.model import to_dict
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.profile import NESTED, Finding, Guess, find_rules, profile
-from tasks.assess import AssessmentSection
-from tasks.csvfile import lines_of
-from tasks.decide import PolicySection
-from tasks.faults import Refused, named, odd, visible
-from tasks.ingest import (
+from tasks.assessment.assess import AssessmentSection
+from tasks.common.errors import Refused, named, odd, visible
+from tasks.common.workspace import Section
+from tasks.connectors.csv import lines_of
+from tasks.connectors.parquet import nested_of
+from tasks.connectors.storage import BLOCK, Lines, check_file
+from tasks.intake.ingest import (
     SUFFIXES,
     Format,
     SourceSection,
@@ -38,11 +40,9 @@ from tasks.ingest import (
     like_a_formula,
     read_file,
 )
-from tasks.parquet import nested_of
-from tasks.places import BLOCK, Lines, check_file
-from tasks.publish import PublicationSection
-from tasks.split import ReferenceSection
-from tasks.workspace import Section
+from tasks.intake.split import ReferenceSection
+from tasks.policy.verdict import PolicySection
+from tasks.publication.publish import PublicationSection
 
 DELIMITERS = (",", ";", "\t", "|")
 KINDS: dict[str, Format] = SUFFIXES | {".tsv": "csv"}
@@ -183,9 +183,7 @@ class _Table:
             )
         frame = self.read([Variable(n, "nominal") for n in self.names])
         if list(frame.columns) != list(self.names):
-            raise Refused(
-                f"source: the column names of {visible(self.path.name)} cannot be read; simplify them"
-            )
+            raise Refused(f"source: the column names of {visible(self.path.name)} cannot be read; simplify them")
         if frame.empty:
             raise Refused(f"source: {visible(self.path.name)} holds no records")
         if self.kind == "csv" and sum(bool((frame[n] == n).any()) for n in self.names) > 1:

@@ -8,25 +8,28 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from flows.plan import PlanFile
-from tasks import holdout, ledger, people, track
-from tasks.anonymize import mask
-from tasks.assess import assess
-from tasks.conclude import conclude, recover
-from tasks.decide import decide
-from tasks.deliver import cut_short, deliver, pending, ready
-from tasks.document import document
-from tasks.dossier import gather
-from tasks.earlier import against_earlier
-from tasks.faults import ExitCode, Fault, ReleaseError, guarded
-from tasks.home import Home, write_private
-from tasks.ingest import ingest
-from tasks.leftovers import leftovers, remove_leftovers
-from tasks.outcomes import Outcome, Status, mirror_entry, published_before, standing
-from tasks.publish import prepare_data
-from tasks.split import split
-from tasks.targets import Target
-from tasks.workspace import Run, abandoned, alone, wipe_abandoned
+from flows.plan.model import PlanFile
+from tasks.assessment.assess import assess
+from tasks.assessment.prior_releases import against_earlier
+from tasks.common.errors import ExitCode, Fault, ReleaseError, guarded
+from tasks.common.home import Home, write_private
+from tasks.common.workspace import Run, abandoned, alone, wipe_abandoned
+from tasks.decision.cleanup import leftovers, remove_leftovers
+from tasks.decision.conclude import conclude, recover
+from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
+from tasks.intake.ingest import ingest
+from tasks.intake.split import split
+from tasks.masking.anonymize import mask
+from tasks.policy.verdict import decide
+from tasks.publication.deliver import cut_short, deliver, pending, ready
+from tasks.publication.documents import document
+from tasks.publication.dossier import gather
+from tasks.publication.publish import prepare_data
+from tasks.publication.targets import Target
+from tasks.record import approvers as people
+from tasks.record import holdout_key as holdout
+from tasks.record import ledger
+from tasks.tracking import mlflow as track
 
 T = TypeVar("T")
 
@@ -117,7 +120,7 @@ def tidy(home: Home, step: Callable[..., Any]) -> None:
 
 def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outcome:
     # Great Expectations takes seconds to import, and commands that make no release do without.
-    from tasks.validate import validate_masked, validate_raw
+    from tasks.intake.validate import validate_masked, validate_raw
 
     plan, step = file.plan, runner.step
     for release_, target in cut_short(run.home, plan.name):
@@ -204,8 +207,7 @@ def _track(run: Run, dossier: dict[str, Any], file: PlanFile) -> str:
     write_private(run.folder / "plan.yaml", file.plan.public_text().encode())
     candidate = run.folder / "candidate"
     files = {
-        name: candidate / name
-        for name in ("report.html", "method.md", "assessment.json", "expectations.json")
+        name: candidate / name for name in ("report.html", "method.md", "assessment.json", "expectations.json")
     } | {"plan.yaml": run.folder / "plan.yaml"}
     files |= {f"pictures/{p.name}": p for p in sorted((run.folder / "pictures").iterdir())}
     return track.track(dossier, file.plan.tracking.experiment or file.plan.name, files)

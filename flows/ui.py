@@ -36,8 +36,8 @@ from flows.embedded.child import (
     run_app,
 )
 from flows.embedded.settings import HEALTH, NAMES, NEIGHBOURS
-from flows.pages import Page, answer, refuse
-from tasks.faults import visible
+from flows.servers.pages import Page, answer, refuse
+from tasks.common.errors import visible
 
 
 def serve_uis(
@@ -83,9 +83,7 @@ def serve_uis(
             children[role], addresses[role] = _start(role, home, port)
             stack.callback(children[role].stop)
             if children[role].port != port != 0:
-                out.print(
-                    f"Port {port} is taken: {NAMES[role]} is on {children[role].port}.", highlight=False
-                )
+                out.print(f"Port {port} is taken: {NAMES[role]} is on {children[role].port}.", highlight=False)
         for role, child in children.items():
             child.wait(HEALTH[role])
         for role, address in addresses.items():
@@ -215,10 +213,7 @@ class Gate:
 def _own(headers: dict[bytes, str]) -> bool:
     host = headers.get(b"host", "")
     name, _, _ = host.partition(":")
-    return (
-        name in (embedded.LOOPBACK, "localhost")
-        and headers.get(b"origin", f"http://{host}") == f"http://{host}"
-    )
+    return name in (embedded.LOOPBACK, "localhost") and headers.get(b"origin", f"http://{host}") == f"http://{host}"
 
 
 def _cookie(header: str, name: str) -> str:

@@ -58,9 +58,7 @@ def peel(  # type: ignore[no-untyped-def]
             _take(row, label, data, index, counts, where, sums, factors, labels, point)
             _box_limits(low, high, point, nearest, farthest)
             if second == 0:
-                row = _farthest_and_nearest(
-                    data, index, counts, point, home, nearest, farthest, distances, keys, rows
-                )
+                row = _farthest_and_nearest(data, index, counts, point, home, nearest, farthest, distances, keys, rows)
             else:
                 _nearest(data, index, counts, point, home, nearest, distances, keys, rows)
             for i in range(k - 1):

@@ -92,9 +92,7 @@ def collect(  # type: ignore[no-untyped-def]
             for j in range(GROUP):
                 hits += np.int32(group[j] <= top)
             if hits > 0:
-                n, top = _take(
-                    group, begin + start, far, own[i], unit, tiny, top, heap[i], columns[i], kept[i], n
-                )
+                n, top = _take(group, begin + start, far, own[i], unit, tiny, top, heap[i], columns[i], kept[i], n)
         filled[i], limit[i] = n, top
 
 

@@ -31,9 +31,7 @@ _BLAS = threads.BLAS
 _threads = threads.available
 
 
-def nearest(
-    queries: Floats, points: Floats, k: int, *, skip_self: bool | Indices = False
-) -> tuple[Floats, Indices]:
+def nearest(queries: Floats, points: Floats, k: int, *, skip_self: bool | Indices = False) -> tuple[Floats, Indices]:
     """Find the k nearest points of every query, exactly.
 
     Ties in the computed distance go to the lowest index, and rows that are duplicates of one another

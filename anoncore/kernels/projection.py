@@ -218,9 +218,7 @@ def _equality_parts(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return inverse, vt[rank:].T
 
 
-def _onto_equalities(
-    x: np.ndarray, A: np.ndarray, b: np.ndarray, s: np.ndarray, inverse: np.ndarray
-) -> np.ndarray:
+def _onto_equalities(x: np.ndarray, A: np.ndarray, b: np.ndarray, s: np.ndarray, inverse: np.ndarray) -> np.ndarray:
     v = x.copy()
     if len(A):
         # The second round removes the rounding error of the first, which large numbers make visible.
@@ -292,9 +290,7 @@ def _into_polytope(
     return moved, feasible & solved
 
 
-def _least_distance(
-    H: np.ndarray, g: np.ndarray, tolerance: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _least_distance(H: np.ndarray, g: np.ndarray, tolerance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise ‖y‖ subject to H y ≤ g, for many g at once.
 
     Parameters
@@ -335,9 +331,7 @@ def _least_distance(
         active[open_[back], leaving[back]] = False
         dual[open_[back], leaving[back]] = 0.0
         open_ = open_[~stuck]
-    raise NotConvergedError(
-        f"projection: the active set of {len(open_)} points still changes; rescale the variables"
-    )
+    raise NotConvergedError(f"projection: the active set of {len(open_)} points still changes; rescale the variables")
 
 
 def _step(
@@ -373,9 +367,7 @@ def _on_active(H: np.ndarray, g: np.ndarray, active: np.ndarray) -> np.ndarray:
     return np.asarray(_solve_active(H, active, g) @ H)
 
 
-def _solve_active(
-    H: np.ndarray, active: np.ndarray, right: np.ndarray, target: np.ndarray | None = None
-) -> np.ndarray:
+def _solve_active(H: np.ndarray, active: np.ndarray, right: np.ndarray, target: np.ndarray | None = None) -> np.ndarray:
     """Solve (H Hᵀ)[a, a] w = right[a] for each point's active set a; w (N, m) is 0 elsewhere.
 
     Points that share an active set share one small inverse. The residual is formed from Hᵀ w, as

@@ -109,9 +109,7 @@ def match_ranks(masked: Floats, original: Floats, *, rng: np.random.Generator | 
     return result
 
 
-def cut_by_counts(
-    scores: Floats, counts: NDArray[np.integer], *, rng: np.random.Generator | None = None
-) -> Integers:
+def cut_by_counts(scores: Floats, counts: NDArray[np.integer], *, rng: np.random.Generator | None = None) -> Integers:
     """Cut a score into ordered levels so that every level gets its prescribed count.
 
     Parameters

@@ -118,9 +118,7 @@ def rhs_groups(x: Floats, k: int, *, small: Literal["join", "keep"] = "join") ->
     return _by_first_record(labels)
 
 
-def _refined(
-    parts: Labels, n_parts: int, above: NDArray[np.bool_], columns: Labels, least: int
-) -> tuple[Labels, int]:
+def _refined(parts: Labels, n_parts: int, above: NDArray[np.bool_], columns: Labels, least: int) -> tuple[Labels, int]:
     """Cut parts by one column after the other where both sides keep ``least`` records."""
     for column in columns:
         codes = 2 * parts + above[:, column]

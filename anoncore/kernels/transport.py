@@ -175,9 +175,7 @@ def _movers(rows: Scores, at: Integers, a: int, b: int, loss: np.int64) -> Integ
     return members[rows[members, a] - rows[members, b] == loss]
 
 
-def _shortest_path(
-    costs: Scores, sources: NDArray[np.bool_], targets: NDArray[np.bool_]
-) -> tuple[list[int], Scores]:
+def _shortest_path(costs: Scores, sources: NDArray[np.bool_], targets: NDArray[np.bool_]) -> tuple[list[int], Scores]:
     """Find the nearest target by Dijkstra's algorithm; distances are cut off at its own."""
     distances = np.where(sources, np.int64(0), _FAR)
     parents = np.full(len(costs), -1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import InfeasibleError
-from anoncore.kernels import relocation
+from anoncore.kernels.wavelet import relocation
 from anoncore.microdata import Microdata
 from anoncore.risk.group_masking import Group
 
@@ -60,13 +60,9 @@ def exchanged(
         # Who could go only by breaking an edit stays, and so does a counterpart.
         pool &= ~np.isin(of, of[wrong])
     if moved.unmatched.any():
-        raise InfeasibleError(
-            _too_few(moved.unmatched, group, in_households=unit is not None, edits=not pool.all())
-        )
+        raise InfeasibleError(_too_few(moved.unmatched, group, in_households=unit is not None, edits=not pool.all()))
     if told := [name for name, records in broken.items() if records.any()]:
-        raise InfeasibleError(
-            f"the group cannot move without breaking edits: {', '.join(told)}; loosen goals or edits"
-        )
+        raise InfeasibleError(f"the group cannot move without breaking edits: {', '.join(told)}; loosen goals or edits")
     return Microdata.trusted(frame, data.schema), moved
 
 

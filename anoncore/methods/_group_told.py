@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from anoncore.encoding import Encoder
-from anoncore.kernels import relocation
-from anoncore.kernels.redistribution import Redistribution
+from anoncore.kernels.wavelet import relocation
+from anoncore.kernels.wavelet.redistribution import Redistribution
 from anoncore.microdata import Microdata
 from anoncore.risk.group_masking import Group, Hidden
 
@@ -65,10 +65,7 @@ def _mean_shift(
     # One scale for all areas that take part; only who moved counts in the sums.
     encoder = Encoder.fit(data.take(np.flatnonzero(home >= 0)).select(names), numeric="linear")
     x = encoder.encode(data.take(changed).select(names))
-    sums = [
-        np.bincount(away[changed], x[:, j], m) - np.bincount(home[changed], x[:, j], m)
-        for j in range(x.shape[1])
-    ]
+    sums = [np.bincount(away[changed], x[:, j], m) - np.bincount(home[changed], x[:, j], m) for j in range(x.shape[1])]
     return np.column_stack([np.zeros(m), *sums]) / np.maximum(population, 1)[:, None]
 
 
@@ -110,7 +107,5 @@ def notes_of(hidden: Hidden, figures: Mapping[str, float], *, in_households: boo
         "no single record is protected by this step: each is as it was, apart from its place",
     ]
     if figures["goals_unmet"]:
-        notes.append(
-            f"{figures['goals_unmet']:.0f} goal(s) are missed, as the paper's route does not heed them"
-        )
+        notes.append(f"{figures['goals_unmet']:.0f} goal(s) are missed, as the paper's route does not heed them")
     return tuple(notes)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from anoncore.claims import NoFormalGuarantee
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import noise
@@ -70,9 +70,7 @@ def anonymize(data: Microdata, params: AdditiveNoise, *, edits: EditSet, rng: np
     if len(data) < 2:
         raise AnonymizationError(f"additive noise needs at least 2 records, got {len(data)}")
     encoder = Encoder.fit(data)
-    noisy = noise.add_noise(
-        encoder.encode(data), b=params.b, rng=rng, correction=params.correction, axes=params.axes
-    )
+    noisy = noise.add_noise(encoder.encode(data), b=params.b, rng=rng, correction=params.correction, axes=params.axes)
     kept = {
         "corrected": "means are exact and covariances right on average",
         "exact": "means and covariances are exact",

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from anoncore.claims import NoFormalGuarantee
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import ranks, shuffling
@@ -21,8 +21,7 @@ EVIDENCE = (
     "its reference neighbour would be, and members not told from non-members"
 )
 EVIDENCE_PARTLY = (
-    f"{EVIDENCE}; besides, that the variables which were not shuffled identify nobody: they are released as "
-    "they were"
+    f"{EVIDENCE}; besides, that the variables which were not shuffled identify nobody: they are released as they were"
 )
 
 
@@ -112,9 +111,7 @@ def _columns(encoder: Encoder, names: set[str]) -> np.ndarray:
     return np.concatenate(found) if found else np.empty(0, dtype=np.intp)
 
 
-def _filled(
-    data: Microdata, encoder: Encoder, scores: np.ndarray, chosen: set[str], tail: int | None
-) -> Microdata:
+def _filled(data: Microdata, encoder: Encoder, scores: np.ndarray, chosen: set[str], tail: int | None) -> Microdata:
     """Fill the chosen variables by the ranks of their scores; take the others as they are."""
     index = data.frame.index if set(encoder.schema.names) - chosen else pd.RangeIndex(len(data))
     decoded = encoder.decode(scores, form="calibrated", index=index).frame
@@ -130,9 +127,7 @@ def _filled(
             told = decoded[name].notna().to_numpy()
             source = np.sort(data.frame[name].dropna().to_numpy())
             values = np.full(len(data), np.nan)
-            values[told] = ranks.match_ranks(
-                scores[told, columns[name]], _coded(source, tail, variable.precision)
-            )
+            values[told] = ranks.match_ranks(scores[told, columns[name]], _coded(source, tail, variable.precision))
             frame[name] = values
     return Microdata(pd.DataFrame(frame, index=index), encoder.schema)
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from anoncore.claims import NoFormalGuarantee
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
@@ -48,9 +48,7 @@ class ExtremeRecords:
             raise AnonymizationError(f"tail must lie in (0, 0.25], got {self.tail}")
 
 
-def anonymize(
-    data: Microdata, params: ExtremeRecords, *, edits: EditSet, rng: np.random.Generator
-) -> Release:
+def anonymize(data: Microdata, params: ExtremeRecords, *, edits: EditSet, rng: np.random.Generator) -> Release:
     """Set aside, top-code or winsorise. Deterministic; claims nothing about a single record.
 
     Source: Hundepool et al. 2012, Statistical Disclosure Control, section 3 (top and bottom

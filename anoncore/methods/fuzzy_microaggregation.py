@@ -16,9 +16,10 @@ from anoncore.claims import (
     KAnonymity,
     LinkagePosterior,
 )
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import balanced, fuzzy
+from anoncore.kernels.fuzzy import balanced
+from anoncore.kernels.fuzzy import c_means as fuzzy
 from anoncore.kernels.mdav import information_loss
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
@@ -105,9 +106,7 @@ class _Masked(NamedTuple):
     effective: EffectiveRecords
 
 
-def anonymize(
-    data: Microdata, params: FuzzyMicroaggregation, *, edits: EditSet, rng: np.random.Generator
-) -> Release:
+def anonymize(data: Microdata, params: FuzzyMicroaggregation, *, edits: EditSet, rng: np.random.Generator) -> Release:
     """Cluster the records fuzzily, and give each a centre drawn from its memberships.
 
     Numbers are standardised and not logged; the linear edits, ratios and bounds among them hold for every
@@ -131,9 +130,7 @@ def anonymize(
         When edits contradict each other.
     """
     if len(data) < params.k:
-        raise AnonymizationError(
-            f"fuzzy microaggregation with k = {params.k} needs as many records, got {len(data)}"
-        )
+        raise AnonymizationError(f"fuzzy microaggregation with k = {params.k} needs as many records, got {len(data)}")
     if params.clusters is not None and params.clusters > len(data):
         raise AnonymizationError(f"clusters must be at most the {len(data)} records, got {params.clusters}")
     mask = _balanced if params.form == "balanced" else _plain
@@ -162,9 +159,7 @@ def _balanced(block: Block, params: FuzzyMicroaggregation, rng: np.random.Genera
     sizes = balanced.balanced_sizes(len(x), params.k)
     start = balanced.initial_centers(x, sizes, rng=rng)
     lam = params.lambda1 or balanced.recommended_lambda(x, start)
-    plan = balanced.balanced_entropy_c_means(
-        x, start, lam, sizes, constrain=block.constrain, sweeps=params.sweeps
-    )
+    plan = balanced.balanced_entropy_c_means(x, start, lam, sizes, constrain=block.constrain, sweeps=params.sweeps)
     labels = balanced.round_dependently(plan, sizes, rng=rng)
     posterior = plan.values / sizes[plan.columns]
     worst = np.maximum.reduceat(posterior, plan.indptr[:-1])
@@ -214,9 +209,7 @@ def _effective(k: int, n_eff: np.ndarray) -> EffectiveRecords:
     return EffectiveRecords(k=k, fewest=float(n_eff.min()), centres_below=int(below.sum()))
 
 
-def _claims(
-    params: FuzzyMicroaggregation, masked: list[_Masked], parts: list[Microdata]
-) -> tuple[Claim, ...]:
+def _claims(params: FuzzyMicroaggregation, masked: list[_Masked], parts: list[Microdata]) -> tuple[Claim, ...]:
     """Return the promises, of several blocks the worst."""
     linkages = [one.linkage for one in masked]
     linkage = LinkagePosterior(

@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 import pywt
 
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError, InfeasibleError
-from anoncore.kernels import relocation
-from anoncore.kernels.redistribution import Goals, Redistribution, redistribute
-from anoncore.kernels.wavelet import pad_signal
+from anoncore.kernels.wavelet import pad_signal, relocation
+from anoncore.kernels.wavelet.redistribution import Goals, Redistribution, redistribute
 from anoncore.methods._group_exchange import exchanged
 from anoncore.methods._group_told import figures_of, notes_of
 from anoncore.microdata import Microdata, Schema
@@ -143,9 +142,7 @@ class GroupAnonymity:
         if both := sorted(bound & free):
             raise AnonymizationError(f"{', '.join(both)} is named free and also capped, raised or protected")
         if not bound and self.free is None and self.share is None and self.coefficients is None:
-            raise AnonymizationError(
-                "nothing would be hidden: state caps, raises, protected areas or a share"
-            )
+            raise AnonymizationError("nothing would be hidden: state caps, raises, protected areas or a share")
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
@@ -156,9 +153,7 @@ class GroupAnonymity:
                 "it before; use its parts, or declare the edit without dependent"
             ]
         if absent := sorted(n for n in used if n not in schema or not schema[n].is_masked):
-            return [
-                f"{', '.join(absent)}: no such variable is released, by which records could be told apart"
-            ]
+            return [f"{', '.join(absent)}: no such variable is released, by which records could be told apart"]
         found = []
         if not schema[self.parameter].is_categorical:
             found.append(f"parameter: {self.parameter!r} has no levels; declare it nominal or ordinal")
@@ -166,9 +161,7 @@ class GroupAnonymity:
         if self.parameter in own:
             found.append("vital and parameter must be different variables")
         if told := sorted({self.parameter, *own} & set(self.match_on)):
-            found.append(
-                f"match_on lists {', '.join(told)}, by which the group or its area is told; remove it"
-            )
+            found.append(f"match_on lists {', '.join(told)}, by which the group or its area is told; remove it")
         for name, stated in (
             (self.parameter, self.order),
             *(item for one in self.vital for item in one.items()),
@@ -203,9 +196,7 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def anonymize(
-    data: Microdata, params: GroupAnonymity, *, edits: EditSet, rng: np.random.Generator
-) -> Release:
+def anonymize(data: Microdata, params: GroupAnonymity, *, edits: EditSet, rng: np.random.Generator) -> Release:
     """Move members of a group between areas until their counts meet the goals; populations are kept.
 
     New counts come from one linear program: the wavelet details of the counts are kept in the largest share β

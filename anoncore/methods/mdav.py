@@ -9,7 +9,7 @@ import numpy as np
 
 from anoncore.aggregation import PLACED, block_problems, blocks, joined
 from anoncore.claims import BlockwiseKAnonymity, Claim, KAnonymity
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import mdav, spectral
 from anoncore.microdata import Microdata, Schema
@@ -83,9 +83,7 @@ def anonymize(data: Microdata, params: MDAV, *, edits: EditSet, rng: np.random.G
         after.append(centres[labels])
     loss = mdav.information_loss(np.hstack(before), np.hstack(after))
     names = tuple(part.schema.names for part in parts)
-    claim: Claim = (
-        KAnonymity(k=params.k) if len(parts) == 1 else BlockwiseKAnonymity(k=params.k, blocks=names)
-    )
+    claim: Claim = KAnonymity(k=params.k) if len(parts) == 1 else BlockwiseKAnonymity(k=params.k, blocks=names)
     return Release(
         data=joined(parts, data.schema),
         claims=(claim,),

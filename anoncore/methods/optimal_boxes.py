@@ -9,18 +9,20 @@ from typing import ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from anoncore.box_faces import on_grid, outer_faces
-from anoncore.box_statistics import Statistic, influences, told, wanted
-from anoncore.boxes import DISTINCT
+from anoncore.boxes.columns import BoxTable, as_ranges, middles, taken_names
+from anoncore.boxes.edits import narrowed
+from anoncore.boxes.faces import on_grid, outer_faces
+from anoncore.boxes.reader import DISTINCT
+from anoncore.boxes.statistics import Statistic, influences, told, wanted
 from anoncore.claims import Claim, DistinctValues, KAnonymity
-from anoncore.edits import EditSet, LinearEdit, linear_holds
+from anoncore.edits.model import EditSet, LinearEdit, linear_holds
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import box_shapes, box_weights, spectral
-from anoncore.kernels import boxes as kernel
+from anoncore.kernels import spectral
+from anoncore.kernels.boxes import partition as kernel
+from anoncore.kernels.boxes import shapes as box_shapes
+from anoncore.kernels.boxes import weights as box_weights
 from anoncore.microdata import Microdata, Schema
-from anoncore.range_edits import narrowed
-from anoncore.ranges import BoxTable, as_ranges, middles, taken_names
 from anoncore.release import Release
 
 __all__ = ["OptimalBoxes", "Statistic", "anonymize"]
@@ -98,14 +100,10 @@ class OptimalBoxes:
         for name, units in (("epsilon", self.epsilon), ("grid", self.grid)):
             wrong = sorted(n for n, unit in units.items() if not (np.isfinite(unit) and unit > 0))
             if wrong:
-                raise AnonymizationError(
-                    f"{name} must be above 0 and finite, it is not for {', '.join(wrong)}"
-                )
+                raise AnonymizationError(f"{name} must be above 0 and finite, it is not for {', '.join(wrong)}")
         wrong = sorted(n for n, (low, high) in self.limits.items() if not low < high)
         if wrong:
-            raise AnonymizationError(
-                f"limits must be a lower and a higher number, not so for {', '.join(wrong)}"
-            )
+            raise AnonymizationError(f"limits must be a lower and a higher number, not so for {', '.join(wrong)}")
         if self.release == "means" and self.rare != "none":
             raise AnonymizationError("rare must be none with release: means; only ranges carry weights")
         self._refuse_idle()
@@ -124,9 +122,7 @@ class OptimalBoxes:
                     "intervals, or leave them out"
                 )
         if self.grid and self.bounds == "cells":
-            raise AnonymizationError(
-                "grid has no effect with bounds: cells; choose bounds: grid, or leave it out"
-            )
+            raise AnonymizationError("grid has no effect with bounds: cells; choose bounds: grid, or leave it out")
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
@@ -140,15 +136,12 @@ class OptimalBoxes:
             "limits": self.limits,
         }
         found = [
-            f"{key}: {', '.join(unknown)} is no continuous variable that is released; those are "
-            f"{', '.join(names)}"
+            f"{key}: {', '.join(unknown)} is no continuous variable that is released; those are {', '.join(names)}"
             for key, keys in stated.items()
             if (unknown := sorted(set(keys) - set(names)))
         ]
         if self.release == "intervals" and (taken := taken_names(schema, names)):
-            found.append(
-                f"the name(s) {', '.join(taken)} mean something else in a table of boxes; rename them"
-            )
+            found.append(f"the name(s) {', '.join(taken)} mean something else in a table of boxes; rename them")
         return found
 
 
@@ -194,9 +187,7 @@ def anonymize(data: Microdata, params: OptimalBoxes, *, edits: EditSet, rng: np.
     if problems := params.problems(data.schema, edits):
         raise AnonymizationError("\n".join(problems))
     if len(data) < params.k:
-        raise AnonymizationError(
-            f"boxes need at least k = {params.k} records, the table has {len(data)}; lower k"
-        )
+        raise AnonymizationError(f"boxes need at least k = {params.k} records, the table has {len(data)}; lower k")
     x = _numbers(data, names)
     diversity = _diversity(data.schema, params, names, x)
     kept, strata = _strata(data, params, x, diversity)
@@ -394,9 +385,7 @@ def _kept(edits: EditSet, names: tuple[str, ...], x: np.ndarray) -> list[LinearE
     return found
 
 
-def _weights(
-    x: np.ndarray, a: np.ndarray, label: np.ndarray, params: OptimalBoxes, A: float
-) -> np.ndarray | None:
+def _weights(x: np.ndarray, a: np.ndarray, label: np.ndarray, params: OptimalBoxes, A: float) -> np.ndarray | None:
     """Return (B,) the mean weight of each box's records, 1 on average; None where all count alike."""
     if params.rare == "none":
         return None
@@ -443,13 +432,9 @@ def _notes(
             "constant levels, or whose group has too few distinct values"
         )
     if exempt:
-        notes.append(
-            f"no distinct values are promised of {', '.join(exempt)}, which has fewer than {params.l}"
-        )
+        notes.append(f"no distinct values are promised of {', '.join(exempt)}, which has fewer than {params.l}")
     if params.l is not None and params.release == "means":
-        notes.append(
-            f"every box holds {params.l} distinct values, which means do not show and nobody can check"
-        )
+        notes.append(f"every box holds {params.l} distinct values, which means do not show and nobody can check")
     if followed:
         notes.append(
             f"the outermost bounds of {', '.join(followed)} follow the extreme values, about as far beyond "

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from anoncore.claims import ClaimCheck
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.release import Release
@@ -146,9 +146,7 @@ def _merge_neighbours(counts: dict[object, int], k: int) -> dict[object, object]
     return mapping
 
 
-def _recode(
-    column: pd.Series, variable: Variable, mapping: dict[object, object]
-) -> tuple[pd.Series, Variable]:
+def _recode(column: pd.Series, variable: Variable, mapping: dict[object, object]) -> tuple[pd.Series, Variable]:
     values = column.astype(object).map(lambda value: mapping.get(value, value))
     merged = [level for level in mapping.values() if level is not None]
     kept = [level for level in variable.levels or () if level not in mapping]

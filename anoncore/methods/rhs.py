@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from anoncore.claims import Claim, KAnonymity, NoFormalGuarantee
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import rhs
@@ -16,8 +16,7 @@ from anoncore.microdata import Microdata
 from anoncore.release import Release
 
 EVIDENCE = (
-    "no record alone in its cell, which it is released from as it was; with many variables nearly every "
-    "record is"
+    "no record alone in its cell, which it is released from as it was; with many variables nearly every record is"
 )
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from anoncore.claims import KAnonymity
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import spectral

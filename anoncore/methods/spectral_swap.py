@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from anoncore.claims import NoFormalGuarantee
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.encoding import Decoding, Encoder, NumericScale
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import ranks, spectral
@@ -68,9 +68,7 @@ class SpectralSwap:
             if value < least:
                 raise AnonymizationError(f"{name} must be at least {least}, got {value}")
         if self.marginals == "exact" and self.released == "mode":
-            raise AnonymizationError(
-                "marginals: exact needs as many gaps as there were; choose released: calibrated"
-            )
+            raise AnonymizationError("marginals: exact needs as many gaps as there were; choose released: calibrated")
 
 
 def anonymize(data: Microdata, params: SpectralSwap, *, edits: EditSet, rng: np.random.Generator) -> Release:

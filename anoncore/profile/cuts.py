@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from anoncore.edits import Condition, ConditionalEdit
+from anoncore.edits.model import Condition, ConditionalEdit
 from anoncore.profile.findings import MAX_CODES, MIN_COUNT, MIN_RECORDS, Finding
 from anoncore.profile.tables import Table
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from anoncore.edits import LinearEdit, linear_holds
+from anoncore.edits.model import LinearEdit, linear_holds
 from anoncore.profile.columns import words_of
 from anoncore.profile.findings import Finding, outward
 from anoncore.profile.relations import ROUNDED, Relation, deviation
@@ -69,9 +69,7 @@ def _dependence(j: int, relation: Relation, values: np.ndarray, names: list[str]
     return score + 1e-3 * j / len(names)
 
 
-def _linear(
-    relation: Relation, names: list[str], target: int | None, tolerance: float | None = None
-) -> LinearEdit:
+def _linear(relation: Relation, names: list[str], target: int | None, tolerance: float | None = None) -> LinearEdit:
     columns, coefficients = relation
     sign = -1.0 if target is None else -math.copysign(1.0, coefficients[columns.index(target)])
     terms = {names[j]: sign * c + 0.0 for j, c in zip(columns, coefficients, strict=True)}

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from anoncore.edits import Edit
+from anoncore.edits.model import Edit
 from anoncore.microdata import Variable
 
 MIN_COUNT = 5  # records that must share a value before it is written anywhere

@@ -121,9 +121,7 @@ def _number_reason(facts: Facts, adds_up: bool) -> str:
 
 def _as_dates(values: np.ndarray) -> bool:
     year, month, day = values // 10000, values // 100 % 100, values % 100
-    return bool(
-        np.all((year >= 1850) & (year <= 2100) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31))
-    )
+    return bool(np.all((year >= 1850) & (year <= 2100) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)))
 
 
 def _released(facts: Facts, adds_up: bool) -> Guess:

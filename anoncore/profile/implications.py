@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from anoncore.edits import Condition, ConditionalEdit
+from anoncore.edits.model import Condition, ConditionalEdit
 from anoncore.profile.findings import MAX_SUGGESTED, MIN_COUNT, MIN_RECORDS, Finding
 from anoncore.profile.marks import Marks
 from anoncore.profile.tables import Table

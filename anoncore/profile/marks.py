@@ -40,9 +40,7 @@ class Marks:
         empty = np.flatnonzero(self.level < 0)
         self.gap[self.own[empty]], self.empty[self.own[empty]] = empty, self.sizes[empty]
         starts = np.cumsum([0, *(len(levels) for levels in table.levels.values())]).tolist()
-        self.levels = {
-            table.place[n]: slice(*at) for n, at in zip(table.levels, pairwise(starts), strict=True)
-        }
+        self.levels = {table.place[n]: slice(*at) for n, at in zip(table.levels, pairwise(starts), strict=True)}
 
     def __len__(self) -> int:
         return len(self.own)

@@ -17,9 +17,7 @@ TELLING = 8  # records, of those looked at, in which a column is not 0
 SPARE_ROWS = 64  # beyond the number of columns, to see that these are independent
 
 
-def null_space(
-    values: np.ndarray, kept: list[int], chosen: list[Relation], rng: np.random.Generator
-) -> list[Relation]:
+def null_space(values: np.ndarray, kept: list[int], chosen: list[Relation], rng: np.random.Generator) -> list[Relation]:
     """Return relations of 3 … `MAX_TERMS` columns, from complete records of columns missing together.
 
     Parameters

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from anoncore.edits import linear_holds
+from anoncore.edits.model import linear_holds
 from anoncore.profile.findings import MIN_ROWS
 
 ROUNDED = 5e-3  # of a term's standard deviation: a sum that holds up to rounding
@@ -42,8 +42,7 @@ def _supported(part: np.ndarray) -> bool:
     if len(np.unique(telling[:2000], axis=0)) < 20:
         return False
     return all(
-        len(np.unique(telling[:2000, j])) >= 3 or len(np.unique(telling[:, j])) >= 3
-        for j in range(part.shape[1])
+        len(np.unique(telling[:2000, j])) >= 3 or len(np.unique(telling[:, j])) >= 3 for j in range(part.shape[1])
     )
 
 

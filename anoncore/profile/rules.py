@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from anoncore.edits import BoundEdit, LinearEdit
+from anoncore.edits.model import BoundEdit, LinearEdit
 from anoncore.microdata import Microdata
 from anoncore.profile.cuts import cuts
 from anoncore.profile.findings import MAX_SUGGESTED, MIN_RECORDS, MIN_ROWS, Finding, outward

@@ -92,9 +92,7 @@ def _candidates(
         yield np.concatenate([[j, k, sign, np.full(len(j), t)] for t in (1, -1)], axis=1)
 
 
-def _within(
-    thirds: np.ndarray, low: np.ndarray, high: np.ndarray, dead: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _within(thirds: np.ndarray, low: np.ndarray, high: np.ndarray, dead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the pairs and thirds of which no record puts the third (m, n) outside low and high (m, p).
 
     ``dead`` (p, n) says which are out already; it is written to.
@@ -113,9 +111,7 @@ def _within(
     return at, k
 
 
-def _unrefuted(
-    values: np.ndarray, rows: np.ndarray, i: int, candidates: np.ndarray, width: np.ndarray
-) -> np.ndarray:
+def _unrefuted(values: np.ndarray, rows: np.ndarray, i: int, candidates: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Return those of the candidates (4, m) of column i that their records do not refute."""
     limit = ROUNDED * np.minimum(width[i], np.minimum(width[candidates[0]], width[candidates[1]]))
     state = np.vstack([candidates, np.zeros_like(candidates[:2])])  # and records seen, and complete

@@ -28,9 +28,7 @@ GAPS = frozenset(
         "unknown",
     )
 ) | {"refused", "dk", "don't know", "no answer", "not available", "not applicable"}
-CODES = frozenset(
-    sign * v for v in (7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999) for sign in (1, -1)
-)
+CODES = frozenset(sign * v for v in (7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999) for sign in (1, -1))
 CODES |= {sign * v for v in (7777, 8888, 9997, 9998, 9999, 99998, 99999, 999999) for sign in (1, -1)}
 CODES |= {-1, -2, -3, -4, -5, -6}
 
@@ -80,9 +78,7 @@ UNORDERED = _words(
     "hospital zip zipcode postcode postal plz city town municipality province method source status"
 )
 TOTALS = _words("total tot sum gross all overall combined")
-DIFFERENCES = _words(
-    "diff difference change delta net gain loss balance margin profit growth surplus deficit"
-)
+DIFFERENCES = _words("diff difference change delta net gain loss balance margin profit growth surplus deficit")
 
 SCALES = tuple(
     scale.split("|")

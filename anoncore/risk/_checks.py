@@ -21,9 +21,7 @@ def _finite(name: str, values: ArrayLike) -> Floats:
         raise AnonymizationError(f"{name} must be numeric; encode the table before measuring") from None
     if not np.isfinite(array).all():
         count = int((~np.isfinite(array)).sum())
-        raise AnonymizationError(
-            f"{name} must be finite, got {count} missing or infinite values; encode them"
-        )
+        raise AnonymizationError(f"{name} must be finite, got {count} missing or infinite values; encode them")
     return array
 
 

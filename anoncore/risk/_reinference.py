@@ -65,9 +65,7 @@ def coded(data: Microdata, names: list[str]) -> tuple[Integers, int]:
     return (np.column_stack(columns) if columns else np.zeros((len(data), 0), dtype=np.int32)), width
 
 
-def _learn(
-    codes: Integers, width: int, classes: Integers, weight: Floats | None = None
-) -> tuple[Floats, Floats]:
+def _learn(codes: Integers, width: int, classes: Integers, weight: Floats | None = None) -> tuple[Floats, Floats]:
     """Return coefficients (width, c) and intercepts (c,) of a logistic regression, one class being binary."""
     # Imported here because it takes longer than all else that a plan without a hidden group needs.
     from sklearn.exceptions import ConvergenceWarning

@@ -93,8 +93,7 @@ def averaging_attack(
     tables = [matrix("releases", release, members.shape[1]) for release in releases]
     scores = [_scores(people, tables) for people in (members, others)]
     averaged, gathered, newest = (
-        membership_attack(one, other, gate=gate, confidence=confidence)
-        for one, other in zip(*scores, strict=True)
+        membership_attack(one, other, gate=gate, confidence=confidence) for one, other in zip(*scores, strict=True)
     )
     return AveragingAttack(averaged, gathered, newest, len(tables), sum(len(table) for table in tables))
 

@@ -55,9 +55,7 @@ class Closeness:
 
     def tail(self, tau: float, level: float) -> TailTest:
         """Return `tail_test` of all people, with `close_pairs` where there are other people."""
-        return tail_test(
-            self.released.distance, self.chance, self.gap, tau=tau, level=level, pairs=self.pairs(tau)
-        )
+        return tail_test(self.released.distance, self.chance, self.gap, tau=tau, level=level, pairs=self.pairs(tau))
 
     def isolated(self, tau: float, level: float) -> TailTest:
         """Return `isolated_test`."""
@@ -130,9 +128,7 @@ def closeness(
     own, next_ = gaps[:, 0] / scale, np.where(gaps[:, 1] > 0.0, gaps[:, 1] / scale, 1.0)
     people = strangers = None
     if r_ is not None:
-        people = Neighbours(
-            x[queries], near.distance, other.distance, own, _places(to[:, 0], queries, len(x))
-        )
+        people = Neighbours(x[queries], near.distance, other.distance, own, _places(to[:, 0], queries, len(x)))
         strangers = _strangers(r_, y_, x, queries, rng)
     same = near.n_released == len(y)
     return Closeness(
@@ -147,9 +143,7 @@ def closeness(
     )
 
 
-def _matched(
-    x: Floats, y: Floats, r: Floats | None, rng: np.random.Generator
-) -> tuple[Floats, Floats | None]:
+def _matched(x: Floats, y: Floats, r: Floats | None, rng: np.random.Generator) -> tuple[Floats, Floats | None]:
     """Return release and reference of about the same size."""
     if r is None:
         # The reference, A − A_j, cannot grow with the release.

@@ -116,9 +116,7 @@ def score_coincidence_attack(
 def _known(loadings: ArrayLike, columns: int) -> Floats:
     axes = matrix("loadings", loadings)
     if len(axes) != columns:
-        raise AnonymizationError(
-            f"loadings must have {columns} rows, one per column, got {len(axes)}; transpose them"
-        )
+        raise AnonymizationError(f"loadings must have {columns} rows, one per column, got {len(axes)}; transpose them")
     return axes
 
 

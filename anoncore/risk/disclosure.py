@@ -259,9 +259,7 @@ def parts(
         raise AnonymizationError(f"released must hold {', '.join(absent)}; name only variables it has")
     both = set(quasi) & set(hidden)
     if both or len(set(quasi)) < len(quasi) or len(set(hidden)) < len(hidden):
-        raise AnonymizationError(
-            "quasi_identifiers and sensitive must name different variables, each of them once"
-        )
+        raise AnonymizationError("quasi_identifiers and sensitive must name different variables, each of them once")
     return quasi, hidden
 
 
@@ -308,9 +306,7 @@ def _group_risk(sizes: Indices, k: int, confidence: float) -> GroupRisk:
     )
 
 
-def _sample_risk(
-    data: Microdata, weight: str, group: Indices, sizes: Indices, confidence: float
-) -> SampleRisk:
+def _sample_risk(data: Microdata, weight: str, group: Indices, sizes: Indices, confidence: float) -> SampleRisk:
     try:
         weights = data.frame[weight].to_numpy(dtype="float64")
     except (TypeError, ValueError):
@@ -334,9 +330,7 @@ def _sample_risk(
     )
 
 
-def _sensitive(
-    data: Microdata, name: str, group: Indices, sizes: Indices, confidence: float
-) -> SensitiveRisk:
+def _sensitive(data: Microdata, name: str, group: Indices, sizes: Indices, confidence: float) -> SensitiveRisk:
     code = codes(data, name, None)
     pair, count = np.unique(group * (int(code.max()) + 1) + code, return_counts=True)
     there, value = pair // (int(code.max()) + 1), pair % (int(code.max()) + 1)

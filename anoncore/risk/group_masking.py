@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from anoncore.claims import ClaimCheck
-from anoncore.kernels.inversion import Audit, audit
-from anoncore.kernels.redistribution import Goals
+from anoncore.kernels.wavelet.inversion import Audit, audit
+from anoncore.kernels.wavelet.redistribution import Goals
 from anoncore.microdata import Microdata
 from anoncore.risk._reinference import (
     Recount,

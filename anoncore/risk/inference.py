@@ -185,9 +185,7 @@ def attribute_inference(
         n_members=len(people[0]),
         n_strangers=len(people[1]),
         n_released=len(released),
-        sampling_error=max(
-            sampling_error(len(part), len(side)) for part, side in zip(people, tables, strict=True)
-        ),
+        sampling_error=max(sampling_error(len(part), len(side)) for part, side in zip(people, tables, strict=True)),
         verdict=next((v for v in order if v in {one.verdict for one in found}), "pass"),
     )
 
@@ -280,9 +278,7 @@ class _Search:
         return near, taken
 
 
-def _votes(
-    truth: Floats, near: Indices, taken: Floats, number: Indices, values: Floats, levels: float
-) -> Floats:
+def _votes(truth: Floats, near: Indices, taken: Floats, number: Indices, values: Floats, levels: float) -> Floats:
     """Return (q,) 1/t where the true level is among the t most frequent ones, else 0."""
     width, wide, points = int(levels), near.shape[1], int(max(number.max(), near.max(initial=0))) + 1
     cells = number, values.astype(np.intp)
@@ -301,9 +297,7 @@ def _votes(
     return right
 
 
-def _means(
-    truth: Floats, near: Indices, taken: Floats, number: Indices, values: Floats, tolerance: float
-) -> Floats:
+def _means(truth: Floats, near: Indices, taken: Floats, number: Indices, values: Floats, tolerance: float) -> Floats:
     """Return (q,) 1 where the mean lies within the tolerance, else 0."""
     points = int(max(number.max(), near.max(initial=0))) + 1
     # About one value, so that equal ones have exactly their own mean.

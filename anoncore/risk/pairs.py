@@ -45,9 +45,7 @@ class Neighbours:
 
     def __post_init__(self) -> None:
         people = matrix("records", self.records)
-        sides = {
-            name: vector(name, getattr(self, name), len(people)) for name in ("released", "other", "own")
-        }
+        sides = {name: vector(name, getattr(self, name), len(people)) for name in ("released", "other", "own")}
         partner = np.asarray(self.partner)
         if partner.shape != (len(people),) or partner.dtype.kind not in "iu":
             raise AnonymizationError(f"partner must hold {len(people)} whole numbers, one for each person")
@@ -176,9 +174,7 @@ def _discrete(people: Neighbours) -> bool:
     return bool((people.own == 0.0).any() or (people.other == 0.0).any())
 
 
-def _closest(
-    people: Neighbours, tau: float, least: float
-) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
+def _closest(people: Neighbours, tau: float, least: float) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
     """Return of each close pair above ``least`` its ratio, whose the point is (0, 1 or 2), and the person."""
     three = np.stack([people.released, people.other, people.own])
     first, second = np.partition(three, 1, axis=0)[:2]

@@ -113,9 +113,7 @@ def measure(rows: Floats, chosen: Indices, points: Floats, k: int, own: Indices 
     if k < 2:
         raise AnonymizationError(f"k must be at least 2, got {k}")
     if k > available:
-        raise AnonymizationError(
-            f"k must be at most {available}, the number of neighbours there are, got {k}"
-        )
+        raise AnonymizationError(f"k must be at most {available}, the number of neighbours there are, got {k}")
     (distance, ambiguity, uncertainty), deletions = measured(rows[chosen], points, k, own)
     return PredictionMeasures(
         distance=frozen(distance),
@@ -158,9 +156,7 @@ def chosen_rows(queries: ArrayLike | None, n: int) -> Indices:
     if chosen.ndim != 1 or not len(chosen) or chosen.dtype.kind not in "iu":
         raise AnonymizationError("queries must be row numbers, got something else; use sample_queries")
     if chosen.min() < 0 or chosen.max() >= n or len(np.unique(chosen)) < len(chosen):
-        raise AnonymizationError(
-            f"queries must be distinct row numbers from 0 to {n - 1}; use sample_queries"
-        )
+        raise AnonymizationError(f"queries must be distinct row numbers from 0 to {n - 1}; use sample_queries")
     return chosen.astype(np.intp)
 
 
@@ -195,9 +191,7 @@ def sample_size(epsilon: float = 0.01, delta: float = 0.01) -> int:
     return math.ceil(math.log(2.0 / delta) / (2.0 * epsilon**2))
 
 
-def sample_queries(
-    n: int, *, epsilon: float = 0.01, delta: float = 0.01, rng: np.random.Generator
-) -> Indices:
+def sample_queries(n: int, *, epsilon: float = 0.01, delta: float = 0.01, rng: np.random.Generator) -> Indices:
     """Draw the row numbers to query: all when the table is no larger than the sample needed.
 
     Parameters

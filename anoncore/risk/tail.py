@@ -345,16 +345,12 @@ def is_extreme(gap: Floats, factor: float = 5.0) -> NDArray[np.bool_]:
 def _aligned(released: Distances, reference: Distances, own: Distances) -> tuple[Floats, Floats, Floats]:
     if isinstance(released, PredictionMeasures) and isinstance(reference, PredictionMeasures):
         same_size(released.n_released, reference.n_released)
-    sides = [
-        side.distance if isinstance(side, PredictionMeasures) else side for side in (released, reference, own)
-    ]
+    sides = [side.distance if isinstance(side, PredictionMeasures) else side for side in (released, reference, own)]
     near = vector("released", sides[0])
     return near, vector("reference", sides[1], len(near)), vector("own", sides[2], len(near))
 
 
-def _tail(
-    near: Floats, other: Floats, gap: Floats, tau: float, level: float, pairs: ClosePairs | None
-) -> TailTest:
+def _tail(near: Floats, other: Floats, gap: Floats, tau: float, level: float, pairs: ClosePairs | None) -> TailTest:
     between("tau", tau, 0, 1)
     between("level", level, 0, 1)
     ours, theirs = near < tau * gap, other < tau * gap

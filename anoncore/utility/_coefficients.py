@@ -47,9 +47,7 @@ def compared_coefficient(term: str, ours: Estimate | None, theirs: Estimate | No
         return Coefficient(term, ours, None, None, 0.0, False, why)
     apart = abs(theirs.estimate - ours.estimate)
     difference = apart / ours.error if ours.error > 0 else 0.0 if apart == 0 else None
-    return Coefficient(
-        term, ours, theirs, difference, overlap(ours, theirs), _finding(ours) == _finding(theirs)
-    )
+    return Coefficient(term, ours, theirs, difference, overlap(ours, theirs), _finding(ours) == _finding(theirs))
 
 
 def _finding(one: Estimate) -> int:

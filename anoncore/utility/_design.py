@@ -81,10 +81,7 @@ def design_pair(
         complete.append(used if weight is None else used & (weight > 0))
     predictors, more = _with_bases(predictors, complete)
     notes = (*notes, *more)
-    sides = [
-        _side(regression, predictors, outcome[side], complete[side], arrays[side], side, notes)
-        for side in (0, 1)
-    ]
+    sides = [_side(regression, predictors, outcome[side], complete[side], arrays[side], side, notes) for side in (0, 1)]
     ours = _estimable(sides[0], frozenset())
     return ours, _estimable(sides[1], ours.aliased)
 
@@ -141,9 +138,7 @@ def _told(predictor: _Predictor, side: int) -> np.ndarray:
     return np.asarray(values >= 0 if predictor.levels else ~np.isnan(values))
 
 
-def _with_bases(
-    predictors: list[_Predictor], complete: list[np.ndarray]
-) -> tuple[list[_Predictor], tuple[str, ...]]:
+def _with_bases(predictors: list[_Predictor], complete: list[np.ndarray]) -> tuple[list[_Predictor], tuple[str, ...]]:
     """Choose as base the first level with complete records in both tables."""
     found: list[_Predictor] = []
     notes: list[str] = []

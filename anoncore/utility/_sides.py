@@ -34,9 +34,7 @@ class Weighting:
     repaired: tuple[int, ...]
 
 
-def weighting(
-    tables: Sequence[Microdata | None], given: str | Sequence[ArrayLike | None] | None
-) -> Weighting:
+def weighting(tables: Sequence[Microdata | None], given: str | Sequence[ArrayLike | None] | None) -> Weighting:
     """Return the weights of original, released and reference.
 
     Parameters
@@ -108,9 +106,7 @@ def matrix(name: str, values: ArrayLike, columns: int | None = None) -> Floats:
         raise AnonymizationError(f"{name} must be a matrix of records by columns, got shape {array.shape}")
     if not np.isfinite(array).all():
         count = int((~np.isfinite(array)).sum())
-        raise AnonymizationError(
-            f"{name} must be finite, got {count} missing or infinite values; encode them"
-        )
+        raise AnonymizationError(f"{name} must be finite, got {count} missing or infinite values; encode them")
     if columns is not None and array.shape[1] != columns:
         raise AnonymizationError(f"{name} must have {columns} columns as original has, got {array.shape[1]}")
     return array
@@ -202,9 +198,7 @@ def all_levels(variable: Variable, tables: Sequence[Microdata | None]) -> tuple[
 
 def comparable(variable: Variable, table: Microdata) -> bool:
     """Return whether a table has the variable in the original's form, number or levels."""
-    return variable.name in table.schema and (
-        table.schema[variable.name].is_categorical == variable.is_categorical
-    )
+    return variable.name in table.schema and (table.schema[variable.name].is_categorical == variable.is_categorical)
 
 
 def frozen(values: Floats) -> Floats:

@@ -41,9 +41,7 @@ class Stacked:
         high = np.maximum(ours.max(axis=0), theirs.max(axis=0))
         mean = sum((_total(side, w) for side, w in zip(sides, arrays, strict=True)), np.zeros(len(low)))
         mean = np.clip(mean / total, low, high)
-        squares = sum(
-            (_total((s - mean) ** 2, w) for s, w in zip(sides, arrays, strict=True)), np.zeros(len(low))
-        )
+        squares = sum((_total((s - mean) ** 2, w) for s, w in zip(sides, arrays, strict=True)), np.zeros(len(low)))
         scale = np.sqrt(squares / total)
         # A constant column becomes one of zeros.
         scale = np.where((high > low) & (scale > 0), scale, np.inf)

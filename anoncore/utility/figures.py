@@ -229,8 +229,7 @@ def compare_utility(
     if len(labels) != first.shape[1]:
         raise AnonymizationError(f"names must be {first.shape[1]}, one per column, got {len(labels)}")
     parts = tuple(
-        _compared(ours.figures[j], baseline.figures[j] if baseline else None, labels)
-        for j in range(len(NAMES))
+        _compared(ours.figures[j], baseline.figures[j] if baseline else None, labels) for j in range(len(NAMES))
     )
     sufficient = all(part.sufficient_median for part in parts) if baseline else None
     return UtilityComparison(ours, baseline, parts, sufficient)

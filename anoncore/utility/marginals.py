@@ -175,9 +175,7 @@ def _result(
     )
 
 
-def _codes(
-    variable: Variable, tables: Sequence[Microdata], array: Floats | None
-) -> tuple[int, list[Integers]]:
+def _codes(variable: Variable, tables: Sequence[Microdata], array: Floats | None) -> tuple[int, list[Integers]]:
     """Return how many codes there are, the last for a gap, and the (N,) codes of each table."""
     if variable.is_categorical:
         levels = all_levels(variable, tables)
@@ -214,8 +212,7 @@ def _shares(members: Sequence[tuple[int, list[Integers]]], arrays: Sequence[Floa
         total = len(there)
         cells = np.split(together, np.cumsum([len(cell) for cell in cells])[:-1])
     counts = [
-        np.bincount(cell, weights=w, minlength=total).astype(np.float64)
-        for cell, w in zip(cells, arrays, strict=True)
+        np.bincount(cell, weights=w, minlength=total).astype(np.float64) for cell, w in zip(cells, arrays, strict=True)
     ]
     return [count / count.sum() for count in counts]
 

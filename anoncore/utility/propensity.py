@@ -187,9 +187,7 @@ def tree_propensity(
             f"depth, leaf and records must be at least 1 and permutations 2, got {depth}, {leaf}, {records}, "
             f"{permutations}"
         )
-    sides = [
-        s if len(s) <= records else s[rng.choice(len(s), records, replace=False)] for s in (ours, theirs)
-    ]
+    sides = [s if len(s) <= records else s[rng.choice(len(s), records, replace=False)] for s in (ours, theirs)]
     rows = np.concatenate(sides)
     labels = np.repeat([0.0, 1.0], [len(side) for side in sides])
     pmse, leaves = _grown(rows, labels, depth, leaf)
@@ -265,9 +263,7 @@ def _fitted(design: Stacked, basis: Floats) -> float:
     return pmse
 
 
-def _evaluated(
-    rows: Callable[[], Rows], at: Floats, c: float, total: float
-) -> tuple[float, Floats, Floats, float]:
+def _evaluated(rows: Callable[[], Rows], at: Floats, c: float, total: float) -> tuple[float, Floats, Floats, float]:
     """Return penalised deviance / 2, its gradient and Hessian, and the mean squared error, at one point."""
     penalty = np.append(0.0, np.full(len(at) - 1, RIDGE * total))
     loss = float(penalty @ at**2) / 2
@@ -289,8 +285,6 @@ def _evaluated(
         hessian[0, 0] += bend.sum()
         hessian[0, 1:] += side
         hessian[1:, 0] += side
-        root = (
-            np.sqrt(bend)[:, None] * x
-        )  # one operand: the product of a matrix with itself is the faster one
+        root = np.sqrt(bend)[:, None] * x  # one operand: the product of a matrix with itself is the faster one
         hessian[1:, 1:] += root.T @ root
     return loss, gradient, hessian, away / total

@@ -221,9 +221,7 @@ def _compared(regression: Regression, designs: tuple[Design, Design]) -> Regress
     mine = _estimates(regression, ours, first)
     others = {} if second is None else _estimates(regression, theirs, second)
     terms = dict.fromkeys((*ours.all_terms, *theirs.all_terms))
-    rows = tuple(
-        compared_coefficient(t, mine.get(t), others.get(t), ours.why(t) or theirs.why(t)) for t in terms
-    )
+    rows = tuple(compared_coefficient(t, mine.get(t), others.get(t), ours.why(t) or theirs.why(t)) for t in terms)
     overlaps = {row.term: row.overlap for row in rows if row.overlap is not None}
     differences = [row.difference for row in rows if row.difference is not None]
     worst = min(overlaps, key=lambda term: overlaps[term])

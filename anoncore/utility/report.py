@@ -71,15 +71,11 @@ class Utility:
             "utility_absent": list(self.variables.absent),
             "utility_propensity": None if self.propensity is None else asdict(self.propensity),
             "utility_marginals": [_marginals(one) for one in self.marginals],
-            "utility_regressions": [
-                {"formula": one.regression.formula} | asdict(one) for one in self.regressions
-            ],
+            "utility_regressions": [{"formula": one.regression.formula} | asdict(one) for one in self.regressions],
             "utility_weights": {
                 "variable": self.weights.variable,
                 "used": any(array is not None for array in self.weights.arrays),
-                "repaired": dict(
-                    zip(("original", "released", "reference"), self.weights.repaired, strict=False)
-                ),
+                "repaired": dict(zip(("original", "released", "reference"), self.weights.repaired, strict=False)),
             },
         }
 
@@ -159,10 +155,7 @@ def measure_utility(
             partial(marginal_utility, original, released, reference, size=size, limit=limit, weights=arrays)
             for size, limit in sizes
         ),
-        *(
-            partial(regression_utility, one, original, released, reference, weights=arrays)
-            for one in regressions
-        ),
+        *(partial(regression_utility, one, original, released, reference, weights=arrays) for one in regressions),
     ]
     done = list(in_threads(lambda job: job(), jobs))
     sides = [one for one in done if isinstance(one, Propensity)]

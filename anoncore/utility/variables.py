@@ -247,9 +247,9 @@ def _levels(table: Microdata, variable: Variable, levels: tuple[object, ...], ar
         codes = level_codes(table, variable.name, levels)
         missing = _share(codes < 0, array)
         known = codes >= 0
-        held = np.bincount(
-            codes[known], weights=None if array is None else array[known], minlength=len(levels)
-        ).astype(np.float64)
+        held = np.bincount(codes[known], weights=None if array is None else array[known], minlength=len(levels)).astype(
+            np.float64
+        )
     else:
         chances = table.frame[_probability_names(variable)].to_numpy(dtype="float64")
         gap = np.isnan(chances).any(axis=1)

@@ -14,8 +14,8 @@ from flows.commands.options import Json, Reason, Where, err, out, plain, stated
 from flows.commands.ready import tracking_ready
 from flows.commands.shown import print_json, safe, table
 from flows.served.settings import asleep
-from tasks.faults import ExitCode, Refused, guarded, visible
-from tasks.home import Home
+from tasks.common.errors import ExitCode, Refused, guarded, visible
+from tasks.common.home import Home
 
 app = typer.Typer(no_args_is_help=True, help="The signed record: verify it, read it, hand it to auditors.")
 
@@ -26,9 +26,7 @@ SUBJECTS = ("release", "person", "delivers")
 
 @app.command()
 def verify(
-    anchor: Annotated[
-        str | None, typer.Option("--anchor", help="Digest of an entry that was kept elsewhere.")
-    ] = None,
+    anchor: Annotated[str | None, typer.Option("--anchor", help="Digest of an entry that was kept elsewhere.")] = None,
     public_key: Annotated[
         Path | None, typer.Option("--public-key", help="This home's public key, as it was kept elsewhere.")
     ] = None,
@@ -42,8 +40,10 @@ def verify(
     away = mlflow and asleep(where)
     if mlflow and not away:
         where = tracking_ready(home)
-    from tasks import audit, keys, ledger
-    from tasks.ledger_check import Finding
+    from tasks.audit import verification as audit
+    from tasks.common import keys
+    from tasks.record import ledger
+    from tasks.record.ledger_verification import Finding
 
     public = keys.pem(guarded(keys.read_public)(public_key)) if public_key else None
     found = guarded(audit.verify)(where, public_key=public, anchor=anchor, mlflow=mlflow and not away)
@@ -67,7 +67,7 @@ def verify(
 @app.command(name="list")
 def list_(home: Where = None, json_: Json = False) -> None:
     """List every entry, oldest first."""
-    from tasks import ledger
+    from tasks.record import ledger
 
     known = guarded(ledger.entries)(Home.locate(home))
     if json_:
@@ -98,7 +98,7 @@ def show(
     json_: Json = False,
 ) -> None:
     """Show every fact that is recorded about a release, or in one entry."""
-    from tasks import ledger
+    from tasks.record import ledger
 
     known = guarded(ledger.entries)(Home.locate(home))
     chosen = [e for e in known if what in (str(e.get("number")), *(e.get(s) for s in SUBJECTS))]
@@ -117,9 +117,7 @@ def show(
 
 @app.command()
 def export(
-    target: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A new file, one JSON object a line.")
-    ] = None,
+    target: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A new file, one JSON object a line.")] = None,
     anchor: Annotated[
         bool, typer.Option("--anchor", help="Print the last entry's digest, to be kept elsewhere.")
     ] = False,
@@ -130,7 +128,8 @@ def export(
     json_: Json = False,
 ) -> None:
     """Hand the ledger to auditors, with the public keys; or print what is to be kept elsewhere."""
-    from tasks import audit, ledger
+    from tasks.audit import verification as audit
+    from tasks.record import ledger
 
     if target is None and not anchor and not public_key:
         raise Refused("name a file to write, or what to print: --anchor, --public-key")
@@ -156,7 +155,7 @@ def export(
 @app.command(name="rotate-key")
 def rotate_key(by: By, reason: Reason, home: Where = None) -> None:
     """Sign with a new key from now on; the entry that says so is the last that the old one signs."""
-    from tasks import ledger
+    from tasks.record import ledger
 
     stated(by, reason, does="does this")
     where = Home.locate(home)
@@ -168,7 +167,8 @@ def rotate_key(by: By, reason: Reason, home: Where = None) -> None:
 @app.command()
 def resume(by: By, reason: Reason, home: Where = None) -> None:
     """Go on after the ledger's end, or keys/holdout, was lost and is in no backup; it stays on record."""
-    from tasks import holdout, ledger
+    from tasks.record import holdout_key as holdout
+    from tasks.record import ledger
 
     stated(by, reason, does="does this")
     where = Home.locate(home)
@@ -183,7 +183,7 @@ def resume(by: By, reason: Reason, home: Where = None) -> None:
 def mirror(home: Where = None) -> None:
     """Set the status tags in MLflow to what the ledger says, as after MLflow could not be reached."""
     where = tracking_ready(home)
-    from tasks import audit
+    from tasks.audit import verification as audit
 
     out.print(f"{guarded(audit.mirror)(where)} run(s) in MLflow say what the ledger says.")
 

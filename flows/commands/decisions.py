@@ -15,8 +15,8 @@ from flows.commands import deliver
 from flows.commands.options import Json, Reason, Release, Where, stated
 from flows.commands.ready import tracking_ready
 from flows.commands.shown import finish
-from tasks.faults import Fault, Refused, guarded
-from tasks.home import Home
+from tasks.common.errors import Fault, Refused, guarded
+from tasks.common.home import Home
 
 By = Annotated[str, typer.Option("--by", help="Who decides; where there is a list of people, a name on it.")]
 Key = Annotated[Path | None, typer.Option("--key", help="Your private key, which signs the decision here.")]
@@ -45,9 +45,7 @@ def _decision(act: str, told: str) -> Callable[..., None]:
     return command
 
 
-approve = _decision(
-    "approve", "Approve a release that awaits people; it is published when enough have approved."
-)
+approve = _decision("approve", "Approve a release that awaits people; it is published when enough have approved.")
 reject = _decision("reject", "Reject a release that awaits people.")
 withdraw = _decision(
     "withdraw",
@@ -63,14 +61,12 @@ def sign(
     key: Annotated[Path, typer.Option("--key", help="Your private key; it stays on this machine.")],
     dossier: Annotated[
         str | None,
-        typer.Option(
-            "--dossier", help="SHA-256 of the dossier that you have read; from the ledger here if left out."
-        ),
+        typer.Option("--dossier", help="SHA-256 of the dossier that you have read; from the ledger here if left out."),
     ] = None,
     home: Where = None,
 ) -> None:
     """Print your signature under a decision, to be pasted into the form or given with --signature."""
-    from tasks import people
+    from tasks.record import approvers as people
 
     if decision not in people.ACTS:
         raise Refused("--decision takes approve, reject or withdraw")
@@ -95,7 +91,9 @@ def _settle(
     if key is not None and signature is not None:
         raise Refused("give --key or --signature, not both")
     where = tracking_ready(home)
-    from tasks import decisions, outcomes, people
+    from tasks.decision import approval as decisions
+    from tasks.decision import outcomes
+    from tasks.record import approvers as people
 
     dossier = _digest(dossier) if dossier else None
     by, reason = by.strip(), reason.strip()
@@ -120,7 +118,7 @@ def _take_back(home: Home, release: str) -> None:
     Fault
         When a target did not give it back; ``anonflow deliver`` does the rest.
     """
-    from tasks import deliver as delivery
+    from tasks.publication import deliver as delivery
 
     if problems := guarded(delivery.recall)(home, release):
         told = f"{release} is withdrawn, and not yet everywhere; do the rest: anonflow deliver {release}"
@@ -142,13 +140,11 @@ def _digest(given: str) -> str:
 
 
 def _of_the_ledger(home: Home, release: str) -> str:
-    from tasks import ledger
+    from tasks.record import ledger
 
     known = [e for e in ledger.find(home, release=release) if "dossier" in e]
     if not known:
-        raise Refused(
-            f"no release is called {json.dumps(release)} here; see anonflow list, or give --dossier"
-        )
+        raise Refused(f"no release is called {json.dumps(release)} here; see anonflow list, or give --dossier")
     awaited = [e for e in known if e["event"] in ("awaiting", "published")]
     return str((awaited or known)[-1]["dossier"])
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from flows.commands.options import Json, Release, Where, err
 from flows.commands.shown import print_json, safe
-from tasks.faults import Fault, Refused, guarded
-from tasks.home import Home
+from tasks.common.errors import Fault, Refused, guarded
+from tasks.common.home import Home
 
 
 def deliver(release: Release, home: Where = None, json_: Json = False) -> None:
@@ -25,13 +25,11 @@ def deliver(release: Release, home: Where = None, json_: Json = False) -> None:
 def settle(home: Home, release: str) -> dict[str, Any]:
     """Bring every target of a release to what the ledger says of it; return the places."""
     from flows.release import Direct, hand_over
-    from tasks import deliver as delivery
+    from tasks.publication import deliver as delivery
 
     targets = delivery.targets_of(home, release)
     if not targets:
-        raise Refused(
-            f"{release!r} has no targets, or is no release; its plan would list them: publication.to"
-        )
+        raise Refused(f"{release!r} has no targets, or is no release; its plan would list them: publication.to")
     gone = release in delivery.withdrawn(home)
     if gone:
         if problems := delivery.recall(home, release):
@@ -50,7 +48,7 @@ def after_approval(home: Home, outcome: Any) -> None:
     Fault
         When a target did not take it; ``anonflow deliver`` does the rest.
     """
-    from tasks import deliver as delivery
+    from tasks.publication import deliver as delivery
 
     if outcome.status == "published" and delivery.targets_of(home, outcome.release):
         settle(home, outcome.release)

@@ -12,8 +12,8 @@ import typer
 from flows.commands import shown
 from flows.commands.options import Inline, Json, Plan, Where
 from flows.commands.ready import home_ready, platform
-from tasks.faults import Refused
-from tasks.home import Home
+from tasks.common.errors import Refused
+from tasks.common.home import Home
 
 
 def assess(
@@ -22,9 +22,7 @@ def assess(
     reference: Annotated[
         Path | None, typer.Option("--reference", help="Other people of the same population, not masked.")
     ] = None,
-    plan: Annotated[
-        Path | None, typer.Option("--plan", help="A plan whose declarations and policy apply.")
-    ] = None,
+    plan: Annotated[Path | None, typer.Option("--plan", help="A plan whose declarations and policy apply.")] = None,
     aligned: Annotated[
         bool, typer.Option("--aligned", help="Row i of the release stems from row i of the original.")
     ] = False,
@@ -36,7 +34,7 @@ def assess(
     json_: Json = False,
 ) -> None:
     """Judge any released file, also one made by another tool: 0 passes, 3 fails, 4 a person must decide."""
-    from flows.judge import judge
+    from flows.external import judge
 
     unknown = sorted(set(by_design or ()) - {"ambiguity", "uncertainty"})
     if unknown:
@@ -62,9 +60,7 @@ def assess(
 
 def compare(
     plan: Plan,
-    more: Annotated[
-        list[str] | None, typer.Argument(metavar="[SETTING]...", help="Further settings.")
-    ] = None,
+    more: Annotated[list[str] | None, typer.Argument(metavar="[SETTING]...", help="Further settings.")] = None,
     methods: Annotated[
         list[str] | None,
         typer.Option(
@@ -76,18 +72,12 @@ def compare(
     ] = None,
     by_design: Annotated[
         list[str] | None,
-        typer.Option(
-            "--by-design", help="Acknowledge a measure that says nothing: ambiguity or uncertainty."
-        ),
+        typer.Option("--by-design", help="Acknowledge a measure that says nothing: ambiguity or uncertainty."),
     ] = None,
-    risk: Annotated[
-        str, typer.Option("--risk", help="distance, ambiguity, uncertainty or membership.")
-    ] = "distance",
+    risk: Annotated[str, typer.Option("--risk", help="distance, ambiguity, uncertainty or membership.")] = "distance",
     utility: Annotated[
         str,
-        typer.Option(
-            "--utility", help="overall, mean, variance, correlation, rank_correlation or propensity."
-        ),
+        typer.Option("--utility", help="overall, mean, variance, correlation, rank_correlation or propensity."),
     ] = "overall",
     home: Where = None,
     inline: Inline = False,
@@ -103,12 +93,12 @@ def compare(
         wanted = Wanted((*(methods or ()), *(more or ())), tuple(by_design or ()), risk, utility)
         if server is None:
             from flows import compare as comparing
-            from flows.plan import load_plan
+            from flows.plan.model import load_plan
             from flows.release import Direct
 
             found = comparing.compare(load_plan(plan), where, Direct(progress), wanted)
         else:
-            from flows.orchestrated import compare_in_prefect
+            from flows.orchestration.prefect import compare_in_prefect
 
             found = compare_in_prefect(plan, where, server, wanted, told=progress)
     seconds = time.perf_counter() - begun

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tasks.faults import Refused
+from tasks.common.errors import Refused
 
 # Foreign names are shown as they are, also one like :bomb:, which rich would draw.
 out = Console(highlight=False, emoji=False)
@@ -21,9 +21,7 @@ Where = Annotated[
     typer.Option("--home", help="Where state is kept; by default ANONFLOW_HOME, else .anonflow here."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for scripts, and nothing else.")]
-Inline = Annotated[
-    bool, typer.Option("--inline", help="Without Prefect: no run history, for development and tests.")
-]
+Inline = Annotated[bool, typer.Option("--inline", help="Without Prefect: no run history, for development and tests.")]
 Plan = Annotated[Path, typer.Argument(metavar="PLAN", help="A release plan, a YAML file.")]
 Release = Annotated[str, typer.Argument(metavar="ID", help="The release's id, see anonflow list.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept in the ledger.")]

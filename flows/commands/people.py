@@ -9,8 +9,8 @@ import typer
 
 from flows.commands.options import Json, Where, err, out
 from flows.commands.shown import print_json, safe, table
-from tasks.faults import Refused, guarded
-from tasks.home import Home, write_private
+from tasks.common.errors import Refused, guarded
+from tasks.common.home import Home, write_private
 
 app = typer.Typer(no_args_is_help=True, help="Who may approve, reject and withdraw: names and public keys.")
 
@@ -21,9 +21,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The person's name.")]
 def add(
     name: Name,
     key: Annotated[Path | None, typer.Option("--key", help="Their public key, a file in PEM form.")] = None,
-    new: Annotated[
-        Path | None, typer.Option("--new", help="Make them a key, and write the private one here.")
-    ] = None,
+    new: Annotated[Path | None, typer.Option("--new", help="Make them a key, and write the private one here.")] = None,
     account: Annotated[
         list[str] | None, typer.Option("--account", help="An account under which they run plans.")
     ] = None,
@@ -31,7 +29,8 @@ def add(
     json_: Json = False,
 ) -> None:
     """Put a person on the list. From the first one on, every decision needs a signature."""
-    from tasks import keys, people
+    from tasks.common import keys
+    from tasks.record import approvers as people
 
     if (key is None) == (new is None):
         raise Refused("give their public key, --key PUBLIC.pem, or make one, --new PRIVATE.pem")
@@ -54,24 +53,20 @@ def add(
         return
     out.print(f"{safe(person.name)} may decide here; their key is {person.fingerprint}", soft_wrap=True)
     if new is not None:
-        err.print(
-            f"Wrote {safe(new)}. Hand it to them alone, and keep no copy: who has it decides in their name."
-        )
+        err.print(f"Wrote {safe(new)}. Hand it to them alone, and keep no copy: who has it decides in their name.")
 
 
 @app.command(name="list")
 def list_(home: Where = None, json_: Json = False) -> None:
     """List who may decide."""
-    from tasks import people
+    from tasks.record import approvers as people
 
     found = people.listed(Home.locate(home))
     if json_:
         print_json({"people": people.shown(found)})
         return
     if not found:
-        out.print(
-            "Nobody is on the list, so names are taken as they are typed. Start with: anonflow people add"
-        )
+        out.print("Nobody is on the list, so names are taken as they are typed. Start with: anonflow people add")
         return
     shown = table("Name", "Key", "Accounts", "Since")
     for person in found:
@@ -83,7 +78,7 @@ def list_(home: Where = None, json_: Json = False) -> None:
 @app.command()
 def remove(name: Name, home: Where = None) -> None:
     """Take a person off the list; what they have decided stays in the ledger."""
-    from tasks import people
+    from tasks.record import approvers as people
 
     where = Home.locate(home)
     guarded(people.remove)(where, name)
@@ -95,13 +90,12 @@ def remove(name: Name, home: Where = None) -> None:
 @app.command()
 def account(
     name: Name,
-    account: Annotated[
-        str, typer.Argument(metavar="ACCOUNT", help="As it stands in the ledger, as requester.")
-    ],
+    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="As it stands in the ledger, as requester.")],
     home: Where = None,
 ) -> None:
     """Say under which account a person runs plans, so that they are known as the requester."""
-    from tasks import keys, people
+    from tasks.common import keys
+    from tasks.record import approvers as people
 
     where = Home.locate(home)
     person = guarded(people.find)(where, name)

@@ -10,12 +10,12 @@ import typer
 
 from flows.commands.options import Json, Plan, err, out
 from flows.commands.shown import print_json, safe
-from tasks.faults import Refused, guarded
+from tasks.common.errors import Refused, guarded
 
 
 def check(plan: Plan, json_: Json = False) -> None:
     """Say everything that is wrong with a plan, before any data are read."""
-    from flows.plan import load_plan
+    from flows.plan.model import load_plan
 
     file = load_plan(plan)
     if json_:

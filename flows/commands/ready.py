@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from flows import embedded
-from tasks.faults import Refused
-from tasks.home import Home
+from tasks.common.errors import Refused
+from tasks.common.home import Home
 
 
 def home_ready(given: Path | None) -> Home:
@@ -53,5 +53,5 @@ def platform(home: Home, *, inline: bool) -> Iterator[Any]:
             import matplotlib.figure  # noqa: F401
             import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
 
-            import flows.orchestrated  # noqa: F401
+            import flows.orchestration.prefect  # noqa: F401
         yield server

@@ -13,8 +13,8 @@ from flows.commands.options import Inline, Json, Plan, Release, Where, out
 from flows.commands.ready import home_ready, platform
 from flows.commands.shown import Progress, finish, gates, place, print_json, safe, safe_lines, table
 from flows.served.settings import read_layout
-from tasks.faults import Refused
-from tasks.home import Home
+from tasks.common.errors import Refused
+from tasks.common.home import Home
 
 
 def demo(home: Where = None, inline: Inline = False, json_: Json = False) -> None:
@@ -28,9 +28,7 @@ def run(
     home: Where = None,
     inline: Inline = False,
     json_: Json = False,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Draw anew though plan and data are unchanged.")
-    ] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Draw anew though plan and data are unchanged.")] = False,
 ) -> None:
     """Run a release plan: ends published, rejected, or awaiting a person."""
     _run(plan, home, inline=inline, as_json=json_, rebuild=rebuild)
@@ -42,12 +40,12 @@ def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild:
     progress = Progress(quiet=as_json)
     with platform(where, inline=inline) as server:
         if server is None:
-            from flows.plan import load_plan
+            from flows.plan.model import load_plan
             from flows.release import Direct, carry_out
 
             outcome = carry_out(load_plan(plan), where, Direct(progress), rebuild=rebuild)
         else:
-            from flows.orchestrated import carry_out_in_prefect
+            from flows.orchestration.prefect import carry_out_in_prefect
 
             outcome = carry_out_in_prefect(plan, where, server, told=progress, rebuild=rebuild)
     finish(outcome, where.path, as_json, time.perf_counter() - begun)
@@ -55,7 +53,7 @@ def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild:
 
 def list_(home: Where = None, json_: Json = False) -> None:
     """List what was decided, oldest first."""
-    from tasks import ledger
+    from tasks.record import ledger
 
     where = Home.locate(home)
     entries = ledger.entries(where)
@@ -79,8 +77,8 @@ def list_(home: Where = None, json_: Json = False) -> None:
 
 def show(release: Release, home: Where = None, json_: Json = False) -> None:
     """Show one release: verdict, gates, and where its files are."""
-    from tasks import ledger
-    from tasks.withdraw import NOTICE
+    from tasks.publication.withdraw import NOTICE
+    from tasks.record import ledger
 
     where = Home.locate(home)
     entries = ledger.find(where, release=release)
@@ -116,8 +114,7 @@ def ui(
     """Open the Prefect and MLflow UIs on what the runs here have left, until Ctrl-C."""
     if (layout := read_layout(Home.locate(home))) is not None:
         raise Refused(
-            "this home is served: while anonflow serve runs, its pages are on "
-            f"{layout.prefect} and {layout.mlflow}"
+            f"this home is served: while anonflow serve runs, its pages are on {layout.prefect} and {layout.mlflow}"
         )
     where = home_ready(home)
     from flows.ui import serve_uis

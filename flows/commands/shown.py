@@ -20,8 +20,8 @@ from rich.table import Table
 
 from flows.commands.options import err, out, plain
 from flows.served.settings import read_layout
-from tasks.faults import ExitCode, visible, visible_lines
-from tasks.home import Home
+from tasks.common.errors import ExitCode, visible, visible_lines
+from tasks.common.home import Home
 
 OUTCOMES = {
     "published": "[bold green]Published[/bold green]",
@@ -118,7 +118,7 @@ def finish(outcome: Any, home: Path, as_json: bool, seconds: float, settled: str
         Always.
     """
     from flows.release import EXIT_CODES
-    from tasks.outcomes import record_of
+    from tasks.decision.outcomes import record_of
 
     code = EXIT_CODES[outcome.status]
     if settled in ("reject", "withdraw"):
@@ -184,7 +184,7 @@ def usefulness(figures: dict[str, Any]) -> list[str]:
 
 def compared(found: Any, home: Path, seconds: float) -> None:
     """Show settings side by side, why some do not pass, and which is best."""
-    from tasks.frontier import row
+    from tasks.reporting.comparison_chart import row
 
     shown = table("Setting", "", "Risk", "Limit", "Lost", "Reference", "n")
     for one in found.settings:

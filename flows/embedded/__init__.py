@@ -15,10 +15,10 @@ Only the standard library is imported at module level. What the server's own pro
 
 from __future__ import annotations
 
-from flows.embedded.process import Child, EmbeddedServerError, listen
 from flows.embedded.servers import Server, flush, server, start
 from flows.embedded.settings import LOOPBACK, OVERRIDES, apply, environment, imports, private_directories
 from flows.embedded.stores import migrated, prepare_templates, tracking_ready
+from flows.servers.process import Child, EmbeddedServerError, listen
 
 __all__ = [
     "LOOPBACK",

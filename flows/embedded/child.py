@@ -65,9 +65,7 @@ def run_app(
     """
     import uvicorn
 
-    config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=10
-    )
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=10)
     running = uvicorn.Server(config)
 
     async def finish(orderly: bool) -> None:
@@ -125,12 +123,8 @@ class Recording:
 
         end = time.monotonic() + timeout
         while time.monotonic() < end:
-            queues = [
-                q for t in Topic._topics.values() for s in t._subscriptions for q in (s._queue, s._retry)
-            ]
-            if all(q.empty() for q in queues) and all(
-                m["consumed"] >= m["published"] for m in METRICS.values()
-            ):
+            queues = [q for t in Topic._topics.values() for s in t._subscriptions for q in (s._queue, s._retry)]
+            if all(q.empty() for q in queues) and all(m["consumed"] >= m["published"] for m in METRICS.values()):
                 return
             await asyncio.sleep(0.01)
 
@@ -159,9 +153,7 @@ class Recording:
                         "name": "Crashed",
                         "message": "The process ended before the run.",
                     }
-                    await client.post(
-                        f"/api/flow_runs/{run}/set_state", json={"state": crashed, "force": True}
-                    )
+                    await client.post(f"/api/flow_runs/{run}/set_state", json={"state": crashed, "force": True})
 
 
 def one_interface() -> None:

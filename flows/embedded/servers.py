@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flows.embedded.process import Child, listen
 from flows.embedded.settings import LOOPBACK, environment, ours, private_directories
+from flows.servers.process import Child, listen
 
 
 class Server:

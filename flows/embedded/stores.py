@@ -15,8 +15,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from flows.embedded.process import Child, EmbeddedServerError, listen
 from flows.embedded.settings import FONTS, environment, private_directories
+from flows.servers.process import Child, EmbeddedServerError, listen
 
 TEMPLATES = Path(os.environ.get("ANONFLOW_TEMPLATES") or Path(sys.prefix) / "share" / "anonflow")
 
@@ -35,9 +35,7 @@ def _stamp(database: Path, package: str) -> tuple[int, int]:
     with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=60)) as connection:
         (mark,) = connection.execute("PRAGMA user_version").fetchone()
         (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return mark, zlib.crc32(
-        f"{package} {importlib.metadata.version(package)} {revision}".encode()
-    ) & 0x7FFFFFFF
+    return mark, zlib.crc32(f"{package} {importlib.metadata.version(package)} {revision}".encode()) & 0x7FFFFFFF
 
 
 def migrated(database: Path, package: str) -> bool:

@@ -70,9 +70,7 @@ async def ready_alarms(client: PrefectClient) -> None:
         if not found:
             await client.create_automation(wanted)
         elif (found[0].actions, found[0].description) != ([action], wanted.description):
-            await client.update_automation(
-                found[0].id, wanted.model_copy(update={"enabled": found[0].enabled})
-            )
+            await client.update_automation(found[0].id, wanted.model_copy(update={"enabled": found[0].enabled}))
 
 
 async def _block(client: PrefectClient) -> Any:
@@ -92,8 +90,6 @@ async def remind(entry: Waiting) -> None:
             "prefect.resource.name": entry.release,
             "anonflow.plan": entry.plan,
         },
-        related=[
-            {"prefect.resource.id": f"prefect.flow-run.{entry.run}", "prefect.resource.role": "flow-run"}
-        ],
+        related=[{"prefect.resource.id": f"prefect.flow-run.{entry.run}", "prefect.resource.role": "flow-run"}],
         payload={"release": entry.release, "plan": entry.plan, "until": entry.until},
     )

@@ -1,7 +1,7 @@
 """People decide in the Prefect page: the form, what it shows, and what becomes of an answer.
 
 Prefect carries the question and the answer; who may decide, on what, and that it was decided, is checked and
-entered by `tasks.decisions`, as for ``anonflow approve``.
+entered by `tasks.decision.approval`, as for ``anonflow approve``.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from prefect.input import RunInput
 from prefect.states import Cancelled, Completed
 from pydantic import Field
 
-from flows.orchestrated import ThroughPrefect
+from flows.orchestration.prefect import ThroughPrefect
 from flows.release import hand_over
 from flows.served import monitor, waiting
 from flows.served.waiting import Waiting
-from tasks import conclude, decisions, ledger, outcomes
-from tasks.deliver import pending, targets_of
-from tasks.faults import Refused, guarded
-from tasks.home import Home
-from tasks.publish import load_candidate
-from tasks.wording import markdown_cell, markdown_table, sentence
+from tasks.common.errors import Refused, guarded
+from tasks.common.formatting import markdown_cell, markdown_table, sentence
+from tasks.common.home import Home
+from tasks.decision import approval as decisions
+from tasks.decision import conclude, outcomes
+from tasks.publication.deliver import pending, targets_of
+from tasks.publication.publish import load_candidate
+from tasks.record import ledger
 
 DAY = 86_400
 # Prefect's own clock is the backstop only: a wait ends by ours, which also enters it in the ledger.
@@ -44,9 +46,7 @@ class Form(RunInput):
     decision: Literal["approve", "reject"] = Field(
         title="Decision", description="Approve or reject. The space bar opens the list, too."
     )
-    approver: str = Field(
-        title="Your name", min_length=2, max_length=200, description="As on the list of people."
-    )
+    approver: str = Field(title="Your name", min_length=2, max_length=200, description="As on the list of people.")
     reason: str = Field(title="Reason", min_length=3, max_length=2000, description="Kept in the ledger.")
     dossier_sha256: str = Field(
         title="Dossier SHA-256",

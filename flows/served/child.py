@@ -18,8 +18,8 @@ from typing import Any
 from flows import embedded
 from flows.embedded.child import App, Parent, Recording, inherited, one_interface, run_app
 from flows.embedded.settings import HEALTH, USER
-from flows.pages import Page
-from flows.served.door import Door
+from flows.servers.middleware import Door
+from flows.servers.pages import Page
 
 # A worker that has not reached Prefect for so many seconds is not well.
 UNSEEN = 60.0

@@ -15,8 +15,8 @@ from flows.commands.options import Where, plain
 from flows.embedded.settings import LOOPBACK, USER
 from flows.served import settings
 from flows.served.settings import NAMES, PARTS
-from tasks.faults import Refused, visible, visible_lines
-from tasks.home import Home
+from tasks.common.errors import Refused, visible, visible_lines
+from tasks.common.home import Home
 
 
 def serve(
@@ -27,18 +27,14 @@ def serve(
     home: Where = None,
     prefect_port: Annotated[int, typer.Option(help="Port of Prefect.")] = 4200,
     mlflow_port: Annotated[int, typer.Option(help="Port of MLflow.")] = 5000,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; another one belongs behind TLS.")
-    ] = LOOPBACK,
+    host: Annotated[str, typer.Option(help="Address to listen on; another one belongs behind TLS.")] = LOOPBACK,
     allow: Annotated[
         list[str] | None, typer.Option("--allow", help="A further name under which the pages may be called.")
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Only this part: postgres, prefect, mlflow or worker.")
     ] = None,
-    secrets: Annotated[
-        bool, typer.Option("--secrets", help="Print the passwords of the pages, and end.")
-    ] = False,
+    secrets: Annotated[bool, typer.Option("--secrets", help="Print the passwords of the pages, and end.")] = False,
     healthy: Annotated[
         bool, typer.Option("--healthy", help="Say whether what runs answers, with code 0 or 1, and end.")
     ] = False,
@@ -124,9 +120,7 @@ def _tell_secrets(home: Home) -> None:
     if layout is None:
         raise Refused("anonflow serve never ran in this home")
     plain.print(f"Prefect  {visible(layout.prefect or '-')}  {settings.prefect_auth(home)}")
-    plain.print(
-        f"MLflow   {visible(layout.mlflow or '-')}  user {USER}, password {settings.secret(home, 'mlflow')}"
-    )
+    plain.print(f"MLflow   {visible(layout.mlflow or '-')}  user {USER}, password {settings.secret(home, 'mlflow')}")
 
 
 def _tell_health(home: Home, parts: tuple[str, ...]) -> None:

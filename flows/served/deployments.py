@@ -12,10 +12,10 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.workers.process import ProcessWorker
 
-from flows.plan import PlanFile
+from flows.plan.model import PlanFile
 from flows.served.plans import Folder
 from flows.served.settings import POOL
-from tasks.workspace import digest_of
+from tasks.common.workspace import digest_of
 
 TAG = "anonflow"
 ENTRYPOINT = "flows.served.release.release"
@@ -46,9 +46,7 @@ async def deploy(client: PrefectClient, folder: Folder) -> dict[str, str]:
     from flows.served.release import release
 
     flow_id = await client.create_flow(release)
-    found = await client.read_deployments(
-        deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
-    )
+    found = await client.read_deployments(deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])))
     known = {d.name: d for d in found}
     done = {}
     for name, file in folder.plans.items():
@@ -77,9 +75,7 @@ def _deployment(file: PlanFile) -> dict[str, Any]:
         schedules = [DeploymentScheduleCreate(schedule=clock, active=schedule.active, slug="plan")]
     told = [plan.publication.title, plan.publication.description]
     if schedule.cron is not None:
-        told.append(
-            f"Runs at `{schedule.cron}` ({schedule.timezone})" + ("" if schedule.active else ", switched off")
-        )
+        told.append(f"Runs at `{schedule.cron}` ({schedule.timezone})" + ("" if schedule.active else ", switched off"))
     told.append(f"Plan `{file.path.name}`, SHA-256 `{plan.digest[:16]}…`")
     return {
         "description": "\n\n".join(part for part in told if part),

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from flows.served import settings
 from flows.served.settings import HEALTH, NAMES, PARTS
-from tasks.home import Home
+from tasks.common.home import Home
 
 PATIENCE = 8.0
 

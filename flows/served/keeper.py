@@ -33,9 +33,9 @@ from flows.served.plans import Folder, read_folder, stamp
 from flows.served.release import named
 from flows.served.settings import POOL
 from flows.served.worker import Worker
-from tasks import outcomes
-from tasks.faults import Refused
-from tasks.home import Home
+from tasks.common.errors import Refused
+from tasks.common.home import Home
+from tasks.decision import outcomes
 
 # Seconds between two looks.
 PACE = 2.0

@@ -14,20 +14,18 @@ from prefect.artifacts import (
 from prefect.events import emit_event
 from prefect.runtime import flow_run
 
-from tasks.faults import ReleaseError, guarded
-from tasks.home import Home
-from tasks.outcomes import SHOWN, Outcome, mirror_entry
-from tasks.track import mirror_version, page_of
-from tasks.wording import markdown_cell, markdown_table
+from tasks.common.errors import ReleaseError, guarded
+from tasks.common.formatting import markdown_cell, markdown_table
+from tasks.common.home import Home
+from tasks.decision.outcomes import SHOWN, Outcome, mirror_entry
+from tasks.tracking.mlflow import mirror_version, page_of
 
 
 def tell(event: str, plan: str, release: str, **facts: Any) -> None:
     """Emit ``release.EVENT`` about one release, tied to the run; counts, names and reasons only."""
     related = []
     if flow_run.id:
-        related = [
-            {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}", "prefect.resource.role": "flow-run"}
-        ]
+        related = [{"prefect.resource.id": f"prefect.flow-run.{flow_run.id}", "prefect.resource.role": "flow-run"}]
     emit_event(
         f"release.{event}",
         resource={

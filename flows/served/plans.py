@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.plan import PlanFile, load_plan
-from tasks.faults import ReleaseError, visible
+from flows.plan.model import PlanFile, load_plan
+from tasks.common.errors import ReleaseError, visible
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from urllib.parse import quote
 
 from flows.embedded.settings import USER
 from flows.served.settings import DATABASES, logs, secret
-from tasks.faults import Fault, Refused
-from tasks.home import Home, make_private, write_private
+from tasks.common.errors import Fault, Refused
+from tasks.common.home import Home, make_private, write_private
 
 SOCKET_LIMIT = 90
 SIGNAL_AT_PARENTS_END = 1
@@ -160,9 +160,7 @@ class Postgres:
             inside = Path(tempfile.gettempdir()) / f"anonflow-{name}"
         make_private(inside)
         if inside.is_symlink() or inside.stat().st_uid not in (os.geteuid(), *(self._nobody or ())):
-            raise Refused(
-                f"{inside.name} in the folder for temporary files belongs to somebody else; remove it"
-            )
+            raise Refused(f"{inside.name} in the folder for temporary files belongs to somebody else; remove it")
         self._own(inside)
         return inside
 

@@ -20,8 +20,8 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from flows.served import waiting
-from tasks.faults import Busy, Refused, ReleaseError, guarded, visible
-from tasks.home import Home
+from tasks.common.errors import Busy, Refused, ReleaseError, guarded, visible
+from tasks.common.home import Home
 
 DESCRIPTION = """From plan to published release, or to a refusal that says why.
 
@@ -82,7 +82,7 @@ def _ended(home: Home, run: str, plan: str) -> State[Any]:
 
 
 def _carried_out(home: Home, plan: str) -> Any:
-    from flows.orchestrated import ThroughPrefect
+    from flows.orchestration.prefect import ThroughPrefect
     from flows.release import carry_out
     from flows.served import monitor
 

@@ -16,9 +16,9 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from flows import embedded
 from flows.embedded import settings as embedded_settings
-from flows.embedded.process import LOG_LIMIT
 from flows.embedded.settings import UNUSED_SERVICES, USER, held
-from tasks.home import Home, make_private, write_first, write_private
+from flows.servers.process import LOG_LIMIT
+from tasks.common.home import Home, make_private, write_first, write_private
 
 POOL = "anonflow"
 PARTS = ("postgres", "prefect", "mlflow", "worker")
@@ -86,11 +86,7 @@ def write_layout(home: Home, laid_out: Callable[[Layout | None], Layout]) -> Lay
 def asleep(home: Home) -> bool:
     """Return whether `anonflow serve` keeps this home's MLflow, and does not run."""
     layout = read_layout(home)
-    if (
-        layout is None
-        or not layout.mlflow
-        or os.environ.get("MLFLOW_TRACKING_URI") not in (None, "", layout.mlflow)
-    ):
+    if layout is None or not layout.mlflow or os.environ.get("MLFLOW_TRACKING_URI") not in (None, "", layout.mlflow):
         return False
     return not any(held(home.path / "served" / f"{part}.lock") for part in ("mlflow", "worker"))
 

@@ -21,8 +21,8 @@ from flows.embedded.settings import NEIGHBOURS
 from flows.served import settings
 from flows.served.postgres import Postgres, create_databases, has_trigrams
 from flows.served.settings import DATABASES, HEALTH, NAMES, PARTS, Layout
-from tasks.faults import Refused
-from tasks.home import Home
+from tasks.common.errors import Refused
+from tasks.common.home import Home
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 # A part that lived this long has recovered: its next death is a first one.
@@ -99,9 +99,7 @@ class Stack:
             "prefect": os.environ.get("PREFECT_API_URL", "").removesuffix("/").removesuffix("/api"),
             "mlflow": os.environ.get("MLFLOW_TRACKING_URI", "").removesuffix("/"),
         }
-        found = {
-            part: ours[part] if self._has(part) else there.get(part) or getattr(known, part) for part in ours
-        }
+        found = {part: ours[part] if self._has(part) else there.get(part) or getattr(known, part) for part in ours}
         if self._has("worker") and not found["prefect"]:
             raise Refused("name the Prefect server that the worker works for in PREFECT_API_URL")
         if self._has("worker") and not found["mlflow"]:
@@ -165,9 +163,7 @@ class Stack:
                     part.deaths = 1 if now - part.begun > RECOVERED else part.deaths + 1
                     pause = min(FIRST_PAUSE * 2 ** (part.deaths - 1), LONGEST_PAUSE)
                     part.due = now + pause
-                    self.told(
-                        f"{NAMES[part.name]} ended with code {code}; it is started again in {pause:g} s."
-                    )
+                    self.told(f"{NAMES[part.name]} ended with code {code}; it is started again in {pause:g} s.")
 
     def _again(self, part: _Part) -> None:
         settings.trim_logs(self.home)
@@ -222,9 +218,7 @@ def _healthy(part: _Part, ended: Callable[[], bool], timeout: float = 120.0) -> 
     end = time.monotonic() + timeout
     while not ended() and time.monotonic() < end:
         if part.code is not None:
-            raise EmbeddedServerError(
-                f"{NAMES[part.name]} ended with code {part.code}; its log is {part.running.log}"
-            )
+            raise EmbeddedServerError(f"{NAMES[part.name]} ended with code {part.code}; its log is {part.running.log}")
         connection = http.client.HTTPConnection(LOOPBACK, part.running.port, timeout=1.0)
         with contextlib.suppress(OSError, http.client.HTTPException):
             connection.request("GET", HEALTH[part.name])

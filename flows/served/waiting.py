@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tasks.home import Home, make_private, write_private
-from tasks.workspace import alive, born
+from tasks.common.home import Home, make_private, write_private
+from tasks.common.workspace import alive, born
 
 T = TypeVar("T")
 
@@ -93,9 +93,7 @@ def begin(home: Home, run: str, name: str, plan: str) -> None:
     path = _folder(home, "served/runs") / f"{run}.json"
     before = next(_read_one(path, Working), None)
     entry = Working(run, name, plan, os.getpid(), born(os.getpid()), socket.gethostname())
-    write_private(
-        path, json.dumps(asdict(replace(entry, attempts=before.attempts if before else 0))).encode()
-    )
+    write_private(path, json.dumps(asdict(replace(entry, attempts=before.attempts if before else 0))).encode())
 
 
 def tried(home: Home, entry: Working) -> None:

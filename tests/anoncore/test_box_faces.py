@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anoncore.box_faces import beyond, on_grid, round_number
+from anoncore.boxes.faces import beyond, on_grid, round_number
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6, allow_nan=False).map(lambda v: round(v, 2)), min_size=1, max_size=40)
 
@@ -38,9 +38,7 @@ def test_zero_is_not_crossed():
     assert beyond(np.array([]), 2, 1.0) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("width", "expected"), [(0.3, 0.5), (1.0, 1.0), (1.1, 2.0), (6, 10.0), (0.1, 0.1), (0, 1.0)]
-)
+@pytest.mark.parametrize(("width", "expected"), [(0.3, 0.5), (1.0, 1.0), (1.1, 2.0), (6, 10.0), (0.1, 0.1), (0, 1.0)])
 def test_round_numbers(width, expected):
     assert round_number(width) == expected
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from anoncore import AnonymizationError
-from anoncore.box_statistics import Statistic, influences, wanted
+from anoncore.boxes.statistics import Statistic, influences, wanted
 
 NAMES = ("u", "v", "w")
 COMPUTE = {

@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import anoncore.boxes as module
-from anoncore.boxes import read_boxes
+import anoncore.boxes.reader as module
+from anoncore.boxes.reader import read_boxes
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.intervals import plain
+from anoncore.kernels.boxes.intervals import plain
 
 STATISTICS = ("mean", "variance", "sd", "covariance", "correlation")
 
@@ -295,9 +295,7 @@ def test_text_reads_well(table):
 def test_variables_are_named_once():
     table = pd.DataFrame({"box": [0, 0, 1], "age_lo": [20, 20, 40], "age_hi": [30, 30, 70]})
     boxes = read_boxes(table)
-    with pytest.raises(
-        AnonymizationError, match=r"'mean\(age\)' names its variables already; leave out 'age'"
-    ):
+    with pytest.raises(AnonymizationError, match=r"'mean\(age\)' names its variables already; leave out 'age'"):
         boxes.estimate("mean(age)", "age")
     assert repr(boxes) == "Boxes(3 records, 2 boxes, k = 1, of age)"
 

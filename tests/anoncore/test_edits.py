@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anoncore.edits import (
+from anoncore.edits.model import (
     BoundEdit,
     Condition,
     ConditionalEdit,
@@ -220,9 +220,7 @@ def test_problems_with_a_schema():
         lambda: from_dict({"edit": "magic", "name": "e"}),
         lambda: from_dict({"edit": "bound", "name": "e", "variabel": "a"}),
         lambda: from_dict({"edit": "bound", "variable": "a", "upper": 1}),
-        lambda: from_dict(
-            {"edit": "conditional", "name": "e", "when": [{"column": "a"}], "then": {"variable": "a"}}
-        ),
+        lambda: from_dict({"edit": "conditional", "name": "e", "when": [{"column": "a"}], "then": {"variable": "a"}}),
     ],
 )
 def test_contradictions_are_refused(make):

@@ -5,7 +5,9 @@ import inspect
 import pytest
 
 from anoncore import methods
-from anoncore.kernels import boxes, fuzzy, projection, wavelet
+from anoncore.kernels import projection, wavelet
+from anoncore.kernels.boxes import partition as boxes
+from anoncore.kernels.fuzzy import c_means as fuzzy
 
 NAMES = [
     (projection.project, ["points", "A", "b", "scale", "lower", "upper"]),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anoncore.edits import BoundEdit, ConditionalEdit, EditSet, LinearEdit
+from anoncore.edits.model import BoundEdit, ConditionalEdit, EditSet, LinearEdit
 from anoncore.microdata import Microdata, Schema
 from anoncore.profile import MIN_COUNT, find_rules, find_sums, outward, profile
 
@@ -441,9 +441,7 @@ def test_every_column_is_guessed_once_and_the_input_is_untouched(columns):
     for guessed in found.guesses:
         levels = guessed.variable.levels or ()
         counts = frame[guessed.variable.name].astype(str).value_counts()
-        if not pd.api.types.is_bool_dtype(frame[guessed.variable.name]) and all(
-            isinstance(v, str) for v in levels
-        ):
+        if not pd.api.types.is_bool_dtype(frame[guessed.variable.name]) and all(isinstance(v, str) for v in levels):
             assert all(counts.get(level, MIN_COUNT) >= MIN_COUNT for level in levels)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anoncore.edits import ConditionalEdit
+from anoncore.edits.model import ConditionalEdit
 from anoncore.microdata import Microdata, Schema
 from anoncore.profile import find_rules, find_sums, profile
 from anoncore.profile.relations import deviation
@@ -50,9 +50,7 @@ def test_sums_are_found_at_any_size(size):
 
 def test_parts_much_smaller_than_the_total_are_found():
     x = rng().lognormal(3, 1, (500, 6)) * [1e9, 1e9, 1e3, 1e3, 1.0, 1.0]
-    frame = pd.DataFrame(np.round(x, 2), columns=list("abcdef")).assign(
-        t=lambda f: (f.a + f.c + f.d + f.e).round(2)
-    )
+    frame = pd.DataFrame(np.round(x, 2), columns=list("abcdef")).assign(t=lambda f: (f.a + f.c + f.d + f.e).round(2))
     assert [set(f.edit.terms) for f in find_sums(frame, rng=rng()) if f.active] == [set("acdet")]
 
 

@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anoncore.edits import BoundEdit, Condition, ConditionalEdit, EditSet, LinearEdit, RatioEdit, SetEdit
-from anoncore.range_edits import narrowed, over_ranges
+from anoncore.boxes.edits import narrowed, over_ranges
+from anoncore.edits.model import (
+    BoundEdit,
+    Condition,
+    ConditionalEdit,
+    EditSet,
+    LinearEdit,
+    RatioEdit,
+    SetEdit,
+)
 
 NAMES = ("a", "b", "c")
 
@@ -30,9 +38,7 @@ def test_a_range_holds_exactly_when_some_record_in_it_does(seed, relation):
     frame = ranges(**{n: (low[i], high[i]) for i, n in enumerate(NAMES)})
     corners = np.array(np.meshgrid(*zip(low, high, strict=True))).reshape(3, -1).T
     forms = corners @ [terms[n] for n in NAMES] - edit.constant
-    possible = {"==": forms.min() <= 0 <= forms.max(), "<=": forms.min() <= 0, ">=": forms.max() >= 0}[
-        relation
-    ]
+    possible = {"==": forms.min() <= 0 <= forms.max(), "<=": forms.min() <= 0, ">=": forms.max() >= 0}[relation]
     told, silent = over_ranges(EditSet([edit]), NAMES)
     assert silent == ()
     assert bool(told.satisfied(frame)[0]) == possible
@@ -137,9 +143,7 @@ def test_a_total_narrows_its_parts_and_gaps_narrow_nothing():
 def test_edits_under_conditions_and_about_others_narrow_nothing():
     low, high = np.zeros((1, 3)), np.full((1, 3), 9.0)
     edits = [
-        LinearEdit(
-            name="e", terms={"a": 1}, relation="<=", constant=3, when=(Condition(variable="b", lower=1),)
-        ),
+        LinearEdit(name="e", terms={"a": 1}, relation="<=", constant=3, when=(Condition(variable="b", lower=1),)),
         LinearEdit(name="f", terms={"a": 1, "z": 1}, relation="<=", constant=3),
     ]
     less, more = narrowed(low, high, NAMES, edits, [1.0] * 3)

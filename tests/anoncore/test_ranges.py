@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from anoncore import AnonymizationError, Microdata, Schema, Variable
-from anoncore.ranges import BoxTable, as_ranges, middles, released_boxes, taken_names
+from anoncore.boxes.columns import BoxTable, as_ranges, middles, released_boxes, taken_names
 
 
 def scene(levels=("a", "b", "c"), records=60, boxes=7, seed=0):
@@ -80,9 +80,7 @@ def test_middles_and_single_levels_are_points():
     points = middles(data, ["x"], boxes)
     assert points.schema == data.schema
     np.testing.assert_allclose(points.frame["x"], boxes.lower[boxes.label, 0] + 0.5)
-    several = [
-        len(set(part.astype("object").fillna("gap"))) > 1 for _, part in data.frame["s"].groupby(boxes.label)
-    ]
+    several = [len(set(part.astype("object").fillna("gap"))) > 1 for _, part in data.frame["s"].groupby(boxes.label)]
     assert points.frame["s"][np.array(several)[boxes.label]].isna().all()
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.claims import KAnonymity
-from anoncore.edits import (
+from anoncore.edits.model import (
     BoundEdit,
     Condition,
     ConditionalEdit,
@@ -17,9 +17,9 @@ from anoncore.edits import (
     SetEdit,
     from_dict,
 )
+from anoncore.edits.repair import complete, repair, without_dependents
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.repair import complete, repair, without_dependents
 
 TOTAL = LinearEdit(name="total", terms={"income": 1, "wages": -1, "benefits": -1}, dependent="income")
 
@@ -59,9 +59,7 @@ def column(result, name):
 
 
 def test_dependents_leave_and_come_back():
-    data = table(
-        {"income": [12, 13.5, np.nan], "wages": [10.0, 9, 1], "benefits": [2.0, np.nan, 3]}, income=0.5
-    )
+    data = table({"income": [12, 13.5, np.nan], "wages": [10.0, 9, 1], "benefits": [2.0, np.nan, 3]}, income=0.5)
     edits = EditSet([TOTAL])
     parts = without_dependents(data, edits)
     assert parts.schema.names == ("wages", "benefits")
@@ -96,9 +94,7 @@ def test_a_computed_variable_with_levels():
     short = table(columns, a=level, b=level, t=("ordinal", (1, 2, 0)))
     assert complete(without_dependents(short, EditSet([edit])), EditSet([edit]), short.schema)
     few = table({**columns, "t": [1, 1, 1]}, a=level, b=level, t=("ordinal", (0, 1)))
-    with pytest.raises(
-        InfeasibleError, match=r"'sum': 1 record\(s\) give a sum that is none of the 2 levels of 't'"
-    ):
+    with pytest.raises(InfeasibleError, match=r"'sum': 1 record\(s\) give a sum that is none of the 2 levels of 't'"):
         complete(without_dependents(few, EditSet([edit])), EditSet([edit]), few.schema)
 
 
@@ -133,8 +129,7 @@ def test_projection_in_standard_deviations():
 def test_rounding_keeps_equalities_bounds_and_units(units):
     r = rng(3)
     columns = {
-        n: np.round(r.normal(50, 20, 300) / u) * u
-        for n, u in zip(("income", "wages", "benefits"), units, strict=True)
+        n: np.round(r.normal(50, 20, 300) / u) * u for n, u in zip(("income", "wages", "benefits"), units, strict=True)
     }
     kinds = dict(zip(columns, units, strict=True))
     data = table(columns, **kinds)
@@ -167,9 +162,7 @@ def test_missing_terms_switch_an_equality_off():
 
 
 def test_edits_for_some_records_and_ratios():
-    quit_ = LinearEdit(
-        name="quit", terms={"then": 1, "change": 1}, when=(Condition(variable="q", values=(1,)),)
-    )
+    quit_ = LinearEdit(name="quit", terms={"then": 1, "change": 1}, when=(Condition(variable="q", values=(1,)),))
     ratio = RatioEdit(name="ratio", numerator="then", denominator="now", upper=2)
     data = table(
         {"q": [1, 0, 1], "then": [20.0, 20, 10], "change": [-5.0, -5, -10], "now": [30.0, 4, 30]},

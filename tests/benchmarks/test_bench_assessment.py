@@ -32,10 +32,10 @@ from anoncore.risk import (
     score_coincidence_attack,
 )
 from anoncore.utility import measure_utility
-from tasks.assess import AssessmentSection, assess
-from tasks.decide import PolicySection
-from tasks.home import Home
-from tasks.workspace import Run, SeedSection
+from tasks.assessment.assess import AssessmentSection, assess
+from tasks.common.home import Home
+from tasks.common.workspace import Run, SeedSection
+from tasks.policy.verdict import PolicySection
 
 CORES = len(os.sched_getaffinity(0))
 TARGETS = {11_763: 5.0, 100_000: 60.0}
@@ -81,9 +81,7 @@ def _table(z: np.ndarray, categorical: int) -> Microdata:
     variables = []
     for j, column in enumerate(z.T):
         name, level = f"v{j:02}", j - (28 - categorical)
-        role: Any = (
-            "quasi-identifier" if j in (0, 20, 21, 23, 26) else "sensitive" if j in (1, 27) else "other"
-        )
+        role: Any = "quasi-identifier" if j in (0, 20, 21, 23, 26) else "sensitive" if j in (1, 27) else "other"
         if level < 0:
             data[name] = (np.exp(column) if j % 2 else column).round(3) + 0.001 * (j % 2)
             variables.append(Variable(name, "continuous", role))
@@ -146,7 +144,7 @@ def test_assess_in_a_run(rows: int, tmp_path: Path) -> None:
     run.write_json("claims", [])
     run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False, "keeps_records": True})
     clock = Clock()
-    figures = clock("tasks.assess.assess", lambda: assess(run, AssessmentSection(), PolicySection()))
+    figures = clock("tasks.assessment.assess.assess", lambda: assess(run, AssessmentSection(), PolicySection()))
     assert figures["queries"]["used"] == rows
     assert figures["linkage"] is not None
     assert figures["disclosure"] is not None

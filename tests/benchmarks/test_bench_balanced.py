@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from statsmodels.datasets import randhie
 
-from anoncore.kernels.balanced import (
+from anoncore.kernels.fuzzy.balanced import (
     balanced_entropy_c_means,
     balanced_sizes,
     initial_centers,

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 from anoncore import Microdata, Schema, Variable, anonymize
-from anoncore.kernels.box_shapes import chebyshev_radius, half_widths, local_radius, sensitivities
-from anoncore.kernels.box_weights import optimal_weights
-from anoncore.kernels.boxes import partition
+from anoncore.kernels.boxes.partition import partition
+from anoncore.kernels.boxes.shapes import chebyshev_radius, half_widths, local_radius, sensitivities
+from anoncore.kernels.boxes.weights import optimal_weights
 from anoncore.methods import OptimalBoxes, Statistic
 from anoncore.risk import box_measures
 
@@ -171,7 +171,7 @@ MEMORY = """
 import re, sys
 from pathlib import Path
 import numpy as np
-from anoncore.kernels.boxes import partition
+from anoncore.kernels.boxes.partition import partition
 
 def peak():
     # Not ru_maxrss: a child inherits its parent's.

@@ -63,8 +63,7 @@ def report():
 def given_sets_fail(ours: PredictionMeasures, theirs: PredictionMeasures) -> bool:
     """Whether the former rule fails any measure."""
     return any(
-        compare(getattr(ours, name), getattr(theirs, name), alpha=ONE_POINT).verdict == "fail"
-        for name in MEASURES
+        compare(getattr(ours, name), getattr(theirs, name), alpha=ONE_POINT).verdict == "fail" for name in MEASURES
     )
 
 
@@ -79,9 +78,7 @@ def study(what: str, draw: Draw, n: int, columns: int, leave_one_out: bool = Fal
         rng = np.random.default_rng([seed, n, columns])
         original, released, reference = (draw(n, columns, rng) for _ in range(3))
         ours = prediction_measures(original, released)
-        theirs = prediction_measures(
-            original, None if leave_one_out else reference, leave_one_out=leave_one_out
-        )
+        theirs = prediction_measures(original, None if leave_one_out else reference, leave_one_out=leave_one_out)
         found = compare(ours, theirs)
         former += given_sets_fail(ours, theirs)
         verdicts.append(found.verdict)
@@ -100,9 +97,7 @@ KINDS: tuple[Draw, ...] = (normal, correlated, heavy, skewed, discrete, mixed)
 def test_independent_samples(n, most):
     head(f"independent sample, {n} records, of {SEEDS}")
     failed = [
-        study(f"  {draw.__name__}, {columns} columns", draw, n, columns)[0]
-        for draw in KINDS
-        for columns in (5, 12, 28)
+        study(f"  {draw.__name__}, {columns} columns", draw, n, columns)[0] for draw in KINDS for columns in (5, 12, 28)
     ]
     TABLE.append(f"  together: {sum(failed)} of {SEEDS * len(failed)} failed")
     assert max(failed) <= most

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from anoncore.kernels.fuzzy import certify, draw, fuzzy_c_means, memberships, seed_centers
+from anoncore.kernels.fuzzy.c_means import certify, draw, fuzzy_c_means, memberships, seed_centers
 
 COLUMNS = 10
 K = 5
@@ -91,9 +91,7 @@ def test_growth(make, sizes, sweeps, limit, show):
     for n in sizes:
         x = make(n)
         start = seed_centers(x, n // K, rng=np.random.default_rng(1))
-        found, _, processor = timed(
-            lambda x=x, v=start: fuzzy_c_means(x, v, 1.15, tolerance=0, sweeps=sweeps)
-        )
+        found, _, processor = timed(lambda x=x, v=start: fuzzy_c_means(x, v, 1.15, tolerance=0, sweeps=sweeps))
         times.append(processor)
         shares.append(found.listed)
         alls.append(n * (n // K) * (sweeps + 1))
@@ -130,7 +128,7 @@ MEMORY = """
 import re, sys
 from pathlib import Path
 import numpy as np
-from anoncore.kernels.fuzzy import certify, draw, fuzzy_c_means, seed_centers
+from anoncore.kernels.fuzzy.c_means import certify, draw, fuzzy_c_means, seed_centers
 
 def peak():
     # Not ru_maxrss: a child inherits its parent's.

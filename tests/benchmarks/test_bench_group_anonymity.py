@@ -15,7 +15,7 @@ import pytest
 
 from anoncore import EditSet, Microdata, Schema, Variable
 from anoncore.encoding import Encoder
-from anoncore.kernels.relocation import moved_means
+from anoncore.kernels.wavelet.relocation import moved_means
 from anoncore.methods import GroupAnonymity, group_anonymity
 
 AREAS = (
@@ -99,14 +99,10 @@ def test_from_signal_to_file(census, details, show):
     assert before["area"].value_counts().to_dict() == after["area"].value_counts().to_dict()
     assert release.figures["households_split"] == 0
     pd.testing.assert_frame_equal(before.drop(columns="area"), after.drop(columns="area"))
-    exact = {
-        name: float(release.confidential[name]) for name in ("exact_share", "group_moved", "records_moved")
-    }
+    exact = {name: float(release.confidential[name]) for name in ("exact_share", "group_moved", "records_moved")}
     show(
         f"{SIZES[-1]:_} records in households, {details} details: {taken:.2f} s   (target 10 s)",
-        "share kept {exact_share:.4f}, members moved {group_moved:.0f}, records {records_moved:.0f}".format(
-            **exact
-        ),
+        "share kept {exact_share:.4f}, members moved {group_moved:.0f}, records {records_moved:.0f}".format(**exact),
     )
     assert taken < 10
 

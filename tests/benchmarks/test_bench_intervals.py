@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anoncore.boxes import read_boxes
-from anoncore.kernels import intervals
+from anoncore.boxes.reader import read_boxes
+from anoncore.kernels.boxes import intervals
 
 STATISTICS = ("mean", "variance", "sd", "covariance", "correlation")
 SIZES = (10_000, 100_000, 1_000_000)  # boxes

@@ -137,17 +137,13 @@ def plain(tmp_path_factory):
     def run(x):
         head = np.array([*x.shape, K], dtype=np.int64).tobytes()
         (folder / "in").write_bytes(head + np.ascontiguousarray(x).tobytes())
-        done = subprocess.run(
-            [program, folder / "in", folder / "out"], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run([program, folder / "in", folder / "out"], capture_output=True, text=True, check=True)
         return float(done.stdout), np.fromfile(folder / "out", dtype=np.int64)
 
     return run
 
 
-@pytest.mark.parametrize(
-    ("n_records", "columns", "target"), [(20_000, 2, 1), (20_000, 10, 1), (100_000, 10, 3)]
-)
+@pytest.mark.parametrize(("n_records", "columns", "target"), [(20_000, 2, 1), (20_000, 10, 1), (100_000, 10, 3)])
 def test_beside_plain_compiled_code(n_records, columns, target, plain, show):
     x = records(n_records, columns)
     theirs, labels = plain(x)
@@ -169,8 +165,7 @@ def test_growth(columns, show):
     times = [seconds(lambda n=n: mdav(records(n, columns), K), rounds=2) for n in sizes]
     slope = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
     show(
-        f"mdav, {columns} columns: "
-        + ", ".join(f"{n:_} {s:.3f} s" for n, s in zip(sizes, times, strict=True)),
+        f"mdav, {columns} columns: " + ", ".join(f"{n:_} {s:.3f} s" for n, s in zip(sizes, times, strict=True)),
         f"growth exponent {slope:.2f}",
     )
     # Two from the definition; skipped blocks take some off, caches that overflow add some.

@@ -76,9 +76,7 @@ def test_ratio_to_sklearn(asked: int, rows: int):
     queries = queries[:asked]
     found: list[tuple[np.ndarray, np.ndarray]] = []
     nearest(queries[:600], points[:600], 5)  # what is compiled is loaded once per process
-    theirs = best(
-        f"scikit-learn brute force, {asked} in {rows}", lambda: found.append(sklearn_brute(queries, points))
-    )
+    theirs = best(f"scikit-learn brute force, {asked} in {rows}", lambda: found.append(sklearn_brute(queries, points)))
     ours = best("  nearest", lambda: found.append(nearest(queries, points, 5)))
     wall, cpu = ours.wall / theirs.wall, ours.per_core / theirs.per_core
     TABLE.append(f"  ratio to scikit-learn: wall {wall:.2f}, processor {cpu:.2f}")
@@ -96,9 +94,7 @@ def test_measures_of_20_000():
 def test_100_000_no_slower_than_sklearn():
     queries, points = pair(100_000)
     found: list[tuple[np.ndarray, np.ndarray]] = []
-    theirs = best(
-        "scikit-learn brute force, 100 000 × 28", lambda: found.append(sklearn_brute(queries, points)), 30.0
-    )
+    theirs = best("scikit-learn brute force, 100 000 × 28", lambda: found.append(sklearn_brute(queries, points)), 30.0)
     ours = best("  nearest", lambda: found.append(nearest(queries, points, 5)), theirs.wall)
     np.testing.assert_array_equal(found[-1][1], found[0][1])
     assert ours.wall <= theirs.wall

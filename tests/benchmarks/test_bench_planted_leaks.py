@@ -170,9 +170,7 @@ def test_published_loadings(columns):
             found[known].append(attack.auc)
         passed += attack.verdict == "pass"
     middles = ", ".join(f"{known} {np.median(aucs):.3f}" for known, aucs in found.items())
-    TABLE.append(
-        f"median AUC by scores, loadings known, {columns} columns: {middles}; {passed} passed without"
-    )
+    TABLE.append(f"median AUC by scores, loadings known, {columns} columns: {middles}; {passed} passed without")
     assert min(found["exact"]) > 0.999
     assert np.median(found["3 decimals"]) > 0.7
     assert abs(np.median(found["none"]) - 0.5) < 0.03

@@ -21,11 +21,11 @@ import pandas as pd
 import pytest
 
 from anoncore.microdata import Microdata, Schema, Variable
-from flows.plan import PlanFile
-from tasks.assess import AssessmentSection, assess
-from tasks.decide import PolicySection, Verdict, decide
-from tasks.home import Home
-from tasks.workspace import Run, SeedSection
+from flows.plan.model import PlanFile
+from tasks.assessment.assess import AssessmentSection, assess
+from tasks.common.home import Home
+from tasks.common.workspace import Run, SeedSection
+from tasks.policy.verdict import PolicySection, Verdict, decide
 from tests.tasks.test_policy_seeds import GROUPS, NOISE, SWAP, failed, judged, planned, rhs
 
 SEEDS = int(os.environ.get("ANONFLOW_BENCH_SEEDS", "100"))

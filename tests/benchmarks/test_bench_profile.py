@@ -45,9 +45,7 @@ def correlated(columns):
     """Answers on a scale of five that all go with one score."""
     draw = np.random.default_rng(1)
     score = draw.normal(size=(RECORDS, 1)) + 0.5 * draw.normal(size=(RECORDS, columns))
-    return pd.DataFrame(
-        np.digitize(score, [-1.5, -0.5, 0.5, 1.5]) + 1, columns=[f"q{j}" for j in range(columns)]
-    )
+    return pd.DataFrame(np.digitize(score, [-1.5, -0.5, 0.5, 1.5]) + 1, columns=[f"q{j}" for j in range(columns)])
 
 
 def module(columns):

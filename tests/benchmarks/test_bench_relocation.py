@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from anoncore.kernels import _relocation_pairs as pairs_module
-from anoncore.kernels import relocation
-from anoncore.kernels.relocation import mean_shift_bound, moved_means, net_flows, relocate
+from anoncore.kernels.wavelet import relocation
+from anoncore.kernels.wavelet import relocation_pairs as pairs_module
+from anoncore.kernels.wavelet.relocation import mean_shift_bound, moved_means, net_flows, relocate
 
 COUNTS = np.array([19, 12, 153, 71, 13, 79, 7, 33, 16, 270, 812, 135, 241, 14, 60, 4337])
 TARGETS = np.array([22, 95, 144, 148, 162, 549, 831, 1020, 1232, 722, 424, 259, 83, 137, 139, 305])
@@ -128,9 +128,7 @@ def test_move_among_1_600_000_records(households, show, monkeypatch):
         monkeypatch.setattr(owner, name, timed(getattr(owner, name), taken))
     moved = relocate(area, vital, features, flows, household=household, rng=np.random.default_rng(1))
     stages = dict(taken)
-    ours = seconds(
-        lambda: relocate(area, vital, features, flows, household=household, rng=np.random.default_rng(1))
-    )
+    ours = seconds(lambda: relocate(area, vital, features, flows, household=household, rng=np.random.default_rng(1)))
     shift = np.linalg.norm(moved_means(features, area, moved.area, AREAS), axis=1).max()
     populations = np.bincount(area, minlength=AREAS)
     show(
@@ -140,8 +138,7 @@ def test_move_among_1_600_000_records(households, show, monkeypatch):
         *(f"   {name:<16} {spent:.2f} s wall" for name, spent in stages.items()),
         f"vital records moved {flows.sum()}, records that changed area {moved.moved_records}, "
         f"cost {moved.cost:.1f}, at least {moved.lower_bound:.1f}",
-        f"largest shift of an area's means {shift:.2e} sd, bound "
-        f"{mean_shift_bound(moved, populations).max():.2e}",
+        f"largest shift of an area's means {shift:.2e} sd, bound {mean_shift_bound(moved, populations).max():.2e}",
     )
     assert not moved.unmatched.any()
     np.testing.assert_array_equal(np.bincount(moved.area[vital], minlength=AREAS), targets())
@@ -154,9 +151,7 @@ def test_cost_beside_plain_ways(show):
     area, vital, features, _ = population(SIZES[-1], False)
     flows = net_flows(COUNTS, targets())
     kept = []
-    ours = seconds(
-        lambda: kept.append(relocate(area, vital, features, flows, rng=np.random.default_rng(1))), 1
-    )
+    ours = seconds(lambda: kept.append(relocate(area, vital, features, flows, rng=np.random.default_rng(1))), 1)
     greedy = seconds(lambda: kept.append(greedy_counterparts(area, vital, features, flows)), 1)
     chance = seconds(lambda: kept.append(random_counterparts(area, vital, flows)), 1)
     costs = kept[0].cost, cost_of(features, kept[1]), cost_of(features, kept[2])
@@ -195,7 +190,7 @@ from pathlib import Path
 import numpy as np
 sys.path.insert(0, sys.argv[1])
 from test_bench_relocation import COUNTS, population, targets
-from anoncore.kernels.relocation import net_flows, relocate
+from anoncore.kernels.wavelet.relocation import net_flows, relocate
 
 def peak():
     return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])

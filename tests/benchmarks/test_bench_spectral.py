@@ -100,9 +100,7 @@ def test_rhs(show):
     assert mean < 8
 
 
-@pytest.mark.parametrize(
-    ("name", "mask"), [("spectral.swap", swap), ("spectral.rhs", lambda x: spectral.rhs(x, k=5))]
-)
+@pytest.mark.parametrize(("name", "mask"), [("spectral.swap", swap), ("spectral.rhs", lambda x: spectral.rhs(x, k=5))])
 def test_growth(name, mask, show):
     times = []
     for n_records in SIZES:
@@ -120,9 +118,7 @@ def test_growth(name, mask, show):
 def test_assignment_of_levels(show):
     rng = np.random.default_rng(0)
     small, few = rng.normal(size=(2000, 10)), rng.multinomial(2000, np.full(10, 0.1))
-    hungarian = seconds(
-        lambda: linear_sum_assignment(small[:, np.repeat(np.arange(10), few)], maximize=True), 1
-    )
+    hungarian = seconds(lambda: linear_sum_assignment(small[:, np.repeat(np.arange(10), few)], maximize=True), 1)
     ours = seconds(lambda: transport.assign_levels(small, few))
     times = []
     for n_records in SIZES:
@@ -131,8 +127,7 @@ def test_assignment_of_levels(show):
         times.append(seconds(lambda s=scores, c=counts: transport.assign_levels(s, c)))
     show(
         f"assign_levels, 2000 x 10: {ours:.3f} s; scipy linear_sum_assignment {hungarian:.3f} s",
-        "assign_levels, 10 levels: "
-        + ", ".join(f"{n:_} {t:.2f} s" for n, t in zip(SIZES, times, strict=True)),
+        "assign_levels, 10 levels: " + ", ".join(f"{n:_} {t:.2f} s" for n, t in zip(SIZES, times, strict=True)),
         f"growth exponent {exponent(times):.2f}",
     )
     assert times[-1] < 15

@@ -13,9 +13,9 @@ import pytest
 from scipy.optimize import linprog
 
 from anoncore.errors import InfeasibleError
-from anoncore.kernels.inversion import audit
-from anoncore.kernels.redistribution import Goals, redistribute
 from anoncore.kernels.wavelet import decompose, reconstruction_matrix
+from anoncore.kernels.wavelet.inversion import audit
+from anoncore.kernels.wavelet.redistribution import Goals, redistribute
 
 SIZES = (256, 1024, 4096)
 PAPER = np.array([19, 12, 153, 71, 13, 79, 7, 33, 16, 270, 812, 135, 241, 14, 60, 4337])

@@ -16,7 +16,7 @@ import pytest
 import typer
 import yaml
 
-from flows.schedule import is_cron
+from flows.plan.schedule import is_cron
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 APP = ("prefect", "mlflow", "worker")
@@ -136,9 +136,7 @@ def test_secrets_come_from_files_that_git_passes_over() -> None:
         assert secret["file"].startswith("./secrets/")
     lines = (DEPLOY.parent / ".gitignore").read_text().splitlines()
     assert "deploy/secrets/*" in lines
-    named = {
-        s if isinstance(s, str) else s["source"] for v in SERVICES.values() for s in v.get("secrets", [])
-    }
+    named = {s if isinstance(s, str) else s["source"] for v in SERVICES.values() for s in v.get("secrets", [])}
     assert named == set(COMPOSE["secrets"])
     told = (DEPLOY / "secrets/README.md").read_text()
     assert all(f"`{name}`" in told for name in named)
@@ -195,9 +193,7 @@ def test_no_password_stands_in_a_file(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"://[^/@\s:]+:[^@\s/]+@", text), "an address with a password"
     assert not re.search(r"-----BEGIN", text)
-    given = re.findall(
-        r"(?im)^[^#\n]*?\b(?:\w*password|\w*secret_key|\w*auth_string|\w*token)\s*[:=]\s*(\S+)", text
-    )
+    given = re.findall(r"(?im)^[^#\n]*?\b(?:\w*password|\w*secret_key|\w*auth_string|\w*token)\s*[:=]\s*(\S+)", text)
     harmless = re.compile(r'["\']?\$[({]|["\']?\$C|anonflow:\$|"anonflow:\$\(|\\n')
     assert [value for value in given if not harmless.match(value)] == []
 
@@ -281,9 +277,7 @@ def test_systemd_reads_the_units(tmp_path: Path) -> None:
     shutil.copytree(DEPLOY / "systemd", tmp_path / "units")
     for path in (tmp_path / "units").glob("*.service"):
         assert "ExecStart=/opt/anonflow/bin/anonflow serve " in path.read_text()
-        path.write_text(
-            path.read_text().replace("/opt/anonflow/bin/anonflow", shutil.which("true") or "/bin/true")
-        )
+        path.write_text(path.read_text().replace("/opt/anonflow/bin/anonflow", shutil.which("true") or "/bin/true"))
     files = [str(path) for path in sorted((tmp_path / "units").glob("anonflow*")) if path.is_file()]
     ran = subprocess.run(
         [program, "verify", "--man=no", "--recursive-errors=no", *files],

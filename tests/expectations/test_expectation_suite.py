@@ -6,7 +6,15 @@ import sys
 
 import pytest
 
-from anoncore.edits import BoundEdit, Condition, ConditionalEdit, EditSet, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.model import (
+    BoundEdit,
+    Condition,
+    ConditionalEdit,
+    EditSet,
+    LinearEdit,
+    RatioEdit,
+    SetEdit,
+)
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Schema, Variable
 from expectations import build_suite, compile_rules, suite_digest, suite_json

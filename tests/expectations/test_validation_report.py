@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from anoncore.edits import (
+from anoncore.edits.model import (
     BoundEdit,
     Condition,
     ConditionalEdit,
@@ -94,9 +94,7 @@ def test_counts_are_those_of_the_edits(rows, plain):
 
 
 def test_what_the_schema_implies():
-    frame = pd.DataFrame(
-        {"a": ["1", "oops", None], "b": [1, np.inf, 2.0], "s": ["x", "q", None], "o": [0, 5, 7]}
-    )
+    frame = pd.DataFrame({"a": ["1", "oops", None], "b": [1, np.inf, 2.0], "s": ["x", "q", None], "o": [0, 5, 7]})
     told = {rule.name: rule for rule in validate(frame, SCHEMA, EditSet()).rules}
     assert told["schema: columns"].success
     counts = {name: (r.checked, r.violated, r.missing) for name, r in told.items()}
@@ -109,9 +107,7 @@ def test_what_the_schema_implies():
 def test_columns_in_their_order():
     frame = Microdata(pd.DataFrame({n: [1] for n in "ab"} | {"s": ["x"], "o": [1]}), SCHEMA).frame
     swapped = validate(frame[["b", "a", "s", "o"]], SCHEMA, EditSet())
-    assert [(r.name, r.checked, r.violated) for r in swapped.rules if not r.success] == [
-        ("schema: columns", 1, 1)
-    ]
+    assert [(r.name, r.checked, r.violated) for r in swapped.rules if not r.success] == [("schema: columns", 1, 1)]
     lacking = {r.name: r for r in validate(frame[["a", "s", "o"]], SCHEMA, EDITS).rules}
     assert not lacking["schema: columns"].success
     for name in ("schema: b", "sum", "ratio"):
@@ -217,9 +213,7 @@ def test_the_table_is_let_go():
 def test_input_and_logging_are_left_as_they_were():
     logger = logging.getLogger("great_expectations")
     logger.setLevel(logging.WARNING)
-    frame = Microdata(
-        pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2], "s": ["x", None], "o": [1, 2]}), SCHEMA
-    ).frame
+    frame = Microdata(pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2], "s": ["x", None], "o": [1, 2]}), SCHEMA).frame
     before = frame.copy(deep=True)
     validate(frame, SCHEMA, EDITS)
     pd.testing.assert_frame_equal(frame, before)

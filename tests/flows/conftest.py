@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks import workspace
-from tasks.home import Home, make_private, write_private
+from tasks.common import workspace
+from tasks.common.home import Home, make_private, write_private
 
 CANARY_TEXT = "Qx7-Canary-Zw"
 CANARY_NUMBER = 918273645

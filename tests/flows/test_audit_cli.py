@@ -16,11 +16,17 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app, guarded_exit
-from flows.plan import load_plan
+from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
-from tasks import audit, conclude, decisions, keys, ledger, outcomes, people, track
-from tasks.faults import Refused
-from tasks.home import Home, write_private
+from tasks.audit import verification as audit
+from tasks.common import keys
+from tasks.common.errors import Refused
+from tasks.common.home import Home, write_private
+from tasks.decision import approval as decisions
+from tasks.decision import conclude, outcomes
+from tasks.record import approvers as people
+from tasks.record import ledger
+from tasks.tracking import mlflow as track
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -70,9 +76,7 @@ def anonflow(*arguments: str | Path, home: Home, expect: int = 0, **environment:
 
 
 @pytest.fixture(scope="module")
-def tracked(
-    tmp_path_factory: pytest.TempPathFactory, people_table: Any, tracking: None
-) -> tuple[Home, str, str]:
+def tracked(tmp_path_factory: pytest.TempPathFactory, people_table: Any, tracking: None) -> tuple[Home, str, str]:
     """A home with one release, its MLflow run, and the ledger's last digest."""
     base = tmp_path_factory.mktemp("audited")
     home = Home.locate(base / "home")
@@ -450,22 +454,14 @@ def test_a_signature_is_made_on_another_machine(home: Home, tmp_path: Path, caps
     assert not ledger.entries(empty)
 
 
-def test_approve_and_withdraw_with_a_key_as_a_user_does(
-    people_table: Any, home: Home, tmp_path: Path
-) -> None:
+def test_approve_and_withdraw_with_a_key_as_a_user_does(people_table: Any, home: Home, tmp_path: Path) -> None:
     plan = people_table(tmp_path, "policy: {approval: person}")
     anonflow("people", "add", "Ann", "--new", tmp_path / "ann.pem", home=home)
-    said = json.loads(
-        anonflow("run", plan, "--inline", "--json", home=home, expect=4).rpartition("\n}")[0] + "\n}"
-    )
+    said = json.loads(anonflow("run", plan, "--inline", "--json", home=home, expect=4).rpartition("\n}")[0] + "\n}")
     release = said["release"]
     told = ("--by", "Ann", "--reason", "read it", "--home", home.path)
-    assert "needs Ann's signature" in anonflow("approve", release, *told, home=home, expect=2).replace(
-        "\n ", ""
-    )
-    signature = anonflow(
-        "sign", release, "--decision", "approve", *told, "--key", tmp_path / "ann.pem", home=home
-    )
+    assert "needs Ann's signature" in anonflow("approve", release, *told, home=home, expect=2).replace("\n ", "")
+    signature = anonflow("sign", release, "--decision", "approve", *told, "--key", tmp_path / "ann.pem", home=home)
     assert "Published" in anonflow("approve", release, *told, "--signature", signature.strip(), home=home)
     out = anonflow("withdraw", release, *told, "--key", tmp_path / "ann.pem", home=home)
     assert "cannot be called back" in " ".join(out.split())

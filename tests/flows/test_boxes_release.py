@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from anoncore import read_boxes
-from flows.plan import load_plan
+from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
-from tasks.faults import Refused
-from tasks.home import Home
-from tasks.publish import verify_release
+from tasks.common.errors import Refused
+from tasks.common.home import Home
+from tasks.publication.publish import verify_release
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 

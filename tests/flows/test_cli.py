@@ -66,8 +66,8 @@ def test_demo_publishes_real_microdata(demo, nhefs_frame):
 
 
 def test_demo_satisfies_every_edit(demo, nhefs_plan):
-    from flows.plan import load_plan
-    from tasks.validate import EditsSection
+    from flows.plan.model import load_plan
+    from tasks.intake.validate import EditsSection
 
     _, outcome = demo
     published = pd.read_parquet(Path(outcome["folder"]) / "data.parquet")
@@ -82,9 +82,7 @@ def test_prefect_kept_every_step_by_name_with_its_duration(demo):
     home, outcome = demo
     with sqlite3.connect(home / "prefect" / "prefect.db") as database:
         flows = database.execute("select name, state_name, state_type from flow_run").fetchall()
-        tasks = database.execute(
-            "select name, state_type, total_run_time from task_run order by start_time"
-        ).fetchall()
+        tasks = database.execute("select name, state_type, total_run_time from task_run order by start_time").fetchall()
         artifacts = dict(database.execute("select key, data from artifact").fetchall())
     assert flows == [("nhefs", "Published", "COMPLETED")]
     assert [name for name, _, _ in tasks] == list(outcome["seconds"])
@@ -170,9 +168,7 @@ def test_exit_codes(office, tmp_path, more, code):
         assert "policy.approval" in err
 
 
-@pytest.mark.parametrize(
-    "arguments", [("check", "no-such.yaml"), ("run", "no-such.yaml"), ("show", "nothing")]
-)
+@pytest.mark.parametrize("arguments", [("check", "no-such.yaml"), ("run", "no-such.yaml"), ("show", "nothing")])
 def test_what_is_not_there_is_refused_in_one_message(tmp_path, arguments):
     _, err = anonflow(*arguments, home=tmp_path / "home", expect=2)
     assert "Refused" in err

@@ -13,17 +13,15 @@ import pytest
 from flows.cli import app, guarded_exit
 from flows.commands import options, shown
 from flows.served.settings import Layout, write_layout
-from tasks import ledger
-from tasks.home import Home
+from tasks.common.home import Home
+from tasks.record import ledger
 
 NAME = "[red]x\x1b[31m\u202e:bomb:"
 SHOWN = r"[red]x\x1b[31m\u202e:bomb:"
 
 
 @pytest.fixture
-def ask(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[int, str]]:
+def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str]]:
     """Return a function that gives a command, and returns how it ended and what the terminal got."""
     for console in (options.out, options.err, options.plain):
         # Which reads COLUMNS when it is made, so that another test may have fixed it.
@@ -113,9 +111,7 @@ def test_a_server_that_cannot_start_is_a_fault_that_names_its_log(tmp_path: Path
     (tmp_path / "home" / "prefect" / "prefect.db").mkdir(parents=True)
     program = Path(sys.executable).parent / "anonflow"
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_"))}
-    done = subprocess.run(
-        [program, "demo", "--home", tmp_path / "home"], capture_output=True, text=True, env=clean
-    )
+    done = subprocess.run([program, "demo", "--home", tmp_path / "home"], capture_output=True, text=True, env=clean)
     assert done.returncode == 1
     assert done.stderr.startswith("Fault\n")
     assert "unexpected" not in done.stderr

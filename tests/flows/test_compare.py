@@ -14,13 +14,13 @@ import pytest
 
 from flows import compare as comparing
 from flows.compare import Wanted, compare
-from flows.plan import load_plan
+from flows.plan.model import load_plan
+from flows.plan.overrides import settings_of
 from flows.release import Direct, carry_out
-from flows.settings import settings_of
-from tasks import ledger
-from tasks.faults import ExitCode, Fault, Refused
-from tasks.home import Home
-from tasks.workspace import Run, alone
+from tasks.common.errors import ExitCode, Fault, Refused
+from tasks.common.home import Home
+from tasks.common.workspace import Run, alone
+from tasks.record import ledger
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 

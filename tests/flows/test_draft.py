@@ -13,14 +13,14 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from anoncore.edits import ConditionalEdit, LinearEdit
+from anoncore.edits.model import ConditionalEdit, LinearEdit
 from flows.draft import draft_plan
-from flows.plan import Plan, load_plan
-from tasks.anonymize import mask
-from tasks.faults import Refused
-from tasks.ingest import ingest, read_file, to_microdata
-from tasks.split import split
-from tasks.workspace import Home, Run
+from flows.plan.model import Plan, load_plan
+from tasks.common.errors import Refused
+from tasks.common.workspace import Home, Run
+from tasks.intake.ingest import ingest, read_file, to_microdata
+from tasks.intake.split import split
+from tasks.masking.anonymize import mask
 
 
 def drafted(data: Path) -> str:
@@ -84,9 +84,7 @@ def test_nhefs_loads_without_a_problem(nhefs):
 def test_nhefs_sum_is_found(nhefs):
     _, data, text = nhefs
     sums = [r for r in loaded(data, text).plan.edits.rules if isinstance(r, LinearEdit)]
-    assert [(s.dependent, dict(s.terms)) for s in sums] == [
-        ("wt82_71", {"wt71": -1.0, "wt82": 1.0, "wt82_71": -1.0})
-    ]
+    assert [(s.dependent, dict(s.terms)) for s in sums] == [("wt82_71", {"wt71": -1.0, "wt82": 1.0, "wt82_71": -1.0})]
     assert re.search(r"# - .*dependent: price71_82, tolerance: 0.0005", text)
 
 
@@ -100,16 +98,12 @@ def test_nhefs_identifiers_are_dropped(nhefs):
 def test_nhefs_rules_that_its_codebook_states_are_found(nhefs):
     _, data, text = nhefs
     rules = [r for r in loaded(data, text).plan.edits.rules if isinstance(r, ConditionalEdit)]
-    said = {
-        (r.when[0].variable, r.when[0].values, r.then.variable, r.then.values, r.then.missing) for r in rules
-    }
+    said = {(r.when[0].variable, r.when[0].values, r.then.variable, r.then.values, r.then.missing) for r in rules}
     assert ("sex", (0,), "pregnancies", None, True) in said
     assert ("death", (0,), "yrdth", None, True) in said
     assert ("death", (1,), "yrdth", None, False) in said
     assert ("censored", (1,), "wt82", None, True) in said
-    ranges = {
-        (r.when[0].variable, r.when[0].lower, r.when[0].upper, r.then.variable, r.then.values) for r in rules
-    }
+    ranges = {(r.when[0].variable, r.when[0].lower, r.when[0].upper, r.then.variable, r.then.values) for r in rules}
     assert ("age", 51, None, "older", (1,)) in ranges
     assert ("school", 9, 11, "education", (2,)) in ranges
 
@@ -334,9 +328,7 @@ HOSTILE = [
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_survive(tmp_path, name):
     draw = np.random.default_rng(3)
-    frame = pd.DataFrame(
-        {"plain": draw.lognormal(3, 1, 200).round(2), name: draw.lognormal(3, 1, 200).round(2)}
-    )
+    frame = pd.DataFrame({"plain": draw.lognormal(3, 1, 200).round(2), name: draw.lognormal(3, 1, 200).round(2)})
     frame["sum"] = (frame.plain + frame[name]).round(2)
     frame.to_parquet(tmp_path / "t.parquet")
     file = loaded(tmp_path / "t.parquet")
@@ -397,17 +389,12 @@ def test_no_rare_level_and_no_extreme_stands_in_the_draft(tmp_path):
         assert word not in text
     for column in ("age", "wages", "rent", "total", "delta"):
         for extreme in (frame[column].min(), frame[column].max()):
-            assert not re.search(
-                rf"(?<![\d.]){re.escape(f'{extreme:g}')}(?![\d.])", text.split("variables:")[1]
-            )
+            assert not re.search(rf"(?<![\d.]){re.escape(f'{extreme:g}')}(?![\d.])", text.split("variables:")[1])
 
 
 def test_a_rare_code_for_missing_is_not_proposed(tmp_path):
     ages = np.r_[np.random.default_rng(6).integers(20, 60, 300), [99] * 4]
-    assert (
-        "99"
-        not in drafted(csv(tmp_path, pd.DataFrame({"years": ages, "x": ages % 7}))).split("reference:")[0]
-    )
+    assert "99" not in drafted(csv(tmp_path, pd.DataFrame({"years": ages, "x": ages % 7}))).split("reference:")[0]
 
 
 # ---------------------------------------------------------------- what a person sees
@@ -481,9 +468,7 @@ COLUMN = st.sampled_from(
         st.one_of(FEW, st.none()),
     ]
 )
-NAME = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=8).filter(
-    str.strip
-)
+NAME = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=8).filter(str.strip)
 
 
 @st.composite

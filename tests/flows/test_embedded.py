@@ -251,9 +251,7 @@ def test_the_server_asks_for_a_secret_that_nobody_else_sees(server):
     assert ask(server, "flows", auth="anonflow:guessed")[0] == 401
     assert server.auth.split(":")[1] not in Path(f"/proc/{server.pid}/cmdline").read_text()
     port = int(server.url.split(":")[2].split("/")[0])
-    assert (
-        f"0100007F:{port:04X} 00000000:0000 0A" in Path("/proc/net/tcp").read_text()
-    )  # 127.0.0.1, listening
+    assert f"0100007F:{port:04X} 00000000:0000 0A" in Path("/proc/net/tcp").read_text()  # 127.0.0.1, listening
 
 
 def test_a_forked_worker_does_not_end_its_parents_server(server):
@@ -353,9 +351,7 @@ def test_an_outdated_tracking_store_is_migrated_and_kept(tmp_path, templates):
     database.write_bytes((templates / "mlflow.db").read_bytes())
     with sqlite3.connect(database) as connection:
         connection.execute("PRAGMA user_version = 0")
-    script = (
-        "import sys; from flows import embedded as e; e.apply(sys.argv[1]); e.tracking_ready(sys.argv[1])"
-    )
+    script = "import sys; from flows import embedded as e; e.apply(sys.argv[1]); e.tracking_ready(sys.argv[1])"
     run(script, tmp_path, ANONFLOW_TEMPLATES=str(templates))
     assert embedded.migrated(database, "mlflow")
     assert list((tmp_path / "mlflow").glob("mlflow.before-*"))

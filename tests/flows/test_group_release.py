@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.plan import load_plan
+from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
-from tasks.decisions import approve
-from tasks.faults import Refused
-from tasks.home import Home
-from tasks.publish import verify_release
+from tasks.common.errors import Refused
+from tasks.common.home import Home
+from tasks.decision.approval import approve
+from tasks.publication.publish import verify_release
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -97,12 +97,7 @@ def _run(path, home):
 
 
 def _counts(frame):
-    return (
-        frame.loc[frame["service"].isin([2, 3]), "area"]
-        .astype(str)
-        .value_counts()
-        .reindex(AREAS, fill_value=0)
-    )
+    return frame.loc[frame["service"].isin([2, 3]), "area"].astype(str).value_counts().reindex(AREAS, fill_value=0)
 
 
 def test_a_person_decides_and_the_release_hides_the_group(plan, home):
@@ -223,9 +218,7 @@ def test_names_in_the_step_are_checked_with_the_plan(plan):
 
 def test_figures_of_single_records_are_told_as_if_nobody_had_moved(plan, home):
     outcome = _run(plan(), home)
-    figures = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())[
-        "figures"
-    ]
+    figures = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())["figures"]
     assert figures["as_source"]
     assert figures["identical"]["n_released"] == figures["identical"]["n"] == 6000
     assert {g["verdict"] for g in outcome.gates if g["name"].startswith("prediction")} == {"waived"}
@@ -236,9 +229,7 @@ def test_what_an_edit_computes_from_the_area_is_left_out_of_the_figures(plan, ho
     frame["area"] = frame["area"].map({a: i for i, a in enumerate([*AREAS, "elsewhere"])})
     frame = frame.assign(zone=100 * frame["area"] + frame["age"])
     path = plan(frame)
-    text = path.read_text().replace(
-        "levels: [a, b, c, d, e, f, g, h, elsewhere]", "levels: [0,1,2,3,4,5,6,7,8]"
-    )
+    text = path.read_text().replace("levels: [a, b, c, d, e, f, g, h, elsewhere]", "levels: [0,1,2,3,4,5,6,7,8]")
     text = text.replace("name: area, kind: nominal", "name: area, kind: ordinal")
     text = text.replace("order: [a, b, c, d, e, f, g, h]", "order: [0, 1, 2, 3, 4, 5, 6, 7]")
     text = text.replace("caps: {h: 100}", 'caps: {"7": 100}')

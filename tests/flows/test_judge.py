@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.judge import judge
-from tasks.faults import ExitCode, Refused
-from tasks.home import Home
+from flows.external import judge
+from tasks.common.errors import ExitCode, Refused
+from tasks.common.home import Home
 
 
 def people(seed: int, n: int = 1500) -> pd.DataFrame:
@@ -40,9 +40,7 @@ def files(tmp_path_factory):
 
 
 def judged(files, released, home, **options):
-    return judge(
-        Home.locate(home), files / released, files / "original.csv", files / "reference.csv", **options
-    )
+    return judge(Home.locate(home), files / released, files / "original.csv", files / "reference.csv", **options)
 
 
 def test_an_independent_sample_never_fails_and_leaves_nothing_behind(files, tmp_path):
@@ -147,9 +145,7 @@ def test_a_reference_with_identifiers_of_the_original_asks_a_person(files, numbe
     ids = pd.read_csv(numbered / "original.csv").patient_id
     people(7).assign(patient_id=ids).to_csv(tmp_path / "reference.csv", index=False)
     original = numbered / "original.csv"
-    found = judge(
-        Home.locate(tmp_path / "home"), files / "independent.csv", original, tmp_path / "reference.csv"
-    )
+    found = judge(Home.locate(tmp_path / "home"), files / "independent.csv", original, tmp_path / "reference.csv")
     assert found.exit_code is ExitCode.AWAITING
     assert gate(found, "reference of other people").figure == "1500"
 
@@ -192,9 +188,7 @@ def test_a_reference_of_members_asks_a_person(files, tmp_path, members, others):
 
 @pytest.mark.parametrize("others", [300, 1500, 6000])
 def test_other_people_are_not_taken_for_members(files, tmp_path, others):
-    assert "reference of other people" not in {
-        g.name for g in with_members(files, tmp_path, 0, others).verdict.gates
-    }
+    assert "reference of other people" not in {g.name for g in with_members(files, tmp_path, 0, others).verdict.gates}
 
 
 def test_few_levels_repeat_by_chance_and_that_is_no_membership(tmp_path):

@@ -16,12 +16,13 @@ import pytest
 import yaml
 
 from flows.commands import deliver
-from flows.plan import load_plan
+from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
-from tasks import database, ledger
-from tasks.decisions import approve
-from tasks.faults import Fault, Refused
-from tasks.home import Home
+from tasks.common.errors import Fault, Refused
+from tasks.common.home import Home
+from tasks.connectors import postgres as database
+from tasks.decision.approval import approve
+from tasks.record import ledger
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -66,9 +67,7 @@ class Office:
         """Write the example plan for this schema."""
         text = (resources.files("deploy") / "plans" / "office.yaml").read_text(encoding="utf-8")
         stated = yaml.safe_load(text)
-        stated["source"]["sql"] = (
-            f"{stated['source']['sql'].replace('registers.', f'{self.schema}.')} {order}"
-        )
+        stated["source"]["sql"] = f"{stated['source']['sql'].replace('registers.', f'{self.schema}.')} {order}"
         stated["policy"]["approval"] = approval
         stated["assessment"] = {"margin": 0.2}
         table = f"{{table: {self.schema}.released, database: OFFICE_PUBLIC, if_exists: replace}}"
@@ -98,9 +97,7 @@ class Office:
 
 
 @pytest.fixture
-def office_(
-    postgres_url: str, tmp_path: Path, people: Any, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Office]:
+def office_(postgres_url: str, tmp_path: Path, people: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
     found = Office(postgres_url, tmp_path, people)
     found.ask(f"CREATE SCHEMA {found.schema}")
     found.fill()
@@ -143,9 +140,7 @@ def test_from_a_query_to_a_table_and_a_folder_and_nothing_twice(office_: Office)
     again = office_.run()
     assert (again.status, again.release) == ("unchanged", outcome.release)
     assert office_.seen == ["Read the source", "Mirror the outcome in MLflow"]
-    office_.ask(
-        f"CREATE TABLE {office_.schema}.shuffled AS SELECT * FROM {office_.schema}.persons ORDER BY random()"
-    )
+    office_.ask(f"CREATE TABLE {office_.schema}.shuffled AS SELECT * FROM {office_.schema}.persons ORDER BY random()")
     office_.ask(f"DROP TABLE {office_.schema}.persons")
     office_.ask(f"ALTER TABLE {office_.schema}.shuffled RENAME TO persons")
     assert office_.run().status == "unchanged"
@@ -225,7 +220,7 @@ def test_what_a_person_approves_is_delivered(office_: Office) -> None:
 def test_a_source_that_is_away_is_tried_again_and_says_no_password(
     office_: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.faults import InputOutputFault
+    from tasks.common.errors import InputOutputFault
 
     monkeypatch.setenv("OFFICE_DATABASE", "postgresql://me:hunter2-canary@127.0.0.1:9/x")
     with pytest.raises(InputOutputFault) as raised:

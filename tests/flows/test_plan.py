@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from anoncore.edits import EDITS, Condition
+from anoncore.edits.model import EDITS, Condition
 from anoncore.methods import Statistic
 from anoncore.microdata import Variable
 from anoncore.registry import METHODS
 from anoncore.utility import Regression
-from flows.plan import Plan, load_plan
-from flows.planfile import MAX_BYTES
-from tasks.decide import UtilityLimits
-from tasks.faults import Refused
-from tasks.targets import Target
-from tasks.workspace import Section
+from flows.plan.file import MAX_BYTES
+from flows.plan.model import Plan, load_plan
+from tasks.common.errors import Refused
+from tasks.common.workspace import Section
+from tasks.policy.verdict import UtilityLimits
+from tasks.publication.targets import Target
 
 LINES = [
     "anonflow: 1",
@@ -64,9 +64,7 @@ def test_a_plan_loads(tmp_path):
 
 def test_the_digest_ignores_layout_and_comments(tmp_path):
     one = load_plan(plan(tmp_path)).plan.digest
-    assert (
-        load_plan(plan(tmp_path, "# a comment", l2='"name":   people  # said otherwise')).plan.digest == one
-    )
+    assert load_plan(plan(tmp_path, "# a comment", l2='"name":   people  # said otherwise')).plan.digest == one
     assert load_plan(plan(tmp_path, l2="name: people2")).plan.digest != one
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from anoncore.edits import EditSet
-from flows.plan import load_plan
+from anoncore.edits.model import EditSet
+from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
-from tasks import ledger
-from tasks.decisions import approve, reject
-from tasks.faults import Fault, Refused
-from tasks.home import Home
-from tasks.publish import verify_release
-from tasks.workspace import alone
+from tasks.common.errors import Fault, Refused
+from tasks.common.home import Home
+from tasks.common.workspace import alone
+from tasks.decision.approval import approve, reject
+from tasks.publication.publish import verify_release
+from tasks.record import ledger
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -252,8 +252,6 @@ def test_references(office, home, reference):
 
 
 def test_steps_are_chained(office, home):
-    plan = office(
-        step="{method: rare-levels, k: 5}\n  - {method: extreme-records}\n  - {method: spectral-swap}"
-    )
+    plan = office(step="{method: rare-levels, k: 5}\n  - {method: extreme-records}\n  - {method: spectral-swap}")
     outcome = _run(plan, home)
     assert outcome.status in ("published", "awaiting"), outcome.reason

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from flows.plan import load_plan
+from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
-from tasks import ledger
-from tasks.home import Home
+from tasks.common.home import Home
+from tasks.record import ledger
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 GATE = "earlier releases of these data"

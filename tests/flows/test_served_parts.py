@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from flows import embedded
-from flows.pages import Page
-from flows.schedule import ScheduleSection, is_cron
+from flows.plan.schedule import ScheduleSection, is_cron
 from flows.served import settings, waiting
-from flows.served.door import Door
 from flows.served.health import problems
 from flows.served.plans import read_folder, stamp
 from flows.served.settings import Layout
 from flows.served.stack import only_one
-from tasks.faults import Refused
-from tasks.home import Home
+from flows.servers.middleware import Door
+from flows.servers.pages import Page
+from tasks.common.errors import Refused
+from tasks.common.home import Home
 
 
 @pytest.fixture
@@ -128,9 +128,7 @@ def test_a_plan_that_cannot_be_read_keeps_nobody_from_the_others(tmp_path: Path,
 def test_passwords_go_to_the_servers_alone(home: Home) -> None:
     layout = Layout(str(home.path), "http://127.0.0.1:1", "http://127.0.0.1:2")
     addresses = {"prefect": "postgresql://u:word-p@/prefect", "mlflow": "postgresql://u:word-m@/mlflow"}
-    found = {
-        part: settings.variables(part, home, layout, addresses) for part in ("prefect", "mlflow", "worker")
-    }
+    found = {part: settings.variables(part, home, layout, addresses) for part in ("prefect", "mlflow", "worker")}
     assert "word-p" in found["prefect"]["PREFECT_SERVER_DATABASE_CONNECTION_URL"]
     assert not any("word-" in value for value in found["worker"].values())
     assert not any("word-m" in value for value in found["prefect"].values())
@@ -178,9 +176,7 @@ def ask(door: Door, path: str = "/", **headers: str) -> tuple[int, dict[bytes, b
     async def receive() -> MutableMapping[str, Any]:
         return {}
 
-    given = [
-        (k.replace("_", "-").encode(), v.encode()) for k, v in ({"host": "127.0.0.1:4200"} | headers).items()
-    ]
+    given = [(k.replace("_", "-").encode(), v.encode()) for k, v in ({"host": "127.0.0.1:4200"} | headers).items()]
     asyncio.run(door({"type": "http", "method": "GET", "path": path, "headers": given}, receive, send))
     told = dict(sent[0]["headers"]) | {b"body": b"".join(message.get("body", b"") for message in sent)}
     return sent[0]["status"], told
@@ -280,9 +276,7 @@ def test_what_does_not_run_is_not_healthy(home: Home) -> None:
         assert problems(home, ("prefect",)) == ["Prefect does not run in this home"]
 
 
-def test_the_passwords_are_found_in_the_home_and_go_nowhere_else(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_passwords_are_found_in_the_home_and_go_nowhere_else(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = "http://127.0.0.1:2", "http://elsewhere.example"
     settings.write_layout(home, lambda known: Layout("p", "http://127.0.0.1:1", here))
     word, prefect = settings.secret(home, "mlflow"), settings.prefect_auth(home)

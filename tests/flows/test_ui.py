@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from flows import embedded
-from flows.pages import Page
+from flows.servers.pages import Page
 from flows.ui import Gate
 
 SERVE = """
@@ -150,9 +150,7 @@ def knock(path="/", query="", kind="http", **headers):
         answers.append(message)
 
     gate = Gate(Page(behind, "mlflow"), "secret", 4200, "/health")
-    given = [
-        (name.encode(), value.encode()) for name, value in ({"host": "127.0.0.1:4200"} | headers).items()
-    ]
+    given = [(name.encode(), value.encode()) for name, value in ({"host": "127.0.0.1:4200"} | headers).items()]
     scope = {"type": kind, "path": path, "query_string": query.encode(), "headers": given}
     asyncio.run(gate(scope, None, send))
     return answers[0]

@@ -220,9 +220,7 @@ def _(folder: Path) -> list[str]:
 @case("plan: an edit of columns that are SQL", "names unknown variable")
 def _(folder: Path) -> list[str]:
     return check(
-        planned(
-            folder, 'edits: {rules: [{edit: bound, name: e, variable: "age\'); drop table x; --", lower: 0}]}'
-        )
+        planned(folder, 'edits: {rules: [{edit: bound, name: e, variable: "age\'); drop table x; --", lower: 0}]}')
     )
 
 
@@ -322,9 +320,7 @@ source_case(
     "{path: people.parquet}",
     lambda f: os.mkfifo(f / "people.parquet"),
 )
-source_case(
-    "a folder called like a file", "is a folder", "{path: people.csv}", lambda f: (f / "people.csv").mkdir()
-)
+source_case("a folder called like a file", "is a folder", "{path: people.csv}", lambda f: (f / "people.csv").mkdir())
 source_case("an empty folder", "folder without Parquet", "{path: parts}", lambda f: (f / "parts").mkdir())
 source_case("a folder with a link out of it", "links out of it", "{path: parts}", linked_folder)
 source_case(
@@ -339,9 +335,7 @@ source_case(
     "larger than what is free|not be read|no readable|failed|there is no file",
     "{path: /proc/kcore, format: parquet}",
 )
-source_case(
-    "a password file as a table", "variables|column", "{path: ../../../../../../../etc/passwd, format: csv}"
-)
+source_case("a password file as a table", "variables|column", "{path: ../../../../../../../etc/passwd, format: csv}")
 source_case(
     "out of a package",
     "not inside the package",
@@ -381,9 +375,7 @@ source_case(
     "{sql: 'select 1; drop table people', url: 'sqlite:///people.db'}",
     lambda f: database(f),
 )
-source_case(
-    "an address that is no database", "cannot be read|no driver", "{sql: select 1, url: 'nonsense://x'}"
-)
+source_case("an address that is no database", "cannot be read|no driver", "{sql: select 1, url: 'nonsense://x'}")
 source_case(
     "an unknown encoding",
     "no encoding called",
@@ -466,9 +458,7 @@ csv_case("a formula behind a minus", "begin like a formula", changed("DE", f"-2+
 csv_case("a formula behind an at sign", "begin like a formula", changed("DE", f"@SUM({CANARY})"))
 csv_case("a formula behind a tab", "control characters, tabs", changed("DE", f"\t={CANARY}"))
 csv_case("a formula behind a line end", "control characters, tabs", changed("DE", f'"\n={CANARY}"'))
-csv_case(
-    "a level that writes to the terminal", "control characters", changed("DE", f"{CANARY}\x1b]0;pwn\x07")
-)
+csv_case("a level that writes to the terminal", "control characters", changed("DE", f"{CANARY}\x1b]0;pwn\x07"))
 csv_case("a level that turns the writing", "control characters", changed("DE", f"{CANARY}\u202eevil"))
 csv_case("a number near the largest there is", "beyond 1e100", changed(",20,", ",1.7e308,"))
 csv_case("a formula in wide letters", "begin like a formula", changed("DE", f"＝{CANARY}"))
@@ -489,9 +479,7 @@ csv_case(
     changed("DE", '"' + f"{CANARY},\n" * 20_000 + '"'),
 )
 csv_case("a quote that never closes", "quotes", changed("DE", f'"{CANARY}'))
-csv_case(
-    "a quote that never closes, before much", "131072 characters", changed("DE", f'"{CANARY}') + GOOD * 200
-)
+csv_case("a quote that never closes, before much", "131072 characters", changed("DE", f'"{CANARY}') + GOOD * 200)
 csv_case("a record with more fields", "line 3|more fields", changed("DE", f"DE,{CANARY}"))
 csv_case("a record with fewer fields", "fields", HEADER + GOOD + f"{CANARY},1\n")
 csv_case(
@@ -517,14 +505,7 @@ csv_case("columns without end", "columns", lambda: "a," * 3_000_000)
 csv_case(
     "four thousand columns that nobody declared",
     "and 3986 more",
-    lambda: (
-        HEADER.strip()
-        + "".join(f",c{i}" for i in range(3996))
-        + "\n"
-        + f"{CANARY},1,DE,0"
-        + ",1" * 3996
-        + "\n"
-    ),
+    lambda: HEADER.strip() + "".join(f",c{i}" for i in range(3996)) + "\n" + f"{CANARY},1,DE,0" + ",1" * 3996 + "\n",
 )
 csv_case("a column without a name", "without a name", changed("id,", "id,,", HEADER) + GOOD)
 csv_case("a column twice", "columns twice", changed("id,", "id,age,", HEADER) + GOOD)
@@ -556,9 +537,7 @@ for how, (twin, shown) in ALIKE.items():
         f"look alike.*{shown}",
         changed("age", f"age,{twin}", HEADER) + GOOD.replace(",DE", ",1,DE"),
     )
-    csv_case(
-        f"age itself {how}", f"(only look like|look alike).*{shown}", changed("age", twin, HEADER) + GOOD
-    )
+    csv_case(f"age itself {how}", f"(only look like|look alike).*{shown}", changed("age", twin, HEADER) + GOOD)
 csv_case(
     "a name composed and taken apart",
     r"look alike: \(5 and 6\)",
@@ -607,9 +586,7 @@ def _(folder: Path) -> list[str]:
 # Parquet and Stata
 
 
-def parquet_case(
-    name: str, words: str, content: Callable[[], bytes], suffix: str = "parquet", **more: Any
-) -> None:
+def parquet_case(name: str, words: str, content: Callable[[], bytes], suffix: str = "parquet", **more: Any) -> None:
     """Enter a file in another format that a good plan reads."""
     CASES.append(
         Case(
@@ -715,27 +692,19 @@ parquet_case(
     "neither numbers nor text",
     lambda: parquet(column("land", pa.array([[[[CANARY]]]] * 60))),
 )
-parquet_case(
-    "structures", "neither numbers nor text", lambda: parquet(column("land", pa.array([{"a": CANARY}] * 60)))
-)
-parquet_case(
-    "bytes", "neither numbers nor text", lambda: parquet(column("land", pa.array([CANARY.encode()] * 60)))
-)
+parquet_case("structures", "neither numbers nor text", lambda: parquet(column("land", pa.array([{"a": CANARY}] * 60))))
+parquet_case("bytes", "neither numbers nor text", lambda: parquet(column("land", pa.array([CANARY.encode()] * 60))))
 parquet_case(
     "dates",
     "neither numbers nor text",
     lambda: parquet(column("land", pa.array(np.zeros(60, dtype="M8[s]")))),
 )
 parquet_case("text with NUL", "NUL", lambda: parquet(column("land", pa.array([f"{CANARY}\0"] * 60))))
-parquet_case(
-    "a formula", "begin like a formula", lambda: parquet(column("land", pa.array([f"=x({CANARY})"] * 60)))
-)
+parquet_case("a formula", "begin like a formula", lambda: parquet(column("land", pa.array([f"=x({CANARY})"] * 60))))
 parquet_case(
     "a column twice",
     "twice",
-    lambda: parquet(
-        pa.table([whole_table().column(i) for i in (0, 1, 1, 3)], names=["id", "age", "age", "sex"])
-    ),
+    lambda: parquet(pa.table([whole_table().column(i) for i in (0, 1, 1, 3)], names=["id", "age", "age", "sex"])),
 )
 parquet_case(
     "names that look alike",
@@ -761,12 +730,8 @@ parquet_case(
     lambda: repeated("x" * 300_000_000, 1),
     heavy=True,
 )
-parquet_case(
-    "one long text in every record", "GB of text", lambda: repeated(CANARY * 9000, 100_000), heavy=True
-)
-parquet_case(
-    "two billion records in a few bytes", "million cells", lambda: many_records(20_000_000, 100), heavy=True
-)
+parquet_case("one long text in every record", "GB of text", lambda: repeated(CANARY * 9000, 100_000), heavy=True)
+parquet_case("two billion records in a few bytes", "million cells", lambda: many_records(20_000_000, 100), heavy=True)
 parquet_case(
     "three hundred million records in a few bytes",
     "million cells",
@@ -789,9 +754,7 @@ parquet_case(
     lambda: stata().replace(b"<K>" + struct.pack("<H", 4), b"<K>" + struct.pack("<H", 32767)),
     "dta",
 )
-parquet_case(
-    "UTF-8 and Latin-1 mixed", "not a readable", lambda: stata().replace(b"DE\0", b"\xd6\0\0"), "dta"
-)
+parquet_case("UTF-8 and Latin-1 mixed", "not a readable", lambda: stata().replace(b"DE\0", b"\xd6\0\0"), "dta")
 parquet_case("a map that leads elsewhere", "not a readable", lambda: elsewhere(stata()), "dta")
 
 
@@ -822,9 +785,7 @@ drafted("nothing", "is empty", "")
 drafted("a NUL byte", "NUL bytes", changed("DE", "D\0E"))
 drafted("no header", "seems to be a record", f"1,{CANARY}@example.org,3\n" + f"2,{CANARY},4\n" * 9)
 drafted("a column twice", "columns twice", changed("id,", "id,age,", HEADER) + GOOD)
-drafted(
-    "names that look alike", r"look alike.*'\\u0430ge'|look alike", changed("sex", "\u0430ge", HEADER) + GOOD
-)
+drafted("names that look alike", r"look alike.*'\\u0430ge'|look alike", changed("sex", "\u0430ge", HEADER) + GOOD)
 drafted(
     "ten thousand columns",
     "columns; a table may have",
@@ -839,9 +800,7 @@ drafted("a field of 200 000 letters", "131072 characters", changed("DE", CANARY 
 drafted("a line of 20 million letters", "16 million characters", lambda: b"x" * 20_000_000)
 drafted("malformed Parquet", "not a readable", lambda: parquet()[:500] + CANARY.encode(), "people.parquet")
 drafted("malformed Stata", "not a readable", lambda: stata()[:600] + CANARY.encode(), "people.dta")
-drafted(
-    "a record of lists", "lists", lambda: parquet(column("land", pa.array([[CANARY]] * 60))), "people.parquet"
-)
+drafted("a record of lists", "lists", lambda: parquet(column("land", pa.array([[CANARY]] * 60))), "people.parquet")
 drafted("a name of escape sequences", r"\\x1b\[31m", "", "\x1b[31m.csv")
 drafted("a format that is not read", "does not tell its format", f"{CANARY}", "people.xlsx")
 
@@ -852,9 +811,7 @@ def _(folder: Path) -> list[str]:
     return ["plan", str(folder / "zero.csv")]
 
 
-def assessed(
-    name: str, words: str, released: str | bytes, original: str | bytes = HEADER + GOOD, **more: Any
-) -> None:
+def assessed(name: str, words: str, released: str | bytes, original: str | bytes = HEADER + GOOD, **more: Any) -> None:
     """Enter a release that is to be judged."""
 
     def build(folder: Path) -> list[str]:
@@ -884,9 +841,7 @@ def _(folder: Path) -> list[str]:
 
 def compared(name: str, words: str, *settings: str, **more: Any) -> None:
     """Enter settings that somebody types."""
-    CASES.append(
-        Case(f"compare: {name}", lambda f: ["compare", "--inline", str(planned(f)), *settings], words, **more)
-    )
+    CASES.append(Case(f"compare: {name}", lambda f: ["compare", "--inline", str(planned(f)), *settings], words, **more))
 
 
 compared("an unknown method", "no method that masks", "no-such-method")

@@ -32,13 +32,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 OURS = [
     "yaml",
-    "flows.plan",
-    "flows.planfile",
-    "flows.settings",
-    "tasks.csvfile",
-    "tasks.ingest",
-    "tasks.parquet",
-    "tasks.places",
+    "flows.plan.model",
+    "flows.plan.file",
+    "flows.plan.overrides",
+    "tasks.connectors.csv",
+    "tasks.intake.ingest",
+    "tasks.connectors.parquet",
+    "tasks.connectors.storage",
     "anoncore.microdata",
 ]
 with atheris.instrument_imports(include=OURS):
@@ -46,10 +46,10 @@ with atheris.instrument_imports(include=OURS):
 
     from anoncore.errors import AnonymizationError
     from anoncore.microdata import Variable
-    from flows.plan import PlanFile, load_plan
-    from flows.settings import settings_of
-    from tasks.faults import Refused
-    from tasks.ingest import SourceSection, read_file, to_microdata
+    from flows.plan.model import PlanFile, load_plan
+    from flows.plan.overrides import settings_of
+    from tasks.common.errors import Refused
+    from tasks.intake.ingest import SourceSection, read_file, to_microdata
 
 VARIABLES = (
     Variable("id", "nominal", role="identifier"),
@@ -166,9 +166,7 @@ def main() -> None:
         (out / "corpus" / f"seed-{number}").write_bytes(seed)
     words = ("".join(f"\\x{b:02x}" for b in word.encode()) for word in WORDS[given.parser])
     (out / "words").write_text("".join(f'"{word}"\n' for word in words))
-    folder = Path(
-        tempfile.mkdtemp(prefix="anonflow-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
-    )
+    folder = Path(tempfile.mkdtemp(prefix="anonflow-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     feed = target(given.parser, folder)
     done: dict[str, Any] = {
         "parser": given.parser,

@@ -218,9 +218,7 @@ def main() -> int:
             done["seconds"] = round(done["seconds"] + met.seconds, 1)
             done["slowest"][case.name] = round(met.seconds, 1)
             if found:
-                done["failed"].append(
-                    {"case": case.name, "problems": found, "said": (met.out + met.err)[-600:]}
-                )
+                done["failed"].append({"case": case.name, "problems": found, "said": (met.out + met.err)[-600:]})
             if not given.json:
                 sys.stderr.write(
                     f"{'FAILED' if found else 'ok':6} {met.seconds:5.1f} s  {case.name}: {'; '.join(found)}\n"

@@ -12,7 +12,7 @@ import pytest
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Schema, Variable, look_alikes
-from tasks.ingest import like_a_formula
+from tasks.intake.ingest import like_a_formula
 from tests.hostile.cases import CASES, Case
 from tests.hostile.run import Home, meet, ready
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Variable
-from flows.plan import PlanFile, load_plan
-from flows.settings import settings_of
-from tasks.faults import Refused
-from tasks.ingest import SourceSection, read_file, to_microdata
+from flows.plan.model import PlanFile, load_plan
+from flows.plan.overrides import settings_of
+from tasks.common.errors import Refused
+from tasks.intake.ingest import SourceSection, read_file, to_microdata
 from tests.hostile.cases import GOOD, HEADER, parquet, planned
 
 VARIABLES = (
@@ -133,8 +133,8 @@ def test_any_plan_structure_loads_or_is_refused(folder: Path, data: st.DataObjec
                 break
             part = inner
         if isinstance(part, dict):
-            part[key if key is not None and data.draw(st.booleans()) else data.draw(st.text(max_size=6))] = (
-                data.draw(VALUES)
+            part[key if key is not None and data.draw(st.booleans()) else data.draw(st.text(max_size=6))] = data.draw(
+                VALUES
             )
         elif keys:
             part[key] = data.draw(VALUES)
@@ -163,9 +163,7 @@ def reads(folder: Path, kind: Any, content: bytes, **source: Any) -> None:
     more=st.binary(max_size=6),
     delimiter=st.sampled_from(",;\t|a "),
 )
-def test_any_csv_is_read_or_refused(
-    folder: Path, text: str, encoding: str, more: bytes, delimiter: str
-) -> None:
+def test_any_csv_is_read_or_refused(folder: Path, text: str, encoding: str, more: bytes, delimiter: str) -> None:
     try:
         content = text.encode(encoding, "replace")
     except UnicodeError:

@@ -73,9 +73,7 @@ def nhefs() -> Microdata:
 def nhefs_complete() -> Microdata:
     """Return the variables of the paper's kinds: continuous, ordinal or binary, none with gaps."""
     data = nhefs()
-    return data.select(
-        [v.name for v in data.schema if v.kind != "nominal" and data.frame[v.name].notna().all()]
-    )
+    return data.select([v.name for v in data.schema if v.kind != "nominal" and data.frame[v.name].notna().all()])
 
 
 def randhie() -> Microdata:
@@ -130,9 +128,7 @@ SAFER = ("safer",) * 3
 SAFEST = ("safer, above shuffling",) * 3
 
 METHODS = {
-    "swap": Method(
-        "spectral swapping", SpectralSwap(), ("< 1e-13", "0.022", "0.013", "0.016"), SAFEST, (), "#0b6e4f"
-    ),
+    "swap": Method("spectral swapping", SpectralSwap(), ("< 1e-13", "0.022", "0.013", "0.016"), SAFEST, (), "#0b6e4f"),
     "swap-exact": Method("spectral swapping, exact covariances", SpectralSwap(exact_covariance=True)),
     "spectral-rhs": Method(
         "spectral RHS, k = 5",
@@ -158,9 +154,7 @@ METHODS = {
         ("99 %", "0.85", "0.98", "0.83"),
         "#c1292e",
     ),
-    "noise-exact": Method(
-        "additive noise, b = 0.1, exact covariances", AdditiveNoise(b=0.1, correction="exact")
-    ),
+    "noise-exact": Method("additive noise, b = 0.1, exact covariances", AdditiveNoise(b=0.1, correction="exact")),
     "noise-spectral": Method(
         "additive noise, b = 0.1, exact covariances, spectral axes",
         AdditiveNoise(b=0.1, correction="exact", axes="spectral"),
@@ -175,9 +169,7 @@ METHODS = {
         "#8d6a9f",
     ),
     "rhs-joined": Method("RHS, k = 5, no cut that parts fewer than k", RHS(k=K)),
-    "reference": Method(
-        "reference A*", None, ("0.035", "0.021", "0.017", "0.016"), ("reference",) * 3, (), "#111111"
-    ),
+    "reference": Method("reference A*", None, ("0.035", "0.021", "0.017", "0.016"), ("reference",) * 3, (), "#111111"),
 }
 SHORT = ("swap", "spectral-rhs", "shuffling", "noise", "rhs", "reference")
 
@@ -460,8 +452,7 @@ ORDERINGS = (
         "noise-told-best",
         "Under noise with b = 0.1 ambiguity tells them best of the three.",
         lambda f: (
-            _told(f("noise", "auc_ambiguity"))
-            > max(_told(f("noise", f"auc_{m}")) for m in ("distance", "uncertainty"))
+            _told(f("noise", "auc_ambiguity")) > max(_told(f("noise", f"auc_{m}")) for m in ("distance", "uncertainty"))
         ),
     ),
     Ordering(
@@ -926,9 +917,7 @@ def _draw_2(axes: Any, near: Mapping[str, PredictionMeasures]) -> None:
     axes[0, 2].legend(frameon=False, fontsize=6, loc="lower right")
 
 
-def _draw_3(
-    axes: Any, e: Experiment, drawn: Mapping[str, np.ndarray], near: Mapping[str, PredictionMeasures]
-) -> None:
+def _draw_3(axes: Any, e: Experiment, drawn: Mapping[str, np.ndarray], near: Mapping[str, PredictionMeasures]) -> None:
     for row, key in zip(axes, ("spectral-rhs", "noise"), strict=True):
         right = right_matches(e.original, drawn[key], near[key])
         for axis, name in zip(row, MEASURES, strict=True):

@@ -8,10 +8,10 @@ import pytest
 import pywt
 
 from anoncore.errors import InfeasibleError
-from anoncore.kernels.inversion import audit, invert
-from anoncore.kernels.redistribution import Goals, redistribute
-from anoncore.kernels.tradeoff import sweep
 from anoncore.kernels.wavelet import decompose, outlier_positions, reconstruction_matrix
+from anoncore.kernels.wavelet.inversion import audit, invert
+from anoncore.kernels.wavelet.redistribution import Goals, redistribute
+from anoncore.kernels.wavelet.tradeoff import sweep
 
 AREAS = [
     *("06010", "06020", "06030", "06040", "06060", "06070", "06080", "06090"),

@@ -90,8 +90,7 @@ def test_table_1_correlations(table_1, column):
 def test_the_largest_loss_of_a_correlation_is_shufflings_beside_swapping(experiment):
     x, _, released = experiment
     swap, shuffling = (
-        max(utility_figures(x, z).correlation.largest for z in released[name])
-        for name in ("swap", "shuffling")
+        max(utility_figures(x, z).correlation.largest for z in released[name]) for name in ("swap", "shuffling")
     )
     assert shuffling > swap
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from anoncore.kernels.fuzzy import (
+from anoncore.kernels.fuzzy.c_means import (
     certify,
     entropy_fuzzy_c_means,
     entropy_memberships,
@@ -151,8 +151,7 @@ def test_propositions_5_and_7_edits_kept_by_the_data_change_nothing(run, paramet
     np.testing.assert_allclose(constrained.centers, plain.centers, atol=1e-9)
     assert np.abs(constrained.centers @ A.T).max() < 1e-9
     plain, constrained = (
-        run(TABLE_1, start, parameter, constrain=edit, tolerance=0, sweeps=30)
-        for edit in (None, onto_the_edit)
+        run(TABLE_1, start, parameter, constrain=edit, tolerance=0, sweeps=30) for edit in (None, onto_the_edit)
     )
     np.testing.assert_allclose(constrained.centers, plain.centers, atol=0.02)
     assert np.abs(constrained.centers @ A.T).max() < 1e-9

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import lognorm
 
-from anoncore.kernels.box_shapes import half_widths, sensitivities
-from anoncore.kernels.box_weights import crisp_rule, objective, optimal_weights
-from anoncore.kernels.boxes import distinct_counts, partition, total_cost
+from anoncore.kernels.boxes.partition import distinct_counts, partition, total_cost
+from anoncore.kernels.boxes.shapes import half_widths, sensitivities
+from anoncore.kernels.boxes.weights import crisp_rule, objective, optimal_weights
 
 # -- section II: half-widths with l-diversity
 

@@ -325,8 +325,7 @@ def leaky(canaries: Canaries) -> dict[str, Any]:
         "float64": b"abc" + np.float64(number).tobytes(),
         "float64 big-endian": np.array([number], ">f8").tobytes(),
         "int64": b"x" + np.int64(row["passport"]).tobytes(),
-        "base64": b"data:text/html;base64,"
-        + base64.b64encode(b"<html><body>" + text.encode() + b"</body></html>"),
+        "base64": b"data:text/html;base64," + base64.b64encode(b"<html><body>" + text.encode() + b"</body></html>"),
         "hex": text.encode().hex().encode() + b"00000000",
         "gzip": gzip.compress(text.encode() * 9),
         "npz": stored.getvalue(),

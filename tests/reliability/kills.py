@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tasks import ledger
+from tasks.record import ledger
 from tests.reliability.running import Done, Nursery, Place, settled, time_passes, whole
 
 
@@ -160,17 +160,11 @@ def survey(
 
     # Half of them where things are put in place and entered, the rest evenly over the run.
     numbers = around(lines, "releases/", "ledger.", "candidates/")
-    chosen = (
-        numbers
-        if len(numbers) <= stated // 2
-        else [numbers[i - 1] for i in spread(len(numbers), stated // 2)]
-    )
+    chosen = numbers if len(numbers) <= stated // 2 else [numbers[i - 1] for i in spread(len(numbers), stated // 2)]
     chosen = sorted({*chosen, *spread(len(lines), stated - len(chosen))})
     for number in chosen:
         note(kill_at(place, nursery, number))
-    synced = [
-        n for n, line in enumerate(lines, start=1) if line.startswith("fsync") and "workspace" not in line
-    ]
+    synced = [n for n, line in enumerate(lines, start=1) if line.startswith("fsync") and "workspace" not in line]
     for number in rng.sample(synced, min(torn, len(synced))):
         note(kill_at(place, nursery, number, "tear"))
     place.clear()

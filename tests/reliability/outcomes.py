@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks import ledger
+from tasks.record import ledger
 from tests.reliability.canaries import Canaries, told
 from tests.reliability.running import (
     Done,
@@ -113,9 +113,7 @@ def refused_inputs(place: Place, run: Run, way: str) -> Iterator[Ended]:
         "a value that is no level": a_value_out_of_levels,
         "no header": lambda path: frame.to_csv(path, index=False, header=False),
         "a record too short": lambda path: path.write_text(frame.to_csv(index=False) + "Qx7Person99999z,1\n"),
-        "a record too long": lambda path: path.write_text(
-            frame.to_csv(index=False) + "Qx7Person99999z," * 30 + "\n"
-        ),
+        "a record too long": lambda path: path.write_text(frame.to_csv(index=False) + "Qx7Person99999z," * 30 + "\n"),
         "a quote not closed": lambda path: path.write_text(frame.to_csv(index=False) + '"Qx7Person99999z,'),
         "bytes that are no text": lambda path: path.write_bytes(
             frame.to_csv(index=False).encode() + b"Qx7Person\xff\xfe"

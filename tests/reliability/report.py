@@ -88,9 +88,7 @@ def direct(found: Found, root: Path, kills: int, *, quick: bool) -> None:
         found.note(found.ended, endings(place, nursery.command, "direct"))
         steps, some = (("mask",), ("mask",)) if quick else (STEPS, ("ingest", "mask", "_track", "conclude"))
         found.note(found.ended, broken_steps(place, nursery.command, "direct", ("raise", "kill"), steps))
-        found.note(
-            found.ended, broken_steps(place, nursery.command, "direct", ("term", "full", "memory"), some)
-        )
+        found.note(found.ended, broken_steps(place, nursery.command, "direct", ("term", "full", "memory"), some))
         place.write()
         found.note(found.mishaps, mishaps(place, nursery, points=1 if quick else 6))
         small = [on_a_small_disk(place, megabytes) for megabytes in (1, 2, 3)]
@@ -145,9 +143,7 @@ def hostile() -> dict[str, Any]:
     """Return the counts of bad input, from the command of `tests.hostile` or from what it has left."""
     command, kept = HOSTILE / "run.py", HOSTILE / "results.json"
     if command.exists():
-        done = subprocess.run(
-            [sys.executable, str(command), "--json"], cwd=ROOT, capture_output=True, text=True
-        )
+        done = subprocess.run([sys.executable, str(command), "--json"], cwd=ROOT, capture_output=True, text=True)
         if done.stdout.strip():
             return dict(json.loads(done.stdout))
     return dict(json.loads(kept.read_text())) if kept.exists() else {}
@@ -162,9 +158,7 @@ def tampering() -> tuple[int, int]:
             cwd=ROOT, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         cases = list(ElementTree.parse(told).getroot().iter("testcase"))
-    return sum(
-        not any(child.tag in ("failure", "error", "skipped") for child in case) for case in cases
-    ), len(cases)
+    return sum(not any(child.tag in ("failure", "error", "skipped") for child in case) for case in cases), len(cases)
 
 
 def page(found: Found) -> str:
@@ -181,9 +175,7 @@ def page(found: Found) -> str:
         ways="\n".join(f"| {how} | {n} | {good} |" for how, (n, good) in found.kills.by_how().items()),
         published=sum(k.announced for k in killed),
         workspaces=sum(k.left_workspace for k in killed),
-        mishaps="\n".join(
-            f"| {e.name} | {e.code} | {'no' if e.problems else 'yes'} |" for e in found.mishaps
-        ),
+        mishaps="\n".join(f"| {e.name} | {e.code} | {'no' if e.problems else 'yes'} |" for e in found.mishaps),
         network="\n".join(f"| {how} | {what} |" for how, what in found.network.items()),
         problems="\n".join(f"- {p[:400]}" for p in dict.fromkeys(" ".join(p.split()) for p in found.problems))
         or "None.",
@@ -200,8 +192,7 @@ def _figures(found: Found) -> list[tuple[str, str, str]]:
             f"{bad['tried']}, {bad['refused']}, {bad['tried'] - bad['refused'] - len(bad['failed'])}"
             if bad
             else "not measured",
-            "plans, tables, databases and names that are wrong, hostile or broken, or only look so; "
-            "`tests/hostile`",
+            "plans, tables, databases and names that are wrong, hostile or broken, or only look so; `tests/hostile`",
         ),
         ("kills, survived", f"{killed}, {survived}", "at stated write operations and at random moments"),
         (
@@ -254,9 +245,7 @@ def main() -> int:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="reliability-", ignore_cleanup_errors=True) as scratch:
         root = Path(scratch)
-        prefect = _kept(
-            found, lambda: through_prefect(other, root / "p", given.prefect_kills, quick=given.quick)
-        )
+        prefect = _kept(found, lambda: through_prefect(other, root / "p", given.prefect_kills, quick=given.quick))
         beside = threading.Thread(target=prefect, daemon=True)
         beside.start()
         _kept(found, lambda: direct(found, root / "d", given.kills, quick=given.quick))()

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tasks import ledger
-from tasks.home import Home
-from tasks.ledger_check import CUT_SHORT
-from tasks.publish import verify_release
-from tasks.withdraw import NOTICE
+from tasks.common.home import Home
+from tasks.publication.publish import verify_release
+from tasks.publication.withdraw import NOTICE
+from tasks.record import ledger
+from tasks.record.ledger_verification import CUT_SHORT
 from tests.reliability.canaries import Canaries, Hit, release_of
 
 HERE = Path(__file__).resolve().parent

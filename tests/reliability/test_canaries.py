@@ -63,8 +63,6 @@ def test_no_canary_is_left_by_an_exception_that_quotes_records(place: Place) -> 
 
 
 @pytest.mark.parametrize("how", ["kill", "term"])
-def test_no_canary_is_left_after_the_run_that_follows_a_killed_one(
-    place: Place, nursery: Nursery, how: str
-) -> None:
+def test_no_canary_is_left_after_the_run_that_follows_a_killed_one(place: Place, nursery: Nursery, how: str) -> None:
     ended = list(broken_steps(place, nursery.command, "direct", (how,), ("document",)))
     assert [e.problems for e in ended] == [(), ()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tasks import ledger
+from tasks.record import ledger
 from tests.reliability.kills import Kill, kill_after, kill_at, operations
 from tests.reliability.running import Nursery, Place
 
@@ -31,9 +31,7 @@ def survived(kill: Kill) -> None:
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_publication_is_whole_or_not_at_all(
-    place: Place, nursery: Nursery, lines: list[str], point: str
-) -> None:
+def test_a_publication_is_whole_or_not_at_all(place: Place, nursery: Nursery, lines: list[str], point: str) -> None:
     begins, which = POINTS[point]
     numbers = [n for n, line in enumerate(lines, start=1) if line.startswith(begins)]
     kill = kill_at(place, nursery, numbers[which])

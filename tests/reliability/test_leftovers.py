@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks import ledger
-from tasks.home import Home, make_private, write_private
-from tasks.leftovers import leftovers, remove_leftovers
+from tasks.common.home import Home, make_private, write_private
+from tasks.decision.cleanup import leftovers, remove_leftovers
+from tasks.record import ledger
 
 
 @pytest.fixture

@@ -29,9 +29,7 @@ def test_what_calls_another_machine_is_noted(place: Place) -> None:
     script.write_text(TRIES)
     import subprocess
 
-    subprocess.run(
-        [sys.executable, str(script)], env=place.environment(), cwd=place.left / "work", check=True
-    )
+    subprocess.run([sys.executable, str(script)], env=place.environment(), cwd=place.left / "work", check=True)
     once = ["socket.getaddrinfo '192.0.2.1'", "socket.getaddrinfo 'example.org'", "socket.sendto '192.0.2.2'"]
     assert place.beyond() == once * 2
 

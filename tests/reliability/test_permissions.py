@@ -75,7 +75,7 @@ def test_nothing_of_ours_runs_what_it_reads() -> None:
 def test_the_plans_loader_is_a_safe_one() -> None:
     import yaml
 
-    from flows import planfile
+    from flows.plan import file as planfile
 
     assert issubclass(planfile._Loader, yaml.SafeLoader)
 

@@ -24,9 +24,9 @@ import pytest
 from flows.served import settings
 from flows.served.postgres import Postgres
 from flows.served.settings import LATE
-from tasks import ledger
-from tasks.home import Home, write_private
-from tasks.publish import verify_release
+from tasks.common.home import Home, write_private
+from tasks.publication.publish import verify_release
+from tasks.record import ledger
 
 PROGRAM = Path(sys.executable).parent / "anonflow"
 CANARY = "Qx7-Canary-Zw"
@@ -128,9 +128,7 @@ class Served:
         return self.out.read_text()
 
     def logs(self) -> str:
-        return "\n".join(
-            f"== {p.name}\n{p.read_text()[-3000:]}" for p in settings.logs(self.home).glob("*.log")
-        )
+        return "\n".join(f"== {p.name}\n{p.read_text()[-3000:]}" for p in settings.logs(self.home).glob("*.log"))
 
     def pid(self, part: str) -> int:
         """Return the process of a part, however often it was restarted."""

@@ -16,7 +16,7 @@ import pytest
 
 from flows.served import settings
 from flows.served.postgres import Postgres
-from tasks.home import Home
+from tasks.common.home import Home
 
 pytestmark = pytest.mark.platform
 

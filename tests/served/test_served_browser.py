@@ -40,9 +40,7 @@ class Browser:
         self.page.on("request", lambda r: self._note(f"calls {r.url}", not r.url.startswith(own)))
         self.page.on("websocket", lambda w: self._note(f"calls {w.url}", not w.url.startswith(socket)))
         # Prefect's timeline draws on for a moment when its page has been left.
-        self.page.on(
-            "pageerror", lambda e: self._note(f"script: {e}", not str(e).endswith("(reading 'position')"))
-        )
+        self.page.on("pageerror", lambda e: self._note(f"script: {e}", not str(e).endswith("(reading 'position')")))
         self.page.on("console", self._said)
         self.page.on(
             "response",
@@ -119,9 +117,7 @@ def calm(browser: Browser) -> None:
     assert troubles == []
 
 
-def test_the_first_visit_of_prefect_leads_to_the_login_and_on(
-    served: Any, browser: Browser, run: str
-) -> None:
+def test_the_first_visit_of_prefect_leads_to_the_login_and_on(served: Any, browser: Browser, run: str) -> None:
     address = f"{browser.layout.prefect}/runs/flow-run/{run}"
     browser.look(address)
     browser.sees("Login")
@@ -193,9 +189,7 @@ def test_the_form_is_read_filled_in_and_taken(served: Any, browser: Browser, run
     form.locator(".p-select-button__control").first.focus()
     page.keyboard.press("Space")
     page.locator(".p-select-option").filter(has_text="approve").click()
-    for box, value in zip(
-        form.locator("textarea").all(), ("Ada Lovelace", "read it", entry["dossier"]), strict=False
-    ):
+    for box, value in zip(form.locator("textarea").all(), ("Ada Lovelace", "read it", entry["dossier"]), strict=False):
         box.fill(value)
     browser.shoot("07-prefect-form-filled-in")
     page.get_by_role("button", name="Submit").click()

@@ -19,9 +19,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from flows.served import settings
-from tasks import ledger, people
-from tasks.home import write_private
-from tasks.publish import verify_release
+from tasks.common.home import write_private
+from tasks.publication.publish import verify_release
+from tasks.record import approvers as people
+from tasks.record import ledger
 
 pytestmark = pytest.mark.platform
 
@@ -99,9 +100,7 @@ def test_a_wrong_digest_is_refused_and_people_see_why(released: dict[str, Any]) 
     assert "not the one that was assessed" in released["refused"]["description"]
 
 
-def test_an_approved_release_is_published_in_files_and_in_the_table(
-    served: Any, released: dict[str, Any]
-) -> None:
+def test_an_approved_release_is_published_in_files_and_in_the_table(served: Any, released: dict[str, Any]) -> None:
     assert (released["state"]["type"], released["state"]["name"]) == ("COMPLETED", "Published")
     folder = served.home.releases / "office" / released["candidate"]["release"]
     assert verify_release(folder) == []
@@ -122,9 +121,7 @@ def test_the_second_tick_publishes_nothing_and_says_so(served: Any, released: di
     assert served.events("office").count("published") == 1
 
 
-def test_a_plan_that_changes_is_taken_up_and_one_that_is_gone_is_removed(
-    served: Any, released: dict[str, Any]
-) -> None:
+def test_a_plan_that_changes_is_taken_up_and_one_that_is_gone_is_removed(served: Any, released: dict[str, Any]) -> None:
     def clocks() -> list[bool]:
         return [s["active"] for s in served.api("/deployments/name/Release/office")["schedules"]]
 
@@ -170,9 +167,7 @@ def test_what_was_decided_at_the_terminal_ends_the_run(served: Any) -> None:
     begun = time.time()
     run = served.run("desk")
     served.paused(run)
-    first = served.api(
-        "/task_runs/filter", {"flow_runs": {"id": {"any_": [run]}}, "sort": "EXPECTED_START_TIME_ASC"}
-    )
+    first = served.api("/task_runs/filter", {"flow_runs": {"id": {"any_": [run]}}, "sort": "EXPECTED_START_TIME_ASC"})
     started = first[0]["start_time"]
     sys.stderr.write(f"trigger to first step {_seconds(started) - begun:.1f} s\n")
     program = Path(sys.executable).parent / "anonflow"
@@ -285,9 +280,7 @@ def test_people_with_keys_decide_and_nobody_else(served: Any, tmp_path: Path) ->
     assert "is not on the list of people" in answered(1, "Mallory", signature("Ada Lovelace"))
     assert "not Grace Hopper's signature" in answered(2, "Grace Hopper", signature("Ada Lovelace"))
     assert "Approved so far by Ada Lovelace; 2 must" in answered(3, "Ada Lovelace", signature("Ada Lovelace"))
-    served.decide(
-        run, approver="Grace Hopper", dossier_sha256=entry["dossier"], signature=signature("Grace Hopper")
-    )
+    served.decide(run, approver="Grace Hopper", dossier_sha256=entry["dossier"], signature=signature("Grace Hopper"))
     assert served.ended(run)["name"] == "Published"
     assert served.events("signed") == ["awaiting", "approved", "approved", "publishing", "published"]
 
@@ -312,9 +305,7 @@ def test_a_second_serve_of_the_home_says_that_one_runs(served: Any) -> None:
 def test_everything_is_private_and_no_password_is_in_a_command_line(served: Any) -> None:
     folder = served.home.path
     # Prefect's own page is public, and stands in a folder that is not.
-    ours = [
-        p for p in folder.rglob("*") if not (p.is_symlink() or p.is_relative_to(folder / "prefect" / "ui"))
-    ]
+    ours = [p for p in folder.rglob("*") if not (p.is_symlink() or p.is_relative_to(folder / "prefect" / "ui"))]
     assert not [p for p in ours if stat.S_IMODE(p.stat().st_mode) & 0o077]
     words = [settings.secret(served.home, name).encode() for name in ("postgres", "prefect", "mlflow")]
     lines = b"".join(p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists())

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from tasks import conclude, decisions, keys, outcomes, people, track
-from tasks.home import Home, make_private, write_private
-from tasks.workspace import Run, SeedSection, digest_of, sha256_of
+from tasks.common import keys
+from tasks.common.home import Home, make_private, write_private
+from tasks.common.workspace import Run, SeedSection, digest_of, sha256_of
+from tasks.decision import approval as decisions
+from tasks.decision import conclude, outcomes
+from tasks.record import approvers as people
+from tasks.tracking import mlflow as track
 
 
 class Office:
@@ -20,9 +24,7 @@ class Office:
         self.base = base
         self.home = Home.locate(base / "home")
 
-    def assessed(
-        self, decision: str = "await", content: str = "a", **more: Any
-    ) -> tuple[Run, dict[str, Any]]:
+    def assessed(self, decision: str = "await", content: str = "a", **more: Any) -> tuple[Run, dict[str, Any]]:
         """Return a run with a candidate; the same content has the same release."""
         run = Run.start(self.home, SeedSection())
         folder = make_private(run.folder / "candidate")
@@ -40,8 +42,7 @@ class Office:
                 "code": "c" * 64,
             }
             | {"versions": {"anonflow": "0"}},
-            "source": {"digest": more.get("data", "2" * 64)}
-            | ({"bag": more["bag"]} if "bag" in more else {}),
+            "source": {"digest": more.get("data", "2" * 64)} | ({"bag": more["bag"]} if "bag" in more else {}),
             "individual_protection": "required",
             "verdict": {"decision": decision, "reason": "every gate passed", "gates": []},
             "approval": {
@@ -84,9 +85,7 @@ class Office:
         people.add(self.home, name, keys.read_private(path, name).public_key(), accounts)
         return path
 
-    def settle(
-        self, action: str, release: str, dossier: str, name: str, reason: str = "read"
-    ) -> outcomes.Outcome:
+    def settle(self, action: str, release: str, dossier: str, name: str, reason: str = "read") -> outcomes.Outcome:
         """Decide as a person on the list does, with their key."""
         key = self.base / f"{name}.pem"
         signature = people.sign(key, people.ACTS[action], release, dossier, name, reason)

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import sample_size
-from tasks.assess import AssessmentSection, assess
-from tasks.decide import PolicySection, decide
-from tasks.home import Home
-from tasks.workspace import Run, SeedSection
+from tasks.assessment.assess import AssessmentSection, assess
+from tasks.common.home import Home
+from tasks.common.workspace import Run, SeedSection
+from tasks.policy.verdict import PolicySection, decide
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +121,7 @@ def test_sizes_and_settings_stand_beside_the_figures(copied: dict[str, Any]) -> 
 def test_curves_are_sorted_so_that_no_value_has_a_record(independent: tuple[dict[str, Any], Run]) -> None:
     curves = independent[1].load_arrays("curves")
     assert set(curves) == {
-        f"{side}_{name}"
-        for side in ("released", "reference")
-        for name in ("distance", "ambiguity", "uncertainty")
+        f"{side}_{name}" for side in ("released", "reference") for name in ("distance", "ambiguity", "uncertainty")
     }
     for curve in curves.values():
         assert curve.shape == (814,)
@@ -162,9 +160,7 @@ def test_leave_one_out_does_not_fail_people_who_took_no_part(
     assert "fail" not in verdicts(figures).values()
 
 
-def test_leave_one_out_of_fewer_released_records(
-    home: Home, nhefs_halves: tuple[Microdata, Microdata]
-) -> None:
+def test_leave_one_out_of_fewer_released_records(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> None:
     original, others = nhefs_halves
     some = np.random.default_rng(0).choice(len(others), 400, replace=False)
     figures, _ = measured(home, original, others.take(some), None)
@@ -245,9 +241,7 @@ def test_constant_and_empty_columns_break_no_figure(home: Home, mixed: Microdata
 
 def test_a_column_that_is_constant_in_the_release_breaks_no_figure(home: Home, mixed: Microdata) -> None:
     original, reference = mixed.take(np.arange(120)), mixed.take(np.arange(120, 240))
-    flat = reference.frame.assign(
-        income=np.nan, change=1.0, grade=reference.frame["grade"].cat.categories[0], sex=0
-    )
+    flat = reference.frame.assign(income=np.nan, change=1.0, grade=reference.frame["grade"].cat.categories[0], sex=0)
     released = Microdata(flat, original.schema)
     figures, _ = measured(home, original, released, reference)
     assert not figures["utility"]["variance"]["sufficient"]
@@ -262,9 +256,7 @@ def test_many_identical_records_break_no_figure(home: Home, mixed: Microdata) ->
 
 def test_rare_released_levels_are_named_for_the_report(home: Home, mixed: Microdata) -> None:
     released = mixed.take(np.flatnonzero(mixed.frame["region"].to_numpy() != "w"))
-    rare = mixed.take(
-        np.concatenate([released.frame.index[:100], mixed.frame.index[mixed.frame["region"] == "w"][:2]])
-    )
+    rare = mixed.take(np.concatenate([released.frame.index[:100], mixed.frame.index[mixed.frame["region"] == "w"][:2]]))
     figures, _ = measured(home, mixed, rare, None)
     assert {"variable": "region", "levels": ["w"]} in figures["rare_levels"]
 

@@ -13,11 +13,15 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from tasks import audit, conclude, keys, ledger, outcomes, people
-from tasks.faults import Refused
-from tasks.home import Home, account, make_private, write_private
-from tasks.publish import load_candidate, publish
-from tasks.withdraw import move_aside
+from tasks.audit import verification as audit
+from tasks.common import keys
+from tasks.common.errors import Refused
+from tasks.common.home import Home, account, make_private, write_private
+from tasks.decision import conclude, outcomes
+from tasks.publication.publish import load_candidate, publish
+from tasks.publication.withdraw import move_aside
+from tasks.record import approvers as people
+from tasks.record import ledger
 
 
 @pytest.fixture
@@ -399,9 +403,7 @@ def test_an_exported_ledger_verifies_by_what_it_says(filled: Any, tmp_path: Path
     count = audit.export(filled.home, target)
     first, *entries = map(json.loads, target.read_text().splitlines())
     assert first["entries"] == count == len(entries)
-    public = [
-        Ed25519PublicKey.from_public_bytes(__import__("base64").b64decode(k)) for k in first["public_keys"]
-    ]
+    public = [Ed25519PublicKey.from_public_bytes(__import__("base64").b64decode(k)) for k in first["public_keys"]]
     key, before = public.pop(0), "0" * 64
     for entry in entries:
         body = {k: v for k, v in entry.items() if k not in ("digest", "signature")}

@@ -14,23 +14,19 @@ from typing import Any
 
 import pytest
 
-from tasks import (
-    audit,
-    conclude,
-    decisions,
-    deliver,
-    holdout,
-    keys,
-    ledger,
-    outcomes,
-    people,
-    track,
-    withdraw,
-)  # fmt: skip
-from tasks.faults import Fault, InputOutputFault, Refused
-from tasks.home import account
-from tasks.publish import verify_release
-from tasks.targets import Target
+from tasks.audit import verification as audit
+from tasks.common import keys
+from tasks.common.errors import Fault, InputOutputFault, Refused
+from tasks.common.home import account
+from tasks.decision import approval as decisions
+from tasks.decision import conclude, outcomes
+from tasks.publication import deliver, withdraw
+from tasks.publication.publish import verify_release
+from tasks.publication.targets import Target
+from tasks.record import approvers as people
+from tasks.record import holdout_key as holdout
+from tasks.record import ledger
+from tasks.tracking import mlflow as track
 
 
 def events(office: Any) -> list[str]:
@@ -52,9 +48,7 @@ def in_order(office: Any) -> None:
 def test_an_entry_says_who_when_what_and_with_which_code(office: Any) -> None:
     release, dossier = office.waiting(approvers=2, names=["Ann", "Bob"], within_days=2)
     entry = ledger.entries(office.home)[-1]
-    assert {"by", "time", "requester", "plan", "data", "dossier", "candidate", "gates", "reason"} <= set(
-        entry
-    )
+    assert {"by", "time", "requester", "plan", "data", "dossier", "candidate", "gates", "reason"} <= set(entry)
     assert (entry["code"], entry["version"], entry["requester"]) == ("c" * 64, "0", "runner")
     assert entry["approval"]["approvers"] == 2
     assert entry["approval"]["names"] == ["Ann", "Bob"]
@@ -191,9 +185,7 @@ def test_a_rejection_ends_it_though_one_has_approved(office: Any) -> None:
         office.person(name)
     release, dossier = office.waiting(approvers=2)
     office.settle("approve", release, dossier, "Ann")
-    assert (
-        office.settle("reject", release, dossier, "Bob", "too risky").reason == "rejected by Bob: too risky"
-    )
+    assert office.settle("reject", release, dossier, "Bob", "too risky").reason == "rejected by Bob: too risky"
     with pytest.raises(Refused, match="awaits no decision any more: it is rejected"):
         office.settle("approve", release, dossier, "Bob")
     assert not (office.home.candidates / release).exists()
@@ -250,9 +242,7 @@ def test_the_terms_are_those_that_were_signed(office: Any) -> None:
         approve(office, release, "A. Smith")
 
 
-def test_an_account_is_the_systems_whatever_the_environment_says(
-    office: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_account_is_the_systems_whatever_the_environment_says(office: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = pwd.getpwuid(os.getuid()).pw_name
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.setenv(name, "bjones")
@@ -310,9 +300,7 @@ def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
-def test_a_decision_that_comes_too_late_is_refused(
-    office: Any, monkeypatch: pytest.MonkeyPatch, decision: str
-) -> None:
+def test_a_decision_that_comes_too_late_is_refused(office: Any, monkeypatch: pytest.MonkeyPatch, decision: str) -> None:
     release, _ = office.waiting(within_days=2)
     later(monkeypatch, 2.01)
     with pytest.raises(Refused, match=r"waited until .*too few decided in time.*Run the plan again"):
@@ -347,9 +335,7 @@ def crash(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_an_approval_cut_short_is_carried_out_by_the_next_run(
-    office: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_approval_cut_short_is_carried_out_by_the_next_run(office: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     office.person("Ann")
     release, dossier = office.waiting(within_days=2)
     with monkeypatch.context() as patch:
@@ -578,9 +564,7 @@ def test_a_run_is_refused_when_others_would_be_held_out(office: Any) -> None:
     ledger.rotate_key(office.home, by="x", reason="yearly")
     holdout.check(office.home)
     office.home.holdout.write_bytes(b"f" * 64)
-    with pytest.raises(
-        Refused, match=r"keys/holdout.*is not the key of the earlier runs.*restore it"
-    ) as told:
+    with pytest.raises(Refused, match=r"keys/holdout.*is not the key of the earlier runs.*restore it") as told:
         holdout.check(office.home)
     assert "f" * 8 not in str(told.value)
     ledger.resume(office.home, by="x", reason="the disk was replaced")
@@ -592,9 +576,7 @@ def test_a_run_is_refused_when_others_would_be_held_out(office: Any) -> None:
         holdout.check(office.home)
 
 
-def test_entries_of_before_say_nothing_of_keys_and_pages(
-    office: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entries_of_before_say_nothing_of_keys_and_pages(office: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger of an earlier version is in order, and its candidates can be decided on."""
     with monkeypatch.context() as patch:
         patch.setattr(conclude, "_kept", lambda *_: {})

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from anoncore.microdata import Variable
-from tasks import ledger
-from tasks.content import bag_digest, record_digests, same_table
-from tasks.home import Home
-from tasks.ingest import SourceSection, ingest
-from tasks.workspace import Run, SeedSection
+from tasks.common.home import Home
+from tasks.common.workspace import Run, SeedSection
+from tasks.connectors.fingerprint import bag_digest, record_digests, same_table
+from tasks.intake.ingest import SourceSection, ingest
+from tasks.record import ledger
 
 VARIABLES = (
     Variable("id", "nominal", role="identifier"),

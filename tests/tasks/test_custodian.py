@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from anoncore.kernels.redistribution import redistribute
-from anoncore.kernels.relocation import net_flows
+from anoncore.kernels.wavelet.redistribution import redistribute
+from anoncore.kernels.wavelet.relocation import net_flows
 from anoncore.methods import GroupAnonymity
-from tasks.custodian import custodian_page
+from tasks.reporting.custodian import custodian_page
 
 BEFORE = np.array([30, 5, 80, 12, 9, 41, 6, 217])
 HOSTILE = "<script>alert(1)</script>&\"'\x00\x0b$\\frac{"
@@ -157,5 +157,5 @@ def test_with_very_many_areas_only_the_own_wavelet_is_tried():
 
 
 def test_matplotlib_is_imported_late():
-    code = "import sys, tasks.custodian; assert 'matplotlib' not in sys.modules"
+    code = "import sys, tasks.reporting.custodian; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from anoncore.microdata import Variable
-from tasks import database
-from tasks.content import content_digest
-from tasks.database import Table, keep_table, read_query, remove_table
-from tasks.faults import InputOutputFault, Refused, guarded
-from tasks.home import Home
-from tasks.ingest import SourceSection, ingest
-from tasks.workspace import Run, SeedSection
+from tasks.common.errors import InputOutputFault, Refused, guarded
+from tasks.common.home import Home
+from tasks.common.workspace import Run, SeedSection
+from tasks.connectors import postgres as database
+from tasks.connectors.fingerprint import content_digest
+from tasks.connectors.postgres import Table, keep_table, read_query, remove_table
+from tasks.intake.ingest import SourceSection, ingest
 
 CANARY = "CANARY4711"
 PASSWORD = "hunter2-CANARY4711"
@@ -152,9 +152,9 @@ def test_what_is_not_one_reading_query_is_refused_and_changes_nothing(
     run_sql(postgres_url, f"INSERT INTO {schema}.people VALUES (%s)", CANARY)
     refusal(read_query, postgres_url, BAD[name].format(s=schema), HERE)
     assert run_sql(postgres_url, f"SELECT name FROM {schema}.people") == [(CANARY,)]
-    assert run_sql(
-        postgres_url, f"SELECT to_regclass('{schema}.other'), last_value FROM {schema}.people_seq"
-    ) == [(None, 1)]
+    assert run_sql(postgres_url, f"SELECT to_regclass('{schema}.other'), last_value FROM {schema}.people_seq") == [
+        (None, 1)
+    ]
 
 
 def test_a_query_sees_one_moment(postgres_url: str, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,9 +270,7 @@ def rows(url: str, table: str) -> list[tuple[Any, ...]]:
 
 def expected(parquet: Path) -> list[tuple[Any, ...]]:
     frame = pd.read_parquet(parquet).astype(object)
-    return sorted(
-        (tuple(None if pd.isna(v) else v for v in r) for r in frame.itertuples(index=False)), key=str
-    )
+    return sorted((tuple(None if pd.isna(v) else v for v in r) for r in frame.itertuples(index=False)), key=str)
 
 
 def comment(url: str, table: str) -> str:
@@ -310,9 +308,7 @@ def test_a_table_that_was_tampered_with_is_made_good(postgres_url: str, schema: 
     assert rows(postgres_url, str(table)) == expected(parquet)
 
 
-def test_another_release_replaces_only_when_the_plan_says_so(
-    postgres_url: str, schema: str, tmp_path: Path
-) -> None:
+def test_another_release_replaces_only_when_the_plan_says_so(postgres_url: str, schema: str, tmp_path: Path) -> None:
     one, two, table = data(tmp_path), data(tmp_path, seed=1, name="two.parquet"), Table(schema, "people")
     keep_table(postgres_url, table, one, "anonflow a", "refuse")
     for mode in ("refuse", "append-version"):
@@ -347,9 +343,7 @@ def test_rights_and_views_outlast_a_replacement_of_the_same_columns(
 
 
 @pytest.mark.parametrize("made", ["TABLE {} (age int)", "VIEW {} AS SELECT 1 AS age", "SEQUENCE {}"])
-def test_what_somebody_else_made_is_never_touched(
-    postgres_url: str, schema: str, tmp_path: Path, made: str
-) -> None:
+def test_what_somebody_else_made_is_never_touched(postgres_url: str, schema: str, tmp_path: Path, made: str) -> None:
     table = Table(schema, "people")
     run_sql(postgres_url, f"CREATE {made.format(table)}")
     for mode in ("refuse", "replace"):
@@ -358,9 +352,7 @@ def test_what_somebody_else_made_is_never_touched(
     assert run_sql(postgres_url, f"SELECT to_regclass('{table}')") != [(None,)]
 
 
-def test_names_are_quoted_and_columns_that_do_not_fit_refused(
-    postgres_url: str, schema: str, tmp_path: Path
-) -> None:
+def test_names_are_quoted_and_columns_that_do_not_fit_refused(postgres_url: str, schema: str, tmp_path: Path) -> None:
     table = Table(schema, 'x"; DROP SCHEMA public CASCADE; --')
     parquet = data(tmp_path, **{'a"; DROP TABLE b; --': 1, "100%": 2, "%s": 3, "{}": 4})
     assert keep_table(postgres_url, table, parquet, "anonflow %s {}", "refuse")
@@ -443,9 +435,7 @@ def test_what_is_read_back_otherwise_is_not_kept(
     table = Table(schema, "people")
     read = database._Lines.read
     monkeypatch.setattr(database._Lines, "read", lambda self, size=-1: read(self, size).replace(b"NA", b"NB"))
-    told = refusal(
-        keep_table, postgres_url, table, data(tmp_path), "anonflow a", "refuse", kind=InputOutputFault
-    )
+    told = refusal(keep_table, postgres_url, table, data(tmp_path), "anonflow a", "refuse", kind=InputOutputFault)
     assert "is not what was written" in told
     assert run_sql(postgres_url, f"SELECT to_regclass('{table}')") == [(None,)]
 

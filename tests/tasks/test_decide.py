@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tasks.decide import PolicySection, UtilityLimits, decide
+from tasks.policy.verdict import PolicySection, UtilityLimits, decide
 
 NAN = float("nan")
 
@@ -55,9 +55,7 @@ FIGURES: dict[str, Any] = {
         "n": 814,
         "n_pairs": 21,
     },
-    "score_coincidence": {
-        "attack": {"auc": 0.5, "lower": 0.47, "upper": 0.53, "n_members": 814, "n_nonmembers": 814}
-    },
+    "score_coincidence": {"attack": {"auc": 0.5, "lower": 0.47, "upper": 0.53, "n_members": 814, "n_nonmembers": 814}},
     "linkage": {"rate": {"value": 0.1, "lower": 0.08, "upper": 0.12, "n": 814}, "guess": 1 / 814},
     "inference": {
         "margin": 0.05,
@@ -204,18 +202,14 @@ def test_close_pairs_are_told_where_they_were_looked_at() -> None:
     told = {g.name: g for g in decide(FIGURES, POLICY).gates}["unusually close records"]
     assert told.figure == "2 (pairs 3 of 9), p = 0.6"
     assert told.meaning.endswith("of close pairs chance gives the release a third at most")
-    alone = {g.name: g for g in decide(figures(tail__n_close_pairs=None), POLICY).gates}[
-        "unusually close records"
-    ]
+    alone = {g.name: g for g in decide(figures(tail__n_close_pairs=None), POLICY).gates}["unusually close records"]
     assert alone.figure == "2, p = 0.6"
     assert "pairs" not in alone.meaning
 
 
 def test_what_people_repeat_among_themselves_asks_nobody() -> None:
     for there in ({"identical__n_reference": 1}, {"identical__n_duplicates": 1}):
-        given = figures(
-            **{"identical__n_released": 1, "identical__p": 0.5, "identical__n_duplicates": 0, **there}
-        )
+        given = figures(**{"identical__n_released": 1, "identical__p": 0.5, "identical__n_duplicates": 0, **there})
         assert verdicts(given)["identical records"] == "pass"
 
 

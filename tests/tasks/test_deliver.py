@@ -16,16 +16,16 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from pydantic import ValidationError
 
-from tasks import deliver as module
-from tasks import ledger
-from tasks.database import Table
-from tasks.deliver import cut_short, deliver, pending, recall, targets_of
-from tasks.faults import Fault, InputOutputFault, Refused, guarded
-from tasks.home import Home, make_private, write_private
-from tasks.places import Place
-from tasks.publish import PublicationSection, publish, verify_release
-from tasks.targets import Target
-from tasks.workspace import digest_of, sha256_of
+from tasks.common.errors import Fault, InputOutputFault, Refused, guarded
+from tasks.common.home import Home, make_private, write_private
+from tasks.common.workspace import digest_of, sha256_of
+from tasks.connectors.postgres import Table
+from tasks.connectors.storage import Place
+from tasks.publication import deliver as module
+from tasks.publication.deliver import cut_short, deliver, pending, recall, targets_of
+from tasks.publication.publish import PublicationSection, publish, verify_release
+from tasks.publication.targets import Target
+from tasks.record import ledger
 
 CANARY = "CANARY4711"
 PASSWORD = "hunter2-CANARY4711"
@@ -185,14 +185,12 @@ def test_versions_stand_beside_each_other(home: Home, office: str, postgres_url:
     assert [deliver(home, r, target) for r in releases] == [f"{office}.people_v1", f"{office}.people_v2"]
     assert pending(home, releases[0], [target]) == pending(home, releases[1], [target]) == []
     assert recall(home, releases[0]) == []
-    assert ask(
-        postgres_url, f"SELECT to_regclass('{office}.people_v1'), count(*) FROM {office}.people_v2"
-    ) == [(None, 40)]
+    assert ask(postgres_url, f"SELECT to_regclass('{office}.people_v1'), count(*) FROM {office}.people_v2") == [
+        (None, 40)
+    ]
 
 
-def test_a_failure_is_recorded_and_the_next_attempt_completes_it(
-    home: Home, office: str, postgres_url: str
-) -> None:
+def test_a_failure_is_recorded_and_the_next_attempt_completes_it(home: Home, office: str, postgres_url: str) -> None:
     release = make_release(home)
     other = Target(table=f"{office}.people", database="GONE")
     assert "the secret GONE is not there" in refusal(deliver, home, release, other)
@@ -255,9 +253,7 @@ def test_the_manifest_comes_last_and_what_a_crash_left_is_completed(
     assert cut_short(home, "people") == []
 
 
-def test_what_is_read_back_otherwise_gets_no_manifest(
-    home: Home, memory: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_read_back_otherwise_gets_no_manifest(home: Home, memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     release = make_release(home)
     put_file = MemoryFileSystem.put_file
 
@@ -296,9 +292,7 @@ def test_only_what_is_published_and_whole_is_delivered(home: Home, memory: str) 
         assert "is published" in refusal(deliver, home, name, Target(folder=memory))
     data = home.releases / "people" / release / "data.csv"
     data.write_text(data.read_text() + "1,x\n")
-    assert "no longer what was published" in refusal(
-        deliver, home, release, Target(folder=memory), kind=Fault
-    )
+    assert "no longer what was published" in refusal(deliver, home, release, Target(folder=memory), kind=Fault)
     assert events(home) == []
 
 

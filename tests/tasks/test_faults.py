@@ -14,7 +14,16 @@ import pytest
 
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.microdata import Microdata, Schema, Variable
-from tasks.faults import Busy, ExitCode, Fault, InputOutputFault, Refused, ReleaseError, guarded, visible
+from tasks.common.errors import (
+    Busy,
+    ExitCode,
+    Fault,
+    InputOutputFault,
+    Refused,
+    ReleaseError,
+    guarded,
+    visible,
+)
 
 CANARY = "CANARY-4711"
 
@@ -168,8 +177,6 @@ def test_results_arguments_and_name_pass_unchanged() -> None:
     assert guarded(add).__doc__ == "Add."
 
 
-@pytest.mark.parametrize(
-    ("kind", "code"), [(ReleaseError, 1), (Fault, 1), (InputOutputFault, 1), (Refused, 2)]
-)
+@pytest.mark.parametrize(("kind", "code"), [(ReleaseError, 1), (Fault, 1), (InputOutputFault, 1), (Refused, 2)])
 def test_exit_codes(kind: type[ReleaseError], code: int) -> None:
     assert kind("x").code == code

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks import frontier, pictures
-from tasks.frontier import Tried
+from tasks.reporting import charts as pictures
+from tasks.reporting import comparison_chart as frontier
+from tasks.reporting.comparison_chart import Tried
 
 HOSTILE = '<script>alert(1)</script>&"\x00\x0b$\\frac{|'
 STATUSES = ("passes", "awaiting", "rejected", "refused")
@@ -37,9 +38,7 @@ def test_the_frontier_is_what_no_other_beats(places):
     drawn = [t for t in tried if t.risk is not None and t.loss is not None]
     kept = frontier.frontier(tried)
     for t in drawn:
-        better = any(
-            o.risk <= t.risk and o.loss <= t.loss and (o.risk < t.risk or o.loss < t.loss) for o in drawn
-        )
+        better = any(o.risk <= t.risk and o.loss <= t.loss and (o.risk < t.risk or o.loss < t.loss) for o in drawn)
         assert (t in kept) != better
     assert all(t in drawn for t in kept)
     assert [t.risk for t in kept] == sorted(t.risk for t in kept)
@@ -139,8 +138,7 @@ def test_labels_leave_what_else_stands_there_uncovered():
 def many() -> list[Tried]:
     rng = np.random.default_rng(4)
     found = [
-        one(f"m{i}", STATUSES[i % 4], float(rng.normal(0.03, 0.02)), float(rng.uniform(0.5, 2)))
-        for i in range(12)
+        one(f"m{i}", STATUSES[i % 4], float(rng.normal(0.03, 0.02)), float(rng.uniform(0.5, 2))) for i in range(12)
     ]
     return [*found, one("absent", "not possible", None, None)]
 

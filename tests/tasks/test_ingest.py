@@ -31,12 +31,12 @@ from pydantic import ValidationError
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Variable
-from tasks import places as module
-from tasks.content import content_digest
-from tasks.faults import Refused, guarded
-from tasks.home import Home
-from tasks.ingest import Ingested, SourceSection, header_of, identities, ingest
-from tasks.workspace import Run, SeedSection, sha256_of
+from tasks.common.errors import Refused, guarded
+from tasks.common.home import Home
+from tasks.common.workspace import Run, SeedSection, sha256_of
+from tasks.connectors import storage as module
+from tasks.connectors.fingerprint import content_digest
+from tasks.intake.ingest import Ingested, SourceSection, header_of, identities, ingest
 
 CANARY = "CANARY4711"
 NUMBER = "98765.4321"
@@ -176,9 +176,7 @@ def test_floats_are_read_exactly(run: Run) -> None:
     ],
     ids=str,
 )
-def test_codes_become_numbers_only_where_nothing_is_lost(
-    run: Run, texts: list[str], levels: tuple[Any, ...]
-) -> None:
+def test_codes_become_numbers_only_where_nothing_is_lost(run: Run, texts: list[str], levels: tuple[Any, ...]) -> None:
     read(
         run,
         "code,x\n" + "".join(f"{t},1\n" for t in texts),
@@ -436,9 +434,7 @@ class Meddling:
 
 
 @pytest.mark.parametrize("how", CHANGES)
-def test_a_file_that_changes_while_it_is_read_is_refused(
-    run: Run, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+def test_a_file_that_changes_while_it_is_read_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     path = place(run.home.path.parent, HEADER + f"{CANARY},1,DE,0\n" * 60_000)
     os.utime(path, (1, 1))
     monkeypatch.setattr(module, "BLOCK", 1 << 16)
@@ -510,9 +506,7 @@ def test_parquet_gives_the_right_values(run: Run) -> None:
     ],
     ids=str,
 )
-def test_parquet_types_that_are_numbers_or_text(
-    run: Run, column: str, given: Any, found: list[Any] | None
-) -> None:
+def test_parquet_types_that_are_numbers_or_text(run: Run, column: str, given: Any, found: list[Any] | None) -> None:
     parquet(run, **{column: given})
     if found is not None:
         assert values(run)[column] == found
@@ -661,9 +655,7 @@ def test_a_database_path_of_odd_characters_is_found(run: Run, database: Path) ->
     assert query(run, SELECT, f"sqlite:///{odd}").records == 3
 
 
-def test_the_address_may_come_from_the_environment(
-    run: Run, database: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_address_may_come_from_the_environment(run: Run, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = SourceSection(sql=SELECT, url_from="ANONFLOW_TEST_DB")
     monkeypatch.delenv("ANONFLOW_TEST_DB", raising=False)
     for value in (None, ""):
@@ -708,9 +700,7 @@ BAD_QUERIES = {
 
 
 @pytest.mark.parametrize("name", BAD_QUERIES)
-def test_a_bad_query_is_refused_without_a_value_and_changes_nothing(
-    run: Run, database: Path, name: str
-) -> None:
+def test_a_bad_query_is_refused_without_a_value_and_changes_nothing(run: Run, database: Path, name: str) -> None:
     sql, message = BAD_QUERIES[name]
     before = sha256_of(database)
     assert pd.Series([query_refused(run, sql, f"sqlite:///{database}")]).str.contains(message).all()
@@ -814,9 +804,7 @@ def test_identifiers_are_not_in_what_is_worked_on(run: Run) -> None:
 
 
 def test_identifiers_that_repeat_are_counted(run: Run) -> None:
-    content = HEADER + "".join(
-        f"{i},{n},x,{n % 2}\n" for n, i in enumerate([CANARY, CANARY, "b", CANARY, "b", "", ""])
-    )
+    content = HEADER + "".join(f"{i},{n},x,{n % 2}\n" for n, i in enumerate([CANARY, CANARY, "b", CANARY, "b", "", ""]))
     notes = read(run, content).notes
     assert any(note.startswith("identifier id repeats in 3 record(s);") for note in notes)
     assert CANARY not in str(notes)
@@ -880,9 +868,7 @@ def test_the_content_digest_knows_every_cell_and_no_order() -> None:
 
 
 def test_the_seed_is_bound_to_the_data(run: Run) -> None:
-    first, second, other = (
-        Run.start(run.home, SeedSection(public=1, data_are_public=True)) for _ in range(3)
-    )
+    first, second, other = (Run.start(run.home, SeedSection(public=1, data_are_public=True)) for _ in range(3))
     read(first, HEADER + "a,1,x,0\n")
     read(second, HEADER + "a,1,x,0\n")
     read(other, HEADER + "a,2,x,0\n")
@@ -924,16 +910,12 @@ ORDERED = (Variable("grade", "ordinal"),)
 
 @pytest.mark.parametrize("letter", ["\x1b]0;pwn\x07", "\u202eevil", "\t", "\n", "\x85", "\u2028"])
 @pytest.mark.parametrize("stated", [False, True])
-def test_text_that_writes_to_a_terminal_or_turns_the_writing_is_refused(
-    run: Run, letter: str, stated: bool
-) -> None:
+def test_text_that_writes_to_a_terminal_or_turns_the_writing_is_refused(run: Run, letter: str, stated: bool) -> None:
     levels = (f"no{letter}", "y") if stated else None
     variables = (Variable("land", "nominal", levels=levels),)
     frame = pd.DataFrame({"land": [f"no{letter}", "y", "y"]})
     said = refusal(run, frame, variables, "people.parquet")
-    assert said.startswith(
-        "text with NUL or other control characters, tabs, line ends or half a character in"
-    )
+    assert said.startswith("text with NUL or other control characters, tabs, line ends or half a character in")
     assert letter not in said
 
 

@@ -15,10 +15,11 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tasks import keys, ledger
-from tasks.faults import Fault, Refused
-from tasks.home import Home, make_private, write_private
-from tasks.ledger_check import START, entry_digest
+from tasks.common import keys
+from tasks.common.errors import Fault, Refused
+from tasks.common.home import Home, make_private, write_private
+from tasks.record import ledger
+from tasks.record.ledger_verification import START, entry_digest
 
 
 @pytest.fixture
@@ -233,9 +234,7 @@ def test_a_loss_that_is_stated_stays_on_record(filled: Home) -> None:
     assert [(f.kind, f.where) for f in ledger.problems(filled)] == [("resumed", "entry 5")]
 
 
-def test_a_crash_between_the_entry_and_its_head_is_settled_by_the_next(
-    home: Home, heads: dict[int, bytes]
-) -> None:
+def test_a_crash_between_the_entry_and_its_head_is_settled_by_the_next(home: Home, heads: dict[int, bytes]) -> None:
     put_back(home, 4, heads)
     assert ledger.append(home, "published")["number"] == 7
     assert ledger.problems(home) == []
@@ -287,9 +286,7 @@ def test_truncation_in_the_middle_is_a_clear_fault(filled: Home, cut: int) -> No
     content = lines(filled)
     write(filled, [*content[:2], content[2][:cut], "\n", *content[3:]])
     for ask in (ledger.entries, lambda home: ledger.append(home, "published")):
-        with pytest.raises(
-            Fault, match="holds a line that is not an entry; restore it from a backup"
-        ) as raised:
+        with pytest.raises(Fault, match="holds a line that is not an entry; restore it from a backup") as raised:
             ask(filled)
         assert raised.value.__context__ is None
     write(filled, [*content[:2], content[2][:cut], *content[3:]])
@@ -354,9 +351,7 @@ def appending(home: Home, who: int, appends: int, start: Any, said: Any) -> None
 def together(home: Home, processes: int, appends: int) -> list[str]:
     """Run processes that all start at once; return the public key that each of them found."""
     start, said = FORK.Barrier(processes), FORK.Queue()
-    children = [
-        FORK.Process(target=appending, args=(home, who, appends, start, said)) for who in range(processes)
-    ]
+    children = [FORK.Process(target=appending, args=(home, who, appends, start, said)) for who in range(processes)]
     for child in children:
         child.start()
     keys = [said.get(timeout=60) for _ in children]
@@ -503,9 +498,7 @@ def test_a_ledger_goes_on_under_new_keys(filled: Home) -> None:
     assert {mode(p) for p in filled.key.parent.iterdir()} == {0o600}
 
 
-def test_a_change_of_keys_that_a_crash_cut_short_is_ended(
-    filled: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_of_keys_that_a_crash_cut_short_is_ended(filled: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     def crash() -> None:
         raise KeyboardInterrupt
 

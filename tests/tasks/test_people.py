@@ -13,11 +13,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tasks import keys, ledger, people
-from tasks.decide import PolicySection
-from tasks.faults import Fault, Refused
-from tasks.home import write_private
-from tasks.ledger_check import entry_digest
+from tasks.common import keys
+from tasks.common.errors import Fault, Refused
+from tasks.common.home import write_private
+from tasks.policy.verdict import PolicySection
+from tasks.record import approvers as people
+from tasks.record import ledger
+from tasks.record.ledger_verification import entry_digest
 
 SAID = ("approve", "office-0123456789ab", "d" * 64, "Ann Smith", "read the report")
 
@@ -69,9 +71,7 @@ def test_a_name_written_into_the_ledger_stops_every_decision(office: Any) -> Non
     forged |= {"digest": entry_digest(forged), "signature": last["signature"]}
     with office.home.ledger.open("a") as file:
         file.write(json.dumps(forged) + "\n")
-    with pytest.raises(
-        Refused, match="the ledger is not in order, so nothing is decided: entry 3 is not signed"
-    ):
+    with pytest.raises(Refused, match="the ledger is not in order, so nothing is decided: entry 3 is not signed"):
         office.settle("approve", release, dossier, "Ann")
 
 
@@ -182,9 +182,7 @@ def test_a_private_key_with_a_password(office: Any) -> None:
         ({"approver_names": ("Ann", "Eve")}, "approver_names lists Eve, not on this home's list"),
     ],
 )
-def test_what_a_policy_asks_of_people_is_checked_before_a_run(
-    office: Any, policy: Any, message: str | None
-) -> None:
+def test_what_a_policy_asks_of_people_is_checked_before_a_run(office: Any, policy: Any, message: str | None) -> None:
     office.person("Ann")
     office.person("Bob")
     if message is None:

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore import Microdata, Schema, Variable
-from anoncore.edits import EditSet
+from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.methods import rare_levels
-from tasks import pictures
+from tasks.reporting import charts as pictures
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
 HOSTILE = '<script>alert(1)</script>&"\x00\x0b$\\frac{'
@@ -42,7 +42,8 @@ def texts(svg: bytes) -> list[str]:
 
 def test_matplotlib_is_imported_late_and_pyplot_never():
     code = (
-        "import sys; import numpy as np; import tasks.pictures as p; assert 'matplotlib' not in sys.modules;"
+        "import sys; import numpy as np; from tasks.reporting import charts as p;"
+        "assert 'matplotlib' not in sys.modules;"
         "p.correlations(np.eye(9), np.eye(9), 9 * ['a']); assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -71,8 +72,7 @@ def test_the_picture_of_curves_holds_no_more_points_than_that():
 def test_area_is_tinted_only_where_the_release_is_riskier():
     # Safe pictures hold the colour as well, in legend and style.
     safe, risky = (
-        pictures.cumulative_curves(curves(500, shift)).count(pictures.EXCESS.encode())
-        for shift in (0.5, -0.5)
+        pictures.cumulative_curves(curves(500, shift)).count(pictures.EXCESS.encode()) for shift in (0.5, -0.5)
     )
     assert risky >= safe + len(MEASURES)
 
@@ -113,9 +113,7 @@ def test_a_rare_level_is_not_named():
 def test_rare_levels_that_are_pooled_are_not_named_by_the_bar_s_ends():
     levels = [*([0] * 100), *([1] * 90), *([7] * 3), *([8] * 2), 9, 10]
     data = Microdata(pd.DataFrame({"pain": levels}), Schema([Variable("pain", "ordinal")]))
-    masked = Microdata(
-        pd.DataFrame({"pain": levels[:190]}), Schema([Variable("pain", "ordinal", levels=(0, 1))])
-    )
+    masked = Microdata(pd.DataFrame({"pain": levels[:190]}), Schema([Variable("pain", "ordinal", levels=(0, 1))]))
     for released in (data, masked):
         seen = " ".join(texts(pictures.marginals(data, released, k=5)))
         assert "4 rare" in seen

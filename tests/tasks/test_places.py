@@ -18,13 +18,13 @@ import pytest
 from pydantic import ValidationError
 
 from anoncore.microdata import Variable
-from tasks import places
-from tasks.faults import InputOutputFault, Refused, guarded
-from tasks.home import Home
-from tasks.ingest import SourceSection, header_of, ingest
-from tasks.places import local_place, open_place, parquet_names
-from tasks.secrets import secret
-from tasks.workspace import Run, SeedSection, sha256_of
+from tasks.common.errors import InputOutputFault, Refused, guarded
+from tasks.common.home import Home
+from tasks.common.secrets import secret
+from tasks.common.workspace import Run, SeedSection, sha256_of
+from tasks.connectors import storage as places
+from tasks.connectors.storage import local_place, open_place, parquet_names
+from tasks.intake.ingest import SourceSection, header_of, ingest
 
 CANARY = "CANARY4711"
 PASSWORD = "hunter2-CANARY4711"
@@ -70,9 +70,7 @@ def write(folder: str, name: str, content: pa.Table | bytes) -> None:
         pq.write_table(content, file) if isinstance(content, pa.Table) else file.write(content)
 
 
-def read(
-    home: Home, variables: tuple[Variable, ...] = VARIABLES, base: Path = Path("/"), **source: Any
-) -> Any:
+def read(home: Home, variables: tuple[Variable, ...] = VARIABLES, base: Path = Path("/"), **source: Any) -> Any:
     run = Run.start(home, SeedSection())
     done = ingest(run, SourceSection(**source), variables, base)
     frame = run.load("source").frame
@@ -181,9 +179,7 @@ def test_a_source_that_holds_a_secret_or_leads_astray_is_refused_with_the_plan(g
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])
-def test_a_file_at_an_address_is_read_like_any_other(
-    home: Home, memory: str, tmp_path: Path, where: str
-) -> None:
+def test_a_file_at_an_address_is_read_like_any_other(home: Home, memory: str, tmp_path: Path, where: str) -> None:
     folder = memory if where == "memory" else f"file://{tmp_path}/in"
     write(folder, "x.parquet", table(year=[1, 2, 1]))
     write(folder, "x.csv", f"age,land,year\n30,NA,1\n40,{CANARY},2\n,,1\n".encode())
@@ -268,9 +264,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, memory: str) -> tuple
     """Where files are written, and what a plan says of it."""
     if request.param == "memory":
         return memory, memory
-    return f"file://{tmp_path}/in", str(
-        tmp_path / "in"
-    ) if request.param == "path" else f"file://{tmp_path}/in"
+    return f"file://{tmp_path}/in", str(tmp_path / "in") if request.param == "path" else f"file://{tmp_path}/in"
 
 
 def test_a_folder_is_one_table_with_its_partitions(home: Home, folder: tuple[str, str]) -> None:
@@ -286,9 +280,7 @@ def test_a_folder_is_one_table_with_its_partitions(home: Home, folder: tuple[str
     assert values["land"] == ["NA", CANARY, None] * 3
 
 
-def test_the_same_records_in_other_files_have_the_same_digest(
-    home: Home, folder: tuple[str, str], memory: str
-) -> None:
+def test_the_same_records_in_other_files_have_the_same_digest(home: Home, folder: tuple[str, str], memory: str) -> None:
     where, path = folder
     write(where, "year=2024/b.parquet", table())
     write(where, "year=2023/a.parquet", table())

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.plan import PlanFile, load_plan
-from tasks.anonymize import mask
-from tasks.assess import assess
-from tasks.decide import PolicySection, Verdict, decide
-from tasks.faults import Refused
-from tasks.home import Home
-from tasks.ingest import ingest
-from tasks.split import split
-from tasks.workspace import Run, SeedSection
+from flows.plan.model import PlanFile, load_plan
+from tasks.assessment.assess import assess
+from tasks.common.errors import Refused
+from tasks.common.home import Home
+from tasks.common.workspace import Run, SeedSection
+from tasks.intake.ingest import ingest
+from tasks.intake.split import split
+from tasks.masking.anonymize import mask
+from tasks.policy.verdict import PolicySection, Verdict, decide
 from tests.papers.reproduction import nhefs_complete
 
 GROUPS = ("uncertainty",)
@@ -33,9 +33,7 @@ def rhs(k: int) -> dict[str, Any]:
     return {"method": "spectral-rhs", "k": k}
 
 
-def planned(
-    folder: Path, step: dict[str, Any], by_design: tuple[str, ...] = (), *, gaps: bool = True
-) -> PlanFile:
+def planned(folder: Path, step: dict[str, Any], by_design: tuple[str, ...] = (), *, gaps: bool = True) -> PlanFile:
     """Load the demonstration's plan with another masking step; the policy is the default one.
 
     Without ``gaps`` of the variables of the paper's kinds that everybody has answered, a narrower table.
@@ -142,9 +140,7 @@ def test_groups_of_thirteen_pass(home: Home, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("k", [5, 10])
-def test_groups_are_refused_where_the_plan_does_not_acknowledge_what_they_void(
-    tmp_path: Path, k: int
-) -> None:
+def test_groups_are_refused_where_the_plan_does_not_acknowledge_what_they_void(tmp_path: Path, k: int) -> None:
     with pytest.raises(Refused, match=r"acknowledge it with by_design: \[uncertainty\]"):
         planned(tmp_path, rhs(k))
     with pytest.raises(Refused, match="by_design lists uncertainty, which no step makes void"):

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from anoncore.microdata import Microdata, Schema, Variable
-from tasks.assess import AssessmentSection, assess
-from tasks.decide import PolicySection
-from tasks.home import Home
-from tasks.public import public_figures
-from tasks.workspace import Run, SeedSection
+from tasks.assessment.assess import AssessmentSection, assess
+from tasks.assessment.disclosure_control import public_figures
+from tasks.common.home import Home
+from tasks.common.workspace import Run, SeedSection
+from tasks.policy.verdict import PolicySection
 
 SECRET = "only-before"
 INSIDE = {"among_people", "utility_worst", "utility_absent"}
@@ -59,9 +59,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         age=original.frame["age"] + rng.normal(0, 3, 300),
         region=original.frame["region"].where(original.frame["region"] != SECRET, "n"),
     )
-    run = Run.start(
-        Home.locate(tmp_path_factory.mktemp("public")), SeedSection(public=1, data_are_public=True)
-    )
+    run = Run.start(Home.locate(tmp_path_factory.mktemp("public")), SeedSection(public=1, data_are_public=True))
     run.save("original", original)
     run.save("released", Microdata(frame, original.schema))
     run.save("reference", reference)
@@ -121,15 +119,11 @@ def test_figures_are_coarse(figures: dict[str, Any]) -> None:
     for one in public["utility_regressions"]:
         for row in one["coefficients"]:
             assert row["overlap"] * 20 == pytest.approx(round(row["overlap"] * 20))
-            assert row["difference"] is None or row["difference"] * 10 == pytest.approx(
-                round(row["difference"] * 10)
-            )
+            assert row["difference"] is None or row["difference"] * 10 == pytest.approx(round(row["difference"] * 10))
     assert all(value == float(f"{value:.3g}") for value in numbers(public))
 
 
-@pytest.mark.parametrize(
-    ("people", "step"), [(50, 0.1), (300, 0.05), (814, 0.02), (1000, 0.01), (10**6, 0.01)]
-)
+@pytest.mark.parametrize(("people", "step"), [(50, 0.1), (300, 0.05), (814, 0.02), (1000, 0.01), (10**6, 0.01)])
 def test_the_fewer_people_the_coarser(figures: dict[str, Any], people: int, step: float) -> None:
     told = public_figures(figures | {"records": figures["records"] | {"original": people}})
     for row in told["utility_columns"]:

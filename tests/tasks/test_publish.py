@@ -18,18 +18,20 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from anoncore.edits import BoundEdit, LinearEdit
+from anoncore.edits.model import BoundEdit, LinearEdit
 from anoncore.methods import SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
-from tasks import ledger
-from tasks.anonymize import mask
-from tasks.assess import AssessmentSection, assess
-from tasks.decide import PolicySection, decide
-from tasks.dossier import gather
-from tasks.faults import Fault, Refused, guarded
-from tasks.home import Home
-from tasks.ingest import SourceSection, ingest
-from tasks.publish import (
+from tasks.assessment.assess import AssessmentSection, assess
+from tasks.common.errors import Fault, Refused, guarded
+from tasks.common.home import Home
+from tasks.common.workspace import Run, SeedSection, digest_of, sha256_of
+from tasks.intake.ingest import SourceSection, ingest
+from tasks.intake.split import ReferenceSection, split
+from tasks.intake.validate import EditsSection, validate_masked, validate_raw
+from tasks.masking.anonymize import mask
+from tasks.policy.verdict import PolicySection, decide
+from tasks.publication.dossier import gather
+from tasks.publication.publish import (
     PublicationSection,
     keep_candidate,
     load_candidate,
@@ -39,9 +41,7 @@ from tasks.publish import (
     publish,
     verify_release,
 )
-from tasks.split import ReferenceSection, split
-from tasks.validate import EditsSection, validate_masked, validate_raw
-from tasks.workspace import Run, SeedSection, digest_of, sha256_of
+from tasks.record import ledger
 
 CANARY = "CANARY4711"
 SEED = 730274627364518273645182736451827364518273
@@ -226,9 +226,7 @@ def test_awkward_values_come_back_from_both_files(run: Run) -> None:
 
 
 @pytest.mark.parametrize("formats", [("parquet",), ("csv",)])
-def test_only_the_formats_of_the_plan_are_written(
-    run: Run, formats: tuple[str, ...], candidate: Path
-) -> None:
+def test_only_the_formats_of_the_plan_are_written(run: Run, formats: tuple[str, ...], candidate: Path) -> None:
     shutil.rmtree(candidate)
     facts = prepare_data(run, "people", PublicationSection(formats=formats), "0")
     assert [f["name"] for f in facts["files"]] == [f"data.{formats[0]}"]
@@ -266,18 +264,14 @@ def test_the_codebook_describes_exactly_the_columns(run: Run, release: Path) -> 
 def test_the_codebook_names_no_value_of_somebody_who_is_not_in_the_release(
     run: Run, release: Path, dossier: dict[str, Any]
 ) -> None:
-    apart = set(run.load("reference").frame["town"].dropna()) - set(
-        run.load("released").frame["town"].dropna()
-    )
+    apart = set(run.load("reference").frame["town"].dropna()) - set(run.load("released").frame["town"].dropna())
     assert any(level.startswith(LONELY) for level in apart)
     book = (release / "codebook.json").read_text()
     assert not [level for level in apart if f'"{level}"' in book or f"'{level}'" in str(dossier["release"])]
 
 
 def test_the_suite_names_no_value_of_somebody_who_is_not_in_the_release(run: Run, release: Path) -> None:
-    apart = set(run.load("reference").frame["town"].dropna()) - set(
-        run.load("released").frame["town"].dropna()
-    )
+    apart = set(run.load("reference").frame["town"].dropna()) - set(run.load("released").frame["town"].dropna())
     suite = (release / "expectations.json").read_text()
     assert not [level for level in apart if f'"{level}"' in suite]
 
@@ -420,9 +414,7 @@ def test_what_was_done_to_a_release_is_found_and_never_called_published(
 # Publishing
 
 
-def test_publishing_twice_changes_nothing(
-    run: Run, candidate: Path, dossier: dict[str, Any], release: Path
-) -> None:
+def test_publishing_twice_changes_nothing(run: Run, candidate: Path, dossier: dict[str, Any], release: Path) -> None:
     before = {p.name: (p.stat().st_mtime_ns, sha256_of(p)) for p in release.iterdir()}
     assert publish(run.home, candidate, dossier) == release
     assert {p.name: (p.stat().st_mtime_ns, sha256_of(p)) for p in release.iterdir()} == before
@@ -471,9 +463,7 @@ def test_a_file_that_changes_while_it_is_copied_is_not_published(
     assert list((run.home.releases / "people").iterdir()) == []
 
 
-def test_a_file_that_was_slipped_in_is_not_published(
-    run: Run, candidate: Path, dossier: dict[str, Any]
-) -> None:
+def test_a_file_that_was_slipped_in_is_not_published(run: Run, candidate: Path, dossier: dict[str, Any]) -> None:
     (candidate / "raw.csv").write_text(CANARY)
     assert not (publish(run.home, candidate, dossier) / "raw.csv").exists()
 
@@ -502,9 +492,7 @@ def test_what_a_crash_left_half_published_is_no_release(
 # Waiting for a person
 
 
-def test_a_waiting_candidate_comes_back_and_can_be_published(
-    run: Run, waiting: Path, dossier: dict[str, Any]
-) -> None:
+def test_a_waiting_candidate_comes_back_and_can_be_published(run: Run, waiting: Path, dossier: dict[str, Any]) -> None:
     folder, again = load_candidate(run.home, dossier["release"]["id"])
     assert folder == waiting
     assert again == dossier
@@ -517,9 +505,7 @@ def test_a_waiting_candidate_comes_back_and_can_be_published(
 
 def test_a_dossier_of_numpy_numbers_is_the_same_after_waiting(run: Run, dossier: dict[str, Any]) -> None:
     body = {k: v for k, v in dossier.items() if k not in ("sha256", "candidate")}
-    changed = prepare_documents(
-        run, body | {"extra": {"n": np.int64(3), "x": np.float64(0.1), "p": Path("a")}}, "x"
-    )
+    changed = prepare_documents(run, body | {"extra": {"n": np.int64(3), "x": np.float64(0.1), "p": Path("a")}}, "x")
     keep_candidate(run, changed)
     ledger.append(run.home, "awaiting", release=dossier["release"]["id"], dossier=changed["sha256"])
     assert load_candidate(run.home, dossier["release"]["id"])[1]["sha256"] == changed["sha256"]

@@ -19,13 +19,16 @@ import pandas as pd
 import pytest
 
 from anoncore.microdata import Microdata, Schema, Variable
-from tasks import artifacts, pictures, report, wording
-from tasks.assess import AssessmentSection, assess
-from tasks.decide import PolicySection, decide
-from tasks.findings import NO_KEYS, NO_OTHERS, NO_SENSITIVE, findings
-from tasks.home import Home
-from tasks.public import public_figures
-from tasks.workspace import Run, SeedSection
+from tasks.assessment.assess import AssessmentSection, assess
+from tasks.assessment.disclosure_control import public_figures
+from tasks.common import formatting as wording
+from tasks.common.home import Home
+from tasks.common.workspace import Run, SeedSection
+from tasks.policy.verdict import PolicySection, decide
+from tasks.reporting import charts as pictures
+from tasks.reporting import prefect_artifacts as artifacts
+from tasks.reporting import report
+from tasks.reporting.attack_table import NO_KEYS, NO_OTHERS, NO_SENSITIVE, findings
 
 HOSTILE = "<script>alert('x')</script>\"><img src=http://evil.example/x.png onerror=alert(1)>"
 SECTIONS = (
@@ -75,12 +78,8 @@ def table(rng: np.random.Generator, n: int, roles: bool) -> Microdata:
         "ill": "binary",
     }
     role = {"income": "sensitive", "ill": "sensitive"} if roles else {}
-    variables = [
-        Variable(n, k, role=role.get(n, "quasi-identifier") if roles else "other") for n, k in given.items()
-    ]
-    return Microdata(
-        frame, Schema([*variables, Variable("w", "continuous", role="weight" if roles else "other")])
-    )
+    variables = [Variable(n, k, role=role.get(n, "quasi-identifier") if roles else "other") for n, k in given.items()]
+    return Microdata(frame, Schema([*variables, Variable("w", "continuous", role="weight" if roles else "other")]))
 
 
 @cache
@@ -93,8 +92,7 @@ def assessed(reference: bool, roles: bool, keeps: bool, constant: bool = False) 
     if constant:
         schema = Schema([Variable("age", "continuous")])
         original, other, released = (
-            Microdata(pd.DataFrame({"age": [1.0] * len(side)}), schema)
-            for side in (original, other, released)
+            Microdata(pd.DataFrame({"age": [1.0] * len(side)}), schema) for side in (original, other, released)
         )
     with TemporaryDirectory() as folder:
         run = Run.start(Home.locate(Path(folder)), SeedSection(public=1, data_are_public=True))
@@ -234,9 +232,7 @@ def dossier(decision: str = "publish", **options: bool) -> dict[str, Any]:
             }
             if edits
             else None,
-            "masked": {"success": True, "suite_digest": "2" * 64, "rules": rules, "silent": ()}
-            if edits
-            else None,
+            "masked": {"success": True, "suite_digest": "2" * 64, "rules": rules, "silent": ()} if edits else None,
             "repaired": {
                 "records": 118 if edits else 0,
                 "cells": 118 if edits else 0,
@@ -438,9 +434,7 @@ def test_sizes_that_differ_are_compared_at_one_size():
 def every_number(value: Any) -> Iterator[float]:
     if isinstance(value, float):
         yield value
-    for inner in (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    ):
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
         yield from every_number(inner)
 
 
@@ -456,9 +450,7 @@ def test_no_number_that_stays_inside_is_in_the_page():
         # What is short by itself may stand there by chance; five digits may not.
         assert text not in shown or text == f"{abs(value):.3g}", value
     estimates = [
-        row["original"]["estimate"]
-        for one in full["utility_regressions"]
-        for row in one["released"]["coefficients"]
+        row["original"]["estimate"] for one in full["utility_regressions"] for row in one["released"]["coefficients"]
     ]
     means = [row[side]["mean"] for row in full["utility_variables"] for side in ("original", "reference")]
     for value in [v for v in (*estimates, *means) if v is not None]:
@@ -605,8 +597,7 @@ def test_pictures_are_embedded_with_their_description(images):
     html = report.render(dossier(), images)
     alts = [a["alt"] for tag, a in Reader(html).tags if tag == "img"]
     assert alts == [
-        "Cumulative distributions of prediction distance, ambiguity, uncertainty: "
-        "released against reference.",
+        "Cumulative distributions of prediction distance, ambiguity, uncertainty: released against reference.",
         "Correlation matrices of 12 columns before and after masking, and their difference.",
     ]
     png = report.render(dossier(), {"curves": b"\x89PNG rest"})

@@ -10,13 +10,13 @@ import pytest
 from pydantic import ValidationError
 
 from anoncore.microdata import Microdata, Variable
-from tasks.assess import AssessmentSection, assess
-from tasks.decide import PolicySection
-from tasks.faults import Refused, guarded
-from tasks.home import Home
-from tasks.ingest import SourceSection, ingest
-from tasks.split import ReferenceSection, Split, split
-from tasks.workspace import Run, SeedSection
+from tasks.assessment.assess import AssessmentSection, assess
+from tasks.common.errors import Refused, guarded
+from tasks.common.home import Home
+from tasks.common.workspace import Run, SeedSection
+from tasks.intake.ingest import SourceSection, ingest
+from tasks.intake.split import ReferenceSection, Split, split
+from tasks.policy.verdict import PolicySection
 
 CANARY = "CANARY4711"
 VARIABLES = (
@@ -265,9 +265,7 @@ def test_people_who_are_in_both_are_refused_with_their_number(home: Home, name: 
 )
 def test_an_identifier_is_recognised_however_the_file_writes_it(home: Home, identifiers: list[Any]) -> None:
     run = started(home, table(30).assign(id=range(30)))
-    with pytest.raises(
-        Refused, match=r"1 record\(s\) of (the file stand in the source|source and file have no)"
-    ):
+    with pytest.raises(Refused, match=r"1 record\(s\) of (the file stand in the source|source and file have no)"):
         by_file(run, table(3, first=1000).assign(id=identifiers), name="other.parquet")
 
 

@@ -19,8 +19,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from tasks import track
-from tasks.workspace import sha256_of
+from tasks.common.workspace import sha256_of
+from tasks.tracking import mlflow as track
 
 ROOT = Path(__file__).resolve().parents[2]
 CANARY = "CANARY4711"
@@ -51,10 +51,10 @@ from flows import embedded
 home, plan = Path(sys.argv[1]), Path(sys.argv[2])
 embedded.apply(home)
 embedded.tracking_ready(home)
-from flows.plan import load_plan
+from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
 from tasks import track
-from tasks.home import Home
+from tasks.common.home import Home
 found = {}
 kept = track.track
 def tracked(dossier, experiment, files):
@@ -69,7 +69,7 @@ track.set_status(found["run"], "approved", approver="me", approval_reason="wörk
 found["status"] = outcome.status
 # The same calls on a store that nobody can reach: the discard port, in an address with a password.
 import mlflow
-from tasks.faults import Fault, guarded
+from tasks.common.errors import Fault, guarded
 mlflow.set_tracking_uri("http://me:hunter2@127.0.0.1:9")
 found["unreachable"] = []
 calls = ((kept, (found["dossier"], "x", {})), (track.set_status, (found["run"], "published")))

@@ -16,9 +16,9 @@ import pytest
 from pydantic import ValidationError
 
 from anoncore.microdata import Microdata
-from tasks.faults import Busy, Refused
-from tasks.home import Home, make_private, write_private
-from tasks.workspace import Run, SeedSection, alone, digest_of, wipe_abandoned
+from tasks.common.errors import Busy, Refused
+from tasks.common.home import Home, make_private, write_private
+from tasks.common.workspace import Run, SeedSection, alone, digest_of, wipe_abandoned
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "730274627364518273645182736451827364518273"
@@ -46,9 +46,7 @@ def python(code: str, *arguments: object) -> str:
 
 
 def modes(folder: Path) -> dict[str, str]:
-    return {
-        str(p.relative_to(folder)): oct(stat.S_IMODE(p.stat().st_mode)) for p in (folder, *folder.rglob("*"))
-    }
+    return {str(p.relative_to(folder)): oct(stat.S_IMODE(p.stat().st_mode)) for p in (folder, *folder.rglob("*"))}
 
 
 EVERYTHING = """
@@ -58,11 +56,11 @@ import numpy as np, pandas as pd
 os.umask(0)
 from anoncore import Variable
 from tasks import ledger
-from tasks.ingest import SourceSection, ingest
-from tasks.publish import PublicationSection, prepare_data
-from tasks.split import ReferenceSection, split
-from tasks.home import Home, make_private
-from tasks.workspace import Run, SeedSection, alone
+from tasks.intake.ingest import SourceSection, ingest
+from tasks.publication.publish import PublicationSection, prepare_data
+from tasks.intake.split import ReferenceSection, split
+from tasks.common.home import Home, make_private
+from tasks.common.workspace import Run, SeedSection, alone
 base = Path(sys.argv[1])
 home = Home.locate(base / "a" / "home")
 run = Run.start(home, SeedSection())
@@ -154,9 +152,7 @@ def test_runs_draw_apart_and_another_process_draws_the_same(home: Home) -> None:
     other.join(60)
 
 
-def test_the_same_secret_draws_the_same_on_the_same_data_only(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_secret_draws_the_same_on_the_same_data_only(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANONFLOW_TEST_SEED", SECRET)
     seed = SeedSection(secret="ANONFLOW_TEST_SEED")
     runs = [Run.start(home, seed) for _ in range(3)]
@@ -201,9 +197,7 @@ def test_a_secret_that_is_no_whole_number_is_refused_and_not_shown(
     assert not home.workspaces.exists() or not list(home.workspaces.iterdir())
 
 
-def test_the_entropy_stands_in_no_other_file(
-    home: Home, monkeypatch: pytest.MonkeyPatch, mixed: Microdata
-) -> None:
+def test_the_entropy_stands_in_no_other_file(home: Home, monkeypatch: pytest.MonkeyPatch, mixed: Microdata) -> None:
     monkeypatch.setenv("ANONFLOW_TEST_SEED", SECRET)
     run = Run.start(home, SeedSection(secret="ANONFLOW_TEST_SEED"))
     run.bind("a" * 64)

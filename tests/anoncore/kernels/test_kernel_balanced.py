@@ -10,8 +10,8 @@ from scipy.special import logsumexp
 from statsmodels.datasets import randhie
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import balanced as module
-from anoncore.kernels.balanced import (
+from anoncore.kernels.fuzzy import balanced as module
+from anoncore.kernels.fuzzy.balanced import (
     Balanced,
     balanced_entropy_c_means,
     balanced_sizes,
@@ -259,9 +259,7 @@ def planned(table, sizes):
     indptr = np.searchsorted(rows, np.arange(len(table) + 1))
     nothing = np.zeros(0)
     c = len(sizes)
-    return Balanced(
-        np.zeros((c, 1)), indptr, columns, table[rows, columns], True, 1, 0.0, 0.0, 0.0, 1.0, 0.0, nothing
-    )
+    return Balanced(np.zeros((c, 1)), indptr, columns, table[rows, columns], True, 1, 0.0, 0.0, 0.0, 1.0, 0.0, nothing)
 
 
 def test_rounding_keeps_every_mean():

@@ -10,9 +10,13 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from anoncore.errors import AnonymizationError, InfeasibleError
-from anoncore.kernels import _boxes_cells, box_shapes, box_weights, boxes
-from anoncore.kernels._boxes_cells import cut_between
-from anoncore.kernels.box_shapes import (
+from anoncore.kernels.boxes import cells as _boxes_cells
+from anoncore.kernels.boxes import partition as boxes
+from anoncore.kernels.boxes import shapes as box_shapes
+from anoncore.kernels.boxes import weights as box_weights
+from anoncore.kernels.boxes.cells import cut_between
+from anoncore.kernels.boxes.partition import distinct_counts, off_grid, partition, snap_outward, total_cost
+from anoncore.kernels.boxes.shapes import (
     chebyshev_radius,
     half_widths,
     local_radius,
@@ -20,8 +24,7 @@ from anoncore.kernels.box_shapes import (
     statistic_scales,
     stretched,
 )
-from anoncore.kernels.box_weights import crisp_rule, objective, optimal_weights
-from anoncore.kernels.boxes import distinct_counts, off_grid, partition, snap_outward, total_cost
+from anoncore.kernels.boxes.weights import crisp_rule, objective, optimal_weights
 
 
 def frozen(values):
@@ -72,9 +75,7 @@ def test_sensitivities_mix_by_probability_and_accuracy():
     expected = sum(share / accuracy * a for share, accuracy, a in zip(p, wanted, single, strict=True))
     found = sensitivities(x, list(STATISTICS), p, wanted, floor=0.0)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    np.testing.assert_allclose(
-        sensitivities(x, list(STATISTICS), floor=0.0), sum(single) / len(single), rtol=1e-12
-    )
+    np.testing.assert_allclose(sensitivities(x, list(STATISTICS), floor=0.0), sum(single) / len(single), rtol=1e-12)
 
 
 def test_no_sensitivity_falls_below_the_floor():
@@ -184,9 +185,7 @@ def test_local_radius_is_exact_for_constant_sensitivities():
     np.testing.assert_allclose(local_radius(x, a, 3), chebyshev_radius(stretched(x, a), 3))
 
 
-@pytest.mark.parametrize(
-    ("statistic", "excess"), [(("variance", 0, None), 1.03), (("covariance", 0, 1), 1.03)]
-)
+@pytest.mark.parametrize(("statistic", "excess"), [(("variance", 0, None), 1.03), (("covariance", 0, 1), 1.03)])
 def test_local_radius_is_an_upper_bound_near_the_truth(statistic, excess):
     x = np.random.default_rng(2).normal(size=(1500, 2))
     a = sensitivities(x, [statistic, ("mean", 1, None)], [0.8, 0.2])
@@ -268,9 +267,7 @@ def test_weights_at_the_edges():
 # -- cuts
 
 
-@given(
-    st.lists(st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.floats(1e-12, 1e6)), min_size=1)
-)
+@given(st.lists(st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.floats(1e-12, 1e6)), min_size=1))
 def test_cuts_lie_strictly_between(pairs):
     left = np.array([p[0] for p in pairs])
     with np.errstate(over="ignore"):
@@ -570,9 +567,7 @@ def test_aiming_at_whole_boxes_beats_halving(monkeypatch):
     a = np.ones_like(x)
     aimed = own_cost(x, a, 7)
     sizes = partition(x, a, 7).sizes
-    monkeypatch.setattr(
-        _boxes_cells, "_targets", lambda size, k: [(size // 2, np.ones(len(size), dtype=bool))]
-    )
+    monkeypatch.setattr(_boxes_cells, "_targets", lambda size, k: [(size // 2, np.ones(len(size), dtype=bool))])
     assert aimed < 0.85 * own_cost(x, a, 7)
     assert sizes.mean() < 7.1
     assert partition(x, a, 7).sizes.mean() > 11

@@ -9,9 +9,9 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import _fuzzy_blocks as blocks
-from anoncore.kernels import fuzzy as module
-from anoncore.kernels.fuzzy import (
+from anoncore.kernels.fuzzy import c_means as module
+from anoncore.kernels.fuzzy.c_means import (
+    blocks,
     certify,
     draw,
     entropy_fuzzy_c_means,
@@ -78,9 +78,7 @@ def test_memberships_follow_the_formula(seed, m):
 @settings(max_examples=40, deadline=None)
 def test_fcm_memberships_have_no_unit(seed, m, unit):
     x, v = normal(8, 3, seed), normal(5, 3, seed + 1)
-    np.testing.assert_allclose(
-        memberships(x * unit, v * unit, m), memberships(x, v, m), rtol=1e-8, atol=1e-300
-    )
+    np.testing.assert_allclose(memberships(x * unit, v * unit, m), memberships(x, v, m), rtol=1e-8, atol=1e-300)
 
 
 @given(seeds, st.sampled_from([0.1, 1.0, 8.0]), st.sampled_from([1e-3, 1e3]))
@@ -183,9 +181,7 @@ def test_standardised_metric():
     scale, A, b = x.std(axis=0), np.array([[1.0, 1.0, -1.0]]), np.zeros(1)
     start = seed_centers(x / scale, 12, rng=np.random.default_rng(3))
     there = fuzzy_c_means(x / scale, start, 1.3, constrain=lambda v: project(v, A * scale, b), sweeps=15)
-    here = fuzzy_c_means(
-        x / scale, start, 1.3, constrain=lambda v: project(v * scale, A, b, scale) / scale, sweeps=15
-    )
+    here = fuzzy_c_means(x / scale, start, 1.3, constrain=lambda v: project(v * scale, A, b, scale) / scale, sweeps=15)
     np.testing.assert_allclose(here.centers, there.centers, atol=1e-9)
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import intervals as module
-from anoncore.kernels.intervals import Estimate, estimate, plain
+from anoncore.kernels.boxes import intervals as module
+from anoncore.kernels.boxes.intervals import Estimate, estimate, plain
 
 STATISTICS = ("mean", "variance", "sd", "covariance", "correlation")
 PAIRS = ("covariance", "correlation")
@@ -236,9 +236,7 @@ def test_correlation_of_tiny_tables_is_enclosed_and_hardly_wider():
             list(zip(lower.ravel(), upper.ravel(), strict=True)),
         )
         for start, sign in ((at_least, 1), (at_greatest, -1)):
-            run = minimize(
-                lambda v, s=sign, f=objective: [s * g for g in f(v)], start.ravel(), jac=True, bounds=bounds
-            )
+            run = minimize(lambda v, s=sign, f=objective: [s * g for g in f(v)], start.ravel(), jac=True, bounds=bounds)
             least, greatest = min(least, sign * run.fun), max(greatest, sign * run.fun)
         assert low <= least + 1e-12
         assert greatest <= high + 1e-12
@@ -293,9 +291,7 @@ def test_counting_and_repeating_are_the_same(statistic):
     upper, counts = lower + rng.random((30, 2)), rng.integers(1, 6, 30)
     faces = columns(statistic, lower, upper)
     once = estimate(statistic, *faces, counts)
-    again = estimate(
-        statistic, *(np.repeat(f, counts, axis=0) for f in faces), np.ones(counts.sum(), dtype=int)
-    )
+    again = estimate(statistic, *(np.repeat(f, counts, axis=0) for f in faces), np.ones(counts.sum(), dtype=int))
     weighted = estimate(statistic, *faces, np.ones(30, dtype=int), counts / counts.sum())
     for other in (again, weighted):
         assert other.value == pytest.approx(once.value, abs=1e-12)
@@ -453,9 +449,7 @@ def test_scales_at_the_edge_of_the_numbers(scale):
     x = rng.normal(size=(60, 2))
     lower, upper, counts = boxes_of(x, cut(x, 5, rng))
     for statistic in STATISTICS:
-        usual, found = (
-            estimate(statistic, *columns(statistic, lower * s, upper * s), counts) for s in (1, scale)
-        )
+        usual, found = (estimate(statistic, *columns(statistic, lower * s, upper * s), counts) for s in (1, scale))
         power = {"correlation": 0, "variance": 2, "covariance": 2}.get(statistic, 1)
         for a, b in zip(usual.guaranteed, found.guaranteed, strict=True):
             expected = a

@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from anoncore.kernels import inversion as module
-from anoncore.kernels import tradeoff
-from anoncore.kernels.inversion import audit, invert
-from anoncore.kernels.redistribution import Goals, redistribute
-from anoncore.kernels.tradeoff import sweep
-from anoncore.kernels.wavelet import decompose, reconstruction_matrix
+from anoncore.kernels.wavelet import decompose, reconstruction_matrix, tradeoff
+from anoncore.kernels.wavelet import inversion as module
+from anoncore.kernels.wavelet.inversion import audit, invert
+from anoncore.kernels.wavelet.redistribution import Goals, redistribute
+from anoncore.kernels.wavelet.tradeoff import sweep
 
 Q = np.array([30, 0, 80, 12, 9, 41, 0, 217])
 

@@ -99,9 +99,7 @@ def test_more_near_copies_than_any_fixed_surplus(columns):
     # 3000 points within 1e-6 of the query: single precision cannot tell them apart.
     rng = np.random.default_rng(4)
     centre = rng.normal(size=columns) * 10
-    points = np.concatenate(
-        [centre + 1e-6 * rng.normal(size=(3000, columns)), rng.normal(size=(500, columns))]
-    )
+    points = np.concatenate([centre + 1e-6 * rng.normal(size=(3000, columns)), rng.normal(size=(500, columns))])
     queries = np.concatenate([centre[None], points[:5] + 1e-9])
     agree(nearest(queries, points, 5), by_hand(queries, points, 5))
 

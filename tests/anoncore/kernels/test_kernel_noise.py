@@ -167,9 +167,7 @@ def test_dependent_columns_leave_nothing_to_rounding(axes):
     """One column per level, a sum and a constant: little noise stays little, in whatever order rows come."""
     rng = np.random.default_rng(3)
     values = rng.normal(size=(300, 4))
-    x = np.hstack(
-        [np.eye(3)[rng.integers(0, 3, 300)], values, values[:, :1] + values[:, 1:2], np.ones((300, 1))]
-    )
+    x = np.hstack([np.eye(3)[rng.integers(0, 3, 300)], values, values[:, :1] + values[:, 1:2], np.ones((300, 1))])
     noisy = add_noise(x, b=1e-6, rng=np.random.default_rng(1), correction="exact", axes=axes)
     assert np.sqrt(((noisy - x) ** 2).mean()) < 2e-3
     np.testing.assert_allclose(np.cov(noisy.T), np.cov(x.T), atol=1e-12)

@@ -171,9 +171,7 @@ def test_on_units_the_last_variable_absorbs_the_remainder():
     rng = np.random.default_rng(3)
     x = rng.normal(size=(200, 4)) * 50
     A = np.array([[1.0, 1.0, 1.0, -1.0]])
-    v, good = attempt_on_grid(
-        x, A, np.zeros(1), np.ones(4), **wide(4), grids=[5.0, 1.0, 0.1, 0.1], order=[0, 1, 2, 3]
-    )
+    v, good = attempt_on_grid(x, A, np.zeros(1), np.ones(4), **wide(4), grids=[5.0, 1.0, 0.1, 0.1], order=[0, 1, 2, 3])
     assert good.all()
     assert np.abs(v @ A.T).max() < 1e-9
     for j, unit in enumerate([5.0, 1.0, 0.1, 0.1]):

@@ -102,9 +102,7 @@ def test_match_ranks_of_the_original_is_the_original():
 @given(columns, st.lists(st.integers(0, 9), min_size=1, max_size=5), generators)
 def test_cut_meets_counts_in_order(scores, weights, rng):
     shares = np.array(weights, dtype=float) + 1e-9
-    counts = np.diff(
-        np.rint(np.append(0.0, shares.cumsum() / shares.sum()) * len(scores)).astype(int), prepend=0
-    )
+    counts = np.diff(np.rint(np.append(0.0, shares.cumsum() / shares.sum()) * len(scores)).astype(int), prepend=0)
     counts = counts[1:]
     levels = cut_by_counts(scores, counts, rng=rng)
     assert np.bincount(levels, minlength=len(counts)).tolist() == counts.tolist()

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from anoncore.errors import AnonymizationError, InfeasibleError
-from anoncore.kernels import redistribution as module
-from anoncore.kernels import signal_program
-from anoncore.kernels.redistribution import Goals, redistribute, round_to_total
-from anoncore.kernels.wavelet import decompose, pad_signal, reconstruction_matrix
+from anoncore.kernels.wavelet import decompose, pad_signal, reconstruction_matrix, signal_program
+from anoncore.kernels.wavelet import redistribution as module
+from anoncore.kernels.wavelet.redistribution import Goals, redistribute, round_to_total
 
 Q = np.array([30, 5, 80, 12, 9, 41, 6, 217])
 AREAS = [f"area {letter}" for letter in "abcdefgh"]
@@ -73,9 +72,7 @@ def test_largest_share_against_a_general_optimiser():
         {"type": "ineq", "fun": lambda x: R @ x},
         {"type": "ineq", "fun": lambda x: np.array([90 - R[7] @ x, R[4] @ x - 20, 80 - R[2] @ x])},
     ]
-    general = minimize(
-        lambda x: -x[-1], np.zeros(3), bounds=[(None, None)] * 2 + [(0, 1)], constraints=conditions
-    )
+    general = minimize(lambda x: -x[-1], np.zeros(3), bounds=[(None, None)] * 2 + [(0, 1)], constraints=conditions)
     assert general.success
     assert redistribute(Q, goals).beta == pytest.approx(-general.fun, abs=1e-6)
 
@@ -96,8 +93,7 @@ def test_moves_are_a_convex_function_of_the_share():
     goals = Goals(caps={7: 90})
     most = redistribute(Q, goals).beta
     moved = [
-        np.abs(redistribute(Q, goals, share=share).unrounded - Q).sum()
-        for share in np.linspace(0, most - 1e-6, 7)
+        np.abs(redistribute(Q, goals, share=share).unrounded - Q).sum() for share in np.linspace(0, most - 1e-6, 7)
     ]
     assert (np.diff(moved, 2) >= -1e-5).all()
     assert np.ptp(moved) > 1
@@ -187,9 +183,7 @@ def test_ratio_signals_have_the_details_of_the_ratio_and_whole_counts():
 
 def test_equal_populations_make_no_difference():
     goals = Goals(caps={7: 90}, raises={1: 10})
-    counts, ratio = (
-        redistribute(Q, goals, population=np.full(8, 5000), ratio=ratio) for ratio in (False, True)
-    )
+    counts, ratio = (redistribute(Q, goals, population=np.full(8, 5000), ratio=ratio) for ratio in (False, True))
     np.testing.assert_allclose(counts.unrounded, ratio.unrounded, atol=1e-5)
     assert counts.beta == pytest.approx(ratio.beta)
     np.testing.assert_allclose(counts.coefficients, ratio.coefficients * 5000, atol=1e-5)
@@ -223,9 +217,7 @@ def test_padded_results_have_the_details_by_the_same_rule(pad, m):
     found = redistribute(q, Goals(caps={12: 90}), pad=pad)
     assert len(found.target) == m
     assert found.target.sum() == q.sum()
-    before, after = (
-        decompose(pad_signal(x, 2, pad), "db2", 2).detail for x in (q.astype(float), found.unrounded)
-    )
+    before, after = (decompose(pad_signal(x, 2, pad), "db2", 2).detail for x in (q.astype(float), found.unrounded))
     np.testing.assert_allclose(after, found.beta * before, atol=1e-6)
     assert found.beta > 0.1
 

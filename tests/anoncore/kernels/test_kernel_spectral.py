@@ -92,9 +92,7 @@ def test_memory_layout_does_not_matter():
         spectral.swap(np.asfortranarray(x), rng=rng(1)), spectral.swap(x, rng=rng(1)), atol=1e-12
     )
     frame = spectral.basis(x)
-    np.testing.assert_array_equal(
-        spectral.principal_scores(x, frame), spectral.principal_scores(x, frame, order="F")
-    )
+    np.testing.assert_array_equal(spectral.principal_scores(x, frame), spectral.principal_scores(x, frame, order="F"))
 
 
 # -- swapping
@@ -248,9 +246,7 @@ def test_swap_within_clusters_works_on_each_cluster_alone():
 def test_swap_within_one_cluster_is_a_plain_swap():
     x = table(100, 3)
     whole = spectral.swap(x, rng=np.random.default_rng(1))
-    np.testing.assert_array_equal(
-        spectral.swap(x, rng=np.random.default_rng(1), within=np.zeros(100, int)), whole
-    )
+    np.testing.assert_array_equal(spectral.swap(x, rng=np.random.default_rng(1), within=np.zeros(100, int)), whole)
 
 
 # -- recursive histogram sanitization

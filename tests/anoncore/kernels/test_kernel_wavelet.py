@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import decomposition as module
-from anoncore.kernels.decomposition import (
+from anoncore.kernels.wavelet import decomposition as module
+from anoncore.kernels.wavelet.decomposition import (
     decompose,
     fences,
     outlier_positions,
@@ -73,9 +73,7 @@ def test_details_do_not_depend_on_the_coefficients():
     rng = np.random.default_rng(0)
     signal, a = rng.normal(size=32), rng.normal(size=8)
     changed = signal + reconstruction_matrix(32, "db3", 2) @ a
-    np.testing.assert_allclose(
-        decompose(changed, "db3", 2).details, decompose(signal, "db3", 2).details, atol=1e-12
-    )
+    np.testing.assert_allclose(decompose(changed, "db3", 2).details, decompose(signal, "db3", 2).details, atol=1e-12)
 
 
 def test_a_sparse_matrix_of_many_positions():

@@ -7,7 +7,7 @@ import pytest
 import anoncore
 from anoncore import AnonymizationError, Encoder, Microdata, Schema, Variable
 from anoncore.claims import KAnonymity, NoFormalGuarantee
-from anoncore.edits import EditSet, LinearEdit
+from anoncore.edits.model import EditSet, LinearEdit
 from anoncore.methods import RHS, AdditiveNoise, DataShuffling
 
 
@@ -24,9 +24,7 @@ def assert_same_marginal(released, original, name):
         np.testing.assert_array_equal(np.sort(ours.dropna()), np.sort(theirs.dropna()))
 
 
-@pytest.mark.parametrize(
-    "params", [AdditiveNoise(), AdditiveNoise(correction="exact"), DataShuffling()], ids=str
-)
+@pytest.mark.parametrize("params", [AdditiveNoise(), AdditiveNoise(correction="exact"), DataShuffling()], ids=str)
 def test_a_gap_that_goes_with_a_level_still_does(nhefs_halves, params):
     released = run(nhefs_halves[0], params, seed=5).data.frame
     assert released["wt82"].isna().any()

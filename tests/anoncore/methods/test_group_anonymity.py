@@ -25,7 +25,7 @@ from anoncore import (
     Variable,
 )
 from anoncore.encoding import Encoder
-from anoncore.kernels.relocation import moved_means
+from anoncore.kernels.wavelet.relocation import moved_means
 from anoncore.methods import GroupAnonymity, RareLevels, SpectralSwap, group_anonymity
 
 AREAS = ("a", "b", "c", "d", "e", "f", "g", "h")
@@ -173,9 +173,7 @@ def test_several_attributes_and_several_sets_of_values():
     vital = ({"service": (1, 2), "sex": ("m",)}, {"service": (4,), "sex": ("f",)})
     release = mask(data, params(vital=vital, caps={"h": 150}))
     frame = release.data.frame
-    member = (frame["service"].isin([1, 2]) & (frame["sex"] == "m")) | (
-        (frame["service"] == 4) & (frame["sex"] == "f")
-    )
+    member = (frame["service"].isin([1, 2]) & (frame["sex"] == "m")) | ((frame["service"] == 4) & (frame["sex"] == "f"))
     found = frame.loc[member, "area"].value_counts()
     assert found[list(AREAS)].tolist() == release.confidential["after"].tolist()
     assert found["h"] <= 150
@@ -183,18 +181,14 @@ def test_several_attributes_and_several_sets_of_values():
 
 def test_a_number_can_tell_the_group():
     frame = microfile().frame.assign(service=lambda f: f["service"].astype(float))
-    schema = Schema(
-        [Variable("service", "continuous") if v.name == "service" else v for v in microfile().schema]
-    )
+    schema = Schema([Variable("service", "continuous") if v.name == "service" else v for v in microfile().schema])
     release = mask(Microdata(frame, schema), params(vital=({"service": (1, 2.0)},)))
     assert counted(release.data.frame)["h"] <= 60
 
 
 def test_ratio_signals_raises_protection_and_weights():
     data = microfile(12_000)
-    release = mask(
-        data, params(signal="ratio", raises={"b": 20}, protected=("c",), weights={"d": 5.0}, level=1)
-    )
+    release = mask(data, params(signal="ratio", raises={"b": 20}, protected=("c",), weights={"d": 5.0}, level=1))
     found = counted(release.data.frame)
     assert found["b"] >= 20
     assert found["c"] <= 80
@@ -243,8 +237,7 @@ def test_means_of_other_variables_shift_as_the_costs_bound_them():
     shifts = []
     for release in (near, far):
         home, away = (
-            f["area"].cat.set_categories(AREAS).cat.codes.to_numpy()[inside]
-            for f in (data.frame, release.data.frame)
+            f["area"].cat.set_categories(AREAS).cat.codes.to_numpy()[inside] for f in (data.frame, release.data.frame)
         )
         shift = moved_means(x, home, away, len(AREAS))
         np.testing.assert_allclose(release.confidential["mean_shift"][:, 1:], shift, atol=1e-12)
@@ -433,9 +426,7 @@ def test_too_few_counterparts_names_areas_and_no_numbers():
     """In h people live in twos, everywhere else alone."""
     frame = microfile().frame.sort_values("area", kind="stable", ignore_index=True)
     frame = frame.assign(house=np.where(frame["area"] == "h", frame.index // 2, 10**6 + frame.index))
-    with pytest.raises(
-        InfeasibleError, match="too few records to move: no counterpart of equal size"
-    ) as caught:
+    with pytest.raises(InfeasibleError, match="too few records to move: no counterpart of equal size") as caught:
         mask(Microdata(frame, microfile().schema), params())
     assert "h to" in str(caught.value)
     assert "declare no household" in str(caught.value)
@@ -453,9 +444,7 @@ def test_one_record_is_refused():
 
 def test_same_seed_same_file_other_seed_other_file(data, release):
     pd.testing.assert_frame_equal(release.data.frame, mask(data, params()).data.frame)
-    assert not release.data.frame["area"].equals(
-        mask(data, params(match_on=("sex",)), seed=2).data.frame["area"]
-    )
+    assert not release.data.frame["area"].equals(mask(data, params(match_on=("sex",)), seed=2).data.frame["area"])
 
 
 # -- after later steps

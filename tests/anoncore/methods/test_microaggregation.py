@@ -139,9 +139,7 @@ def test_a_setting_that_breaks_its_promise_fails_its_check(params):
 
 def test_the_papers_guarantee_needs_so_large_an_m2_that_all_is_lost():
     # As m2 grows the posterior falls and the loss approaches that of releasing the mean.
-    found = [
-        masked(businesses(), FuzzyMicroaggregation(k=5, form="fcm", m1=1.1, m2=m2)) for m2 in (1.2, 2.0, 50.0)
-    ]
+    found = [masked(businesses(), FuzzyMicroaggregation(k=5, form="fcm", m1=1.1, m2=m2)) for m2 in (1.2, 2.0, 50.0)]
     worst = [r.claims[0].check(r.data).figures["worst_posterior"] for r in found]
     loss = [r.figures["information_loss"] for r in found]
     assert worst[0] > worst[1] > worst[2]

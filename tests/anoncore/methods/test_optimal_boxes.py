@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import anoncore
 from anoncore import AnonymizationError, Microdata, Schema, Variable, read_boxes
-from anoncore.edits import BoundEdit, EditSet, LinearEdit
-from anoncore.kernels.box_weights import crisp_rule, optimal_weights
+from anoncore.edits.model import BoundEdit, EditSet, LinearEdit
+from anoncore.kernels.boxes.weights import crisp_rule, optimal_weights
 from anoncore.methods import OptimalBoxes, Statistic
 
 PAIRS = ("covariance", "correlation")
@@ -126,9 +126,7 @@ def test_what_is_asked_for_comes_out_narrower():
     data = table(2000)
     half = {}
     for asked in ("u", "v"):
-        read = read_boxes(
-            released(data, k=10, statistics=(Statistic(statistic="mean", of=(asked,)),)).data.frame
-        )
+        read = read_boxes(released(data, k=10, statistics=(Statistic(statistic="mean", of=(asked,)),)).data.frame)
         half[asked] = {n: np.ptp(read.estimate("mean", n).guaranteed) for n in ("u", "v")}
     assert half["u"]["u"] < half["v"]["u"] / 2
     assert half["v"]["v"] < half["u"]["v"] / 2
@@ -219,9 +217,7 @@ def test_scales_that_cannot_be_computed_with_are_refused(name):
 # ---------------------------------------------------------------- claims
 
 
-@pytest.mark.parametrize(
-    "params", [{"k": 7}, {"k": 7, "l": 3, "rare": "fuzzy"}, {"k": 7, "bounds": "grid"}], ids=str
-)
+@pytest.mark.parametrize("params", [{"k": 7}, {"k": 7, "l": 3, "rare": "fuzzy"}, {"k": 7, "bounds": "grid"}], ids=str)
 def test_claims_hold_in_the_published_files(params, tmp_path):
     release = released(table(400, gaps=0.1), **params)
     release.data.plain().to_csv(tmp_path / "data.csv", index=False)
@@ -242,9 +238,7 @@ def test_claims_fail_when_a_record_is_added_or_a_count_is_lowered():
     frame = release.data.frame
     fewer = Microdata(frame.drop(frame.index[frame["box"] == 0][:5]), release.data.schema)
     assert not release.claims[0].check(fewer).holds
-    lower = Microdata(
-        frame.assign(u_distinct=frame["u_distinct"].mask(frame["box"] == 0, 2.0)), release.data.schema
-    )
+    lower = Microdata(frame.assign(u_distinct=frame["u_distinct"].mask(frame["box"] == 0, 2.0)), release.data.schema)
     assert not release.claims[1].check(lower).holds
 
 
@@ -302,9 +296,7 @@ def test_weights_are_the_means_of_the_optimal_ones(rare):
     x = data.frame.to_numpy()
     # For means every sensitivity is p/Δ₀ = 1/2.
     distance = np.sort(np.abs(x[:, None] - x[None]).max(axis=2) / 2.0, axis=1)[:, k]
-    best = (
-        optimal_weights(distance, 2, A)[0] if rare == "fuzzy" else crisp_rule(distance, 2, A)[0].astype(float)
-    )
+    best = optimal_weights(distance, 2, A)[0] if rare == "fuzzy" else crisp_rule(distance, 2, A)[0].astype(float)
     best = pd.Series(best / best.mean(), index=data.frame.index)
     expected = best.groupby(release.data.frame["box"]).transform("mean")
     np.testing.assert_allclose(release.data.frame["weight"], expected, atol=0.00501)

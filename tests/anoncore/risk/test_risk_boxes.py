@@ -56,9 +56,7 @@ def test_measures_against_one_person_and_box_at_a_time(seed, gaps, levels, wide)
     spare = (width**2 / 12).mean(axis=1)
     volume = np.log(np.maximum(width, 1e-9)).mean(axis=1)
     for i in range(len(x)):
-        distances = np.array(
-            [by_hand(x[i], low[b], high[b], codes[i], [h[b] for h in held]) for b in range(len(low))]
-        )
+        distances = np.array([by_hand(x[i], low[b], high[b], codes[i], [h[b] for h in held]) for b in range(len(low))])
         near = np.flatnonzero(np.isclose(distances, distances.min(), rtol=0, atol=1e-12))
         assert found.distance[i] == pytest.approx(distances.min(), abs=1e-12)
         assert found.box[i] in near

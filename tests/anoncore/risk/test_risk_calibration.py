@@ -64,8 +64,7 @@ def perturbed(original: Microdata, share: float) -> Microdata:
     chosen = np.random.default_rng(3).random((N, len(SCHEMA))) < share
     other = draw(99)
     frame = {
-        v.name: original.frame[v.name].where(~chosen[:, j], other.frame[v.name])
-        for j, v in enumerate(original.schema)
+        v.name: original.frame[v.name].where(~chosen[:, j], other.frame[v.name]) for j, v in enumerate(original.schema)
     }
     return Microdata(pd.DataFrame(frame), SCHEMA)
 
@@ -76,9 +75,7 @@ def measured(original: Microdata, reference: Microdata, released: Microdata) -> 
     near, other = prediction_measures(x, y), prediction_measures(x, r)
     own = prediction_measures(x, None, leave_one_out=True)
     linked = linkage(x, y, reference=r, measures=near, rng=np.random.default_rng(4))
-    income, illness = attribute_inference(
-        original, reference, released, rng=np.random.default_rng(5)
-    ).variables
+    income, illness = attribute_inference(original, reference, released, rng=np.random.default_rng(5)).variables
     isolated = isolated_test(near, other, own)
     figures = (
         linked.rate.value,
@@ -146,18 +143,14 @@ def test_independent_samples_pass_and_copies_fail():
         found = linkage(x, y, rng=np.random.default_rng(seed)).rate
         failed += found.lower > 1 / N
         failed += score_coincidence_attack(x, r, y).attack.verdict == "fail"
-        failed += (
-            attribute_inference(original, reference, released, rng=np.random.default_rng(1)).verdict == "fail"
-        )
+        failed += attribute_inference(original, reference, released, rng=np.random.default_rng(1)).verdict == "fail"
     assert failed <= 1
 
 
 def test_coarser_quasi_identifiers_disclose_less():
     original, reference = draw(1), draw(2)
     found = [
-        disclosure_risk(
-            original, original=original, reference=reference, bins=bins, rng=np.random.default_rng(1)
-        )
+        disclosure_risk(original, original=original, reference=reference, bins=bins, rng=np.random.default_rng(1))
         for bins in (20, 10, 5, 3, 2)
     ]
     for side in ("released", "reference"):

@@ -164,9 +164,7 @@ def test_individual_risk_by_integration(f, p):
         found = individual_risk([f], [f / p])[0]
     p = min(1.0, f / (f / p))
     # With u = e^(-s/f) the integrand is smooth at every f.
-    value = quad(
-        lambda s: np.exp(-s) / f / (p + (1 - p) * np.exp(-s / f)), 0, 60, epsabs=0, epsrel=1e-12, limit=400
-    )[0]
+    value = quad(lambda s: np.exp(-s) / f / (p + (1 - p) * np.exp(-s / f)), 0, 60, epsabs=0, epsrel=1e-12, limit=400)[0]
     assert found == pytest.approx(p * value, rel=1e-9)
 
 

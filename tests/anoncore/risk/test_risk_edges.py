@@ -86,9 +86,7 @@ def all_rows_one(*where: str) -> dict[str, pd.DataFrame]:
 
 def lattice() -> dict[str, pd.DataFrame]:
     return {
-        name: table.assign(
-            age=(table["age"] > 50) * 1.0, income=(table["w"] > 2) * 1.0, school=1, region="a", w=1.0
-        )
+        name: table.assign(age=(table["age"] > 50) * 1.0, income=(table["w"] > 2) * 1.0, school=1, region="a", w=1.0)
         for name, table in sides().items()
     }
 
@@ -285,17 +283,13 @@ def test_figures_of_other_tables_are_refused(name: str) -> None:
 )
 def test_small_lattices(seed: int, rows: int, released: int, columns: int, levels: int) -> None:
     rng = np.random.default_rng(seed)
-    x, y, r = (
-        rng.integers(0, levels, size=(size, columns)).astype(float) for size in (rows, released, released)
-    )
+    x, y, r = (rng.integers(0, levels, size=(size, columns)).astype(float) for size in (rows, released, released))
     own = np.where(np.arange(rows) < released, np.arange(rows), -1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         near, other = measures(x, y, 2), measures(x, r, 2)
         alone = linkage(x, y, own=own, reference=r, k=2, rng=np.random.default_rng(0))
-        shared = linkage(
-            x, y, own=own, reference=r, k=2, measures=near, strangers=other, rng=np.random.default_rng(0)
-        )
+        shared = linkage(x, y, own=own, reference=r, k=2, measures=near, strangers=other, rng=np.random.default_rng(0))
         found = [compare(near, other), nearest_distance_attack(x, r, y), score_coincidence_attack(x, r, y)]
     assert shared == alone
     assert all(np.isfinite(list(numbers([asdict(one) for one in [*found, alone]]))))

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 import anoncore
 from anoncore import EditSet, Microdata, Schema, Variable
-from anoncore.kernels.redistribution import Goals
+from anoncore.kernels.wavelet.redistribution import Goals
 from anoncore.methods import GroupAnonymity
 from anoncore.risk import _reinference as reinference
 from anoncore.risk.group_masking import Group, GroupCounts, Hidden, InversionAudit, ReinferenceAudit, recounts
@@ -169,14 +169,10 @@ def test_odds_and_recount_against_a_general_optimiser():
         ]
     ).astype(np.int32)
     odds = reinference.membership_odds(codes, 5, vital)
-    np.testing.assert_allclose(
-        [np.median(odds[codes[:, 0] == k]) for k in range(3)], [3.0, 1.0, 0.2], rtol=0.15
-    )
+    np.testing.assert_allclose([np.median(odds[codes[:, 0] == k]) for k in range(3)], [3.0, 1.0, 0.2], rtol=0.15)
     found = reinference.recount_by_membership(odds, area, 2, float(vital.sum()))
     free = [
-        minimize(lambda p, o=odds[area == a]: -np.log(1 + p[0] * (o - 1)).sum(), [0.2], bounds=[(1e-6, 1)]).x[
-            0
-        ]
+        minimize(lambda p, o=odds[area == a]: -np.log(1 + p[0] * (o - 1)).sum(), [0.2], bounds=[(1e-6, 1)]).x[0]
         * (area == a).sum()
         for a in (0, 1)
     ]
@@ -310,9 +306,7 @@ def test_knowing_the_share_can_be_what_exposes():
 
 
 def test_an_outlier_that_stays_one_fails():
-    case = hidden(
-        [10, 12, 11, 13, 9, 12, 10, 500], [40, 38, 41, 39, 42, 40, 37, 300], goals=Goals(caps={7: 300})
-    )
+    case = hidden([10, 12, 11, 13, 9, 12, 10, 500], [40, 38, 41, 39, 42, 40, 37, 300], goals=Goals(caps={7: 300}))
     found = InversionAudit(hidden=case).check(table(people(records=500, counts=COUNTS // 100)))
     assert not found.holds
     assert found.figures["outliers_left"] == 1

@@ -127,9 +127,7 @@ def test_all_copies_of_a_combination_vote():
     schema = Schema([Variable("area", "nominal"), Variable("ill", "nominal")])
     frame = pd.DataFrame({"area": list("xxxxyyyy"), "ill": list("aaabccdd")})
     data = Microdata(frame, schema)
-    found = attribute_inference(
-        data, data, data, quasi_identifiers=["area"], sensitive=["ill"], rng=rng()
-    ).variables[0]
+    found = attribute_inference(data, data, data, quasi_identifiers=["area"], sensitive=["ill"], rng=rng()).variables[0]
     # In x three of four are told right; in y two levels share the guess.
     assert found.members.value == pytest.approx((3 + 4 * 0.5) / 8)
     assert found.constant_guess == pytest.approx(3 / 8)
@@ -174,8 +172,7 @@ def test_interval_covers():
 def test_logs_and_tolerance():
     original, reference = table(300, 6), table(300, 7)
     logged = [
-        Microdata(side.frame.assign(income=np.exp(side.frame["income"])), SCHEMA)
-        for side in (original, reference)
+        Microdata(side.frame.assign(income=np.exp(side.frame["income"])), SCHEMA) for side in (original, reference)
     ]
     for tolerance in (0.05, 0.5):
         plain = attribute_inference(
@@ -213,23 +210,17 @@ def test_tiny_constant_and_missing(n):
     nothing = attribute_inference(empty, empty, empty, rng=rng()).variables[0]
     assert (nothing.members.n, nothing.excess.value, nothing.verdict) == (0, 0, "inconclusive")
     certain = attribute_inference(constant, constant, constant, rng=rng())
-    assert all(
-        one.members.value == one.strangers.value == one.constant_guess == 1 for one in certain.variables
-    )
+    assert all(one.members.value == one.strangers.value == one.constant_guess == 1 for one in certain.variables)
     assert attribute_inference(some, some, some, sensitive=[], rng=rng()).verdict == "pass"
 
 
 def test_recoded_levels_are_no_right_guess():
     original, reference = table(200, 12), table(200, 13)
-    schema = Schema(
-        [*SCHEMA.variables[:4], Variable("illness", "nominal", role="sensitive", levels=("a", "rest"))]
-    )
+    schema = Schema([*SCHEMA.variables[:4], Variable("illness", "nominal", role="sensitive", levels=("a", "rest"))])
     frame = original.frame.drop(columns="grade").assign(
         illness=original.frame["illness"].astype(object).where(original.frame["illness"] == "a", "rest")
     )
-    found = attribute_inference(
-        original, reference, Microdata(frame, schema), sensitive=["illness"], rng=rng()
-    )
+    found = attribute_inference(original, reference, Microdata(frame, schema), sensitive=["illness"], rng=rng())
     assert found.variables[0].members.value == pytest.approx((original.frame["illness"] == "a").mean())
 
 

@@ -150,9 +150,7 @@ def test_the_sets_count_for_failing_and_not_for_passing():
         assert part.upper == plain.upper
         assert part.lower < plain.lower if part.name == "uncertainty" else part.lower <= plain.lower
         assert (part.sup_excess, part.ks_p) == (plain.sup_excess, plain.ks_p)
-    unknown = [
-        PredictionMeasures(m.distance, m.ambiguity, m.uncertainty, 5, 400, 400, 400) for m in (ours, theirs)
-    ]
+    unknown = [PredictionMeasures(m.distance, m.ambiguity, m.uncertainty, 5, 400, 400, 400) for m in (ours, theirs)]
     assert compare(*unknown).distance.lower == compare(ours.distance, theirs.distance).lower
 
 

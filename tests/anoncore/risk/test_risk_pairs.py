@@ -155,9 +155,7 @@ def test_pairs_by_brute_force(seed, n, m):
         if apart[i, j] < 0.3 * max(least) and (whose[i] == "a" or whose[j] == "b"):
             # Seen from both sides where two people of one sample are each other's nearest.
             pair = i if whose[j] == "y" else frozenset((i, j))
-            pairs[pair] = min(
-                (apart[i, j] / max(least), whose[j] == "y", i, 0.3 * max(least)), pairs.get(pair, (9,))
-            )
+            pairs[pair] = min((apart[i, j] / max(least), whose[j] == "y", i, 0.3 * max(least)), pairs.get(pair, (9,)))
     counted = []
     for _, released, i, near in sorted(pairs.values()):
         if not (released and any(won and apart[i, other] < near for won, other in counted)):
@@ -228,6 +226,4 @@ def test_bad_arguments():
 
 
 def test_the_parts_are_told():
-    assert close_pairs(FAR, FAR) == ClosePairs(
-        n=0, n_released=0, n_people=200, n_among=0, n_cross=0, tau=0.1, p=1.0
-    )
+    assert close_pairs(FAR, FAR) == ClosePairs(n=0, n_released=0, n_people=200, n_among=0, n_cross=0, tau=0.1, p=1.0)

@@ -107,9 +107,7 @@ def test_exact_p_and_permutation_invariance(seed, n):
         assert found.p == pytest.approx(expected)
     shuffle = rng.permutation(n)
     assert tail_test(released[shuffle], reference[shuffle], own[shuffle]) == found
-    assert isolated_test(released[shuffle], reference[shuffle], own[shuffle]) == isolated_test(
-        released, reference, own
-    )
+    assert isolated_test(released[shuffle], reference[shuffle], own[shuffle]) == isolated_test(released, reference, own)
     assert tail_test(7 * released, 7 * reference, 7 * own) == found
 
 

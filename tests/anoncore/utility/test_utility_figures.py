@@ -33,9 +33,7 @@ def test_agrees_with_numpy_and_scipy():
     mix = rng.normal(size=(6, 6))
     original, other = rng.normal(size=(400, 6)) @ mix + 1e6, np.round(rng.normal(size=(300, 6)) @ mix) + 1e6
     found = utility_figures(original, other)
-    np.testing.assert_allclose(
-        found.mean.values, np.abs(original.mean(0) - other.mean(0)) / original.std(0), rtol=1e-7
-    )
+    np.testing.assert_allclose(found.mean.values, np.abs(original.mean(0) - other.mean(0)) / original.std(0), rtol=1e-7)
     np.testing.assert_allclose(found.variance.values, np.abs(other.var(0) / original.var(0) - 1), rtol=1e-7)
     pairs = np.triu_indices(6, 1)
     pearson = np.abs(np.corrcoef(original.T) - np.corrcoef(other.T))[pairs]
@@ -109,9 +107,7 @@ def test_smallest_tables(rows):
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 2**31), rows=st.integers(1, 20), columns=st.integers(1, 5), levels=st.integers(1, 4)
-)
+@given(seed=st.integers(0, 2**31), rows=st.integers(1, 20), columns=st.integers(1, 5), levels=st.integers(1, 4))
 def test_always_defined_and_permutation_invariant(seed, rows, columns, levels):
     rng = np.random.default_rng(seed)
     original, other = rng.integers(0, levels, size=(2, rows, columns)).astype(float)

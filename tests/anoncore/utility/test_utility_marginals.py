@@ -144,9 +144,7 @@ def test_sampled_tables_reach_every_variable():
 
 def test_columns_without_information_are_defined():
     frame = pd.DataFrame({"empty": [math.nan] * 4, "constant": [5.0] * 4, "g": ["a"] * 4})
-    schema = Schema(
-        [Variable("empty", "continuous"), Variable("constant", "continuous"), Variable("g", "nominal")]
-    )
+    schema = Schema([Variable("empty", "continuous"), Variable("constant", "continuous"), Variable("g", "nominal")])
     a = Microdata(frame, schema)
     found = marginal_utility(a, a, a)
     assert (found.used, found.largest, found.expected_mean) == (3, 0, 0)

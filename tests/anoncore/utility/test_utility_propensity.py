@@ -48,9 +48,7 @@ def test_agrees_with_statsmodels_weighted():
     a, b = rng.normal(size=(200, 3)), rng.normal(0.2, 1, size=(300, 3))
     u, v = rng.gamma(2, size=200), rng.gamma(2, size=300)
     w = np.concatenate([u / u.mean(), v / v.mean()])
-    assert propensity_utility(a, b, weights=u, other_weights=v).pmse == pytest.approx(
-        oracle(a, b, w), rel=1e-3
-    )
+    assert propensity_utility(a, b, weights=u, other_weights=v).pmse == pytest.approx(oracle(a, b, w), rel=1e-3)
 
 
 @pytest.mark.parametrize("released", [400, 200, 800])
@@ -121,9 +119,7 @@ def test_constant_and_dependent_columns_are_dropped():
     a, b = rng.normal(size=(300, 2)), rng.normal(0.3, 1, size=(300, 2))
 
     def widened(s):
-        return np.column_stack(
-            [s, s.sum(axis=1), np.full(len(s), 0.1), s[:, 0] * 1e6 - 5, s[:, 0] > 0, s[:, 0] <= 0]
-        )
+        return np.column_stack([s, s.sum(axis=1), np.full(len(s), 0.1), s[:, 0] * 1e6 - 5, s[:, 0] > 0, s[:, 0] <= 0])
 
     found = propensity_utility(widened(a), widened(b))
     assert (found.parameters, found.dropped) == (3, 4)
@@ -147,9 +143,7 @@ def test_blocks_and_kept_designs_agree(monkeypatch):
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 2**31), rows=st.integers(1, 12), columns=st.integers(1, 4), spread=st.integers(1, 3)
-)
+@given(seed=st.integers(0, 2**31), rows=st.integers(1, 12), columns=st.integers(1, 4), spread=st.integers(1, 3))
 def test_always_defined(seed, rows, columns, spread):
     rng = np.random.default_rng(seed)
     a, b = rng.integers(0, spread, size=(2, rows, columns)).astype(float)

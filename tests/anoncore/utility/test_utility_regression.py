@@ -138,8 +138,7 @@ def test_the_original_overlaps_wholly_and_noise_less_and_less(declared):
 
 def test_an_independent_sample_is_as_the_reference_and_as_theory_says():
     pairs = [
-        regression_utility(LINEAR, table(200, 3 * s), table(200, 3 * s + 1), table(200, 3 * s + 2))
-        for s in range(60)
+        regression_utility(LINEAR, table(200, 3 * s), table(200, 3 * s + 1), table(200, 3 * s + 2)) for s in range(60)
     ]
     means = [np.mean([getattr(p, side).mean_overlap for p in pairs]) for side in ("released", "reference")]
     d = np.abs(np.random.default_rng(0).normal(0, np.sqrt(2), 100_000))
@@ -171,9 +170,7 @@ def test_a_combination_of_columns_is_dropped_and_said():
         found = regression_utility(declared, wide, other).released
         kept, gone = found.coefficients[:2], found.coefficients[2:]
         assert [row.term for row in gone] == ["twice", "flat"]
-        assert all(
-            row.original is row.other is row.overlap is None and "combination" in row.note for row in gone
-        )
+        assert all(row.original is row.other is row.overlap is None and "combination" in row.note for row in gone)
         assert found.mean_overlap == 1
         assert all(row.overlap == 1 for row in kept)
     lost = regression_utility(declared, noisy, wide).released
@@ -365,9 +362,7 @@ def test_always_defined(seed, sizes, spread, kind):
 def test_independent_columns_against_rank():
     rng = np.random.default_rng(17)
     base = rng.normal(size=(50, 3))
-    X = np.column_stack(
-        [np.ones(50), base, base @ rng.normal(size=(3, 2)), rng.normal(size=50), np.full(50, 0.3)]
-    )
+    X = np.column_stack([np.ones(50), base, base @ rng.normal(size=(3, 2)), rng.normal(size=50), np.full(50, 0.3)])
     kept = independent_columns(X, None)
     assert kept.tolist() == [True, True, True, True, False, False, True, False]
     assert np.linalg.matrix_rank(X[:, kept]) == np.linalg.matrix_rank(X) == kept.sum()
@@ -407,9 +402,7 @@ def test_declarations_that_do_not_suit_the_table(declared, message):
 
 def test_a_plan_can_hold_it():
     adapter = TypeAdapter(Regression)
-    read = adapter.validate_python(
-        {"outcome": "s", "predictors": ["x", "g"], "kind": "logistic", "event": "yes"}
-    )
+    read = adapter.validate_python({"outcome": "s", "predictors": ["x", "g"], "kind": "logistic", "event": "yes"})
     assert read == Regression(outcome="s", predictors=("x", "g"), kind="logistic", event="yes")
     with pytest.raises(ValidationError):
         adapter.validate_python({"outcome": "s", "predictors": ["x"], "kind": "probit"})

@@ -98,9 +98,7 @@ def test_summary_is_plain_whole_and_deterministic():
     assert summary["utility_regressions"][0]["formula"] == "income ~ age + g"
     meanings = [summary["utility"][name]["meaning"] for name in summary["utility"]]
     meanings += [
-        row["meaning"]
-        for key in ("utility_worst", "utility_marginals", "utility_regressions")
-        for row in summary[key]
+        row["meaning"] for key in ("utility_worst", "utility_marginals", "utility_regressions") for row in summary[key]
     ]
     meanings.append(summary["utility_propensity"]["released"]["meaning"])
     assert all(isinstance(one, str) and one.endswith(".") for one in meanings)
@@ -117,9 +115,7 @@ def test_given_encodings_and_weights_are_used():
     matrices = [encoder.encode(t) for t in (a, b, r)]
     plain = measure_utility(a, b, r, encoder=encoder, encoded=matrices, weights=(None, None, None))
     expected = utility_figures(matrices[0], matrices[1])
-    np.testing.assert_allclose(
-        plain.figures.released.correlation.values, expected.correlation.values, atol=1e-12
-    )
+    np.testing.assert_allclose(plain.figures.released.correlation.values, expected.correlation.values, atol=1e-12)
     arrays = [t.frame["w"].to_numpy() for t in (a, b, r)]
     declared, given = measure_utility(a, b, r), measure_utility(a, b, r, weights=arrays)
     for one in (declared, given):
@@ -156,9 +152,7 @@ def test_variables_that_the_release_dropped_are_named_and_the_rest_is_measured()
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_the_poorest_tables_are_defined(rows):
     frame = pd.DataFrame({"empty": [math.nan] * rows, "constant": [3.0] * rows, "one": ["a"] * rows})
-    schema = Schema(
-        [Variable("empty", "continuous"), Variable("constant", "continuous"), Variable("one", "nominal")]
-    )
+    schema = Schema([Variable("empty", "continuous"), Variable("constant", "continuous"), Variable("one", "nominal")])
     a = Microdata(frame, schema)
     found = measure_utility(a, a, a)
     assert found.figures is None
@@ -212,9 +206,6 @@ def stripped(value):
 
 def test_the_reference_is_told_under_its_own_keys_only():
     a, b = table(200, 16), table(200, 17)
-    one, two = (
-        measure_utility(a, b, table(150, seed), regressions=DECLARED, triples=5).summary()
-        for seed in (18, 19)
-    )
+    one, two = (measure_utility(a, b, table(150, seed), regressions=DECLARED, triples=5).summary() for seed in (18, 19))
     assert one != two
     assert stripped(one) == stripped(two)

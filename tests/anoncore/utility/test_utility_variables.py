@@ -27,9 +27,7 @@ def levels(values, kind="nominal", of=("a", "b", "c")):
 
 def weighted(values, w, name="x0"):
     frame = pd.DataFrame({name: np.asarray(values, dtype=float), "w": np.asarray(w, dtype=float)})
-    return Microdata(
-        frame, Schema([Variable(name, "continuous"), Variable("w", "continuous", role="weight")])
-    )
+    return Microdata(frame, Schema([Variable(name, "continuous"), Variable("w", "continuous", role="weight")]))
 
 
 def only(table):
@@ -75,9 +73,7 @@ def test_whole_weights_are_repeated_records(seed, spread):
             assert value is None or value == pytest.approx(theirs[name], abs=1e-9), name
     # The weight variable itself is described without weights.
     plain = numbers(*[sides[0].frame["w"]])
-    assert found.variables[1].original.mean == pytest.approx(
-        variable_utility(plain, plain).variables[0].original.mean
-    )
+    assert found.variables[1].original.mean == pytest.approx(variable_utility(plain, plain).variables[0].original.mean)
 
 
 def test_arrays_stand_for_a_weight_variable_and_can_switch_it_off():
@@ -140,9 +136,7 @@ def test_more_noise_is_farther_and_an_independent_sample_is_like_the_reference()
     apart = [only(variable_utility(numbers(x), numbers(x + s * noise))) for s in (0, 0.3, 1, 3)]
     for name in ("distance", "variance", "kolmogorov", "quantile"):
         assert (np.diff([getattr(shift, name) for shift in apart]) > 0).all(), name
-    row = variable_utility(
-        numbers(x), numbers(rng.normal(size=3000)), numbers(rng.normal(size=3000))
-    ).variables[0]
+    row = variable_utility(numbers(x), numbers(rng.normal(size=3000)), numbers(rng.normal(size=3000))).variables[0]
     for shift in (row.released_shift, row.reference_shift):
         assert 0 < shift.distance < 0.05
 

@@ -32,9 +32,15 @@ _STEPS = {
         "conclude",
         "mirror_entry",
     ),
-    "tasks.validate": ("validate_raw", "validate_masked"),
+    "tasks.intake.validate": ("validate_raw", "validate_masked"),
 }
-_CLOCKS = ("tasks.workspace", "tasks.ledger", "tasks.conclude", "tasks.dossier", "tasks.split")
+_CLOCKS = (
+    "tasks.common.workspace",
+    "tasks.record.ledger",
+    "tasks.decision.conclude",
+    "tasks.publication.dossier",
+    "tasks.intake.split",
+)
 
 
 # Faults

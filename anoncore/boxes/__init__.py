@@ -1,0 +1,1 @@
+"""Released ranges: read them, estimate statistics from them, keep edits on them."""

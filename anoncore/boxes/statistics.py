@@ -1,0 +1,201 @@
+"""The statistics that boxes are cut for: how they move with each value, and what a release tells of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from anoncore.boxes.reader import NOTHING, Boxes, read_boxes
+from anoncore.errors import AnonymizationError
+from anoncore.kernels.boxes import shapes as box_shapes
+from anoncore.microdata import Microdata
+
+StatisticName = Literal["mean", "variance", "sd", "covariance", "correlation"]
+PAIRED = ("covariance", "correlation")
+ACCURACY = 0.1
+FLOOR = 1e-3
+# Beyond these an accuracy, or its inverse, is no number of its own any more.
+_COMPUTABLE = (1e-300, 1e300)
+
+BIASED = (
+    "weights are larger where people live close together, so weighted estimates describe the weighted table "
+    "and are biased for the population wherever density goes with the values; both estimates are told above, "
+    "and only the unweighted range encloses the statistic of the values that were put into boxes"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistic:
+    """A statistic that users will compute.
+
+    Parameters
+    ----------
+    statistic : {"mean", "variance", "sd", "covariance", "correlation"}
+    of : one continuous variable, or two for a covariance or a correlation
+    probability : float, above 0; how often it is asked for, beside the others
+    accuracy : float, above 0, optional
+        Wanted half-width of its range, in the statistic's units; a tenth of the standard deviation (mean,
+        sd), of the variance, of the product of standard deviations (covariance), or 0.1 (correlation) when
+        not stated.
+    """
+
+    statistic: StatisticName
+    of: tuple[str, ...]
+    probability: float = 1.0
+    accuracy: float | None = None
+
+    def __post_init__(self) -> None:
+        wanted = 2 if self.statistic in PAIRED else 1
+        if len(self.of) != wanted or len(set(self.of)) != wanted:
+            what = "two different variables" if wanted == 2 else "one variable"
+            raise AnonymizationError(
+                f"statistic {self.statistic}: of must name {what}, got {', '.join(self.of) or 'none'}"
+            )
+        for name, value in (("probability", self.probability), ("accuracy", self.accuracy)):
+            if value is not None and not (np.isfinite(value) and value > 0):
+                raise AnonymizationError(f"{name} must be above 0 and finite, got {value:g}")
+
+    @property
+    def text(self) -> str:
+        """The statistic as readers write it: mean(income)."""
+        return f"{self.statistic}({', '.join(self.of)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """A statistic with its columns of x, the records (N,) bool that have them, its share and its accuracy."""
+
+    statistic: Statistic
+    columns: list[int]
+    rows: np.ndarray
+    probability: float
+    accuracy: float
+
+
+def wanted(stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray) -> list[Wanted]:
+    """Return the statistics with their records and wanted accuracies.
+
+    Parameters
+    ----------
+    stated : statistics of variables among ``names``; the mean of each that has two values when empty
+    names : n variables
+    x : (N, n), their values, NaN where missing
+
+    Raises
+    ------
+    AnonymizationError
+        When fewer than two records have a stated statistic's variables, one that a standard deviation or
+        correlation is asked of does not vary, or squares of its values are beyond floating point.
+    """
+    asked = stated or [Statistic(statistic="mean", of=(n,)) for n in names]
+    found = []
+    for one in asked:
+        columns = [names.index(n) for n in one.of]
+        rows = ~np.isnan(x[:, columns]).any(axis=1)
+        values = x[rows][:, columns]
+        if len(values) < 2:
+            if stated:
+                raise AnonymizationError(f"statistics: fewer than 2 records have values for {one.text}")
+            continue
+        flat = [n for n, span in zip(one.of, np.ptp(values, axis=0), strict=True) if not span > 0]
+        if flat and one.statistic in ("sd", "correlation"):
+            raise AnonymizationError(f"statistics: {', '.join(flat)} does not vary; leave {one.text} out")
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            scale = float(box_shapes.statistic_scales(values, [_told(one)])[0])
+            spread = values.std(axis=0)[np.ptp(values, axis=0) > 0]
+        accuracy = one.accuracy or ACCURACY * scale
+        if not (_COMPUTABLE[0] < accuracy < _COMPUTABLE[1] and (spread > 0).all() and np.isfinite(spread).all()):
+            raise AnonymizationError(
+                f"statistics: the values or the accuracy of {one.text} are too small or too large to compute "
+                "with; state the variables in another unit"
+            )
+        found.append(Wanted(one, columns, rows, one.probability, accuracy))
+    total = sum(one.probability for one in found)
+    return [replace(one, probability=one.probability / total) for one in found]
+
+
+def influences(x: np.ndarray, statistics: Sequence[Wanted]) -> tuple[np.ndarray, float]:
+    """Return how much the statistics move with each value, and with the choice of a single record.
+
+    Parameters
+    ----------
+    x : (N, n), NaN where missing
+    statistics : from `wanted`
+
+    Returns
+    -------
+    a : (N, n), Σ p/Δ₀ · N·|∂C/∂x_i|, per unit of column i, above 0; not below a thousandth of the largest
+        column mean, in standard deviations
+    A : Σ p/Δ₀ · the standard deviation of one record's influence on C: the sampling error of a sample of one
+
+    Source: Xiang et al. 2013, sections II and III, with a standard deviation's and a correlation's influence
+    function in place of its variance, which they leave open.
+    """
+    a, sampling = np.zeros(x.shape), 0.0
+    for one in statistics:
+        values = x[one.rows][:, one.columns]
+        share, width = one.probability, one.accuracy
+        part = box_shapes.sensitivities(values, [_told(one.statistic)], [share], [width], floor=0.0)
+        for at, column in enumerate(one.columns):
+            a[one.rows, column] += part[:, at]
+        sampling += share / width * _influence(one.statistic.statistic, values)
+    known = ~np.isnan(x)
+    spread = np.array([float(np.std(v[k])) if k.any() else 0.0 for v, k in zip(x.T, known.T, strict=True)])
+    spread = np.where(spread > 0, spread, 1.0)
+    mean = np.array([float(v[k].mean()) if k.any() else 0.0 for v, k in zip(a.T, known.T, strict=True)])
+    largest = float((mean * spread).max())
+    return np.maximum(a, FLOOR * (largest or 1.0) / spread), sampling
+
+
+def told(released: Microdata, statistics: Sequence[Wanted]) -> tuple[tuple[str, ...], dict[str, float]]:
+    """Return notes and figures on how well the released ranges tell each wanted statistic.
+
+    Everything comes from the released table and the stated accuracies. Figures are half-widths in units of
+    the wanted accuracy, for statistics that state one: the default is a share of the source's own spread,
+    which a half-width divided by it would give away.
+    """
+    read = read_boxes(released.frame)
+    notes: list[str] = []
+    figures: dict[str, float] = {}
+    for one in statistics:
+        found = read.estimate(one.statistic.statistic, *one.statistic.of)
+        note = str(replace(found, note="")) + ("; tells nothing" if NOTHING in found.note else "")
+        if one.statistic.accuracy is not None:
+            note += f"; wanted was ± {one.statistic.accuracy:g}"
+        notes.append(note + _weighted(read, one.statistic))
+        key = re.sub(r"\W+", "_", one.statistic.text).strip("_")
+        for kind, (low, high) in (("linearised", found.linearised), ("guaranteed", found.guaranteed)):
+            if one.statistic.accuracy is not None:
+                figures[f"{key}.{kind}"] = (high - low) / 2.0 / one.statistic.accuracy
+    return (*notes, *([BIASED] if read.weighted else [])), figures
+
+
+def _weighted(read: Boxes, statistic: Statistic) -> str:
+    if not read.weighted:
+        return ""
+    try:
+        found = read.estimate(statistic.statistic, *statistic.of, weights=True)
+    except AnonymizationError:
+        return "; weighted, no record counts"
+    return f"; {replace(found, note='')}"
+
+
+def _told(statistic: Statistic) -> tuple[str, int, int | None]:
+    return statistic.statistic, 0, 1 if statistic.statistic in PAIRED else None
+
+
+def _influence(name: StatisticName, values: np.ndarray) -> float:
+    """Return the standard deviation of one record's influence on a statistic."""
+    u, v = (values[:, [0, -1]] - values[:, [0, -1]].mean(axis=0)).T
+    if name == "mean":
+        return float(u.std())
+    if name in ("variance", "covariance"):
+        return float((u * v).std())
+    u, v = u / u.std(), v / v.std()
+    if name == "sd":
+        return float((u**2).std() / 2.0 * values[:, 0].std())
+    return float((u * v - 0.5 * (u * v).mean() * (u**2 + v**2)).std())

@@ -1,0 +1,1 @@
+"""Kernels of optimal boxes: partitions, shapes, weights, and certified ranges of statistics."""

@@ -1,0 +1,1 @@
+"""Kernels of fuzzy c-means, its entropy and balanced forms."""

@@ -1,0 +1,107 @@
+"""Judge a release that somebody else has made: the same measures and gates, on any two or three files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.draft import declared, source_of
+from flows.plan.model import load_plan
+from tasks.assessment.assess import AssessmentSection, assess
+from tasks.assessment.attacks import about_files
+from tasks.common.errors import ExitCode, guarded
+from tasks.common.home import Home
+from tasks.common.workspace import Run, SeedSection, wipe_abandoned
+from tasks.intake.external import File, prepare, with_levels_of
+from tasks.policy.verdict import PolicySection, Verdict, decide
+from tasks.publication.dossier import without_levels_of_source
+
+EXIT_CODES = {"publish": ExitCode.PUBLISHED, "reject": ExitCode.REJECTED, "await": ExitCode.AWAITING}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What was measured and what the policy says of it."""
+
+    verdict: Verdict
+    figures: dict[str, Any]
+    left_out: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """0 where every gate passes, 3 where one fails, 4 where a person must decide."""
+        return EXIT_CODES[self.verdict.decision]
+
+
+def judge(
+    home: Home,
+    released: Path,
+    original: Path,
+    reference: Path | None = None,
+    *,
+    plan: Path | None = None,
+    aligned: bool = False,
+    by_design: tuple[str, ...] = (),
+) -> Judgement:
+    """Measure a released file beside the records it stems from, and put the policy's gates to it.
+
+    Parameters
+    ----------
+    home : Home, whose private workspace is used and wiped
+    released, original, reference : CSV, Parquet or Stata files; the reference holds other people of the same
+        population, without it each record is compared with the rest of the original
+    plan : whose declarations, assessment and policy apply; guessed from the original where there is none
+    aligned : row i of the release stems from row i of the original, so that linkage can be measured
+    by_design : measures that are acknowledged to say nothing, where no plan states them
+
+    Raises
+    ------
+    Refused
+        When a file cannot be read or the files do not fit together; no message holds a value.
+
+    Examples
+    --------
+    >>> judge(home, Path("masked.csv"), Path("people.csv")).exit_code  # doctest: +SKIP
+    <ExitCode.REJECTED: 3>
+    """
+    section, policy = AssessmentSection(), PolicySection(by_design=by_design)  # type: ignore[arg-type]
+    if plan is not None:
+        known = load_plan(plan).plan
+        variables, section, policy = known.variables, known.assessment, known.policy
+        people = _file(original)
+    else:
+        variables, source = guarded(declared)(original)
+        people = File(original, source)
+    release, others = _file(released), None if reference is None else _file(reference)
+    wipe_abandoned(home)
+    # Nothing is masked here, so what is drawn, samples alone, needs no secret.
+    with Run.opened(home, SeedSection(public=0, data_are_public=True)) as run:
+        if plan is None and others is not None:
+            variables = guarded(with_levels_of)(run, others, people, tuple(variables))
+        prepared = guarded(prepare)(run, release, people, others, tuple(variables), aligned=aligned)
+        figures = without_levels_of_source(guarded(assess)(run, section, policy), _released(run, section.k))
+    figures["files"] = about_files(figures, prepared)
+    return Judgement(
+        verdict=decide(figures, policy),
+        figures=figures,
+        left_out=prepared.left_out,
+        unknown=prepared.unknown,
+    )
+
+
+def _released(run: Run, k: int) -> dict[str, Any]:
+    """Return the levels that enough released records hold: any other may be one person's value."""
+    data = run.load("released")
+    held = {v.name: data.level_counts(v.name) for v in data.schema if v.is_categorical}
+    return {
+        "variables": [
+            {"name": v.name, "levels": [level for level, n in held.get(v.name, {}).items() if n >= k]}
+            for v in data.schema
+        ]
+    }
+
+
+def _file(path: Path) -> File:
+    return File(path, guarded(source_of)(path))

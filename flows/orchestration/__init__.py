@@ -1,0 +1,1 @@
+"""Prefect: flows, tasks and their settings."""

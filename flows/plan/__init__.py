@@ -1,0 +1,1 @@
+"""The release plan: its model, its file, its schedule."""

@@ -1,0 +1,269 @@
+"""The plan: everything a custodian writes, in one YAML file and one model built of the tasks' sections."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+from pydantic import Field, ValidationError
+
+from anoncore.edits.model import EditSet
+from anoncore.errors import AnonymizationError
+from anoncore.methods import GroupAnonymity, SpectralSwap
+from anoncore.microdata import Schema, Variable, alike_shown
+from anoncore.registry import PREPARATORY
+from flows.plan.file import LONGEST_PROBLEM, odd_values, parse, read_text, sentences
+from flows.plan.schedule import ScheduleSection
+from tasks.assessment.assess import AssessmentSection
+from tasks.common.errors import Refused, ReleaseError, cut, named, odd, visible
+from tasks.common.workspace import Section, SeedSection, digest_of
+from tasks.intake.ingest import SourceSection, header_of, like_a_formula, named_surplus, nearly
+from tasks.intake.split import ReferenceSection
+from tasks.intake.validate import EditsSection
+from tasks.masking.anonymize import Step, releases_ranges, told
+from tasks.policy.verdict import PolicySection
+from tasks.publication.publish import PublicationSection
+from tasks.tracking.mlflow import TrackingSection
+
+MAX_PROBLEMS = 30
+T = TypeVar("T")
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+
+
+class Plan(Section):
+    """A release plan.
+
+    Every section is described where the task that reads it lives; ``docs/plan.md`` shows them all.
+    """
+
+    anonflow: Literal[1]
+    name: str = Field(pattern=f"^{NAME.pattern}$")
+    source: SourceSection
+    variables: tuple[Variable, ...] = Field(min_length=1)
+    edits: EditsSection = EditsSection()
+    reference: ReferenceSection = ReferenceSection()
+    steps: tuple[Step, ...] = Field(min_length=1)
+    assessment: AssessmentSection = AssessmentSection()
+    policy: PolicySection = PolicySection()
+    publication: PublicationSection = PublicationSection()
+    tracking: TrackingSection = TrackingSection()
+    seed: SeedSection = SeedSection()
+    schedule: ScheduleSection = ScheduleSection()
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what the plan says, whatever its layout and comments, and whenever it runs.
+
+        Nor does it matter where the release is delivered: one that stands goes to a target that is added.
+        """
+        return digest_of(self.model_dump(mode="json", exclude={"schedule": True, "publication": {"to"}}))
+
+    @property
+    def confides(self) -> bool:
+        """Whether a step's parameters would tell what it hides, so that guesses must not be checkable."""
+        return any(getattr(step, "confidential_parameters", ()) for step in self.steps)
+
+    def public_text(self) -> str:
+        """Return the plan for auditors: without the source's address, the seed, and a group's goals."""
+        public = self.model_dump(mode="json", exclude={"seed"}, exclude_defaults=True)
+        public["steps"] = [told(step, stated) for step, stated in zip(self.steps, public["steps"], strict=True)]
+        public["source"] = {"kind": "query" if self.source.sql is not None else "file"}
+        if self.reference.source is not None:
+            public["reference"]["source"] = {"kind": "query" if self.reference.source.sql is not None else "file"}
+        if self.publication.to:
+            kinds = [{"kind": "folder" if t.table is None else "table"} for t in self.publication.to]
+            public["publication"]["to"] = kinds
+        return yaml.safe_dump(public, sort_keys=False, allow_unicode=True)
+
+    def _step_problems(self, schema: Schema | None, edits: EditSet | None) -> list[str]:
+        """Return what the steps and the policy, or the steps and table and edits, hold against each other."""
+        found = []
+        for number, step in enumerate(self.steps, start=1):
+            if schema is not None and edits is not None and hasattr(step, "problems"):
+                found += [f"steps: {number} ({step.method}): {p}" for p in step.problems(schema, edits)]
+            if number < len(self.steps) and releases_ranges((step,)):
+                found.append(
+                    f"steps: {number} ({step.method}) releases ranges, which no later step can read; make it "
+                    "the last, or choose release: means"
+                )
+        found += _unrepaired(self.edits, self.steps)
+        found += self._group_problems()
+        void = {measure for step in self.steps for measure in getattr(step, "void_by_design", ())}
+        surplus = sorted(set(self.policy.by_design) - void)
+        if surplus:
+            found.append(f"policy: by_design lists {', '.join(surplus)}, which no step makes void; remove it")
+        if "uncertainty" in void and "uncertainty" not in self.policy.by_design:
+            found.append(
+                "policy: a step publishes groups of identical records, so uncertainty is 0 by design; "
+                "acknowledge it with by_design: [uncertainty]"
+            )
+        if any(isinstance(s, SpectralSwap) and s.released == "probabilities" for s in self.steps):
+            spread = {v.name for v in self.variables if v.kind in ("binary", "nominal")}
+            broken = [e.name for e in self.edits.rules if spread & set(e.variables)]
+            if broken:
+                found.append(
+                    "steps: released: probabilities replaces binary and nominal variables by one column per "
+                    f"level, which these edits read: {', '.join(broken)}; remove them or choose calibrated"
+                )
+        return found
+
+    def _group_problems(self) -> list[str]:
+        """Return what hiding a group asks of the other steps and of the policy."""
+        found = []
+        hides = any(isinstance(s, GroupAnonymity) for s in self.steps)
+        alone = hides and all(isinstance(s, PREPARATORY) for s in self.steps)
+        if alone and self.policy.individual_protection != "none":
+            found.append(
+                "policy: no step protects single records, which group-anonymity leaves as they were; add "
+                "one, or state individual_protection: none with an individual_protection_reason"
+            )
+        if not alone and self.policy.individual_protection == "none":
+            found.append("policy: individual_protection: none is for plans that only hide a group; remove it")
+        grouped = [s.method for s in self.steps if getattr(s, "void_by_design", ())]
+        if hides and grouped:
+            found.append(
+                f"steps: group-anonymity and {', '.join(grouped)} cannot be combined: moving members breaks "
+                "groups of identical records; use another masking step"
+            )
+        return found
+
+    def _regression_problems(self, schema: Schema) -> list[str]:
+        hidden = {s.parameter for s in self.steps if isinstance(s, GroupAnonymity)}
+        found = []
+        for regression in self.assessment.regressions:
+            found += [f"assessment: {problem}" for problem in regression.problems(schema)]
+            told = sorted(hidden & {regression.outcome, *regression.predictors})
+            if told:
+                found.append(
+                    f"assessment: regression {regression.formula}: how well it survives would tell of the "
+                    f"group that is hidden along {', '.join(told)}; leave it out"
+                )
+        return found
+
+    def problems(self, base: Path) -> list[str]:
+        """Return what is wrong between the sections, and between the plan and its source's columns."""
+        found: list[str] = []
+        schema = _tried(lambda: Schema(self.variables), found)
+        edits = _tried(self.edits.edit_set, found)
+        if schema is not None and edits is not None:
+            found += _tried(lambda: edits.problems(schema), found) or []
+        if schema is not None:
+            if not schema.masked:
+                found.append("variables: every one is an identifier or a household; nothing would be released")
+            if strange := [n for n in schema.masked if odd(n)]:
+                found.append(f"variables with names that hold control characters: {named(strange)}; rename them")
+            formulas = [n for n in schema.masked if like_a_formula(n)]
+            if formulas:
+                found.append(
+                    f"variables with names that a spreadsheet would take for formulas: {named(formulas)}; rename them"
+                )
+            found += _tried(lambda: _column_problems(self.source, schema, base), found) or []
+            found += self._regression_problems(schema)
+        found += self._step_problems(schema, edits)
+        return found
+
+
+def _unrepaired(edits: EditsSection, steps: tuple[Step, ...]) -> list[str]:
+    if edits.on_violation == "repair" and releases_ranges(steps):
+        return ["edits: on_violation: ranges are not repaired; choose set-aside or refuse"]
+    return []
+
+
+def _tried(function: Callable[[], T], found: list[str]) -> T | None:
+    """Return the result; or None, with the reason added to ``found``, so that all is told at once."""
+    try:
+        return function()
+    except (AnonymizationError, ReleaseError) as error:
+        found.append(str(error))
+        return None
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A plan with the folder to which its paths are relative."""
+
+    plan: Plan
+    path: Path
+    text: str
+
+    @property
+    def base(self) -> Path:
+        """The plan's own folder."""
+        return self.path.parent
+
+
+def load_plan(path: Path) -> PlanFile:
+    """Read and check a plan.
+
+    Raises
+    ------
+    Refused
+        With everything that is wrong, one line each, with its line number in the file.
+    """
+    shown = cut(visible(path.name))
+    text = read_text(path)
+    document, lines = parse(text, shown)
+    problems = odd_values(document, (), lines)
+    plan = None
+    try:
+        plan = Plan.model_validate(document)
+    except ValidationError as error:
+        problems += sentences(error, lines)
+    if plan is not None and not problems:
+        problems = [_placed(p, plan, lines) for p in plan.problems(path.resolve().parent)]
+    if plan is None or problems:
+        raise Refused("\n".join(f"{shown}: {p}" for p in _few(problems))) from None
+    return PlanFile(plan, path.resolve(), text)
+
+
+def _few(problems: Iterable[str]) -> list[str]:
+    """Return problems as they may be shown: each once, on a line of its own, and no more than a page."""
+    every = [cut(visible(line), LONGEST_PROBLEM) for p in dict.fromkeys(problems) for line in p.split("\n")]
+    more = len(every) - MAX_PROBLEMS
+    return every[:MAX_PROBLEMS] + ([f"and {more} more; mend these first"] if more > 0 else [])
+
+
+def _placed(problem: str, plan: Plan, lines: dict[tuple[Any, ...], int]) -> str:
+    """Put the line in front of a sentence about the whole plan."""
+    at: tuple[Any, ...] = ()
+    for number, rule in enumerate(plan.edits.rules):
+        if problem.startswith(f"edit {rule.name!r}"):
+            at = ("edits", "rules", number)
+    for number, variable in enumerate(plan.variables):
+        if problem.startswith(f"variable {variable.name!r}"):
+            at = ("variables", number)
+    first = re.split(r"\W", problem, maxsplit=1)[0]
+    at = at or (SUBJECTS.get(first, first),)
+    return f"line {lines[at]}: {problem}" if at in lines else problem
+
+
+# The section that a sentence speaks of, by its first word, where that is not the section's name.
+SUBJECTS = {"columns": "variables", "no": "edits", "computed": "edits"}
+
+
+def _column_problems(source: SourceSection, schema: Schema, base: Path) -> list[str]:
+    header = header_of(source, base, schema.names)
+    if header is None:
+        return []
+    there = set(header)
+    absent = [n for n in schema.names if n not in there]
+    surplus = [n for n in header if n not in schema]
+    if len(absent) == len(schema):
+        # Without a header the first record would stand here, so what was found is not shown.
+        return [
+            f"source: none of the {len(schema)} variables is among its {len(header)} columns; check that it "
+            "is the right table, that its first line holds the names, and its delimiter"
+        ]
+    found = []
+    if absent:
+        found.append(f"variables that the source does not have: {named(absent)}")
+    if surplus:
+        shown = named_surplus(surplus, len(schema) - len(absent), len(schema))
+        found.append(f"columns of the source without a declaration: {shown}; declare them, as identifier to drop them")
+    if pairs := nearly(absent, surplus):
+        found.append(f"variables that only look like columns of the source: {alike_shown(pairs)}")
+    return found

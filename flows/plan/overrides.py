@@ -1,0 +1,165 @@
+"""Settings to try in place of a plan's steps, as somebody types them: ``method:key=value:key=value``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from anoncore.registry import METHODS, PREPARATORY
+from flows.plan.file import in_words, yaml_value
+from flows.plan.model import Plan, PlanFile
+from tasks.common.errors import Refused, cut, visible
+from tasks.common.workspace import digest_of
+from tasks.masking.anonymize import Step
+from tasks.policy.verdict import Measure
+
+PLAN = "plan"
+MAX_SETTINGS = 100
+LONGEST = 500
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+OPEN, CLOSE, QUOTES = "[{(", "]})", "'\""
+_STEP: TypeAdapter[Any] = TypeAdapter(Step)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Steps to try, under the name that the user gave them."""
+
+    name: str
+    steps: tuple[Any, ...]
+
+    @property
+    def label(self) -> str:
+        """How a step of the run is called: method and parameters, the masking methods of the plan's own."""
+        if self.name != PLAN:
+            return " ".join(_parts(self.name, ":"))
+        masking = [s.method for s in self.steps if not isinstance(s, PREPARATORY)]
+        return f"{PLAN} ({', '.join(masking or [s.method for s in self.steps])})"
+
+
+def settings_of(methods: Sequence[str], file: PlanFile) -> tuple[Setting, ...]:
+    """Return the settings to try, the plan's own steps first.
+
+    Parameters
+    ----------
+    methods : texts such as ``"spectral-swap, mdav:k=5"``, settings apart by spaces or commas, parameters by
+        colons; without any, each method that masks records is tried at its defaults where it suits the table
+
+    Raises
+    ------
+    Refused
+        When a method or a parameter is not known, or a value is not allowed.
+
+    Examples
+    --------
+    >>> [s.name for s in settings_of(["mdav:k=5"], file)]  # doctest: +SKIP
+    ['plan', 'mdav:k=5']
+    """
+    plan = file.plan
+    own = Setting(PLAN, plan.steps)
+    texts = [text for given in methods for text in _parts(given, " ,\t\r\n")]
+    if len(texts) > MAX_SETTINGS:
+        raise Refused(f"--methods: {len(texts)} settings; at most {MAX_SETTINGS} are compared at once")
+    if texts:
+        found = [Setting(text, _replaced(plan.steps, _step(text))) for text in texts]
+    else:
+        found = [Setting(name, _replaced(plan.steps, method())) for name, method in _masking().items()]
+        found = [s for s in found if not candidate(plan, s, ()).problems(file.base)]
+    # What does the same is tried once, under its first name.
+    once = {digest_of([asdict(step) for step in s.steps]): s for s in reversed([own, *found])}
+    return tuple(reversed(once.values()))
+
+
+def candidate(plan: Plan, setting: Setting, by_design: Sequence[str]) -> Plan:
+    """Return the plan with other steps, and with a policy that acknowledges no more than they make void.
+
+    Groups of identical records are always measured as acknowledged: what a setting lacks besides the
+    acknowledgement is worth knowing. Whether a person must approve is no question to a setting.
+    """
+    void = {measure for step in setting.steps for measure in getattr(step, "void_by_design", ())}
+    known = void & (acknowledged(plan, by_design) | {"uncertainty"})
+    policy = plan.policy.model_copy(
+        update={"by_design": tuple(m for m in MEASURES if m in known), "approval": "automatic"}
+    )
+    return plan.model_copy(update={"steps": setting.steps, "policy": policy})
+
+
+def acknowledged(plan: Plan, by_design: Sequence[str]) -> set[str]:
+    """Return the measures that the plan, or the user besides, acknowledges to say nothing."""
+    return {*plan.policy.by_design, *by_design}
+
+
+def _masking() -> dict[str, type]:
+    """Return the methods that mask records, by name."""
+    return {str(m.method): m for m in METHODS if not issubclass(m, PREPARATORY)}  # type: ignore[attr-defined]
+
+
+def _replaced(steps: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
+    """Return the steps with ``new`` where the first masking step stood, and without the other ones."""
+    masking = [i for i, step in enumerate(steps) if not isinstance(step, PREPARATORY)]
+    at = masking[0] if masking else len(steps)
+    kept = [(i, step) for i, step in enumerate(steps) if i not in masking]
+    return (*(s for i, s in kept if i < at), new, *(s for i, s in kept if i > at))
+
+
+def _step(text: str) -> Any:
+    """Return the parameters that ``method:key=value:key=value`` stands for."""
+    method, *pairs = _parts(text, ":") or [""]
+    known = _masking()
+    if method not in known:
+        raise Refused(f"--methods: {_shown(method)!r} is no method that masks records; {_one_of(known)}")
+    allowed = [f.name for f in fields(known[method]) if f.name != "method"]
+    stated: dict[str, Any] = {"method": method}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if key not in allowed or not equals or key in stated:
+            raise Refused(
+                f"--methods: {_shown(pair)!r} does not set a parameter of {method} once, as key=value; "
+                f"{_one_of(allowed)}"
+            )
+        stated[key] = _value(text, value)
+    try:
+        return _STEP.validate_python(stated)
+    except ValidationError as error:
+        wrong = [
+            f"{'.'.join(map(str, e['loc'][1:]))}: {in_words(e)}".removeprefix(": ")
+            for e in error.errors(include_url=False, include_input=False)
+        ]
+    raise Refused(f"--methods: {_shown(text)}: {cut('; '.join(map(visible, wrong)), LONGEST)}")
+
+
+def _value(text: str, value: str) -> Any:
+    """Read a value as the plan would."""
+    try:
+        return yaml_value(value)
+    except ValueError:
+        pass
+    raise Refused(f"--methods: {_shown(text)}: {_shown(value)!r} is not a value that YAML can read")
+
+
+def _shown(text: str) -> str:
+    return cut(visible(text))
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return f"choose from {', '.join(names)}"
+
+
+def _parts(text: str, marks: str) -> list[str]:
+    """Return the parts of a text between any of ``marks`` that stand in no brackets and no quotes."""
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in QUOTES:
+            quote = letter
+        else:
+            depth += (letter in OPEN) - (letter in CLOSE)
+        if letter in marks and not quote and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part]

@@ -1,0 +1,1 @@
+"""Server processes and the HTTP middleware in front of them."""

@@ -1,0 +1,1 @@
+"""Measure disclosure risk and utility of a candidate; control what may be disclosed of the figures."""

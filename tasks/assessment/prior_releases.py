@@ -1,0 +1,93 @@
+"""Earlier releases of the same table: what an attacker gains who puts all of them together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from anoncore.encoding import Encoder
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Microdata, Schema
+from anoncore.risk import averaging_attack
+from tasks.assessment.assess import AssessmentSection
+from tasks.common.errors import Refused
+from tasks.common.workspace import Run
+from tasks.connectors.fingerprint import same_table
+from tasks.intake.ingest import SourceSection, read, to_microdata
+from tasks.record import ledger
+
+# The newest; each costs two searches.
+AT_MOST = 50
+KINDS = ("data.parquet", "data.csv")
+
+
+def against_earlier(run: Run, name: str, section: AssessmentSection, figures: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures with ``earlier``: the attack with all releases of these data, the candidate last.
+
+    Of these data are the releases of the same file or the same records, and those of the same plan's earlier
+    files, whose people are in part the same. One that lacks variables of the candidate cannot be compared,
+    and is counted.
+    """
+    folders = list(_folders(run, name))
+    found: dict[str, Any] = {"releases": len(folders), "compared": 0, "attack": None}
+    if folders and run.has("reference"):
+        found |= _attacked(run, folders[-AT_MOST:], section)
+    figures = figures | {"earlier": found}
+    run.write_json("figures", figures)
+    return figures
+
+
+def _folders(run: Run, name: str) -> Iterator[Path]:
+    """Give the folders of published releases of these data, oldest first, withdrawn ones too."""
+    source, seen = run.read_json("ingested"), set()
+    for entry in ledger.find(run.home, "published"):
+        if entry["release"] not in seen and (
+            entry["name"] == name or same_table(entry, source["digest"], source.get("bag"))
+        ):
+            seen.add(entry["release"])
+            yield run.home.files_of(entry["name"], entry["release"])
+
+
+def _attacked(run: Run, folders: list[Path], section: AssessmentSection) -> dict[str, Any]:
+    original, reference = run.load("original"), run.load("reference")
+    candidate = run.load("points" if run.has("points") else "released")
+    # Between the variables that hide a group its members were moved, and what that did is not to be told.
+    hides = run.read_json("masked")["hides"]
+    names = [n for n in candidate.schema.names if n in original.schema and n not in hides]
+    if not names:
+        return {}
+    schema = original.schema.select(names)
+    encoder = Encoder.fit(original.select(names))
+    if not encoder.width:
+        return {}
+    before = [table for folder in folders if (table := _released(run, folder, schema)) is not None]
+    if not before:
+        return {}
+    rng = run.rng("earlier")
+    members, others = (
+        encoder.encode(side.select(names).take(section.queries(len(side), rng))) for side in (original, reference)
+    )
+    tables = [encoder.encode(table) for table in (*before, candidate.select(names))]
+    attack = averaging_attack(members, others, tables)
+    return {"compared": len(before), "attack": asdict(attack)}
+
+
+def _released(run: Run, folder: Path, schema: Schema) -> Microdata | None:
+    """Return the variables of an earlier release that the schema names; None where it cannot be compared."""
+    file = next((folder / name for name in KINDS if (folder / name).is_file()), None)
+    book = folder / "codebook.json"
+    if file is None or not book.is_file():
+        return None
+    kinds = {v["name"]: v["kind"] for v in json.loads(book.read_bytes())["variables"]}
+    if any(kinds.get(v.name) != v.kind for v in schema):
+        return None
+    # Levels may have been merged or emptied, and numbers rounded: they are what the release holds.
+    open_ = tuple(replace(v, levels=None, precision=None, missing=()) for v in schema)
+    try:
+        frame, _ = read(run, SourceSection(path=file.name), open_, folder)
+        return to_microdata(frame[[v.name for v in schema]], open_)[0]
+    except (AnonymizationError, Refused, KeyError):
+        return None

@@ -1,0 +1,1 @@
+"""Verify ledger, approvals, releases and MLflow against each other."""

@@ -1,0 +1,1 @@
+"""Foundations of every step: safe errors, the home, the workspace, keys and named secrets."""

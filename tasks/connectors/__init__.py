@@ -1,0 +1,1 @@
+"""Read and write tables where they are: files, object storage, PostgreSQL."""

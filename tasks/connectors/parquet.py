@@ -1,0 +1,244 @@
+"""Parquet files and folders of them, as their own schema has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pandas as pd
+
+from tasks.common.errors import Refused, cut, named, visible
+from tasks.connectors.storage import LONG_FIELD, MAX_COLUMNS, MAX_FIELD, NEITHER, Place, parquet_names
+
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+MAX_CELLS = 1_000_000_000
+MAX_TEXT = 4_000_000_000
+PIECE = 65_536
+
+
+def read_table(path: Path, shown: str) -> Any:
+    """Return a file's table; what pandas calls an index is a column here.
+
+    What it would grow to is found out before it is read, since a small file can hold any number of records.
+
+    Raises
+    ------
+    Refused
+        When it would be larger than a table may be, or holds lists or structures.
+    """
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        _check_whole(file, shown)
+        odd = nested(file.schema_arrow)
+        if odd:
+            raise Refused(NEITHER.format(shown, named(odd)))
+        _check_text(path, [c.name for c in file.schema_arrow if _is_text(c.type)], shown)
+        table = file.read()
+    # Text that is not UTF-8 would fail later, wherever it is first looked at.
+    table.validate(full=True)
+    return table
+
+
+def nested(schema: Any) -> list[str]:
+    """Return the columns of lists and structures, which may hold any number of values in one record."""
+    import pyarrow as pa
+
+    return [c.name for c in schema if pa.types.is_nested(c.type)]
+
+
+def nested_of(path: Path, shown: str) -> list[str]:
+    """Return a file's columns of lists and structures, without reading its data."""
+    import pyarrow.parquet as pq
+
+    try:
+        return nested(pq.read_schema(path))
+    except Exception:
+        unreadable = f"{shown} is not a readable parquet file"
+    raise Refused(unreadable)
+
+
+def check_size(records: int, columns: int, shown: str) -> None:
+    """Refuse a table that is larger than a table may be."""
+    if columns > MAX_COLUMNS:
+        raise Refused(f"{shown} has {columns} columns; a table may have {MAX_COLUMNS}: leave some out")
+    if records * columns > MAX_CELLS:
+        raise Refused(
+            f"{shown} holds {records} records of {columns} columns, more than {MAX_CELLS // 10**6} million "
+            "cells; divide it"
+        )
+
+
+def _check_whole(file: Any, shown: str) -> None:
+    # The sum is what would be read; what is said of a single column cannot be asked for without danger:
+    # of a spoiled file, pyarrow ends the process.
+    about = file.metadata
+    counted = sum(about.row_group(i).num_rows for i in range(about.num_row_groups))
+    check_size(max(about.num_rows, counted), about.num_columns, shown)
+
+
+def _check_text(path: Path, columns: Sequence[str], shown: str) -> None:
+    """Refuse text that grows beyond measure when every record holds what the file holds once.
+
+    It is read with each text once and which record holds which, some records at a time, and counted.
+    """
+    import numpy as np
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    if not columns:
+        return
+    grown = 0.0
+    with pq.ParquetFile(path, read_dictionary=list(columns)) as file:
+        for piece in file.iter_batches(PIECE, columns=list(columns)):
+            for name, column in zip(piece.schema.names, piece.columns, strict=True):
+                text = getattr(column, "dictionary", column)
+                lengths = pc.fill_null(pc.binary_length(text), 0).to_numpy(zero_copy_only=False)
+                if lengths.max(initial=0) > MAX_FIELD and _longest(text) > MAX_FIELD:
+                    raise Refused(LONG_FIELD.format(shown, named([name])))
+                if text is column:
+                    grown += float(lengths.sum())
+                else:
+                    held = column.indices.drop_null().to_numpy(zero_copy_only=False)
+                    grown += float(np.bincount(held, minlength=len(lengths)).astype("float64") @ lengths)
+            if grown > MAX_TEXT:
+                raise Refused(f"{shown} holds more than {MAX_TEXT // 10**9} GB of text; divide it")
+
+
+def _longest(text: Any) -> int:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    of_letters = pa.types.is_string(text.type) or pa.types.is_large_string(text.type)
+    return int(pc.max(pc.utf8_length(text) if of_letters else pc.binary_length(text)).as_py())
+
+
+def _is_text(kind: Any) -> bool:
+    """Return whether values are of any length."""
+    import pyarrow as pa
+
+    if kind is None:
+        return False
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return any(
+        is_kind(kind)
+        for is_kind in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_string_view,
+            pa.types.is_binary_view,
+        )
+    )
+
+
+def to_frame(table: Any) -> pd.DataFrame:
+    """Return a table as a frame; long codes with gaps would lose their last digits as floats."""
+    import pyarrow as pa
+
+    whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, types_mapper=whole.get)
+    return frame
+
+
+def columns_of(path: Path, shown: str) -> list[str]:
+    """Return a file's column names, without reading its data."""
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_whole(file, shown)
+            return list(file.schema_arrow.names)
+    except Refused:
+        raise
+    except Exception:
+        unreadable = f"{shown} is not a readable parquet file"
+    raise Refused(unreadable)
+
+
+def columns_of_folder(place: Place) -> list[str]:
+    """Return the columns of a folder on this machine, those of its partitions last."""
+    assert place.local is not None
+    first = parquet_names(place)[0]
+    return columns_of(place.local / first, visible(Path(first).name)) + list(partition(first, place.shown))
+
+
+def read_folder(files: Sequence[tuple[str, Path]], shown: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return the table that a folder's files make together, and which columns its partitions are.
+
+    Parameters
+    ----------
+    files : names within the folder, such as ``year=2024/a.parquet``, and where each can be read
+    shown : how messages call the folder
+
+    Raises
+    ------
+    Refused
+        When the files do not have the same columns, of the same types, or the same partitions.
+    """
+    import pyarrow as pa
+
+    tables, kept, records = [], [], 0
+    for name, path in files:
+        file = cut(visible(Path(name).name))
+        values = partition(name, shown)
+        table = _table_of(path, f"{file} in {shown}")
+        twice = sorted({*values} & {*table.column_names})
+        if twice or len(set(table.column_names)) < table.num_columns:
+            double = named(twice) or "a name stands twice"
+            raise Refused(f"{file} in {shown} holds columns twice: {double}")
+        for key, value in values.items():
+            table = table.append_column(key, pa.array([value] * len(table), pa.large_string()))
+        records += len(table)
+        check_size(records, table.num_columns, shown)
+        tables.append(_plain(table))
+        kept.append(tuple(values))
+    if len(set(kept)) > 1:
+        raise Refused(f"{shown} is partitioned in different ways (name=value); make them the same")
+    names = tables[0].column_names
+    if any(set(t.column_names) != set(names) for t in tables):
+        raise Refused(f"the files in {shown} do not have the same columns; make them the same")
+    try:
+        whole = pa.concat_tables([t.select(names) for t in tables], promote_options="default")
+    except pa.ArrowException:
+        whole = None
+    if whole is None:
+        odd = [n for n in names if len({str(t.schema.field(n).type) for t in tables} - {"null"}) > 1]
+        raise Refused(f"the files in {shown} hold columns of different types: {named(odd)}")
+    return to_frame(whole), list(kept[0])
+
+
+def _table_of(path: Path, shown: str) -> Any:
+    try:
+        return read_table(path, shown)
+    except Refused:
+        raise
+    except Exception:
+        unreadable = f"{shown} is not a readable parquet file"
+    raise Refused(unreadable)
+
+
+def _plain(table: Any) -> Any:
+    """Return a table without its writer's habits: text is text, however it is stored."""
+    import pyarrow as pa
+
+    fields = []
+    for column in table.schema:
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        fields.append(pa.field(column.name, pa.large_string() if pa.types.is_string(kind) else kind))
+    return table.replace_schema_metadata(None).cast(pa.schema(fields))
+
+
+def partition(name: str, shown: str) -> dict[str, str | None]:
+    """Return what the folders of a file's name say: year=2024/sex=f/a.parquet; values are text, or none."""
+    found: dict[str, str | None] = {}
+    for part in name.split("/")[:-1]:
+        key, equals, value = part.partition("=")
+        if not equals or not key or key in found:
+            # What a folder is called may be a value of the data.
+            raise Refused(f"{shown} holds folders that are not called name=value, once each; rename or remove them")
+        found[unquote(key)] = None if value == NO_VALUE else unquote(value)
+    return found

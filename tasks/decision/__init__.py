@@ -1,0 +1,1 @@
+"""Carry out what the policy or approvers decide, and record it."""

@@ -1,0 +1,1 @@
+"""Ingest the source, validate its edits, split off the reference sample, prepare external releases."""

@@ -1,0 +1,209 @@
+"""Split off the reference sample, before anything is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import model_validator
+
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Microdata, Variable
+from tasks.common.errors import Refused
+from tasks.common.workspace import Run, Section
+from tasks.intake.ingest import SourceSection, identities, read, to_microdata
+
+
+class ReferenceSection(Section):
+    """Against whom risk is measured: people of the same population who take no part.
+
+    ``holdout`` sets a random half of the people apart, the same in every run of a home, so that no release
+    of a table ever holds them. ``file`` names another table with the same columns. ``leave-one-out``
+    releases all records and compares each with the rest of the source; membership cannot be tested then.
+    """
+
+    kind: Literal["holdout", "file", "leave-one-out"] = "holdout"
+    source: SourceSection | None = None
+    disjoint_by: Literal["identifier", "custodian"] = "identifier"
+
+    @model_validator(mode="after")
+    def _file_has_source(self) -> ReferenceSection:
+        if (self.kind == "file") != (self.source is not None):
+            raise ValueError("a reference of kind file needs a source, and only that kind has one")
+        return self
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sizes of the two sides, and how it is known that they share no record."""
+
+    kind: str
+    original: int
+    reference: int
+    unused: int
+    disjoint: str
+    coinciding: int
+
+
+def split(run: Run, section: ReferenceSection, variables: tuple[Variable, ...], base: Path) -> Split:
+    """Write ``original`` and, where there is one, ``reference`` to the workspace.
+
+    Non-overlap is a property of people, shown by household or identifier where one repeats, else by row
+    number; records whose values coincide by chance are counted apart.
+    """
+    source = run.load("source")
+    if section.kind == "leave-one-out":
+        run.save("original", source)
+        done = Split(section.kind, len(source), len(source) - 1, 0, "each record is left out in turn", 0)
+    elif section.kind == "holdout":
+        done = _holdout(run, source)
+    else:
+        done = _file(run, source, section, variables, base)
+    run.write_json("split", asdict(done))
+    return done
+
+
+def _holdout(run: Run, source: Microdata) -> Split:
+    half = len(source) // 2
+    if half < 2:
+        raise Refused(f"reference: a holdout needs at least 4 records, the source has {len(source)}")
+    people, names, by = _people(run, source)
+    order = _in_lasting_order(people, names, run.lasting())
+    cut = half
+    while cut < len(order) and people[order[cut]] == people[order[cut - 1]]:
+        cut += 1
+    if len(order) - cut < 2:
+        raise Refused(f"reference: a holdout by {by} leaves no second half; choose a file or leave-one-out")
+    sides = order[:cut], order[cut : 2 * cut if by == "row number" else len(order)]
+    if set(people[sides[0]]) & set(people[sides[1]]):
+        raise Refused("reference: the two sides share people")
+    original, reference = (source.take(np.sort(side)) for side in sides)
+    run.save("original", original)
+    run.save("reference", reference)
+    return Split(
+        "holdout",
+        len(original),
+        len(reference),
+        len(source) - len(original) - len(reference),
+        f"no {by} of the source stands on both sides",
+        _coinciding(original, reference),
+    )
+
+
+def _people(run: Run, source: Microdata) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return (N,) whose record each is, (N,) what stays the same of them, and by what that is known.
+
+    A record stands for itself where neither household nor identifier repeats: then its identifiers stay the
+    same, or without any its values, the first of equal ones being told from the second.
+    """
+    households = source.schema.with_role("household")
+    if households:
+        known = source.frame[list(households)].astype("string").fillna("")
+        return pd.MultiIndex.from_frame(known).factorize()[0], _hashed(known), " and ".join(households)
+    file = run.folder / "identifiers.parquet"
+    everybody = np.arange(len(source))
+    if not file.exists():
+        return everybody, _numbered(_hashed(source.frame)), "row number"
+    known = pd.read_parquet(file).iloc[source.frame.index]
+    codes = pd.MultiIndex.from_frame(known.fillna("")).factorize()[0]
+    nameless = known.isna().all(axis=1).to_numpy()
+    codes[nameless] = codes.max(initial=0) + 1 + np.arange(nameless.sum())
+    # Who has no identifier is known by the values alone.
+    names = np.where(nameless, _hashed(source.frame), _hashed(known.fillna("")))
+    if len(np.unique(codes)) < len(codes):
+        names[nameless] = _numbered(names[nameless])
+        return codes, names, " and ".join(known.columns)
+    return everybody, _numbered(names), "row number"
+
+
+def _hashed(frame: pd.DataFrame) -> np.ndarray:
+    """Return (N,) what depends on a record's values alone, whatever its place in the file."""
+    return pd.util.hash_pandas_object(frame, index=False).to_numpy()
+
+
+def _numbered(names: np.ndarray) -> np.ndarray:
+    """Return the names with equal ones told apart by their order."""
+    return names + pd.Series(names).groupby(names).cumcount().to_numpy().astype(np.uint64)
+
+
+def _in_lasting_order(people: np.ndarray, names: np.ndarray, key: str) -> np.ndarray:
+    """Return the records, people in an order as random as the key, and the records of one person together.
+
+    The order of two people never changes while the key is kept, whatever else the table holds. Of one table
+    the same people are set apart always; the cut moves a little when people come or go, and whose values
+    name them is drawn anew when values or the variables declared change.
+    """
+    drawn = pd.util.hash_array(names.astype(str).astype(object), hash_key=key, categorize=False)
+    first = np.zeros(int(people.max(initial=0)) + 1, dtype=np.uint64)
+    first[people[::-1]] = drawn[::-1]
+    return np.lexsort((people, first[people]))
+
+
+def _file(run: Run, source: Microdata, section: ReferenceSection, variables: tuple[Variable, ...], base: Path) -> Split:
+    assert section.source is not None
+    frame, _ = read(run, section.source, variables, base)
+    reference = _like(source, frame, variables)
+    disjoint = "vouched for by the custodian; not proven"
+    if section.disjoint_by == "identifier":
+        disjoint = _proven_disjoint(run, frame, [v.name for v in variables if v.role == "identifier"])
+    smaller = min(len(source), len(reference))
+    rng = run.rng("split")
+    if len(reference) > smaller:
+        reference = reference.take(np.sort(rng.choice(len(reference), smaller, replace=False)))
+    run.save("original", source)
+    run.save("reference", reference)
+    return Split("file", len(source), len(reference), 0, disjoint, _coinciding(source, reference))
+
+
+def _like(source: Microdata, frame: pd.DataFrame, variables: tuple[Variable, ...]) -> Microdata:
+    """Return the file as microdata whose levels are the source's."""
+    levels = {v.name: v.levels for v in source.schema}
+    try:
+        return to_microdata(frame, tuple(replace(v, levels=levels.get(v.name)) for v in variables))[0]
+    except (AnonymizationError, Refused) as error:
+        problem = str(error)
+    raise Refused(f"reference: {problem}")
+
+
+def _proven_disjoint(run: Run, frame: pd.DataFrame, names: list[str]) -> str:
+    """Refuse a file that may hold a person of the source; else return why it cannot."""
+    vouch = "or state disjoint_by: custodian"
+    if not names:
+        raise Refused(
+            "reference: no identifier is declared, so it cannot be shown that the file shares no record "
+            f"with the source; declare one, {vouch}"
+        )
+    known, asked = pd.read_parquet(run.folder / "identifiers.parquet"), identities(frame, names)
+    nameless = int(known.isna().all(axis=1).sum()) + int(asked.isna().all(axis=1).sum())
+    if nameless:
+        raise Refused(
+            f"reference: {nameless} record(s) of source and file have no identifier, so it cannot be shown "
+            f"that the two share no record; complete or remove them, {vouch}"
+        )
+    shared = int(stands_in(asked, known).sum())
+    if shared:
+        raise Refused(f"reference: {shared} record(s) of the file stand in the source too; remove them")
+    return f"no {', '.join(names)} of the source occurs in the reference file"
+
+
+def stands_in(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:
+    """Return (N,) bool: which records have all identifiers of a known one, or one that is nobody else's.
+
+    asked, known : as `tasks.intake.ingest.identities` returns them; a record without any identifier is nobody
+    """
+    rows = [pd.MultiIndex.from_frame(frame.fillna("")) for frame in (asked, known)]
+    found = np.asarray(rows[0].isin(rows[1])) & asked.notna().any(axis=1).to_numpy(dtype=bool)
+    for name in known.columns:
+        own = known[name].dropna()
+        if own.is_unique:
+            found |= asked[name].isin(own).to_numpy(dtype=bool)
+    return found
+
+
+def _coinciding(original: Microdata, reference: Microdata) -> int:
+    """Count the records of the original whose values all stand in some record of the reference too."""
+    both = [pd.util.hash_pandas_object(d.frame.astype("string"), index=False) for d in (original, reference)]
+    return int(both[0].isin(both[1]).sum())

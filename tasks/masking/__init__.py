@@ -1,0 +1,1 @@
+"""Carry out the masking steps of a plan."""

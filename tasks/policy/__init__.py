@@ -1,0 +1,1 @@
+"""The policy of a plan: its gates and the verdict on a candidate."""

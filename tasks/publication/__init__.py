@@ -1,0 +1,1 @@
+"""Write candidates and their documents; publish, deliver and withdraw releases."""

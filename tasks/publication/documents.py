@@ -1,0 +1,71 @@
+"""Draw the pictures and write the report of a candidate, and show its tables to whoever watches the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anoncore.encoding import Encoder
+from anoncore.methods import GroupAnonymity
+from anoncore.utility import kept_columns
+from tasks.assessment.disclosure_control import public_figures
+from tasks.common.home import DOSSIER, make_private, write_private
+from tasks.common.workspace import Run
+from tasks.masking.anonymize import Step
+from tasks.publication.publish import prepare_documents
+from tasks.reporting import charts as pictures
+from tasks.reporting import prefect_artifacts as artifacts
+from tasks.reporting import report
+
+# No picture shows a group of fewer people than this, whatever k the measures use.
+LEAST_SHOWN = 5
+Show = Callable[[str, str, str], None]
+
+
+def document(run: Run, dossier: dict[str, Any], steps: tuple[Step, ...], show: Show) -> dict[str, Any]:
+    """Complete the candidate with its documents; return the dossier with its digest.
+
+    Report and dossier are kept in the home for every candidate, also for one that is rejected. What a step
+    says to the custodian alone stands beside them there, and is neither published nor tracked.
+    """
+    drawn = _draw(run, max(dossier["figures"]["k"], LEAST_SHOWN))
+    folder = make_private(run.folder / "pictures")
+    for name, content in drawn.items():
+        write_private(folder / f"{name}.svg", content)
+    page = report.render(dossier | {"figures": public_figures(dossier["figures"])}, drawn)
+    finished = prepare_documents(run, dossier, page)
+    kept = make_private(run.home.assessment(dossier["release"]["id"]))
+    write_private(kept / "report.html", page.encode())
+    write_private(kept / DOSSIER, json.dumps(finished, ensure_ascii=False, default=str).encode())
+    for number, step in enumerate(steps, start=1):
+        if isinstance(step, GroupAnonymity):
+            from tasks.reporting.custodian import custodian_page
+
+            told = _of_step(run.load_arrays("confidential"), number)
+            write_private(kept / f"custodian-step{number}.html", custodian_page(told, step).encode())
+    show("risk", artifacts.risk_markdown(finished), "Disclosure risk beside its baseline")
+    show("utility", artifacts.utility_markdown(finished), "What the release keeps")
+    show("verdict", artifacts.verdict_markdown(finished), "What the policy says, and why")
+    return finished
+
+
+def _of_step(arrays: dict[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
+    start = f"step{number}."
+    return {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
+
+
+def _draw(run: Run, least: int) -> dict[str, bytes]:
+    """Draw without the columns of levels that are not released: their names are not for the public."""
+    original, released = run.load("original"), run.load("points" if run.has("points") else "released")
+    encoder = Encoder.fit(original)
+    kept = kept_columns(encoder, released, run.read_json("masked")["hides"])
+    names = [name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep]
+    x, y = encoder.encode(original)[:, kept], encoder.encode(released)[:, kept]
+    return {
+        "curves": pictures.cumulative_curves(run.load_arrays("curves")),
+        "marginals": pictures.marginals(original, released, k=least),
+        "correlations": pictures.correlations(x, y, names, k=least),
+    }

@@ -1,0 +1,213 @@
+"""The risk and utility report: one HTML file, the verdict first, then why, then pictures, then tables."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from html import unescape
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from anoncore.utility.variables import MEANINGS
+from tasks.common.formatting import (
+    amount,
+    count,
+    number,
+    percent,
+    plain,
+    points,
+    pvalue,
+    sentence,
+    shares,
+    significant,
+    size,
+)
+from tasks.reporting.attack_table import findings
+
+PNG = b"\x89PNG"
+
+RISK, PROMISE, USE = "Risk", "Promises", "Usefulness"
+
+DECISIONS = {
+    "publish": ("Cleared for publication", "pass"),
+    "reject": ("Not cleared for publication", "fail"),
+    "await": ("Waits for a person’s decision", "inconclusive"),
+}
+# Of the 95 % quantile: of a normal variable, and of Kolmogorov's distance times √N.
+NORMAL, KOLMOGOROV = 1.96, 1.358
+PICTURES = ("curves", "marginals", "correlations")
+# Kinds of rules that follow from the declared variables and not from an edit.
+FORM = ("columns", "levels", "numbers")
+FIGURES = {
+    "distance": "Distance",
+    "missing": "Missing",
+    "mean": "Mean",
+    "variance": "Variance",
+    "kolmogorov": "Kolmogorov",
+    "quantile": "Quantiles",
+    "total_variation": "Total variation",
+}
+STATISTICS = {
+    "mean": "Means",
+    "variance": "Variances",
+    "correlation": "Correlations",
+    "rank_correlation": "Rank correlations",
+}
+
+
+def render(dossier: dict[str, Any], pictures: dict[str, bytes]) -> str:
+    """Return the report as one self-contained HTML file.
+
+    Parameters
+    ----------
+    dossier : dict
+        What the run found: names, counts and figures, no data. Its texts are taken as hostile.
+    pictures : dict of bytes
+        SVG or PNG, by the names "curves", "marginals" and "correlations"; any may be absent.
+
+    Returns
+    -------
+    str
+        HTML without script and without anything to load from elsewhere.
+    """
+    gates, groups = dossier["verdict"]["gates"], _gate_groups(dossier)
+    html = (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            dossier,
+            pictures={name: picture(pictures[name]) for name in PICTURES if name in pictures},
+            answer=DECISIONS[dossier["verdict"]["decision"]],
+            tally=_tally(gates),
+            gate_groups=groups,
+            failed=[name for name, members in groups if any(g["verdict"] == "fail" for g in members)],
+            unsettled=any(g["verdict"] == "inconclusive" for g in gates),
+            attacks=findings(dossier["figures"]),
+            gate_verdicts={gate["name"]: gate["verdict"] for gate in gates},
+            moved_most=_moved_most(dossier["figures"]["utility_variables"]),
+            chance=_chance(dossier["figures"]["records"]),
+            not_compared=_not_compared(dossier),
+            by_design=[g["name"] for g in gates if g["verdict"] == "by design"],
+            rules=_rules(dossier["edits"]),
+            promises=_promises(dossier["figures"]["claims"]),
+            statistics=STATISTICS,
+        )
+    )
+    # A lone surrogate, which YAML can smuggle in, has no UTF-8 form.
+    return html.encode("utf-8", "replace").decode()
+
+
+@cache
+def environment() -> Environment:
+    """Return what pages are made with: escaped throughout, with the filters that word figures."""
+    made = Environment(
+        loader=PackageLoader("tasks.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Callable[..., Any]] = {
+        "count": count,
+        "number": number,
+        "percent": percent,
+        "pvalue": pvalue,
+        "shares": shares,
+        "significant": significant,
+        "amount": amount,
+        "bytes": size,
+        "plain": plain,
+        "points": points,
+        "sentence": sentence,
+    }
+    made.filters.update(filters)
+    return made
+
+
+def picture(content: bytes) -> dict[str, Any]:
+    """Return a picture as data URI, with the description that it carries."""
+    kind = "png" if content.startswith(PNG) else "svg+xml"
+    found = None if kind == "png" else re.search(rb"<desc>(.*?)</desc>", content, re.DOTALL)
+    data = base64.b64encode(content).decode()
+    return {
+        "uri": Markup(f"data:image/{kind};base64,{data}"),  # noqa: S704  base64 has nothing to escape
+        "description": unescape(found[1].decode()) if found else "",
+    }
+
+
+def _gate_groups(dossier: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the gates by what they guard; groups without a gate are left out."""
+    claims = {claim["claim"] for claim in dossier["figures"]["claims"]}
+    groups: dict[str, list[dict[str, Any]]] = {RISK: [], PROMISE: [], USE: []}
+    for gate in dossier["verdict"]["gates"]:
+        name = gate["name"]
+        groups[PROMISE if name in claims else USE if name.startswith("utility:") else RISK].append(gate)
+    return [(name, members) for name, members in groups.items() if members]
+
+
+def _tally(gates: Iterable[dict[str, Any]]) -> list[tuple[str, int]]:
+    verdicts = [gate["verdict"] for gate in gates]
+    order = ("pass", "fail", "inconclusive", "by design", "waived", "not tested")
+    return [(name, verdicts.count(name)) for name in order if name in verdicts]
+
+
+def _moved_most(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return, of each figure, the variable that moved most; figures that no variable has are left out."""
+    rows = []
+    for figure, meaning in MEANINGS.items():
+        having = [row for row in variables if row[figure] is not None]
+        if having:
+            worst = max(having, key=lambda row: row[figure])
+            rows.append(
+                {
+                    "key": figure,
+                    "figure": FIGURES[figure],
+                    "meaning": meaning,
+                    "variable": worst["name"],
+                    "moved": worst[figure],
+                    "of": len(having),
+                }
+            )
+    return rows
+
+
+def _chance(records: dict[str, Any]) -> dict[str, float]:
+    """Return what one variable of two samples of these sizes differs by less than, 95 times in 100."""
+    scale = math.sqrt(1 / records["original"] + 1 / records["released"])
+    return {"mean": NORMAL * scale, "kolmogorov": KOLMOGOROV * scale}
+
+
+def _not_compared(dossier: dict[str, Any]) -> list[str]:
+    """Return the released variables that no figure of use speaks of."""
+    compared = {row["name"] for row in dossier["figures"]["utility_variables"]}
+    return [v["name"] for v in dossier["release"]["variables"] if v["name"] not in compared]
+
+
+def _rules(edits: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return each rule once, with its outcome on the raw and on the masked data; the plan's edits first."""
+    raw, masked = (
+        {rule["name"]: rule for rule in (edits[side] or {"rules": []})["rules"]} for side in ("raw", "masked")
+    )
+    groups: dict[str, list[dict[str, Any]]] = {"Edits of the plan": [], "Form of the table": []}
+    stated, form = groups.values()
+    for name in dict.fromkeys([*raw, *masked]):
+        rule = masked.get(name) or raw[name]
+        (form if rule["kind"] in FORM else stated).append(
+            {
+                "name": name,
+                "rule": rule,
+                "raw": raw.get(name),
+                "masked": masked.get(name),
+                "repaired": edits["repaired"]["edits"].get(name, 0),
+            }
+        )
+    return [(title, rows) for title, rows in groups.items() if rows]
+
+
+def _promises(claims: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [claim | {"formal": claim["kind"] != "NoFormalGuarantee"} for claim in claims]
