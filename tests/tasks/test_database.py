@@ -373,7 +373,7 @@ def test_names_are_quoted_and_columns_that_do_not_fit_refused(postgres_url: str,
 KILLED = """
 import os, sys
 from pathlib import Path
-from tasks import database
+from tasks.connectors import postgres as database
 database.ROWS = 10
 read, count = database._Lines.read, 0
 def dies(self, size=-1):

@@ -53,7 +53,7 @@ embedded.apply(home)
 embedded.tracking_ready(home)
 from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
-from tasks import track
+from tasks.tracking import mlflow as track
 from tasks.common.home import Home
 found = {}
 kept = track.track

@@ -55,7 +55,7 @@ from pathlib import Path
 import numpy as np, pandas as pd
 os.umask(0)
 from anoncore import Variable
-from tasks import ledger
+from tasks.record import ledger
 from tasks.intake.ingest import SourceSection, ingest
 from tasks.publication.publish import PublicationSection, prepare_data
 from tasks.intake.split import ReferenceSection, split

@@ -9,9 +9,9 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.fuzzy import blocks
 from anoncore.kernels.fuzzy import c_means as module
 from anoncore.kernels.fuzzy.c_means import (
-    blocks,
     certify,
     draw,
     entropy_fuzzy_c_means,
