@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .PHONY: demo setup setup-dev test test-served test-served-long test-reliability reliability reproduction lint types \
-  contracts check bench lock clean
+  contracts docs check bench lock clean
 
 demo: setup  ## release real microdata, from plan to published file
 	$(BIN)/anonflow demo
@@ -49,18 +49,21 @@ types: setup-dev
 contracts: setup-dev
 	$(BIN)/lint-imports
 
-check: lint types contracts
+docs: setup-dev  ## the documentation site, in site/; a dead link or a missing reference fails it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+check: lint types contracts docs
 
 bench: setup-dev  ## speed beside named alternatives, growth over three sizes
 	$(BIN)/python -m pytest tests/benchmarks -o addopts="" -q --benchmark-sort=name
 
-reproduction: setup-dev  ## the paper's table and figures on open data, written to docs/reproduction.md
+reproduction: setup-dev  ## the paper's table and figures on open data, written to docs/explanation/reproduction.md
 	$(BIN)/python tests/papers/reproduction.py
 
 test-reliability: setup-dev  ## short forms: kills, canaries, connections, rights
 	$(SERVED) tests/reliability
 
-reliability: setup-dev  ## kills, canaries, mishaps, connections, tampering, bad input: docs/reliability.md
+reliability: setup-dev  ## kills, canaries, mishaps, connections, tampering, bad input: docs/explanation/reliability.md
 	$(BIN)/python -m tests.reliability.report
 
 lock:  ## resolve again; needs uv
@@ -70,4 +73,4 @@ lock:  ## resolve again; needs uv
 	  --no-emit-index-url --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build site *.egg-info

@@ -318,7 +318,7 @@ HEAD = """\
 #   - identifiers are dropped and never released; give a column another role to keep it;
 #   - rules and steps that start with # are proposals: remove the # to use one.
 # No value that fewer than 5 records hold stands here, and limits are rounded away from the extremes.
-# Every key is described in docs/plan.md. Next: anonflow check PLAN, then anonflow run PLAN
+# Every key is described in docs/how-to/plan.md. Next: anonflow check PLAN, then anonflow run PLAN
 anonflow: 1"""
 
 VARIABLES = """\

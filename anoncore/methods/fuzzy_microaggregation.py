@@ -54,6 +54,8 @@ class FuzzyMicroaggregation:
     sweeps : int
         At most so many rounds of memberships and centres.
 
+    Notes
+    -----
     Groups of identical records have ambiguity 1 and uncertainty 0, whatever the risk: these measures are
     void by design.
     """

@@ -71,6 +71,8 @@ class OptimalBoxes:
         One range per variable, or the box's mean for users who need points, which has no bounds, grid or
         limits.
 
+    Notes
+    -----
     Boxes of identical records have ambiguity 1 and uncertainty 0, whatever the risk: these measures are
     void by design.
     """

@@ -37,6 +37,8 @@ class RHS:
     released : {"calibrated", "mode"}
         How scores become levels, see `Encoder.decode`; whole groups always share a level.
 
+    Notes
+    -----
     Groups of identical records have ambiguity 1 and uncertainty 0, whatever the risk: with "join" these
     measures are void by design.
     """

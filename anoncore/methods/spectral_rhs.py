@@ -30,6 +30,8 @@ class SpectralRHS:
     released : {"calibrated", "mode"}
         How scores become levels, see `Encoder.decode`; whole groups always share a level.
 
+    Notes
+    -----
     Groups of identical records have ambiguity 1 and uncertainty 0, whatever the risk: these measures are
     void by design.
     """

@@ -75,7 +75,7 @@ def averaging_attack(
     -----
     Who is in the reference must have been in no release, or the two sides would be mixed and the attack seem
     to fail. With releases that owe nothing to the members both areas are ½ on average, whatever their number.
-    Source: docs/risk.md.
+    Source: docs/explanation/risk.md.
 
     Examples
     --------

@@ -33,6 +33,8 @@ class BoxMeasures:
         over the variables with ranges: width² / 12, as for values spread evenly
     log_volume : (M,), log width, widths in standard deviations, mean over the variables with ranges
 
+    Notes
+    -----
     The last two are means over the records of the nearest boxes.
     """
 
@@ -92,7 +94,7 @@ def box_measures(
     lies on an inner face: who does is certainly no member, which is not used here. Of a variable with a
     precision released inner faces lie where no value can; of others they need not.
 
-    Source: docs/methods/optimal-boxes.md; the measures that carry over are those of Lasko & Vinterbo 2010.
+    Source: docs/reference/methods/optimal-boxes.md; the measures that carry over are those of Lasko & Vinterbo 2010.
 
     Examples
     --------

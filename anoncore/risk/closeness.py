@@ -108,7 +108,7 @@ def closeness(
 
     Notes
     -----
-    Source: docs/risk.md.
+    Source: docs/explanation/risk.md.
 
     Examples
     --------

@@ -79,7 +79,7 @@ def score_coincidence_attack(
     -----
     Spectral swapping permutes every score and changes none, so the attack succeeds fully with the true
     loadings, which are therefore never published. A release without any variation has no axis: AUC 0.5.
-    O((N + L + M)·(n² + n·log M)); nothing is sampled. Source: docs/risk.md.
+    O((N + L + M)·(n² + n·log M)); nothing is sampled. Source: docs/explanation/risk.md.
 
     Examples
     --------

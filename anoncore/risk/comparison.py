@@ -188,7 +188,7 @@ def compare_matched(
 
     Notes
     -----
-    Source: docs/risk.md; the paper assumes equal sizes.
+    Source: docs/explanation/risk.md; the paper assumes equal sizes.
 
     Examples
     --------

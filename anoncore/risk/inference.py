@@ -137,7 +137,7 @@ def attribute_inference(
     Notes
     -----
     Equally near combinations are taken in the order of their values, never of the records, which could tell
-    the members' order. Intervals: Wilson 1927, Newcombe 1998. Source: docs/risk.md; the comparison with
+    the members' order. Intervals: Wilson 1927, Newcombe 1998. Source: docs/explanation/risk.md; the comparison with
     strangers is that of Giomi et al. 2023, who compare with a control set likewise.
 
     Examples

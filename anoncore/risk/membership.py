@@ -133,7 +133,7 @@ def nearest_distance_attack(
     Notes
     -----
     Members and non-members face one and the same release, so their numbers need not be equal.
-    Source: docs/risk.md.
+    Source: docs/explanation/risk.md.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def moved_back(released: ArrayLike, others: ArrayLike, *, apart: float = 0.2) ->
 
     Notes
     -----
-    Source: docs/risk.md.
+    Source: docs/explanation/risk.md.
 
     Examples
     --------

@@ -134,7 +134,7 @@ def close_pairs(original: Neighbours, reference: Neighbours, *, tau: float = 0.1
     columns people are that close to each other anyway, and what keeps single values, as swapping does, is a
     little closer without being anybody's record: see `ClosePairs.telling`, which looks at people alone, so
     that no release can bear on it. Level: nominal for independent pairs; measured where people come in
-    households. Source: docs/risk.md.
+    households. Source: docs/explanation/risk.md.
 
     Examples
     --------

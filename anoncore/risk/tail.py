@@ -165,7 +165,7 @@ def isolated_test(
 
     Notes
     -----
-    Exact given the records chosen, because the choice looks at the original only. Source: docs/risk.md.
+    Exact given the records chosen, because the choice looks at the original only. Source: docs/explanation/risk.md.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def identical_records(
     Notes
     -----
     Exact one-sided McNemar test on the records identical to one of the release only, or to one of the
-    reference only. Source: docs/risk.md.
+    reference only. Source: docs/explanation/risk.md.
 
     Examples
     --------
@@ -260,7 +260,7 @@ def twins_by_chance(met: int, own: int, people: int, others: int) -> float:
 
     Notes
     -----
-    Twins come in groups, which widens chance beyond the binomial: use a strict level. Source: docs/risk.md.
+    Twins come in groups, which widens chance beyond the binomial: use a strict level. Source: docs/explanation/risk.md.
 
     Examples
     --------
@@ -302,7 +302,8 @@ def extreme_records(
 
     Notes
     -----
-    A rule, not a test. Two extreme records beside each other hide one another from it. Source: docs/risk.md.
+    A rule, not a test. Two extreme records beside each other hide one another from it.
+    Source: docs/explanation/risk.md.
 
     Examples
     --------

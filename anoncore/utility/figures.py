@@ -87,6 +87,8 @@ class FigureComparison:
     worst, reference_worst : names of the column or pair that has moved most; empty without pairs
     meaning : a sentence
 
+    Notes
+    -----
     What concerns the reference is None where there is none.
     """
 
@@ -207,7 +209,7 @@ def compare_utility(
     Notes
     -----
     An orientation, not a test: the reference's figures vary from sample to sample, and shrink with its
-    size, so it should be as large as the release. Source: docs/risk.md.
+    size, so it should be as large as the release. Source: docs/explanation/risk.md.
 
     Examples
     --------

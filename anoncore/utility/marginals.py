@@ -53,6 +53,8 @@ class MarginalUtility:
     left_out : variables that another table does not have in a comparable form
     meaning : a sentence
 
+    Notes
+    -----
     What concerns the reference is None where there is none.
     """
 

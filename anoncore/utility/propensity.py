@@ -49,6 +49,8 @@ class Propensity:
     dropped : columns of the design, of so many, that say nothing beyond the others
     meaning : a sentence
 
+    Notes
+    -----
     Where no column varies pmse and expected are 0, ratio 1 and standardised 0.
     """
 

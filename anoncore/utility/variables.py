@@ -69,6 +69,8 @@ class Shift:
     quantile : numbers only; mean |difference| of the 5 % … 95 % quantiles / sd
     total_variation : levels only, half the sum of |differences| of shares
 
+    Notes
+    -----
     None where the variable's kind has no such figure, or one of the tables no value.
     """
 
@@ -92,6 +94,8 @@ class VariableUtility:
     original, released, reference : what each table holds
     released_shift, reference_shift : how far the two lie from the original
 
+    Notes
+    -----
     What concerns the reference is None where there is none. It describes records that are not released.
     """
 

@@ -1,6 +1,6 @@
 """Prefect and MLflow inside the user's own command: private, quiet, with no service to start first.
 
-Call in this order; the reasons and the seconds are in ``docs/startup.md``::
+Call in this order; the reasons and the seconds are in ``docs/explanation/startup.md``::
 
     embedded.apply(home)                      # before prefect or mlflow is imported
     with embedded.server(home) as server:     # returns at once, the server starts beside us

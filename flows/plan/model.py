@@ -37,7 +37,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 class Plan(Section):
     """A release plan.
 
-    Every section is described where the task that reads it lives; ``docs/plan.md`` shows them all.
+    Every section is described where the task that reads it lives; ``docs/how-to/plan.md`` shows them all.
     """
 
     anonflow: Literal[1]

@@ -1,4 +1,4 @@
-"""What a plan may say, what is told when it says it wrong, and that docs/plan.md says it all."""
+"""What a plan may say, what is told when it says it wrong, and that docs/how-to/plan.md says it all."""
 
 import dataclasses
 import re
@@ -386,9 +386,9 @@ def test_names_cannot_write_to_the_terminal(tmp_path):
     assert r"a\x1b[31m\nb" in told
 
 
-# ---------------------------------------------------------------- docs/plan.md
+# ---------------------------------------------------------------- docs/how-to/plan.md
 
-DOCS = (Path(__file__).parents[2] / "docs" / "plan.md").read_text(encoding="utf-8")
+DOCS = (Path(__file__).parents[2] / "docs" / "how-to" / "plan.md").read_text(encoding="utf-8")
 SECTIONS = {
     name: field.annotation
     for name, field in Plan.model_fields.items()

@@ -1,7 +1,7 @@
 """Table I and Figures 2 and 3 of Lasko and Vinterbo 2010 on open data, beside the paper's figures.
 
-Run as a script it measures everything and writes ``docs/reproduction.md``, the figures behind it
-(``docs/reproduction/figures.csv``) and pictures. With ``--check`` it measures the first seed only, compares
+Run as a script it measures everything and writes ``docs/explanation/reproduction.md``, the figures behind it
+(``docs/explanation/reproduction/figures.csv``) and pictures. With ``--check`` it measures the first seed only, compares
 it with what is written, and fails where an ordering that must hold does not, or the document is behind.
 """
 
@@ -41,7 +41,7 @@ from anoncore.risk import (
 from anoncore.utility import utility_figures
 
 COMMAND = "make reproduction"
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reproduction.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "explanation" / "reproduction.md"
 FOLDER = DOCUMENT.with_suffix("")
 
 SEEDS = tuple(range(1, 11))

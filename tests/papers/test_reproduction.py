@@ -1,4 +1,4 @@
-"""The short form of docs/reproduction.md: its orderings hold, and it says what the code measures."""
+"""The short form of docs/explanation/reproduction.md: its orderings hold, and it says what the code measures."""
 
 import numpy as np
 import pytest

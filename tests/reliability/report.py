@@ -1,4 +1,4 @@
-"""Everything in this folder in its long form; its figures are written to ``docs/reliability.md``.
+"""Everything in this folder in its long form; its figures are written to ``docs/explanation/reliability.md``.
 
 Run ``python -m tests.reliability.report``. ``--quick`` does a sample of everything and writes no document.
 """
@@ -37,7 +37,7 @@ from tests.reliability.outcomes import (
 from tests.reliability.running import ROOT, Nursery, Place
 
 TEMPLATE = Path(__file__).with_name("page.md")
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "explanation" / "reliability.md"
 HOSTILE = ROOT / "tests" / "hostile"
 AUDIT = ROOT / "tests" / "tasks" / "test_audit.py"
 

@@ -255,7 +255,7 @@ def test_that_the_head_was_behind_is_entered(
 
 
 def test_ledger_and_head_put_back_together_are_not_found_here(home: Home, heads: dict[int, bytes]) -> None:
-    """Why digests are kept elsewhere: see docs/audit.md."""
+    """Why digests are kept elsewhere: see docs/how-to/audit.md."""
     write(home, lines(home)[:3])
     put_back(home, 3, heads)
     assert ledger.problems(home) == []
