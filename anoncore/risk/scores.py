@@ -1,0 +1,121 @@
+"""Attack scores of members and non-members: the area under the curve, and the highest scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import beta, hypergeom
+
+from anoncore.risk._checks import Floats, between, vector
+from anoncore.risk.membership import MembershipAttack, membership_attack
+
+_RANKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+
+
+@dataclass(frozen=True)
+class TopScores:
+    """The highest scores of an attack: how many of them are members'.
+
+    An area under the curve does not see a leak that concerns one record in a hundred; the highest scores do.
+
+    Parameters
+    ----------
+    n : records among the highest scores; ties are taken whole
+    members : those of them that are members
+    precision, lower : share of members among them, and its lower confidence bound over all ranks looked at
+    p : probability of as many members or more by chance, times the number of ranks looked at, at most 1
+    baseline : share of members among all records scored
+    """
+
+    n: int
+    members: int
+    precision: float
+    lower: float
+    p: float
+    baseline: float
+
+
+@dataclass(frozen=True)
+class ScoreAttack:
+    """How well a score tells members from non-members, over all records and among the highest scores.
+
+    Parameters
+    ----------
+    area : area under the ROC curve with its interval
+    top : the rank at which members are most over-represented
+    """
+
+    area: MembershipAttack
+    top: TopScores
+
+
+def score_attack(members: ArrayLike, strangers: ArrayLike, *, confidence: float = 0.99) -> ScoreAttack:
+    """Judge a score by which members (records of the original) and strangers (of the reference) are compared.
+
+    Parameters
+    ----------
+    members : (m,), larger for records that look like members, any unit
+    strangers : (n,), same score
+    confidence : 0 … 1; two-sided for the area, one-sided and simultaneous over the ranks for the top
+
+    Returns
+    -------
+    ScoreAttack
+
+    Raises
+    ------
+    AnonymizationError
+        When a score is missing or the confidence is out of range.
+
+    Examples
+    --------
+    >>> attack = score_attack([9.0, 8.0, 7.0, 0.0], [1.0, 2.0, 3.0, 0.0])
+    >>> (attack.top.members, attack.top.n)
+    (4, 8)
+    """
+    return ScoreAttack(
+        membership_attack(members, strangers, confidence=confidence),
+        top_scores(members, strangers, confidence=confidence),
+    )
+
+
+def top_scores(members: ArrayLike, strangers: ArrayLike, *, confidence: float = 0.99) -> TopScores:
+    """Count the members among the highest scores, at the rank where chance explains their number least.
+
+    The ranks are 10, 20, 50, … up to a tenth of the records, each enlarged by ties. Given that so many records
+    are taken, the number of members is hypergeometric when scores do not depend on membership; p is multiplied
+    by the number of ranks (Bonferroni), and the bound of the share is Clopper and Pearson's at the level
+    divided likewise.
+
+    Parameters
+    ----------
+    members, strangers, confidence : see :func:`score_attack`
+
+    Returns
+    -------
+    TopScores
+
+    Examples
+    --------
+    >>> top_scores([9.0, 8.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0]).baseline
+    0.5
+    """
+    level = 1.0 - between("confidence", confidence, 0, 1)
+    one, other = np.sort(vector("members", members))[::-1], np.sort(vector("strangers", strangers))[::-1]
+    total = len(one) + len(other)
+    merged = np.sort(np.concatenate([one, other]))[::-1]
+    ranks = [rank for rank in _RANKS if rank <= total / 10] or [min(_RANKS[0], total)]
+    thresholds = np.unique(merged[np.array(ranks) - 1])
+    above = _at_least(one, thresholds), _at_least(other, thresholds)
+    p = np.asarray(hypergeom.sf(above[0] - 1, total, len(one), above[0] + above[1]))
+    worst = int(np.argmin(p))
+    hits, n = int(above[0][worst]), int(above[0][worst] + above[1][worst])
+    lower = float(beta.ppf(level / len(thresholds), hits, n - hits + 1)) if hits else 0.0
+    return TopScores(n, hits, hits / n, lower, min(1.0, float(p[worst]) * len(thresholds)), len(one) / total)
+
+
+def _at_least(descending: Floats, thresholds: Floats) -> NDArray[np.intp]:
+    """Return how many scores reach each threshold."""
+    return np.asarray(len(descending) - np.searchsorted(descending[::-1], thresholds, side="left"))

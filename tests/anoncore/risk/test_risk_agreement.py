@@ -1,0 +1,150 @@
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anoncore import Microdata, Schema, Variable
+from anoncore.kernels.agreement import largest_agreement
+from anoncore.risk.agreement import agreement
+from anoncore.risk.presence import value_presence
+from anoncore.risk.scores import score_attack, top_scores
+
+LEVELS = tuple("abcdefgh")
+SCHEMA = Schema(
+    [Variable(f"number{j}", "continuous") for j in range(4)]
+    + [Variable(f"level{j}", "nominal", levels=LEVELS) for j in range(6)]
+)
+
+
+def people(n, seed, gaps=0.05):
+    rng = np.random.default_rng(seed)
+    weights = np.array([0.4, 0.2, 0.15, 0.1, 0.07, 0.05, 0.02, 0.01])
+    table = {f"number{j}": np.round(rng.gamma(2.0, 3.0, n), 1) for j in range(4)}
+    table |= {f"level{j}": rng.choice(LEVELS, n, p=weights) for j in range(6)}
+    frame = pd.DataFrame(table)
+    return Microdata(frame.mask(rng.random(frame.shape) < gaps), SCHEMA)
+
+
+def rng():
+    return np.random.default_rng(11)
+
+
+def with_copies(release, original, rows, columns):
+    frame = release.frame.copy()
+    frame.loc[rows, columns] = original.frame.loc[rows, columns]
+    return Microdata(frame, SCHEMA)
+
+
+def test_largest_agreement_is_what_a_loop_finds():
+    draw = np.random.default_rng(3)
+    lower = draw.integers(0, 5, (30, 4)).astype(np.int32)
+    upper = lower + draw.integers(0, 3, (30, 4)).astype(np.int32)
+    weights = draw.random((30, 4)).astype(np.float32)
+    rows = draw.integers(0, 6, (4, 17)).astype(np.int32)
+    best, second = largest_agreement(lower, upper, weights, rows)
+    sums = np.zeros((30, 17))
+    for t, y, j in product(range(30), range(17), range(4)):
+        sums[t, y] += weights[t, j] * (lower[t, j] <= rows[j, y] < upper[t, j])
+    ordered = np.sort(sums, axis=1)
+    np.testing.assert_allclose(best, ordered[:, -1], rtol=1e-5)
+    np.testing.assert_allclose(second, ordered[:, -2], rtol=1e-5)
+
+
+def test_a_single_row_has_no_second():
+    one = np.zeros((3, 2), dtype=np.int32)
+    best, second = largest_agreement(one, one + 1, np.ones((3, 2), dtype=np.float32), one[:1].T)
+    assert best.tolist() == [2.0] * 3
+    assert second.tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_independent_sample_gives_nothing_away(seed):
+    a, b, c = (people(1000, 10 * seed + i) for i in range(3))
+    found, values = agreement(a, c, b, rng=rng()), value_presence(a, c, b, rng=rng())
+    assert found.worst.attack.area.lower < 0.5
+    assert min(1.0, found.worst_top.attack.top.p * len(found.attacks)) > 0.01
+    assert values.joint.area.lower < 0.5
+    assert values.excess.lower < 0.05
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_partial_copies_of_a_tenth_of_the_members_stand_out(seed):
+    a, b, c = (people(1000, 10 * seed + i) for i in range(3))
+    columns = [f"level{j}" for j in range(5)] + ["number0", "number1"]
+    release = with_copies(c, a, np.arange(100), columns)
+    found = agreement(a, release, b, rng=rng())
+    assert found.worst_top.attack.top.p * len(found.attacks) < 1e-6
+    assert found.worst_top.attack.top.lower > 0.6
+
+
+def test_the_original_as_release_scores_highest():
+    a, b, c = (people(800, i) for i in range(3))
+    whole = agreement(a, a, b, rng=rng()).worst.attack.area
+    partly = agreement(a, with_copies(c, a, np.arange(400), list(a.frame)), b, rng=rng()).worst.attack.area
+    assert whole.auc > 0.99
+    assert 0.65 < partly.auc < 0.85
+
+
+def test_numbers_that_moved_a_little_are_met_with_a_tolerance():
+    a, b = people(800, 0, gaps=0.0), people(800, 1, gaps=0.0)
+    frame = a.frame.copy()
+    for j in range(4):
+        frame[f"number{j}"] = np.round(frame[f"number{j}"] + rng().choice([-0.1, 0.1], 800), 1)
+    found = agreement(a, Microdata(frame, SCHEMA), b, rng=rng())
+    best = max((one for one in found.attacks if one.form.score == "best"), key=lambda one: one.attack.area.auc)
+    assert best.form.tolerance >= 1.0
+    assert best.attack.area.auc > 0.95
+
+
+def test_the_quasi_identifiers_are_an_attackers_knowledge_of_their_own():
+    a, b = people(400, 0), people(400, 1)
+    asked = agreement(a, a, b, quasi_identifiers=["level0", "level1", "nothing"], rng=rng())
+    assert {"quasi-identifiers", "all variables", "3 variables", "5 variables"} == {
+        one.form.knowledge for one in asked.attacks
+    }
+    assert {one.form.n_variables for one in asked.attacks if one.form.knowledge == "quasi-identifiers"} == {2}
+
+
+def test_one_column_of_exact_values_is_enough():
+    a, b, c = (people(1000, i) for i in range(3))
+    frame = c.frame.copy()
+    schema = Schema([Variable("spent", "continuous"), *SCHEMA])
+    draw = np.random.default_rng(5)
+    spent = [np.round(draw.gamma(2.0, 1000.0, 1000), 2) for _ in range(3)]
+    tables = [Microdata(t.frame.assign(spent=s), schema) for t, s in zip((a, b, c), spent, strict=True)]
+    shuffled = Microdata(frame.assign(spent=draw.permutation(spent[0])), schema)
+    leaked, harmless = (value_presence(tables[0], r, tables[1], rng=rng()) for r in (shuffled, tables[2]))
+    assert leaked.worst == "spent"
+    assert leaked.column.area.auc > 0.99
+    assert leaked.joint.area.auc > 0.98
+    assert leaked.excess.lower > 0.9
+    assert leaked.unique_strangers.value < 0.05
+    assert harmless.joint.area.lower < 0.5
+
+
+def test_too_little_to_compare_is_not_tested():
+    a, b = people(3, 0), people(100, 1)
+    assert agreement(a, b, b, rng=rng()) is None
+    assert value_presence(b, b, a, rng=rng()) is None
+
+
+def test_the_top_of_equal_scores_says_nothing():
+    top = top_scores(np.zeros(50), np.zeros(50))
+    assert (top.n, top.members, top.p) == (100, 50, 1.0)
+
+
+def test_ten_members_above_everybody_are_seen_and_the_area_does_not_see_them():
+    draw = np.random.default_rng(2)
+    members, strangers = draw.normal(size=2000), draw.normal(size=2000)
+    members[:10] = 50.0
+    found = score_attack(members, strangers)
+    assert found.area.lower < 0.5
+    assert found.top.members == found.top.n == 10
+    assert found.top.p < 0.01
+
+
+def test_chance_among_the_highest_scores_is_what_it_is_said_to_be():
+    draw = np.random.default_rng(4)
+    rejected = sum(top_scores(*draw.normal(size=(2, 300))).p < 0.05 for _ in range(400))
+    assert rejected <= 0.05 * 400 + 3 * np.sqrt(0.05 * 0.95 * 400)
