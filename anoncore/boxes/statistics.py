@@ -35,12 +35,15 @@ class Statistic:
     Parameters
     ----------
     statistic : {"mean", "variance", "sd", "covariance", "correlation"}
-    of : one continuous variable, or two for a covariance or a correlation
-    probability : float, above 0; how often it is asked for, beside the others
+        Which statistic.
+    of : list of str
+        One continuous variable, or two for a covariance or a correlation.
+    probability : float, above 0
+        How often it is used, relative to the others.
     accuracy : float, above 0, optional
-        Wanted half-width of its range, in the statistic's units; a tenth of the standard deviation (mean,
-        sd), of the variance, of the product of standard deviations (covariance), or 0.1 (correlation) when
-        not stated.
+        Wanted half-width of its range, in the statistic's units. When not stated: a tenth of the standard
+        deviation (mean, sd), of the variance, or of the product of standard deviations (covariance); 0.1
+        (correlation).
     """
 
     statistic: StatisticName

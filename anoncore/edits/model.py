@@ -26,11 +26,16 @@ FLOAT_NOISE = 1e-12  # of the terms' size: sums of decimals are not exact in bin
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """A statement about one cell.
+    """A condition on one cell, in ``when`` and ``then``: the cell has one of some values, or lies in a range.
 
-    It holds when the cell is one of ``values``, or lies within ``lower`` and ``upper``; with
-    ``missing: true`` an empty cell satisfies it too (and alone satisfies it when nothing else is
-    stated); ``missing: false`` alone asks for a cell that is not empty.
+    Parameters
+    ----------
+    variable : The variable.
+    values : The cell is one of these.
+    lower : The cell is at least this. Not with ``values``.
+    upper : The cell is at most this. Not with ``values``.
+    missing : ``true``: a missing value satisfies the condition too, or alone when nothing else is stated. ``false``
+        alone: the cell is not missing.
 
     Raises
     ------
@@ -73,21 +78,18 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class LinearEdit:
-    """Σ cⱼ vⱼ = constant (or ≤, ≥), for all records or for those that ``when`` selects.
+    """Σ coefficient × variable = constant, or ≤, or ≥; for all records or for those that ``when`` selects.
 
     Parameters
     ----------
-    name : str
-        How reports call the edit.
-    terms : mapping of variable name to coefficient
-    relation : {"==", "<=", ">="}
-    constant : float, in the units of the sum
-    dependent : str, optional
-        A variable of an equality that is computed from the others instead of being masked.
-    tolerance : float, optional
-        Absolute slack, in the units of the sum, to which 1e-12 of the terms' size is added for
-        binary rounding; 1e-9 of the terms' size when not given.
-    when : conditions that must all hold for the edit to apply
+    name : How reports refer to the edit.
+    terms : Each variable with its coefficient.
+    relation : How the sum relates to the constant.
+    constant : The right-hand side.
+    dependent : A variable of an equality that is not masked but computed from the others.
+    tolerance : Absolute slack, in the units of the sum, for sums of rounded values, to which 1e-12 of the terms'
+        size is added for binary rounding; 1e-9 of the terms' size when not stated.
+    when : All must hold for the edit to apply.
     """
 
     edit: Literal["linear"] = "linear"
@@ -140,7 +142,15 @@ class LinearEdit:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundEdit:
-    """lower ≤ v ≤ upper."""
+    """lower ≤ variable ≤ upper.
+
+    Parameters
+    ----------
+    name : How reports refer to the edit.
+    variable : A variable that holds numbers.
+    lower : Its least value.
+    upper : Its greatest value.
+    """
 
     edit: Literal["bound"] = "bound"
     name: str
@@ -169,7 +179,14 @@ class BoundEdit:
 
 @dataclass(frozen=True, kw_only=True)
 class SetEdit:
-    """v is one of ``values``."""
+    """The variable takes one of the listed values.
+
+    Parameters
+    ----------
+    name : How reports refer to the edit.
+    variable : The variable.
+    values : The values it may take.
+    """
 
     edit: Literal["set"] = "set"
     name: str
@@ -197,7 +214,14 @@ class SetEdit:
 
 @dataclass(frozen=True, kw_only=True)
 class ConditionalEdit:
-    """Where all of ``when`` hold, ``then`` must hold: if sex is male, pregnancies is missing or 0."""
+    """Where all of ``when`` hold, ``then`` must hold: if sex is male, pregnancies is missing or 0.
+
+    Parameters
+    ----------
+    name : How reports refer to the edit.
+    when : One or more.
+    then : A missing value satisfies it only where it states ``missing: true``.
+    """
 
     edit: Literal["conditional"] = "conditional"
     name: str
@@ -225,7 +249,16 @@ class ConditionalEdit:
 
 @dataclass(frozen=True, kw_only=True)
 class RatioEdit:
-    """lower ≤ numerator / denominator ≤ upper, for a denominator above 0."""
+    """lower ≤ numerator / denominator ≤ upper, where the denominator is above 0.
+
+    Parameters
+    ----------
+    name : How reports refer to the edit.
+    numerator : A variable that holds numbers.
+    denominator : Another variable that holds numbers.
+    lower : The least ratio.
+    upper : The greatest ratio.
+    """
 
     edit: Literal["ratio"] = "ratio"
     name: str

@@ -30,15 +30,20 @@ MEANING = (
 
 @dataclass(frozen=True, kw_only=True)
 class Regression:
-    """A regression whose results the release should keep.
+    """A regression whose results the release should preserve: coefficients and confidence intervals are compared.
 
     Parameters
     ----------
-    outcome : name of the dependent variable: continuous for linear; for logistic one with levels
-    predictors : names; continuous ones enter as they are, all others by one column per level but the first
-    kind : "linear" or "logistic"
-    event : the outcome's level whose probability is modelled; None for the second of two levels
-    level : confidence level of the intervals, 0.5 … 1
+    outcome : str
+        The dependent variable: continuous for ``linear``, with levels for ``logistic``.
+    predictors : list of str
+        Continuous variables enter as they are, all others by one column per level except the first.
+    kind : {"linear", "logistic"}
+        The model.
+    event : level of the outcome, optional
+        The level whose probability is modelled; the second of two when not stated.
+    level : float, 0.5 to 1
+        Confidence level of the intervals.
 
     Raises
     ------

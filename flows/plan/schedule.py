@@ -21,10 +21,13 @@ PART = re.compile(r"(\*|[0-9a-z]+)(?:-([0-9a-z]+))?(?:/([0-9]+))?")
 
 
 class ScheduleSection(Section):
-    """When `anonflow serve` runs the plan by itself; without a ``cron`` line only when somebody asks.
+    """When `anonflow serve` runs the plan. It does not affect the release or the plan's digest.
 
-    ``cron`` has five fields (minute, hour, day, month, weekday), read in ``timezone``; ``active: false``
-    keeps the line and stops the clock.
+    Parameters
+    ----------
+    cron : Five fields: minute, hour, day, month, weekday. Without it the plan runs only on request.
+    timezone : In which the fields are read, such as ``Europe/Paris``.
+    active : ``false`` keeps the schedule and suspends it.
     """
 
     cron: str | None = None

@@ -29,12 +29,20 @@ STATISTICS = ("mean", "variance", "correlation", "rank_correlation")
 
 
 class AssessmentSection(Section):
-    """How risk is measured.
+    """How disclosure risk and utility are measured.
 
-    Above ``sample_above`` records the queries are sampled, never the released records, so that
-    every cumulative curve is within ``epsilon`` at 99 % confidence; ``exhaustive`` forbids that.
-    ``regressions`` are those whose results the release should keep; of the tables of three variables
-    ``triples`` are compared at most, of those of two 2000.
+    Parameters
+    ----------
+    k : Number of nearest neighbours examined around each record.
+    margin : By how much the release may be riskier than the reference.
+    alpha : 1 minus the confidence with which that must be shown.
+    tau : A record is unusually close below this share of the distance to its nearest neighbour.
+    exhaustive : Compare every record, whatever their number.
+    sample_above : Above this number of records a sample of them is compared, unless ``exhaustive``. Released
+        records are never sampled.
+    epsilon : Largest error of that sample's cumulative curves, at 99 % confidence.
+    regressions : Analyses whose results the release should preserve.
+    triples : Largest number of tables of three variables that are compared. Of two variables it is 2000.
     """
 
     k: int = Field(default=5, ge=2)

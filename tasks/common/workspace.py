@@ -36,10 +36,18 @@ class Section(BaseModel):
 
 
 class SeedSection(Section):
-    """Where randomness comes from. The seed can undo a release, so it is never written down.
+    """Where randomness comes from. The seed can undo the masking, so it is never written to any file.
 
-    By default the operating system supplies it. ``secret`` names an environment variable that
-    holds a whole number; ``public`` is for demonstrations on public data only.
+    Parameters
+    ----------
+    secret : An environment variable that holds a whole number, for releases that must be reproducible. It also
+        determines who is held out: a changed number holds out other people.
+    public : A published seed, for demonstrations on public data only.
+    data_are_public : Must be stated with ``public``.
+
+    Notes
+    -----
+    Without this section the operating system supplies the seed, which is kept only while the run lasts.
     """
 
     secret: str | None = None

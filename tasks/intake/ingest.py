@@ -59,11 +59,22 @@ NESTED = (list, tuple, dict, set, np.ndarray)
 
 
 class SourceSection(Section):
-    """Where the table is: a file, a file inside an installed package, or a database query.
+    """Where the table is: a file, a folder of Parquet files, a file inside an installed package, or a database query.
 
-    A path is relative to the plan's own folder, or an address such as ``s3://bucket/table.parquet``; a
-    folder's Parquet files are one table. Addresses and options that hold a password are named secrets:
-    ``database``, ``storage``, or an environment variable that ``url_from`` names.
+    Parameters
+    ----------
+    path : The file or folder, relative to the plan's folder, or absolute, or an address such as
+        ``s3://bucket/people.parquet``. With ``package``: relative to the package.
+    package : An installed Python package that contains the file.
+    sql : A query instead of a file. It needs ``database``, ``url`` or ``url_from``.
+    url : Address of the database, ``dialect://user@host/database``. An address with a password is refused.
+    url_from : The environment variable that holds the address, password included.
+    database : The secret that holds the database's address, password included.
+    storage : For a ``path`` that is an address: the secret that holds the storage's options as JSON.
+    format : Determined by the suffix (.csv, .txt, .parquet, .dta) when not stated.
+    delimiter : The field separator of a CSV file, one character; a tab in double quotes.
+    encoding : Of a CSV file. ``utf-8-sig`` reads UTF-8 with or without a byte order mark; others are ``latin-1``,
+        ``cp1252``, ``utf-16``.
     """
 
     path: str | None = None

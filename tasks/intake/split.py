@@ -18,11 +18,16 @@ from tasks.intake.ingest import SourceSection, identities, read, to_microdata
 
 
 class ReferenceSection(Section):
-    """Against whom risk is measured: people of the same population who take no part.
+    """With which sample of the same population the risk of the release is compared.
 
-    ``holdout`` sets a random half of the people apart, the same in every run of a home, so that no release
-    of a table ever holds them. ``file`` names another table with the same columns. ``leave-one-out``
-    releases all records and compares each with the rest of the source; membership cannot be tested then.
+    Parameters
+    ----------
+    kind : ``holdout``: half of the people, the same in every run of a home, is set apart before masking and never
+        released. ``file``: people from another table with the same columns. ``leave-one-out``: all records are
+        released and each is compared with the rest of the source; membership inference cannot be tested then.
+    source : The other table, with the keys of the plan's ``source``. Only with ``kind: file``.
+    disjoint_by : How it is established that the file shares no person with the source: by comparing identifiers, or
+        by the custodian's statement.
     """
 
     kind: Literal["holdout", "file", "leave-one-out"] = "holdout"

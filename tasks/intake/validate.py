@@ -17,10 +17,14 @@ Rule = Annotated[LinearEdit | BoundEdit | SetEdit | ConditionalEdit | RatioEdit,
 
 
 class EditsSection(Section):
-    """What every record must satisfy, and what happens to raw records that do not.
+    """What every record must satisfy, before and after masking.
 
-    ``refuse`` ends the run; ``set-aside`` leaves them out of the release; ``repair`` keeps them,
-    since the masked data are made to satisfy every edit in any case.
+    Parameters
+    ----------
+    on_violation : What happens to source records that violate an edit: ``refuse`` ends the run and names the edits;
+        ``set-aside`` leaves the records out of the release; ``repair`` keeps them, since masked records are made to
+        satisfy every edit in any case.
+    rules : Each of the kind ``linear``, ``bound``, ``set``, ``conditional`` or ``ratio``.
     """
 
     on_violation: Literal["refuse", "set-aside", "repair"] = "refuse"

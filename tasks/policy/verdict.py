@@ -16,7 +16,15 @@ Decision = Literal["publish", "reject", "await"]
 
 
 class UtilityLimits(Section):
-    """The largest medians that are accepted; a limit that is not stated is reported and not gated."""
+    """The largest median differences that are accepted. A limit that is not stated is reported and has no gate.
+
+    Parameters
+    ----------
+    mean : Of the variables' means, in standard deviations.
+    variance : Of their variances, as a share of the variance.
+    correlation : Of their correlations.
+    rank_correlation : Of their rank correlations.
+    """
 
     mean: float | None = Field(default=None, ge=0)
     variance: float | None = Field(default=None, ge=0)
@@ -25,15 +33,30 @@ class UtilityLimits(Section):
 
 
 class PolicySection(Section):
-    """When a release may be published.
+    """When a release may be published. A failed gate always rejects.
 
-    ``approval: person`` asks a person even when every gate passes. ``by_design`` acknowledges
-    measures that say nothing about a method which publishes groups of identical records;
-    ``untested`` accepts that membership cannot be tested without a reference sample;
-    ``individual_protection: none`` accepts, for a stated reason, that single records stay as they were, as
-    they do when only a group is hidden: what is measured of them is told and not gated, and a person decides.
-    ``approvers``, ``requester_may_approve``, ``approver_names`` and ``decide_within_days`` say who must have
-    approved, whenever a person decides, and until when.
+    Parameters
+    ----------
+    approval : ``automatic`` publishes when every gate passes; ``person`` asks a person even then.
+    approvers : How many different people must approve when a person decides.
+    requester_may_approve : ``false``: the person who ran the plan may not approve it. Needs a list of people.
+    approver_names : Only these people may approve; everyone on the list when empty.
+    decide_within_days : A candidate that waits longer expires and is removed. Without it a candidate waits
+        indefinitely.
+    inconclusive : When the sample is too small to prove the release safe or unsafe: ask a person, or reject.
+    by_design : Measures that carry no information about the method, as with groups of identical records.
+    untested : Accepts that membership inference cannot be tested without a reference sample (leave-one-out).
+        Otherwise a person is asked.
+    individual_protection : ``none`` is for plans that only hide a group (``group-anonymity`` without another
+        masking step): what is measured of single records is reported without a gate, and a person decides.
+    individual_protection_reason : Why, with ``individual_protection: none``. It is written in the report and the
+        ledger.
+    tail_p : Fail when chance alone produces as many identical, or unusually close, records less often than this.
+    membership_auc : Fail when an attack distinguishes members from non-members better than this, at 99 %
+        confidence. 0.5 is guessing.
+    linkage_rate : Fail when, at 95 % confidence, more than this share of people is linked to their own row. Applies
+        where rows keep the identity of their records.
+    utility : The largest median differences that are accepted.
     """
 
     approval: Literal["automatic", "person"] = "automatic"

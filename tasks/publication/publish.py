@@ -41,7 +41,17 @@ class Difference:
 
 
 class PublicationSection(Section):
-    """What is published beside the data, and in which form."""
+    """What is published beside the data, and where it is delivered. Texts go into the codebook.
+
+    Parameters
+    ----------
+    formats : Of the data.
+    title : As readers see it.
+    description : A sentence or two on the table.
+    contact : Who answers questions.
+    licence : Under which the release may be used.
+    to : Where a published release is delivered. A target that is added later receives the current release.
+    """
 
     formats: tuple[Literal["parquet", "csv"], ...] = Field(default=("parquet", "csv"), min_length=1)
     title: str = ""

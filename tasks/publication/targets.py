@@ -18,9 +18,16 @@ VERSION = "_v{}"
 
 
 class Target(Section):
-    """A table of a PostgreSQL database, or a folder on this machine or in a storage that fsspec knows.
+    """A table of a PostgreSQL database, or a folder on this machine or in a storage that fsspec supports.
 
-    ``database`` and ``storage`` name secrets: the database's address, and the storage's options as JSON.
+    Parameters
+    ----------
+    table : ``schema.name`` of a PostgreSQL table; ``formats`` must include ``parquet``.
+    database : For a table: the secret that holds the database's address.
+    if_exists : When the table holds another release: refuse, replace it, or write a new table ``name_v1``,
+        ``name_v2`` for each release.
+    folder : An absolute path, or an address such as ``s3://bucket/releases``. Each release is a folder in it.
+    storage : For an address: the secret that holds the storage's options as JSON.
     """
 
     table: str | None = None

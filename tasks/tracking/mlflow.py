@@ -41,7 +41,12 @@ LASTING = (
 
 
 class TrackingSection(Section):
-    """Where auditors read: the experiment's name, by default the plan's."""
+    """Where runs are logged for auditors.
+
+    Parameters
+    ----------
+    experiment : The MLflow experiment; the plan's name when not stated.
+    """
 
     experiment: str | None = None
 
