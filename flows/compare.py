@@ -14,7 +14,7 @@ from flows.release import Runner, wipe_dead
 from tasks.assessment.assess import assess
 from tasks.common.errors import ExitCode, Refused, guarded
 from tasks.common.home import Home, make_private, write_private
-from tasks.common.workspace import Run, alone, digest_of, jsonable
+from tasks.common.workspace import Run, digest_of, exclusive_run, jsonable
 from tasks.decision.outcomes import published_before
 from tasks.intake.ingest import ingest
 from tasks.intake.split import split
@@ -100,7 +100,7 @@ def compare(file: PlanFile, home: Home, runner: Runner, wanted: Wanted) -> Compa
         With a safe message. A setting that is refused is told as not possible, and the others go on.
     """
     settings = checked(file, wanted)
-    with alone(home, file.plan.name):
+    with exclusive_run(home, file.plan.name):
         wipe_dead(home, runner.step)
         with Run.opened(home, file.plan.seed) as run:
             return _compare(run, file, runner, wanted, settings)

@@ -13,7 +13,7 @@ from tasks.assessment.assess import assess
 from tasks.assessment.prior_releases import against_earlier
 from tasks.common.errors import ExitCode, Fault, ReleaseError, guarded
 from tasks.common.home import Home, write_private
-from tasks.common.workspace import Run, abandoned, alone, wipe_abandoned
+from tasks.common.workspace import Run, abandoned, exclusive_run, wipe_abandoned
 from tasks.decision.cleanup import leftovers, remove_leftovers
 from tasks.decision.conclude import conclude, recover
 from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
@@ -94,7 +94,7 @@ def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = Fal
     ReleaseError
         With a safe message; nothing is published then, and the workspace is wiped.
     """
-    with alone(home, file.plan.name):
+    with exclusive_run(home, file.plan.name):
         tidy(home, runner.step)
         with Run.opened(home, file.plan.seed) as run:
             return replace(_carry_out(run, file, runner, rebuild), seconds=runner.seconds)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.embedded.settings import imports
-from flows.embedded.stores import locked, mark_migrated, migrated, prepared, tracking_ready
+from flows.embedded.stores import mark_migrated, migrated, migration_lock, prepared, tracking_ready
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -172,7 +172,7 @@ def prefect_app(parent: Parent, *, ephemeral: bool) -> Recording:
     turn = contextlib.ExitStack()
     fits = migrated(database, "prefect")
     if not fits:
-        turn.enter_context(locked(database))
+        turn.enter_context(migration_lock(database))
         fits = prepared(database, "prefect")
         if fits:
             turn.close()

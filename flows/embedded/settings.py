@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import gc
 import json
 import os
@@ -12,6 +11,8 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from tasks.common.locks import is_held
 
 LOOPBACK = "127.0.0.1"
 FRAMEWORKS = ("prefect", "mlflow")
@@ -145,22 +146,7 @@ def _served(home: Path, chosen: dict[str, str]) -> dict[str, str]:
 
 
 def _runs(home: Path, server: str) -> bool:
-    return any(held(home / "served" / f"{part}.lock") for part in (server, "worker"))
-
-
-def held(lock: Path) -> bool:
-    """Return whether a process holds this lock."""
-    try:
-        descriptor = os.open(lock, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return any(is_held(home / "served" / f"{part}.lock") for part in (server, "worker"))
 
 
 def apply(home: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib.metadata
 import os
 import shutil
@@ -12,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from flows.embedded.settings import FONTS, environment, private_directories
 from flows.servers.process import Child, EmbeddedServerError, listen
+from tasks.common.locks import locked
 
 TEMPLATES = Path(os.environ.get("ANONFLOW_TEMPLATES") or Path(sys.prefix) / "share" / "anonflow")
 
@@ -56,12 +56,9 @@ def mark_migrated(database: Path, package: str) -> None:
         connection.execute(f"PRAGMA user_version = {wanted}")
 
 
-@contextlib.contextmanager
-def locked(database: Path) -> Iterator[None]:
+def migration_lock(database: Path) -> AbstractContextManager[None]:
     """Let one process at a time prepare or migrate the database; the others wait."""
-    with open(database.with_suffix(".lock"), "a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+    return locked(database.with_suffix(".lock"))
 
 
 def prepared(database: Path, package: str) -> bool:
@@ -108,7 +105,7 @@ def tracking_ready(home: Path) -> str:
     if uri != f"sqlite:///{database}" or migrated(database, "mlflow"):
         return uri
     private_directories(home)
-    with locked(database):
+    with migration_lock(database):
         if not prepared(database, "mlflow"):
             import sqlalchemy
             from mlflow.store.db import utils

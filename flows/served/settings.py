@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -16,9 +15,10 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from flows import embedded
 from flows.embedded import settings as embedded_settings
-from flows.embedded.settings import UNUSED_SERVICES, USER, held
+from flows.embedded.settings import UNUSED_SERVICES, USER
 from flows.servers.process import LOG_LIMIT
 from tasks.common.home import Home, make_private, write_first, write_private
+from tasks.common.locks import is_held, locked
 
 POOL = "anonflow"
 PARTS = ("postgres", "prefect", "mlflow", "worker")
@@ -73,13 +73,9 @@ def write_layout(home: Home, laid_out: Callable[[Layout | None], Layout]) -> Lay
 
     Claim: parts of one home that start at the same time do not overwrite what the others have said.
     """
-    descriptor = os.open(served(home) / "layout.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with locked(served(home) / "layout.lock"):
         layout = laid_out(read_layout(home))
         write_private(served(home) / "layout.json", json.dumps(asdict(layout), indent=1).encode())
-    finally:
-        os.close(descriptor)
     return layout
 
 
@@ -88,7 +84,7 @@ def asleep(home: Home) -> bool:
     layout = read_layout(home)
     if layout is None or not layout.mlflow or os.environ.get("MLFLOW_TRACKING_URI") not in (None, "", layout.mlflow):
         return False
-    return not any(held(home.path / "served" / f"{part}.lock") for part in ("mlflow", "worker"))
+    return not any(is_held(home.path / "served" / f"{part}.lock") for part in ("mlflow", "worker"))
 
 
 def read_layout(home: Home) -> Layout | None:
@@ -116,7 +112,7 @@ def trim_logs(home: Home) -> None:
 
 def holds(home: Home, part: str) -> bool:
     """Return whether a process runs this part of the home."""
-    return held(home.path / "served" / f"{part}.lock")
+    return is_held(home.path / "served" / f"{part}.lock")
 
 
 def secret(home: Home, name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import http.client
 import json
 import os
@@ -12,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from flows.served.postgres import Postgres, create_databases, has_trigrams
 from flows.served.settings import DATABASES, HEALTH, NAMES, PARTS, Layout
 from tasks.common.errors import Refused
 from tasks.common.home import Home
+from tasks.common.locks import locked
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 # A part that lived this long has recovered: its next death is a first one.
@@ -251,24 +252,18 @@ def only_one(home: Home, parts: Sequence[str]) -> Iterator[None]:
     Refused
         When another process runs one of them.
     """
+
+    def refused(part: str, holder: str) -> Refused:
+        known = settings.read_layout(home)
+        where = f"; Prefect is on {known.prefect}, MLflow on {known.mlflow}" if known else ""
+        return Refused(
+            f"anonflow serve runs for this home already (process {holder}), with {NAMES[part]}{where}. "
+            "It takes up changed plans by itself"
+        )
+
     with contextlib.ExitStack() as stack:
         for part in parts:
-            descriptor = os.open(settings.served(home) / f"{part}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-            stack.callback(os.close, descriptor)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                holder = os.pread(descriptor, 20, 0).decode() or "?"
-            else:
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-                continue
-            known = settings.read_layout(home)
-            where = f"; Prefect is on {known.prefect}, MLflow on {known.mlflow}" if known else ""
-            raise Refused(
-                f"anonflow serve runs for this home already (process {holder}), with {NAMES[part]}{where}. "
-                "It takes up changed plans by itself"
-            )
+            stack.enter_context(locked(settings.served(home) / f"{part}.lock", busy=partial(refused, part)))
         yield
 
 

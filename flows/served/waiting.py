@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tasks.common.home import Home, make_private, write_private
-from tasks.common.workspace import alive, born
+from tasks.common.processes import is_running, process_start_time
 
 T = TypeVar("T")
 
@@ -53,14 +53,14 @@ class Working:
     name: str
     plan: str
     pid: int
-    born: str
+    started: str
     host: str
     attempts: int = 0
 
     @property
     def lives(self) -> bool:
         """Whether the process is there; of one on another machine nothing is known, and it is believed."""
-        return self.host != socket.gethostname() or (alive(self.pid) and self.born == born(self.pid))
+        return self.host != socket.gethostname() or is_running(self.pid, self.started)
 
 
 def waiting(home: Home) -> list[Waiting]:
@@ -92,7 +92,7 @@ def begin(home: Home, run: str, name: str, plan: str) -> None:
     """Remember that this process carries a run out."""
     path = _folder(home, "served/runs") / f"{run}.json"
     before = next(_read_one(path, Working), None)
-    entry = Working(run, name, plan, os.getpid(), born(os.getpid()), socket.gethostname())
+    entry = Working(run, name, plan, os.getpid(), process_start_time(os.getpid()), socket.gethostname())
     write_private(path, json.dumps(asdict(replace(entry, attempts=before.attempts if before else 0))).encode())
 
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tasks.common.errors import Refused
+from tasks.common.errors import Refused, visible
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
 DOSSIER = "dossier.json"
+# The arrangement of files in a home; a home of another one is refused.
+FORMAT = "1"
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,32 @@ class Home:
 
     @classmethod
     def locate(cls, given: str | Path | None = None) -> Home:
-        """Return the home, created private when it is not there yet."""
+        """Return the home, created private when it is not there yet.
+
+        Raises
+        ------
+        Refused
+            When its files are of a format that this version cannot use.
+        """
         home = cls(Path(given or os.environ.get("ANONFLOW_HOME") or ".anonflow").absolute())
         make_private(home.path)
+        home._check_format()
         return home
+
+    def _check_format(self) -> None:
+        if not self.format.exists() and not self.ledger.exists():
+            write_first(self.format, FORMAT.encode())
+        held = self.format.read_bytes()[:100].decode("ascii", "replace").strip() if self.format.exists() else "none"
+        if held != FORMAT:
+            raise Refused(
+                f"the home {visible(self.path)} has format {visible(held)}, and this version of anonflow uses format "
+                f"{FORMAT}; use the version that made it, or another home (--home or ANONFLOW_HOME)"
+            )
+
+    @property
+    def format(self) -> Path:
+        """The number of the format of the files in this home."""
+        return self.path / "format"
 
     @property
     def workspaces(self) -> Path:
@@ -101,8 +125,8 @@ class Home:
         """The key behind who is held out, which stays the same in every run."""
         return self.path / "keys" / "holdout"
 
-    def secret(self) -> str:
-        """Return what this home alone knows and keeps, drawn on first use: who is held out rests on it."""
+    def holdout_secret(self) -> str:
+        """Return the secret that decides which records are held out, drawn on first use."""
         path = self.holdout
         if not path.exists():
             make_private(path.parent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -23,7 +22,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.common.errors import Busy, Refused
-from tasks.common.home import PRIVATE_FILE, Home, make_private, private_umask, write_private
+from tasks.common.home import Home, make_private, private_umask, write_private
+from tasks.common.locks import locked
+from tasks.common.processes import is_running, process_start_time
 
 MAX_SEED_DIGITS = 1000
 OPENING_SECONDS = 60
@@ -81,10 +82,10 @@ class Run:
         run_id = f"{stamp}-{secrets.token_hex(3)}"
         folder = make_private(home.workspaces / run_id)
         run = cls(run_id, folder, home)
-        write_private(folder / "owner", f"{os.getpid()} {born(os.getpid())}".encode())
+        write_private(folder / "owner", f"{os.getpid()} {process_start_time(os.getpid())}".encode())
         write_private(folder / "entropy", str(entropy).encode())
         stated = seed.public is not None or seed.secret is not None
-        kept = (str(entropy) if stated else home.secret()).encode()
+        kept = (str(entropy) if stated else home.holdout_secret()).encode()
         write_private(folder / "lasting", hashlib.sha256(b"lasting " + kept).hexdigest()[:16].encode())
         return run
 
@@ -180,8 +181,8 @@ class Run:
 
 
 @contextmanager
-def alone(home: Home, plan: str) -> Iterator[None]:
-    """Let no other run of the same plan begin in this home before this one has ended.
+def exclusive_run(home: Home, plan: str) -> Iterator[None]:
+    """Let no other run of the same plan start in this home before this one has ended.
 
     Raises
     ------
@@ -189,17 +190,9 @@ def alone(home: Home, plan: str) -> Iterator[None]:
         When one is under way.
     """
     path = make_private(home.path / "locks") / f"{plan}.lock"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        busy = f"another run of the plan {plan} is under way in this home; wait until it has ended"
-    else:
+    message = f"another run of the plan {plan} is under way in this home; wait until it has ended"
+    with locked(path, busy=lambda holder: Busy(message)):
         yield
-        return
-    finally:
-        os.close(descriptor)
-    raise Busy(busy)
 
 
 def wipe_abandoned(home: Home) -> int:
@@ -247,31 +240,10 @@ def _in_use(folder: Path) -> bool:
     try:
         if not owner.exists():
             return time.time() - folder.stat().st_mtime < OPENING_SECONDS
-        pid, _, since = owner.read_text().partition(" ")
-        return alive(int(pid)) and since in ("", born(int(pid)))
+        pid, _, started = owner.read_text().partition(" ")
+        return is_running(int(pid), started)
     except (OSError, ValueError):
         return False
-
-
-def alive(pid: int) -> bool:
-    """Return whether a process of that number is there."""
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def born(pid: int) -> str:
-    """Return when a process began, where the system tells: a later process may be given the same number."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return "unknown"
 
 
 def jsonable(value: Any) -> Any:

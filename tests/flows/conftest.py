@@ -101,7 +101,7 @@ def chance(monkeypatch: pytest.MonkeyPatch) -> None:
     A policy fails some releases by chance, which is its nature; a test of another matter must not hang on it.
     """
     draws = np.random.default_rng(1)
-    drawn, secret = workspace._entropy, Home.secret
+    drawn, secret = workspace._entropy, Home.holdout_secret
 
     def entropy(seed: workspace.SeedSection) -> int:
         stated = seed.public is not None or seed.secret is not None
@@ -115,4 +115,4 @@ def chance(monkeypatch: pytest.MonkeyPatch) -> None:
         return secret(home)
 
     monkeypatch.setattr(workspace, "_entropy", entropy)
-    monkeypatch.setattr(Home, "secret", kept)
+    monkeypatch.setattr(Home, "holdout_secret", kept)

@@ -19,7 +19,7 @@ from flows.plan.overrides import settings_of
 from flows.release import Direct, carry_out
 from tasks.common.errors import ExitCode, Fault, Refused
 from tasks.common.home import Home
-from tasks.common.workspace import Run, alone
+from tasks.common.workspace import Run, exclusive_run
 from tasks.record import ledger
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
@@ -269,7 +269,7 @@ def test_earlier_releases_are_told_and_the_plan_runs_alone(office, home):
     assert found.earlier == 1
     assert _by_name(found)["plan"].status == "passes"
     assert ledger.entries(home) == before
-    with alone(home, "office"), pytest.raises(Refused, match="under way"):
+    with exclusive_run(home, "office"), pytest.raises(Refused, match="under way"):
         _compare(file, home, "mdav")
 
 

@@ -166,7 +166,7 @@ def test_the_parents_side_imports_the_standard_library_only():
         new = {name.partition(".")[0] for name in set(sys.modules) - before}
         print(sorted(new - sys.stdlib_module_names), "flows.embedded.child" in sys.modules)
     """
-    assert run(script).stdout == "['flows'] False\n"
+    assert run(script).stdout == "['flows', 'tasks'] False\n"
 
 
 def test_the_child_runs_the_files_that_we_run(server):

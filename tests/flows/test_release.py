@@ -14,7 +14,7 @@ from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
 from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home
-from tasks.common.workspace import alone
+from tasks.common.workspace import exclusive_run
 from tasks.decision.approval import approve, reject
 from tasks.publication.publish import verify_release
 from tasks.record import ledger
@@ -204,7 +204,7 @@ def test_a_publication_cut_short_is_settled_by_the_next_run(office, home):
 
 def test_two_runs_of_one_plan_do_not_overlap(office, home):
     plan = office()
-    with alone(home, "office"), pytest.raises(Refused, match="under way"):
+    with exclusive_run(home, "office"), pytest.raises(Refused, match="under way"):
         _run(plan, home)
 
 

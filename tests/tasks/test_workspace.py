@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from anoncore.microdata import Microdata
 from tasks.common.errors import Busy, Refused
 from tasks.common.home import Home, make_private, write_private
-from tasks.common.workspace import Run, SeedSection, alone, digest_of, wipe_abandoned
+from tasks.common.workspace import Run, SeedSection, digest_of, exclusive_run, wipe_abandoned
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "730274627364518273645182736451827364518273"
@@ -60,7 +60,7 @@ from tasks.intake.ingest import SourceSection, ingest
 from tasks.publication.publish import PublicationSection, prepare_data
 from tasks.intake.split import ReferenceSection, split
 from tasks.common.home import Home, make_private
-from tasks.common.workspace import Run, SeedSection, alone
+from tasks.common.workspace import Run, SeedSection, exclusive_run
 base = Path(sys.argv[1])
 home = Home.locate(base / "a" / "home")
 run = Run.start(home, SeedSection())
@@ -73,7 +73,7 @@ run.save_arrays("scores", scores=np.zeros(3))
 run.write_json("suite", {"json": "{}"})
 prepare_data(run, "people", PublicationSection(), "0")
 ledger.append(home, "awaiting", release="x")
-with alone(home, "people"):
+with exclusive_run(home, "people"):
     pass
 """
 
@@ -350,26 +350,26 @@ def test_a_plan_runs_alone_in_its_home_and_others_beside_it(home: Home) -> None:
     said = FORK.SimpleQueue()
 
     def run_and_stay() -> None:
-        with alone(home, "people"):
+        with exclusive_run(home, "people"):
             said.put("begun")
             time.sleep(600)
 
     other = FORK.Process(target=run_and_stay, daemon=True)
     other.start()
     assert said.get() == "begun"
-    with pytest.raises(Busy, match="another run of the plan people is under way"), alone(home, "people"):
+    with pytest.raises(Busy, match="another run of the plan people is under way"), exclusive_run(home, "people"):
         pytest.fail("two runs of one plan at once")
-    with alone(home, "animals"):
+    with exclusive_run(home, "animals"):
         pass
     other.kill()
     other.join(60)
-    with alone(home, "people"), pytest.raises(Refused), alone(home, "people"):
+    with exclusive_run(home, "people"), pytest.raises(Refused), exclusive_run(home, "people"):
         pytest.fail("two runs of one plan at once")
 
 
 def test_what_goes_wrong_in_a_run_passes_and_frees_the_plan(home: Home) -> None:
     for _ in range(2):
-        with pytest.raises(KeyError, match="mine"), alone(home, "people"):
+        with pytest.raises(KeyError, match="mine"), exclusive_run(home, "people"):
             raise KeyError("mine")
 
 
