@@ -1,16 +1,29 @@
-"""MkDocs hooks: pages that are generated from the code when the site is built."""
+"""MkDocs hooks: pages and tables that are generated from the code when the site is built."""
 
 from __future__ import annotations
 
 import re
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import griffe
 import typer
+import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from pydantic import BaseModel
 from typer.cli import get_docs_for_click
 
 ROOT = Path(__file__).parents[1]
+PARAMETERS = "<!-- parameters -->"
+SIMPLE = {str: "text", bool: "`true` or `false`", int: "whole number", float: "number", Any: "value"}
+TYPE = re.compile(r"""(str|int|float|bool|tuple|mapping|list|sequence|\{|")""")
+RESTRICTION = re.compile(r"(at least|above|at most|below) [\d.]+|[\d.]+ or more|(?<=in )[\[(][\d., ]+[\])]")
+BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -20,13 +33,28 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put a method's parameters where its page asks for them."""
+    if PARAMETERS in markdown:
+        return markdown.replace(PARAMETERS, method_parameters(Path(page.file.src_uri).stem))
+    return markdown
+
+
 def generated_pages() -> dict[str, str]:
     """Return the generated pages by path: their Markdown text."""
     return {
         "how-to/deploy.md": _from_root("deploy/GUIDE.md", "how-to"),
         "reference/changelog.md": _from_root("CHANGELOG.md", "reference"),
         "reference/cli.md": command_reference(),
+        "reference/plan.md": plan_reference(),
     }
+
+
+def methods() -> dict[str, type]:
+    """Return the parameter classes of all methods by the name that plans use."""
+    from anoncore.registry import METHODS
+
+    return {_title(parameters): parameters for parameters in METHODS}
 
 
 def command_reference() -> str:
@@ -36,6 +64,132 @@ def command_reference() -> str:
     command = typer.main.get_command(app)
     text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="anonflow", title="Command line")
     return re.sub(r"^(#+) `anonflow (.*)`", r"\1 anonflow \2", text, flags=re.MULTILINE)
+
+
+def plan_reference() -> str:
+    """Return the reference of the plan file, from the plan's model."""
+    from flows.plan.model import Plan
+
+    text = ["# Plan file", "", "Every key of a plan. How to write one: [Write a plan](../how-to/plan.md).", ""]
+    text += key_table(Plan)
+    shown: set[type] = {Plan, *methods().values()}
+    for name, field in Plan.model_fields.items():
+        if name == "steps":
+            text += ["", "## steps", "", "A list of at least one method, applied in this order:", ""]
+            text += [f"- [`{method}`](methods/{method}.md): {_summary(model)}" for method, model in methods().items()]
+        for model in _models(field.annotation):
+            text += _section(model, f"## {name}", shown)
+    return "\n".join(text) + "\n"
+
+
+def method_parameters(name: str) -> str:
+    """Return the tables of a method's parameters."""
+    model = methods()[name]
+    shown = {model}
+    inner = [line for part in _models(tuple(_annotations(model).values())) for line in _section(part, "", shown)]
+    return "\n".join([*key_table(model), *inner])
+
+
+def _section(model: type, heading: str, shown: set[type]) -> list[str]:
+    """Return a model's heading, description and table, then those of the models it consists of; each model once."""
+    if model in shown:
+        return []
+    shown.add(model)
+    text = ["", heading or f"### {_title(model)}", "", _summary(model), "", *key_table(model)]
+    return text + [line for m in _models(tuple(_annotations(model).values())) for line in _section(m, "", shown)]
+
+
+def key_table(model: type) -> list[str]:
+    """Return the table of a model's keys: default, allowed values and meaning."""
+    sections = griffe.parse_numpy(griffe.Docstring(_plain(model)), warnings=False)
+    of_keys = [s.value for s in sections if s.kind is griffe.DocstringSectionKind.parameters]
+    stated = {parameter.name: parameter for parameters in of_keys for parameter in parameters}
+    lines = ["| key | default | values | meaning |", "|---|---|---|---|"]
+    for key, annotation in _annotations(model).items():
+        kind, meaning = (str(stated[key].annotation or ""), stated[key].description) if key in stated else ("", "")
+        restriction = match[0] if (match := RESTRICTION.search(kind)) else ""
+        if not TYPE.match(kind):
+            meaning = f"{kind} {meaning}"
+        meaning = meaning.strip() or " ".join(_summary(m) for m in _models(annotation))
+        cells = [
+            f"`{key}`",
+            _default(model, key),
+            _values(model, key, annotation, restriction),
+            meaning,
+        ]
+        lines.append("| " + " | ".join(" ".join(c.replace("|", "\\|").split()) for c in cells) + " |")
+    return lines
+
+
+def _annotations(model: type) -> dict[str, Any]:
+    """Return the resolved annotations of the keys that a plan may state."""
+    if issubclass(model, BaseModel):
+        return {key: field.annotation for key, field in model.model_fields.items()}
+    hints = get_type_hints(model, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(model)}
+
+
+def _models(annotation: Any) -> Iterator[type]:
+    """Give the models and dataclasses inside an annotation, but for methods, which have pages of their own."""
+    is_model = isinstance(annotation, type) and (issubclass(annotation, BaseModel) or is_dataclass(annotation))
+    if is_model and annotation not in methods().values():
+        yield annotation
+    for inner in annotation if isinstance(annotation, tuple) else get_args(annotation):
+        yield from _models(inner)
+
+
+def _default(model: type, key: str) -> str:
+    if issubclass(model, BaseModel):
+        required, value = model.model_fields[key].is_required(), model.model_fields[key].default
+    else:
+        field = model.__dataclass_fields__[key]
+        value = field.default if field.default_factory is MISSING else field.default_factory()
+        required = value is MISSING
+    if required or value is None:
+        return "required" if required else "none"
+    if isinstance(value, BaseModel | Mapping):
+        return "`{}`"
+    plain = list(value) if isinstance(value, tuple) else value
+    return f"`{yaml.safe_dump(plain, default_flow_style=True).splitlines()[0]}`"
+
+
+def _values(model: type, key: str, annotation: Any, restriction: str) -> str:
+    """Return which values a key takes: by its annotation, its validation, and what its docstring adds."""
+    limits = model.model_fields[key].metadata if issubclass(model, BaseModel) else []
+    bounds = [f"{word} {getattr(m, name)}" for m in limits for name, word in BOUNDS.items() if hasattr(m, name)]
+    return ", ".join(part for part in (_type(annotation), *bounds, restriction) if part)
+
+
+def _type(annotation: Any) -> str:
+    """Return an annotation in words."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type(args[0])
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in args)
+    if origin in (Union, types.UnionType):
+        if set(methods().values()) <= set(args):
+            return "[methods](#steps)"
+        return " or ".join(dict.fromkeys(_type(a) for a in args if a is not type(None)))
+    if origin is tuple:
+        return f"list of {_type(args[0])}"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"mapping to {_type(args[1])}"
+    return SIMPLE.get(annotation) or f"[{_title(annotation)}](#{_title(annotation).replace(' ', '-')})"
+
+
+def _title(model: type) -> str:
+    """Return the value of the key that selects a method or kind of edit, else the class's name in words."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__.removesuffix("Section")).lower()
+    return next((str(getattr(model, key)) for key in ("method", "edit") if hasattr(model, key)), words)
+
+
+def _plain(model: type) -> str:
+    return re.sub(r"``([^`]*)``", r"`\1`", model.__doc__ or "")
+
+
+def _summary(model: type) -> str:
+    return " ".join(_plain(model).split("\n\n")[0].split())
 
 
 def _from_root(source: str, folder: str) -> str:

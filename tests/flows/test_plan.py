@@ -1,23 +1,13 @@
-"""What a plan may say, what is told when it says it wrong, and that docs/how-to/plan.md says it all."""
+"""What a plan may state, and what is reported when it is wrong."""
 
-import dataclasses
 import re
 from pathlib import Path
 
 import pytest
-import yaml
 
-from anoncore.edits.model import EDITS, Condition
-from anoncore.methods import Statistic
-from anoncore.microdata import Variable
-from anoncore.registry import METHODS
-from anoncore.utility import Regression
 from flows.plan.file import MAX_BYTES
-from flows.plan.model import Plan, load_plan
+from flows.plan.model import load_plan
 from tasks.common.errors import Refused
-from tasks.common.workspace import Section
-from tasks.policy.verdict import UtilityLimits
-from tasks.publication.targets import Target
 
 LINES = [
     "anonflow: 1",
@@ -384,80 +374,6 @@ def test_names_cannot_write_to_the_terminal(tmp_path):
     told = refusal(plan(tmp_path, l5='  - {name: "a\\e[31m\\nb", kind: continuous}'))
     assert "\x1b" not in told
     assert r"a\x1b[31m\nb" in told
-
-
-# ---------------------------------------------------------------- docs/how-to/plan.md
-
-DOCS = (Path(__file__).parents[2] / "docs" / "how-to" / "plan.md").read_text(encoding="utf-8")
-SECTIONS = {
-    name: field.annotation
-    for name, field in Plan.model_fields.items()
-    if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
-}
-REQUIRED = "required"
-
-
-def tables() -> list[dict[str, str]]:
-    """Return the tables of keys in the docs, each as key and default."""
-    found = []
-    for table in re.split(r"\| key \| default \| meaning \|\n\|---\|---\|---\|\n", DOCS)[1:]:
-        rows = re.match(r"(\|.*\|\n?)+", table).group().splitlines()
-        cells = [[c.strip() for c in row.strip("|").split(" | ")] for row in rows]
-        found.append({c[0].strip("`| "): c[1].strip("` ") for c in cells})
-    return found
-
-
-def stated(default: str):
-    return default if default == REQUIRED else None if default == "none" else yaml.safe_load(default)
-
-
-def of_dataclass(model) -> dict:
-    absent = dataclasses.MISSING
-    fields = dataclasses.fields(model)
-    plain = {f.name: REQUIRED if f.default is absent else f.default for f in fields}
-    plain |= {f.name: f.default_factory() for f in fields if f.default_factory is not absent}
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
-
-
-@pytest.mark.parametrize("model", [*SECTIONS.values(), UtilityLimits, Target], ids=lambda m: m.__name__)
-def test_every_key_of_a_section_is_in_the_docs_with_its_default(model):
-    expected = {k: _plain(f.default) for k, f in model.model_fields.items()}
-    assert expected in [{k: stated(v) for k, v in table.items()} for table in tables()]
-
-
-@pytest.mark.parametrize(
-    "model", [Variable, Condition, Statistic, Regression, *EDITS.values(), *METHODS], ids=lambda m: m.__name__
-)
-def test_every_key_of_an_entry_is_in_the_docs_with_its_default(model):
-    assert of_dataclass(model) in [{k: stated(v) for k, v in table.items()} for table in tables()]
-
-
-def test_every_section_is_in_the_docs():
-    assert set(tables()[0]) == set(Plan.model_fields)
-    for name in set(Plan.model_fields) - {"anonflow", "name"}:
-        assert f"\n## {name}\n" in DOCS
-
-
-def _plain(value):
-    if isinstance(value, tuple):
-        return list(value)
-    return {} if isinstance(value, Section) else value
-
-
-def examples() -> list[str]:
-    return re.findall(r"```yaml\n(.*?)```", DOCS, re.DOTALL)
-
-
-@pytest.mark.parametrize("example", examples(), ids=lambda e: e.split("\n")[0])
-def test_examples_in_the_docs_are_valid(example):
-    plain = yaml.safe_load("\n".join(LINES))
-    Plan.model_validate(plain | yaml.safe_load(example))
-
-
-def test_the_whole_plan_in_the_docs_loads(tmp_path):
-    (tmp_path / "people.csv").write_text("pid,sex,age,income\n1,f,30,100\n2,m,40,-9\n")
-    (tmp_path / "plan.yaml").write_text(examples()[0])
-    assert load_plan(tmp_path / "plan.yaml").plan.name == "people"
 
 
 # ---------------------------------------------------------------- declared regressions
