@@ -23,6 +23,7 @@ PARAMETERS = "<!-- parameters -->"
 SIMPLE = {str: "text", bool: "`true` or `false`", int: "whole number", float: "number", Any: "value"}
 TYPE = re.compile(r"""(str|int|float|bool|tuple|mapping|list|sequence|\{|")""")
 RESTRICTION = re.compile(r"(at least|above|at most|below) [\d.]+|[\d.]+ or more|(?<=in )[\[(][\d., ]+[\])]")
+ENCODED = "Most methods work on an encoded matrix of the table: see [encoding](encoding.md).\n"
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
@@ -46,6 +47,7 @@ def generated_pages() -> dict[str, str]:
         "how-to/deploy.md": _from_root("deploy/GUIDE.md", "how-to"),
         "reference/changelog.md": _from_root("CHANGELOG.md", "reference"),
         "reference/cli.md": command_reference(),
+        "reference/methods/index.md": method_list(),
         "reference/plan.md": plan_reference(),
     }
 
@@ -88,6 +90,12 @@ def method_parameters(name: str) -> str:
     shown = {model}
     inner = [line for part in _models(tuple(_annotations(model).values())) for line in _section(part, "", shown)]
     return "\n".join([*key_table(model), *inner])
+
+
+def method_list() -> str:
+    """Return the list of the methods, from their registry."""
+    rows = [f"| [{name}]({name}.md) | {_summary(model)} |" for name, model in methods().items()]
+    return "\n".join(["# Methods", "", "| method | what it is |", "|---|---|", *rows, "", ENCODED])
 
 
 def _section(model: type, heading: str, shown: set[type]) -> list[str]:

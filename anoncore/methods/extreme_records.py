@@ -31,6 +31,7 @@ class ExtremeRecords:
         ``tail`` at either end by its own mean (top and bottom coding, the variable's mean is
         kept) or by the value at the cut (winsorising).
     times : float, above 1
+        A record is extreme from this multiple of the 99th percentile on.
     tail : float, in (0, 0.25]
         Share of the records at either end; at least 5 records are coded. A variable with too few
         values for that is left alone.

@@ -41,11 +41,14 @@ class FuzzyMicroaggregation:
         "balanced": entropy c-means whose clusters hold exactly k records each, the remainder spread; its
         promise holds at any fuzziness. "entropy" and "fcm" are the paper's two forms; their promise
         holds only where it is found to, and a release that breaks it is rejected.
-    m1, m2 : float, at least 1, for "fcm"
-        Fuzzifier of the clustering and of the drawing; 1 is crisp. 1.1 each when not stated.
-    lambda1, lambda2 : float, above 0, for "entropy" (both) and "balanced" (the first)
-        Inverse fuzziness, per squared standard deviation; chosen from the data when not stated.
+    m1, m2 : float, at least 1, optional
+        For "fcm": fuzzifier of the clustering (m1) and of the drawing (m2); 1 is crisp, 1.1 when not stated.
+    lambda1, lambda2 : float, above 0, optional
+        Inverse fuzziness, per squared standard deviation: of the clustering (lambda1, for "balanced" and
+        "entropy"), chosen from the data when not stated; of the drawing (lambda2, for "entropy"), lambda1 when
+        not stated.
     clusters : int, optional
+        Number of clusters of "fcm" and "entropy"; the number of records divided by k when not stated.
     blocks : tuple of tuples of variable names
         Variables that are aggregated apart from the others, those in no block being one more; empty
         for all together. Blocks lose less information and hold k only one by one.

@@ -36,14 +36,17 @@ class GroupAnonymity:
         The areas that take part, in the order in which neighbours stand; records elsewhere stay as they are.
     signal : {"quantity", "ratio"}
         Whether the details to be kept are those of the counts or of the shares in each area's population.
-    caps, raises : mappings of area to records
-        At most, and at least, so many of the group there.
-    protected : areas whose count must not grow
-    free : areas, optional
-        Those whose count may take any value; every area not named otherwise when not stated. When stated,
+    caps, raises : mapping of area to float
+        Largest (caps) and smallest (raises) count of the group in an area.
+    protected : tuple
+        Areas whose count must not grow.
+    free : tuple, optional
+        Areas whose count may take any value; every area not named otherwise when not stated. When stated,
         areas that are named nowhere count as protected.
-    wavelet : str, level : int
-        Name of a discrete wavelet of PyWavelets, and levels of detail to keep.
+    wavelet : str
+        Name of a discrete wavelet of PyWavelets.
+    level : int
+        Levels of detail to keep. The number of areas is a multiple of 2^level.
     route : {"joint", "paper"}
         "joint" finds the largest share of details and then the fewest moves under the goals; "paper" is
         Chertov and Tavrov's, which does not heed the goals after its shift and scale.
@@ -52,8 +55,10 @@ class GroupAnonymity:
         areas pulled in, or with hidden areas alone at their goal.
     share : float in [0, 1], optional
         Share of the details to keep, instead of the largest.
-    coefficients : tuple of float, optional; shift : float, optional
-        New approximation coefficients, and what is added to every area, for the paper's route.
+    coefficients : tuple of float, optional
+        New approximation coefficients, for the paper's route.
+    shift : float, optional
+        What is added to every area, for the paper's route.
     pad : {"refuse", "zero", "repeat"}
         What to do when the number of areas is no multiple of 2^level.
     weights : mapping of area to float

@@ -23,6 +23,7 @@ class RareLevels:
     Parameters
     ----------
     k : int, at least 2
+        Levels that fewer records have are rare.
     action : {"merge", "suppress"}
         Merge the rare levels of a nominal variable into ``label`` and those of an ordinal one
         into their more frequent neighbour; or empty the cells. Rare levels of a binary variable

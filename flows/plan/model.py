@@ -37,7 +37,12 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 class Plan(Section):
     """A release plan.
 
-    Every section is described where the task that reads it lives; ``docs/how-to/plan.md`` shows them all.
+    Parameters
+    ----------
+    anonflow : Version of the format.
+    name : Of the plan and its releases: lower-case letters, digits, ``-`` and ``_``, at most 63.
+    variables : The columns of the source.
+    steps : The methods, in the order in which they are applied.
     """
 
     anonflow: Literal[1]
