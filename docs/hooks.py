@@ -80,7 +80,7 @@ def plan_reference() -> str:
             text += ["", "## steps", "", "A list of at least one method, applied in this order:", ""]
             text += [f"- [`{method}`](methods/{method}.md): {_summary(model)}" for method, model in methods().items()]
         for model in _models(field.annotation):
-            text += _section(model, f"## {name}", shown)
+            text += _section(model, f"## {name} {{ #{_anchor(model)} }}", shown)
     return "\n".join(text) + "\n"
 
 
@@ -183,13 +183,17 @@ def _type(annotation: Any) -> str:
         return f"list of {_type(args[0])}"
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return f"mapping to {_type(args[1])}"
-    return SIMPLE.get(annotation) or f"[{_title(annotation)}](#{_title(annotation).replace(' ', '-')})"
+    return SIMPLE.get(annotation) or f"[{_title(annotation)}](#{_anchor(annotation)})"
 
 
 def _title(model: type) -> str:
     """Return the value of the key that selects a method or kind of edit, else the class's name in words."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__.removesuffix("Section")).lower()
     return next((str(getattr(model, key)) for key in ("method", "edit") if hasattr(model, key)), words)
+
+
+def _anchor(model: type) -> str:
+    return _title(model).replace(" ", "-")
 
 
 def _plain(model: type) -> str:
