@@ -38,17 +38,23 @@ class SortedValues:
     Parameters
     ----------
     values : (N,) float64, NaN where missing
+
+    Attributes
+    ----------
+    known : (d,) the distinct values
+    places : (N,) the place of each record's value among them
+    numbers : how many of them are not missing; a missing value has the place after these
     """
 
     def __init__(self, values: Floats) -> None:
         self.known, self.places, counts = np.unique(values, return_inverse=True, return_counts=True)
         self.records = len(values)
-        self._missing = bool(len(self.known)) and bool(np.isnan(self.known[-1]))
+        self.numbers = int((~np.isnan(self.known)).sum())
         self._cumulated = np.concatenate([[0], np.cumsum(counts)])
 
     def interval(self, asked: Floats, tolerance: float = 0.0) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the half-open interval of places within ``tolerance`` of each value; NaN meets NaN alone."""
-        numbers = self.known[:-1] if self._missing else self.known
+        numbers = self.known[: self.numbers]
         lower = np.searchsorted(numbers, asked - tolerance, side="left")
         upper = np.searchsorted(numbers, asked + tolerance, side="right")
         missing = np.isnan(asked)

@@ -198,5 +198,5 @@ def _scores(compared: Compared, rows: Places, known: int | Flags, rng: np.random
         keep = places < known
     else:
         keep = np.broadcast_to(known, weights.shape)
-    best, second = largest_agreement(lower, upper, np.where(keep, weights, np.float32(0.0)), rows)
+    best, second, _ = largest_agreement(lower, upper, np.where(keep, weights, np.float32(0.0)), rows)
     return best.astype(np.float64), best.astype(np.float64) - second

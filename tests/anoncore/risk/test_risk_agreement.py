@@ -42,18 +42,19 @@ def test_largest_agreement_is_what_a_loop_finds():
     upper = lower + draw.integers(0, 3, (30, 4)).astype(np.int32)
     weights = draw.random((30, 4)).astype(np.float32)
     rows = draw.integers(0, 6, (4, 17)).astype(np.int32)
-    best, second = largest_agreement(lower, upper, weights, rows)
+    best, second, place = largest_agreement(lower, upper, weights, rows)
     sums = np.zeros((30, 17))
     for t, y, j in product(range(30), range(17), range(4)):
         sums[t, y] += weights[t, j] * (lower[t, j] <= rows[j, y] < upper[t, j])
     ordered = np.sort(sums, axis=1)
     np.testing.assert_allclose(best, ordered[:, -1], rtol=1e-5)
     np.testing.assert_allclose(second, ordered[:, -2], rtol=1e-5)
+    np.testing.assert_allclose(sums[np.arange(30), place], best, rtol=1e-5)
 
 
 def test_a_single_row_has_no_second():
     one = np.zeros((3, 2), dtype=np.int32)
-    best, second = largest_agreement(one, one + 1, np.ones((3, 2), dtype=np.float32), one[:1].T)
+    best, second, _ = largest_agreement(one, one + 1, np.ones((3, 2), dtype=np.float32), one[:1].T)
     assert best.tolist() == [2.0] * 3
     assert second.tolist() == [0.0] * 3
 
