@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from anoncore.kernels.agreement import Places, rows_inside
 from anoncore.microdata import Microdata
+from anoncore.risk._checks import Floats
 from anoncore.risk._proportions import proportion
 from anoncore.risk._residual import ResidualRisk, residual_risk
 from anoncore.risk._values import SortedValues, aligned_values, shared_variables
