@@ -1,0 +1,112 @@
+"""Singling out, linkability, densities and classifiers: tables with known answers, strangers as control."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anoncore import Microdata, Schema, Variable
+from anoncore.kernels.agreement import rows_inside
+from anoncore.risk._proportions import proportion
+from anoncore.risk._residual import residual_risk
+from anoncore.risk.density_ratio import classifier_attack, density_ratio_attack
+from anoncore.risk.linkability import linkability
+from anoncore.risk.singling_out import singling_out
+
+LEVELS = tuple("abcdefgh")
+SCHEMA = Schema(
+    [Variable(f"number{j}", "continuous") for j in range(4)]
+    + [Variable(f"level{j}", "nominal", levels=LEVELS) for j in range(6)]
+)
+
+
+def people(n, seed):
+    rng = np.random.default_rng(seed)
+    weights = np.array([0.4, 0.2, 0.15, 0.1, 0.07, 0.05, 0.02, 0.01])
+    table = {f"number{j}": np.round(rng.gamma(2.0, 3.0, n), 1) for j in range(4)}
+    table |= {f"level{j}": rng.choice(LEVELS, n, p=weights) for j in range(6)}
+    frame = pd.DataFrame(table)
+    return Microdata(frame.mask(rng.random(frame.shape) < 0.03), SCHEMA)
+
+
+def rng():
+    return np.random.default_rng(11)
+
+
+def flipped(members, others, share, seed=7):
+    """Return the members' records with a share of the cells taken from other people."""
+    replace = np.random.default_rng(seed).random(members.frame.shape) < share
+    return Microdata(members.frame.mask(replace, others.frame), SCHEMA)
+
+
+@pytest.mark.parametrize("attack", [singling_out, linkability])
+def test_risk_falls_as_cells_are_replaced_and_is_none_for_an_independent_sample(attack):
+    a, b, c = (people(1500, i) for i in range(3))
+
+    def risk(release):
+        found = attack(a, release, b, rng=rng())
+        return found.residual if attack is linkability else found.sizes[-1].residual
+
+    ladder = [risk(flipped(a, c, share)) for share in (0.0, 0.1, 0.3, 0.6, 1.0)]
+    values = [step.value for step in ladder]
+    assert values == sorted(values, reverse=True)
+    assert ladder[0].lower > 0.3
+    assert ladder[-1].lower < 0.0 < ladder[-1].upper
+
+
+def test_predicates_are_counted_as_a_loop_counts_them():
+    draw = np.random.default_rng(0)
+    rows = draw.integers(0, 5, (3, 40)).astype(np.int32)
+    lower = draw.integers(0, 4, (60, 2)).astype(np.int32)
+    upper = lower + draw.integers(1, 3, (60, 2)).astype(np.int32)
+    columns = np.stack([draw.permutation(3)[:2] for _ in range(60)]).astype(np.int32)
+    columns[::7, 1] = -1
+    for t, count in enumerate(rows_inside(lower, upper, columns, rows)):
+        inside = np.ones(40, dtype=bool)
+        for j in range(2):
+            if columns[t, j] >= 0:
+                row = rows[columns[t, j]]
+                inside &= (row >= lower[t, j]) & (row < upper[t, j])
+        assert count == min(2, inside.sum())
+
+
+def test_the_residual_risk_covers_what_it_says():
+    draw, covered = np.random.default_rng(1), 0
+    for _ in range(400):
+        attack, control = draw.binomial(200, 0.5), draw.binomial(200, 0.2)
+        found = residual_risk(proportion(attack, 200), proportion(control, 200))
+        covered += found.lower <= 0.375 <= found.upper
+    assert 0.92 <= covered / 400 <= 0.98
+
+
+@pytest.mark.parametrize(("attack", "control"), [((0, 50), (0, 50)), ((50, 50), (0, 50)), ((50, 50), (50, 50))])
+def test_the_residual_risk_is_defined_at_its_ends(attack, control):
+    found = residual_risk(proportion(*attack), proportion(*control))
+    assert -1.0 <= found.lower <= found.value <= found.upper <= 1.0
+
+
+def test_the_blind_baseline_is_at_most_one_in_e():
+    a, b, c = (people(400, i) for i in range(3))
+    assert all(0.0 <= one.blind <= np.exp(-1) + 0.01 for one in singling_out(a, c, b, rng=rng()).sizes)
+
+
+def test_members_near_the_release_are_told_by_densities_and_strangers_are_not():
+    a, b, c = np.random.default_rng(3).normal(size=(3, 600, 4))
+    assert density_ratio_attack(a, b, a + 0.01).area.auc > 0.95
+    assert density_ratio_attack(a, b, c).area.lower < 0.5 < density_ratio_attack(a, b, c).area.upper
+
+
+def test_a_classifier_learns_what_a_release_has_too_much_of():
+    draw = np.random.default_rng(3)
+    a, b = draw.normal(size=(2, 1500, 3))
+    a[:300, 0] = 2.25
+    release = draw.normal(size=(1500, 3))
+    release[:300, 0] = 2.25
+    found = classifier_attack(a, b, release, rng=rng())
+    assert found.top.members / found.top.n > 0.9
+    assert classifier_attack(a[:30], b, release, rng=rng()) is None
+
+
+@pytest.mark.parametrize("attack", [singling_out, linkability])
+def test_too_little_to_compare_is_not_tested(attack):
+    a, one = people(50, 0), people(1, 1)
+    assert attack(one, a, a, rng=rng()) is None
