@@ -7,10 +7,10 @@ e⁻²⁰), or, for sums, enough different combinations of values agree. Values 
 where at least `MIN_COUNT` records hold them; limits are rounded outward, away from the extremes.
 """
 
-from anoncore.profile.columns import NESTED
-from anoncore.profile.findings import MIN_COUNT, Finding, Guess, outward
-from anoncore.profile.guesses import profile
+from anoncore.microdata.inference import MIN_COUNT, NESTED, Guess
+from anoncore.profile.columns import Profile, profile
+from anoncore.profile.findings import Finding, outward
 from anoncore.profile.rules import find_rules
 from anoncore.profile.sums import find_sums
 
-__all__ = ["MIN_COUNT", "NESTED", "Finding", "Guess", "find_rules", "find_sums", "outward", "profile"]
+__all__ = ["MIN_COUNT", "NESTED", "Finding", "Guess", "Profile", "find_rules", "find_sums", "outward", "profile"]

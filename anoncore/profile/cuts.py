@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 
 from anoncore.edits.model import Condition, ConditionalEdit
-from anoncore.profile.findings import MAX_CODES, MIN_COUNT, MIN_RECORDS, Finding
+from anoncore.microdata.inference import MAX_CODES, MIN_COUNT, MIN_RECORDS
+from anoncore.profile.findings import Finding
 from anoncore.profile.tables import Table
 
 
-def cuts(table: Table) -> list[Finding]:
+def cuts(table: Table) -> Iterator[Finding]:
     """Find variables whose levels occupy separate ranges of a number."""
     names = [n for n, column in table.numeric.items() if len(np.unique(column[~np.isnan(column)])) >= 5]
-    found: list[Finding] = []
     if not names:
-        return found
+        return
     numbers = np.column_stack([table.numeric[n] for n in names])
     step = max(1, table.records // 1000)
     for name, codes in table.codes.items():
         q = len(table.levels[name])
         if not 2 <= (table.counts(name) > 0).sum() <= MAX_CODES:
             continue
-        near = _separate(codes[::step], numbers[::step], q)
-        sure = [j for j in near if _is_cut(codes, numbers[:, j], q)]
-        for place, j in enumerate(sure):
-            found += _cut(table, name, names[j], active=place == 0)
-    return found
+        candidates = _separate(codes[::step], numbers[::step], q)
+        confirmed = [j for j in candidates if _is_cut(codes, numbers[:, j], q)]
+        for rank, j in enumerate(confirmed):
+            yield from _cut(table, name, names[j], active=rank == 0)
 
 
 def _is_cut(codes: np.ndarray, number: np.ndarray, q: int) -> bool:
-    """Whether the levels have separate ranges, each with enough records to tell."""
+    """Whether the levels have separate ranges, each with at least `MIN_RECORDS` records."""
     counts = np.bincount(codes[(codes >= 0) & ~np.isnan(number)], minlength=q)
     enough = counts[counts > 0].min(initial=len(codes)) >= MIN_RECORDS
     return bool(enough and len(_separate(codes, number[:, None], q)))
@@ -41,10 +41,10 @@ def _is_cut(codes: np.ndarray, number: np.ndarray, q: int) -> bool:
 def _ranges(codes: np.ndarray, numbers: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:
     """Return lowest and highest (q, n) number at each level; NaN where a level has none."""
     order = np.argsort(codes, kind="stable")
-    sorted_codes, rows = codes[order], numbers[order]
+    rows = numbers[order]
+    edges = np.searchsorted(codes[order], np.arange(q + 1))
     low, high = np.full((q, numbers.shape[1]), np.nan), np.full((q, numbers.shape[1]), np.nan)
-    for level in range(q):
-        start, stop = np.searchsorted(sorted_codes, [level, level + 1])
+    for level, (start, stop) in enumerate(pairwise(edges)):
         if stop > start:
             low[level] = np.fmin.reduce(rows[start:stop], axis=0)
             high[level] = np.fmax.reduce(rows[start:stop], axis=0)
@@ -60,23 +60,19 @@ def _separate(codes: np.ndarray, numbers: np.ndarray, q: int) -> np.ndarray:
     return np.flatnonzero(apart.all(axis=0) & ~np.isnan(low[1]))
 
 
-def _cut(table: Table, name: str, number: str, *, active: bool) -> list[Finding]:
+def _cut(table: Table, name: str, number: str, *, active: bool) -> Iterator[Finding]:
     """Return one rule for each level that a range of ``number`` fixes."""
     codes, column, unit = table.codes[name], table.numeric[number], table.precision[number]
     low, high = (side[:, 0] for side in _ranges(codes, column[:, None], len(table.levels[name])))
     order = [int(v) for v in np.argsort(low) if not np.isnan(low[v])]
     edges = [_edge(column, float(high[a]), float(low[b]), unit) for a, b in pairwise(order)]
-    gaps = bool((codes[~np.isnan(column)] < 0).any())
-    found = []
-    for place, level in enumerate(order):
-        lower = edges[place - 1][1] if place else None
-        upper = edges[place][0] if place < len(edges) else None
-        then = Condition(variable=name, values=(table.levels[name][level],), missing=True if gaps else None)
+    lowers, uppers = [None, *(start for _, start in edges)], [*(end for end, _ in edges), None]
+    missing = True if (codes[~np.isnan(column)] < 0).any() else None
+    why = "each level has its own range; cut at a round number where there is one"
+    for level, lower, upper in zip(order, lowers, uppers, strict=True):
+        then = Condition(variable=name, values=(table.levels[name][level],), missing=missing)
         when = (Condition(variable=number, lower=lower, upper=upper),)
-        edit = ConditionalEdit(name=f"{name} follows from {number}", when=when, then=then)
-        why = "each level has its own range; cut at a round number where there is one"
-        found.append(Finding(edit, why, active=active))
-    return found
+        yield Finding(ConditionalEdit(name=f"{name} follows from {number}", when=when, then=then), why, active)
 
 
 def _edge(column: np.ndarray, low: float, high: float, unit: float | None) -> tuple[float, float]:
@@ -90,14 +86,13 @@ def _edge(column: np.ndarray, low: float, high: float, unit: float | None) -> tu
         return middle, middle
     end = round(float(np.floor(round(middle / unit, 6)) * unit), 9)
     start = round(end + unit, 9)
-    held = [int((column == v).sum()) for v in (end, start)]
-    if any(0 < n < MIN_COUNT for n in held):
+    if any(0 < (column == v).sum() < MIN_COUNT for v in (end, start)):
         return (low + high) / 2, (low + high) / 2
     return end, start
 
 
 def _roundest(low: float, high: float) -> float:
-    """Return the number in (low, high) with the fewest digits, or ``low`` when there is no room."""
+    """Return the number in (low, high) with the fewest digits, or ``low`` where there is none."""
     for decimals in range(-9, 16):
         step = 10.0**-decimals
         candidate = round((math.floor(low / step) + 1) * step, max(0, decimals))

@@ -1,61 +1,59 @@
-"""From relations to edits: which column of a sum was computed, and what the edit is called."""
+"""From relations to edits: which column of a sum was computed, and the name of the edit."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from anoncore.edits.model import LinearEdit, linear_holds
-from anoncore.profile.columns import words_of
+from anoncore.microdata.inference import DIFFERENCES, TOTALS, words_of
 from anoncore.profile.findings import Finding, outward
-from anoncore.profile.relations import ROUNDED, Relation, deviation
-from anoncore.profile.vocabulary import DIFFERENCES, TOTALS
+from anoncore.profile.relations import ROUNDED, Relation, complete, deviation
 
 
-def with_dependents(relations: list[Relation], values: np.ndarray, names: list[str]) -> list[Finding]:
-    """Turn relations into edits, each with a dependent that no other computes and no circle needs.
+def with_dependents(relations: list[Relation], values: np.ndarray, names: Sequence[str]) -> list[Finding]:
+    """Turn relations into edits, each with a dependent that no other edit computes and no cycle needs.
 
-    The dependents are chosen together, by assignment, so that a total goes to its own parts.
+    The dependents are chosen jointly, by assignment, so that a total goes to its own parts.
     """
     scores = np.full((len(relations), len(names)), -1e9)
     for i, relation in enumerate(relations):
         for j in relation[0]:
             scores[i, j] = _dependence(j, relation, values, names)
-    best = linear_sum_assignment(scores, maximize=True)[1] if relations else ()
+    best = linear_sum_assignment(scores, maximize=True)[1].tolist() if relations else []
     findings: list[Finding] = []
-    above: dict[int, set[int]] = {}
+    computed_from: dict[int, set[int]] = {}
     for i, relation in enumerate(relations):
-        ranked = [int(best[i]), *sorted(relation[0], key=lambda j: scores[i, j], reverse=True)]
-        taken = {*above, *(int(j) for j in best[i + 1 :])}
+        ranked = [best[i], *sorted(relation[0], key=lambda j: scores[i, j], reverse=True)]
+        taken = {*computed_from, *best[i + 1 :]}
         free = (j for j in ranked if j in relation[0] and j not in taken)
-        target = next((j for j in free if not _circular(j, relation[0], above)), None)
+        target = next((j for j in free if not _circular(j, relation[0], computed_from)), None)
         if target is not None:
-            above[target] = set(relation[0]) - {target}
+            computed_from[target] = set(relation[0]) - {target}
         why = "" if target is not None else "each of them is computed from others already"
         findings.append(Finding(_linear(relation, names, target), why, active=target is not None))
     return findings
 
 
-def _circular(target: int, columns: Iterable[int], above: dict[int, set[int]]) -> bool:
+def _circular(target: int, columns: Iterable[int], computed_from: dict[int, set[int]]) -> bool:
     waiting, seen = set(columns) - {target}, set()
     while waiting:
         j = waiting.pop()
         if j == target:
             return True
         seen.add(j)
-        waiting |= above.get(j, set()) - seen
+        waiting |= computed_from.get(j, set()) - seen
     return False
 
 
-def _dependence(j: int, relation: Relation, values: np.ndarray, names: list[str]) -> float:
+def _dependence(j: int, relation: Relation, values: np.ndarray, names: Sequence[str]) -> float:
     """Score how much column j looks like the one that was computed; the later column wins a tie."""
     columns, coefficients = relation
-    own = coefficients[columns.index(j)]
-    lone = sum(c == own for c in coefficients) == 1
+    lone = sum(c == coefficients[columns.index(j)] for c in coefficients) == 1
     words = words_of(names[j])
     others = [k for k in columns if k != j]
     score = 4.0 * bool(words & TOTALS and lone) + 4.0 * bool(words & DIFFERENCES)
@@ -69,26 +67,26 @@ def _dependence(j: int, relation: Relation, values: np.ndarray, names: list[str]
     return score + 1e-3 * j / len(names)
 
 
-def _linear(relation: Relation, names: list[str], target: int | None, tolerance: float | None = None) -> LinearEdit:
+def _linear(relation: Relation, names: Sequence[str], target: int | None, tolerance: float | None = None) -> LinearEdit:
     columns, coefficients = relation
     sign = -1.0 if target is None else -math.copysign(1.0, coefficients[columns.index(target)])
     terms = {names[j]: sign * c + 0.0 for j, c in zip(columns, coefficients, strict=True)}
     last = names[columns[-1] if target is None else target]
+    terms[last] = terms.pop(last)
     return LinearEdit(
         name=f"{last} adds up" if len(columns) > 2 else f"{last} repeats",
-        terms={k: c for k, c in terms.items() if k != last} | {last: terms[last]},
+        terms=terms,
         dependent=None if target is None else last,
         tolerance=tolerance,
     )
 
 
-def nearly(relation: Relation, values: np.ndarray, names: list[str]) -> Finding | None:
+def nearly(relation: Relation, values: np.ndarray, names: Sequence[str]) -> Finding | None:
     """Propose a sum that holds in nearly every record, or up to rounding."""
-    part = values[:, list(relation[0])]
-    part = part[~np.isnan(part).any(axis=1)]
-    gap = deviation(part, (tuple(range(len(relation[0]))), relation[1]))
+    gap = deviation(values, relation)
     if not 0 < gap < math.inf:
         return None
+    part = complete(values, relation)
     target = max(relation[0], key=lambda j: _dependence(j, relation, values, names))
     wrong = int((~linear_holds(part, np.array(relation[1]), "==", 0.0)).sum())
     if wrong <= 0.01 * len(part):

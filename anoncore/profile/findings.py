@@ -1,41 +1,14 @@
-"""What a profile hands back, and the limits that all its parts keep to."""
+"""A rule that the records of a table never break, and the limits that the search for rules observes."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from anoncore.edits.model import Edit
-from anoncore.microdata import Variable
 
-MIN_COUNT = 5  # records that must share a value before it is written anywhere
-MAX_LISTED = 20  # levels that are listed
-MAX_CODES = 12  # whole numbers that may be codes of an ordinal variable
-MIN_RECORDS = 20  # before uniqueness says anything
 MIN_ROWS = 30  # complete records behind a sum
 MAX_SUGGESTED = 20  # of each kind
-
-
-@dataclass(frozen=True)
-class Guess:
-    """What one column seems to be.
-
-    Parameters
-    ----------
-    variable : Variable
-        Its role is "identifier" wherever releasing the column would be unsafe or impossible.
-    reason : str
-        Why, in words that hold no value.
-    confirm : bool
-        Whether a person should look at it before anything else.
-    codes : values that may mean "missing", each with the number of records; proposed, not applied
-    """
-
-    variable: Variable
-    reason: str
-    confirm: bool = False
-    codes: tuple[tuple[Any, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,14 +18,6 @@ class Finding:
     edit: Edit
     reason: str
     active: bool
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Guesses in column order, and the sums found among the columns."""
-
-    guesses: tuple[Guess, ...]
-    sums: tuple[Finding, ...]
 
 
 def outward(value: float, *, upward: bool) -> float:

@@ -7,30 +7,31 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from anoncore.edits.model import Condition, ConditionalEdit
-from anoncore.profile.findings import MAX_SUGGESTED, MIN_COUNT, MIN_RECORDS, Finding
+from anoncore.microdata.inference import MIN_COUNT, MIN_RECORDS
+from anoncore.profile.findings import MAX_SUGGESTED, Finding
 from anoncore.profile.marks import Marks
 from anoncore.profile.tables import Table
 
 STRONG, WEAK = 20.0, 7.0  # exceptions expected by chance, for an active rule and for a suggestion
-PORTION = 1 << 25  # bytes looked at together
+PORTION = 1 << 25  # bytes compared at a time
 
 
 def implications(table: Table, computed: set[str]) -> list[Finding]:
     """Find cells that are always empty, and levels that never occur, beside another level.
 
     What follows from other rules is dropped, like rules are joined, and of the suggestions the
-    `MAX_SUGGESTED` most surprising ones are kept. All marks are looked at, for all variables.
+    `MAX_SUGGESTED` most surprising ones are kept. All marks are compared with all variables.
     """
     marks = Marks(table)
     if not len(marks) or not table.records:
         return []
-    claims = _claims(table, marks, np.array([n in computed for n in table.gaps]))
+    claims = _claims(table, marks, np.array([n in computed for n in table.missing]))
     return _joined(table, marks, claims, _ranked(table, marks, claims))
 
 
 @dataclass(frozen=True, eq=False)
 class _Claims:
-    """What marks (m) say about variables (n), all at once.
+    """What marks (m) imply about variables (n), all at once.
 
     Attributes
     ----------
@@ -53,14 +54,14 @@ class _Claims:
 
 
 def _claims(table: Table, marks: Marks, barred: np.ndarray) -> _Claims:
-    """Judge every mark about every variable but its own; ``barred`` (n,) variables have no say."""
-    size, level, places = marks.sizes[:, None], marks.level[:, None] >= 0, np.arange(len(barred))
-    asked = (marks.own[:, None] != places) & ~barred & ~barred[marks.own, None] & (size >= MIN_RECORDS)
+    """Determine what every mark implies about other variables; ``barred`` (n,) variables are left out."""
+    size, level, positions = marks.sizes[:, None], marks.level[:, None] >= 0, np.arange(len(barred))
+    asked = (marks.own[:, None] != positions) & ~barred & ~barred[marks.own, None] & (size >= MIN_RECORDS)
     beside = marks.missing_beside()
     emptied, expected = asked & (beside == size), size * (1 - marks.empty / table.records)
     open_to = asked & level & (beside < size)
     # Cells that are empty together are only proposed, from the earlier column to the later.
-    later = (expected >= STRONG) & (marks.own[:, None] < places)
+    later = (expected >= STRONG) & (marks.own[:, None] < positions)
     emptied &= np.where(level, expected >= WEAK, later)
     surprising = size * marks.empty / table.records >= STRONG
     claims = _Claims(
@@ -72,14 +73,14 @@ def _claims(table: Table, marks: Marks, barred: np.ndarray) -> _Claims:
         levels=np.zeros(asked.shape, dtype=np.int64),
     )
     at, place = np.nonzero(emptied)
-    claims.then.append(np.column_stack([at, marks.gap[place]]))
+    claims.then.append(np.column_stack([at, marks.missing_mark[place]]))
     for about, where in marks.levels.items():
         _fix(claims, marks, about, where, open_to[:, about], beside[:, about] > 0)
     return claims
 
 
-def _fix(claims: _Claims, marks: Marks, place: int, where: slice, asked: np.ndarray, gap: np.ndarray) -> None:
-    """Note which levels each mark leaves to one variable: those seen, and those too rare to be missed."""
+def _fix(claims: _Claims, marks: Marks, place: int, where: slice, asked: np.ndarray, missing: np.ndarray) -> None:
+    """Record which levels each mark leaves to one variable: those that occur, and those rare by chance."""
     counts, here = marks.sizes[where], marks.counts[:, where].astype("float64")
     missed = here.sum(axis=1, keepdims=True) * counts / max(1.0, counts.sum())
     absent = (here == 0) & (missed >= WEAK)
@@ -92,7 +93,7 @@ def _fix(claims: _Claims, marks: Marks, place: int, where: slice, asked: np.ndar
     claims.active[fixed, place] = single[fixed]
     claims.levels[:, place] = left @ (1 << np.arange(left.shape[1]))
     claims.lost.append(np.argwhere(absent & fixed[:, None]) + np.array([0, where.start]))
-    claims.then.append(np.argwhere(left & (single & ~gap)[:, None]) + np.array([0, where.start]))
+    claims.then.append(np.argwhere(left & (single & ~missing)[:, None]) + np.array([0, where.start]))
 
 
 def _ranked(table: Table, marks: Marks, claims: _Claims) -> np.ndarray:
@@ -132,17 +133,17 @@ def _by_way(marks: Marks, claims: _Claims) -> np.ndarray:
     # Of marks that follow from each other, the earlier one is the way.
     onward = np.packbits(then & (~then.T | (own < own[:, None])), axis=1)
     backward = np.packbits(then.T, axis=1)
-    found = np.zeros(claims.fixed.shape, dtype=bool)
+    follows = np.zeros(claims.fixed.shape, dtype=bool)
     step = max(1, PORTION // max(1, backward.shape[1]))
     for start in range(0, len(one), step):
         at, to = one[start : start + step], other[start : start + step]
-        found[some[at], own[to]] = (onward[at] & backward[to]).any(axis=1)
-    return found
+        follows[some[at], own[to]] = (onward[at] & backward[to]).any(axis=1)
+    return follows
 
 
 @dataclass
 class _Group:
-    """Levels of one variable (all, or None for its gaps) that have the same consequent."""
+    """Levels of one variable, or −1 for its missing values, that have the same consequent."""
 
     then: Condition
     active: bool
@@ -152,37 +153,34 @@ class _Group:
 
 def _joined(table: Table, marks: Marks, claims: _Claims, ranked: np.ndarray) -> list[Finding]:
     """Return one edit for all levels of a variable that have the same consequent."""
-    names = list(table.gaps)
+    names = list(table.missing)
     kind = np.where(ranked[:, 2], 2, claims.emptied[ranked[:, 0], ranked[:, 1]])
     groups: dict[tuple[int, ...], _Group] = {}
     suggested = 0
     for (mark, place, _), what in zip(ranked.tolist(), kind.tolist(), strict=True):
-        own, level, active = int(marks.own[mark]), int(marks.level[mark]), bool(claims.active[mark, place])
-        active = active or what == 2
-        gap = int(marks.gap[place])
-        open_to = gap >= 0 and bool(marks.counts[mark, gap] > 0)
+        own, level, missing = int(marks.own[mark]), int(marks.level[mark]), int(marks.missing_mark[place])
+        active = what == 2 or bool(claims.active[mark, place])
+        may_miss = missing >= 0 and bool(marks.counts[mark, missing] > 0)
         left = 0 if what else int(claims.levels[mark, place])
-        key = (own, level < 0, place, what, left, open_to and not what, active)
+        key = (own, level < 0, place, what, left, may_miss and not what, active)
         if key not in groups:
             suggested += not active
             if not active and suggested > MAX_SUGGESTED:
                 continue
-            groups[key] = _Group(_then(table, names[place], what, left, open_to), active)
+            groups[key] = _Group(_then(table, names[place], what, left, may_miss), active)
         groups[key].values.append(level)
-        if what == 2:
-            groups[key].expected += float(marks.sizes[mark] * marks.empty[place] / table.records)
-        else:
-            groups[key].expected += float(claims.expected[mark, place])
-    found = [_finding(table, names[key[0]], group) for key, group in groups.items()]
-    return sorted(found, key=lambda f: not f.active)
+        by_chance = marks.sizes[mark] * marks.empty[place] / table.records
+        groups[key].expected += float(by_chance if what == 2 else claims.expected[mark, place])
+    findings = [_finding(table, names[key[0]], group) for key, group in groups.items()]
+    return sorted(findings, key=lambda f: not f.active)
 
 
-def _then(table: Table, name: str, what: int, left: int, gap: bool) -> Condition:
+def _then(table: Table, name: str, what: int, left: int, missing: bool) -> Condition:
     """Return the consequent: certain levels (what is 0), a missing cell (1) or a known one (2)."""
     if what:
         return Condition(variable=name, missing=what == 1)
     values = tuple(v for q, v in enumerate(table.levels[name]) if left >> q & 1)
-    return Condition(variable=name, values=values, missing=True if gap else None)
+    return Condition(variable=name, values=values, missing=True if missing else None)
 
 
 def _finding(table: Table, name: str, group: _Group) -> Finding:

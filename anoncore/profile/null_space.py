@@ -8,23 +8,25 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 
 from anoncore.profile.findings import MIN_ROWS
-from anoncore.profile.relations import Relation, canonical, deviation, patterns, vector
+from anoncore.profile.relations import Relation, canonical, complete, deviation, patterns, vector
 
 MAX_TERMS = 7
-PATIENCE = 8  # sets of columns in a row that bring nothing, before mixed dependencies are let be
+PATIENCE = 8  # sets of columns in a row that bring nothing, before mixed dependencies count as known
 MAX_TANGLED = 50  # dependencies, of one set of columns, that are made shorter by each other
-TELLING = 8  # records, of those looked at, in which a column is not 0
+NONZERO_ROWS = 8  # records, of those examined, in which a column is not 0
 SPARE_ROWS = 64  # beyond the number of columns, to see that these are independent
 
 
-def null_space(values: np.ndarray, kept: list[int], chosen: list[Relation], rng: np.random.Generator) -> list[Relation]:
+def null_space(
+    values: np.ndarray, columns: list[int], chosen: list[Relation], rng: np.random.Generator
+) -> list[Relation]:
     """Return relations of 3 … `MAX_TERMS` columns, from complete records of columns missing together.
 
     Parameters
     ----------
     values : (N, n) float64, NaN where missing
-    kept : columns to look at
-    chosen : relations known already, which make others shorter
+    columns : those to examine
+    chosen : relations established already, which make others shorter
     rng : numpy Generator
         Chooses the records.
 
@@ -35,58 +37,50 @@ def null_space(values: np.ndarray, kept: list[int], chosen: list[Relation], rng:
         factorization without pivoting shows that it has no relation beyond those known; after
         `PATIENCE` sets that brought nothing, mixtures of several relations count as known.
     """
-    n = values.shape[1]
-    present = ~np.isnan(values[:, kept])
+    present = ~np.isnan(values[:, columns])
     packed = np.packbits(present, axis=0)
     together = present.astype("float32").T @ present.astype("float32")
-    found: dict[Relation, None] = {}
-    known = [vector(c, n) for c in chosen]
-    basis = np.array(known).reshape(-1, n)
+    relations: dict[Relation, None] = {}
+    established = [vector(c, values.shape[1]) for c in chosen]
+    basis = np.array(established).reshape(-1, values.shape[1])
     tried, fruitless = set(), 0
     for first, share in product(patterns(present)[0], (0.95, 0.75, 0.5)):
         near = np.flatnonzero(together[first] >= share * max(1.0, together[first, first]))
-        key = near.tobytes()
-        if len(near) < 3 or key in tried:
+        if len(near) < 3 or near.tobytes() in tried:
             continue
-        tried.add(key)
-        complete = np.unpackbits(np.bitwise_and.reduce(packed[:, near], axis=1), count=len(values))
-        rows = np.flatnonzero(complete)
-        columns = np.asarray(kept)[near]
-        if len(rows) < max(MIN_ROWS, 2 * len(near)) or _explained(values, rows, columns, known, rng):
+        tried.add(near.tobytes())
+        everywhere = np.bitwise_and.reduce(packed[:, near], axis=1)
+        rows, part = np.flatnonzero(np.unpackbits(everywhere, count=len(values))), np.asarray(columns)[near]
+        if len(rows) < max(MIN_ROWS, 2 * len(near)) or _explained(values, rows, part, established, rng):
             continue
-        depend = _dependencies(_telling(values[rows][:, columns], rng), columns, basis)
-        depend = _untangled(depend, basis)
+        depend = _untangled(_dependencies(_informative(values[rows][:, part], rng), part, basis), basis)
         sums = [r for r in map(_sum_of_few, depend) if r]
-        new = [vector(r, n) for r in sums if r not in found and deviation(values, r) == 0.0]
+        new = [vector(r, values.shape[1]) for r in sums if r not in relations and deviation(values, r) == 0.0]
         fruitless = 0 if new else fruitless + 1
         others = [d for d in depend if fruitless >= PATIENCE or np.count_nonzero(d) <= MAX_TERMS]
-        known += new + [d for d in others if not _sum_of_few(d) and _everywhere(values, d)]
-        found |= dict.fromkeys(sums)
-    return list(found)
+        established += new + [d for d in others if not _sum_of_few(d) and _everywhere(values, d)]
+        relations |= dict.fromkeys(sums)
+    return list(relations)
 
 
 def _explained(
-    values: np.ndarray,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    known: list[np.ndarray],
-    rng: np.random.Generator,
+    values: np.ndarray, rows: np.ndarray, columns: np.ndarray, established: list[np.ndarray], rng: np.random.Generator
 ) -> bool:
-    """Whether ``columns`` are independent on ``rows`` but for the known relations.
+    """Whether ``columns`` are independent on ``rows`` but for the established relations.
 
-    One column of each known relation is left out; the others must be independent, on some of the
+    One column of each such relation is left out; the others must be independent, on some of the
     records, which makes them independent on all.
     """
     outside = np.ones(values.shape[1], dtype=bool)
     outside[columns] = False
-    inside = [row[columns] for row in known if not row[outside].any()]
+    inside = [row[columns] for row in established if not row[outside].any()]
     if inside:
         r, order = qr(np.array(inside), mode="r", pivoting=True, check_finite=False)
         size = np.abs(np.diag(r))
         columns = np.delete(columns, order[: int((size > 1e-9 * size[0]).sum())])
     some = rng.permutation(rows)[: len(columns) + SPARE_ROWS]
-    scarce = columns[(values[np.ix_(some, columns)] != 0).sum(axis=0) < TELLING]
-    more = [rows[np.flatnonzero(values[rows, j])[:TELLING]] for j in scarce]
+    scarce = columns[(values[np.ix_(some, columns)] != 0).sum(axis=0) < NONZERO_ROWS]
+    more = [rows[np.flatnonzero(values[rows, j])[:NONZERO_ROWS]] for j in scarce]
     block = values[np.ix_(np.unique(np.concatenate([some, *more])), columns)]
     scale = np.sqrt((block**2).mean(axis=0))
     block = block[:, scale > 0] / scale[scale > 0]
@@ -96,10 +90,10 @@ def _explained(
     return bool((np.abs(np.diag(r)) > 1e-7 * np.sqrt(len(block))).all())
 
 
-def _telling(block: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _informative(block: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return some records of ``block`` (m, t), among them some in which each column is not 0."""
     rows = [rng.permutation(len(block))[:50]]
-    rows += [rng.permutation(np.flatnonzero(column))[:TELLING] for column in block.T]
+    rows += [rng.permutation(np.flatnonzero(column))[:NONZERO_ROWS] for column in block.T]
     return np.asarray(block[np.unique(np.concatenate(rows))])
 
 
@@ -157,8 +151,7 @@ def _sum_of_few(row: np.ndarray) -> Relation | None:
 def _everywhere(values: np.ndarray, coefficients: np.ndarray) -> bool:
     """Whether Σ c x is 0, but for the noise of binary numbers, wherever its terms are known."""
     terms = np.flatnonzero(coefficients)
-    parts = values[:, terms] * coefficients[terms]
-    parts = parts[~np.isnan(parts).any(axis=1)]
+    parts = complete(values, (tuple(terms), ())) * coefficients[terms]
     return bool((np.abs(parts.sum(axis=1)) <= 1e-6 * np.abs(parts).sum(axis=1)).all())
 
 

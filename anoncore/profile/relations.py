@@ -18,17 +18,20 @@ Relation = tuple[tuple[int, ...], tuple[float, ...]]
 def canonical(columns: Iterable[int], coefficients: Iterable[float]) -> Relation:
     """Return the relation with its columns in order and 1 as the first coefficient."""
     pairs = sorted(zip(columns, coefficients, strict=True))
-    lead = pairs[0][1]
-    return tuple(c for c, _ in pairs), tuple(f / lead for _, f in pairs)
+    return tuple(c for c, _ in pairs), tuple(f / pairs[0][1] for _, f in pairs)
+
+
+def complete(values: np.ndarray, relation: Relation) -> np.ndarray:
+    """Return (m, t) the relation's columns in the records that have all of them."""
+    part = values[:, list(relation[0])]
+    return np.asarray(part[~np.isnan(part).any(axis=1)])
 
 
 def deviation(values: np.ndarray, relation: Relation) -> float:
     """Return the largest |Σ c x| over complete records; 0 where exact, infinite without evidence."""
-    part = values[:, list(relation[0])]
-    part = part[~np.isnan(part).any(axis=1)]
+    part, coefficients = complete(values, relation), np.array(relation[1])
     if not _supported(part):
         return math.inf
-    coefficients = np.array(relation[1])
     if linear_holds(part, coefficients, "==", 0.0).all():
         return 0.0
     return float(np.abs(part @ coefficients).max())
@@ -38,12 +41,10 @@ def _supported(part: np.ndarray) -> bool:
     """Whether complete records (m, t) differ enough for a sum that fits to be no accident."""
     if len(part) < MIN_ROWS or (part != 0).sum(axis=0).min() < 10:
         return False
-    telling = part[(part != 0).any(axis=1)]
-    if len(np.unique(telling[:2000], axis=0)) < 20:
+    nonzero = part[(part != 0).any(axis=1)]
+    if len(np.unique(nonzero[:2000], axis=0)) < 20:
         return False
-    return all(
-        len(np.unique(telling[:2000, j])) >= 3 or len(np.unique(telling[:, j])) >= 3 for j in range(part.shape[1])
-    )
+    return all(len(np.unique(column[:2000])) >= 3 or len(np.unique(column)) >= 3 for column in nonzero.T)
 
 
 def vector(relation: Relation, n: int) -> np.ndarray:

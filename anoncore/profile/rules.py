@@ -1,4 +1,4 @@
-"""Rules that no record breaks: limits, orders, and all others put together."""
+"""Rules that no record breaks: limits and orders, combined with those of the other modules."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pandas as pd
 
 from anoncore.edits.model import BoundEdit, LinearEdit
 from anoncore.microdata import Microdata
+from anoncore.microdata.inference import MIN_RECORDS
 from anoncore.profile.cuts import cuts
-from anoncore.profile.findings import MAX_SUGGESTED, MIN_RECORDS, MIN_ROWS, Finding, outward
+from anoncore.profile.findings import MAX_SUGGESTED, MIN_ROWS, Finding, outward
 from anoncore.profile.implications import implications
 from anoncore.profile.tables import Table
 
@@ -43,21 +44,20 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     ['age is not negative', 'older follows from age', 'older follows from age (2)']
     """
     table = Table(data)
-    kept = [f for f in sums if all(n in table.numeric for n in f.edit.variables)]
-    computed = {f.edit.dependent for f in kept if f.active and isinstance(f.edit, LinearEdit)}
-    findings = [*kept, *_bounds(table, kept)]
-    findings += [*cuts(table), *implications(table, {str(n) for n in computed}), *_orders(table, kept)]
-    return tuple(_named_apart([_sure(f, data.frame) for f in findings]))
+    sums = [f for f in sums if all(n in table.numeric for n in f.edit.variables)]
+    computed = {str(f.edit.dependent) for f in sums if f.active and isinstance(f.edit, LinearEdit)}
+    findings = [*sums, *_bounds(table, sums), *cuts(table), *implications(table, computed), *_orders(table, sums)]
+    return tuple(_with_unique_names(_checked(f, data.frame) for f in findings))
 
 
-def _sure(finding: Finding, frame: pd.DataFrame) -> Finding:
+def _checked(finding: Finding, frame: pd.DataFrame) -> Finding:
     """Keep a rule active only when every record satisfies it as it will be checked."""
     if finding.active and not finding.edit.holds(frame).all():
         return replace(finding, active=False, reason=f"{finding.reason}; not in every record")
     return finding
 
 
-def _named_apart(findings: list[Finding]) -> Iterator[Finding]:
+def _with_unique_names(findings: Iterable[Finding]) -> Iterator[Finding]:
     used: dict[str, int] = {}
     for finding in findings:
         name = finding.edit.name
@@ -71,17 +71,17 @@ def _named_apart(findings: list[Finding]) -> Iterator[Finding]:
 
 
 def _bounds(table: Table, sums: Sequence[Finding]) -> Iterator[Finding]:
-    """Propose limits: 0 where nothing is below it; others rounded outward, for a person to mend."""
+    """Propose limits: 0 where nothing is below it; others rounded outward, for a person to correct."""
     implied = {f.edit.dependent for f in sums if isinstance(f.edit, LinearEdit) and _sum_of_parts(f, table)}
     for name, column in table.numeric.items():
-        known = column[~np.isnan(column)]
-        if len(known) < MIN_ROWS or name in implied:
+        present = column[~np.isnan(column)]
+        if len(present) < MIN_ROWS or name in implied:
             continue
-        low, high = float(known.min()), float(known.max())
+        low, high = float(present.min()), float(present.max())
         lower, upper = outward(low, upward=False), outward(high, upward=True)
         if low >= 0 and (table.precision[name] or 0) >= 1:
             lower = math.floor(lower)
-        if low >= 0 and high <= 1 and (known != np.round(known)).any():
+        if low >= 0 and high <= 1 and (present != np.round(present)).any():
             lower, upper = 0.0, 1.0
         if low >= 0:
             edit = BoundEdit(name=f"{name} is not negative", variable=name, lower=0.0)

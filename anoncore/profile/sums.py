@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
@@ -37,39 +35,26 @@ def find_sums(frame: pd.DataFrame, *, rng: np.random.Generator) -> tuple[Finding
     `null_space.MAX_TANGLED` dependencies that are mixtures of several; and mixtures that are left
     once `null_space.PATIENCE` sets in a row have brought nothing new.
     """
-    values = frame.to_numpy(dtype="float64")
-    names = [str(c) for c in frame.columns]
-    copies, kept = _copies(values)
-    part = values[:, kept]
-    short = [_renumbered(r, kept) for r in triples(part, rng)]
-    exact = [r for r in short if deviation(values, r) == 0.0]
-    close = [r for r in short if r not in set(exact)]
-    chosen = _independent([*copies, *exact], [], len(names))
-    longer = null_space(values, kept, chosen, rng)
+    values, names = frame.to_numpy(dtype="float64"), [str(c) for c in frame.columns]
+    copies, columns = _copies(values)
+    short = [(tuple(columns[j] for j in r[0]), r[1]) for r in triples(values[:, columns], rng)]
+    exact = {r for r in short if deviation(values, r) == 0.0}
+    chosen = _independent([*copies, *(r for r in short if r in exact)], [], len(names))
+    longer = null_space(values, columns, chosen, rng)
     chosen = _independent([r for r in longer if deviation(values, r) == 0.0], chosen, len(names))
-    findings = with_dependents(chosen, values, names)
-    for relation in _independent(close, chosen, len(names))[len(chosen) :][:MAX_SUGGESTED]:
-        finding = nearly(relation, values, names)
-        findings += [finding] if finding else []
-    return tuple(findings)
+    inexact = _independent([r for r in short if r not in exact], chosen, len(names))[len(chosen) :]
+    suggested = (nearly(relation, values, names) for relation in inexact[:MAX_SUGGESTED])
+    return *with_dependents(chosen, values, names), *(finding for finding in suggested if finding)
 
 
 def _copies(values: np.ndarray) -> tuple[list[Relation], list[int]]:
     """Return relations between equal columns, and the columns that repeat no earlier one."""
-    seen: dict[bytes, int] = {}
-    found: list[Relation] = []
-    for j in range(values.shape[1]):
-        key = (values[:, j] + 0.0).tobytes()
-        first = seen.setdefault(key, j)
-        copy = ((first, j), (1.0, -1.0))
-        if first != j and deviation(values, copy) == 0.0:
-            found.append(copy)
-    repeated = {copy[0][1] for copy in found}
-    return found, [j for j in range(values.shape[1]) if j not in repeated]
-
-
-def _renumbered(relation: Relation, columns: Sequence[int]) -> Relation:
-    return tuple(columns[j] for j in relation[0]), relation[1]
+    first: dict[bytes, int] = {}
+    pairs = [(first.setdefault((column + 0.0).tobytes(), j), j) for j, column in enumerate(values.T)]
+    copies: list[Relation] = [((i, j), (1.0, -1.0)) for i, j in pairs if i != j]
+    copies = [copy for copy in copies if deviation(values, copy) == 0.0]
+    repeated = {copy[0][1] for copy in copies}
+    return copies, [j for j in range(values.shape[1]) if j not in repeated]
 
 
 def _independent(candidates: list[Relation], chosen: list[Relation], n: int) -> list[Relation]:
@@ -78,7 +63,7 @@ def _independent(candidates: list[Relation], chosen: list[Relation], n: int) -> 
     basis = np.zeros((min(n, len(chosen) + len(candidates)), n))  # orthonormal rows
     rank = 0
     ranked = sorted(candidates, key=lambda r: (len(r[0]), max(r[0])))
-    for place, relation in enumerate([*chosen, *ranked]):
+    for position, relation in enumerate([*chosen, *ranked]):
         row = vector(relation, n)
         for _ in range(2):  # once leaves the noise of binary numbers along the basis
             row -= basis[:rank].T @ (basis[:rank] @ row)
@@ -86,5 +71,5 @@ def _independent(candidates: list[Relation], chosen: list[Relation], n: int) -> 
         if rest > 1e-9:
             basis[rank] = row / rest
             rank += 1
-            result += [relation] if place >= len(chosen) else []
+            result += [relation] if position >= len(chosen) else []
     return result

@@ -11,9 +11,9 @@ from anoncore.profile.relations import ROUNDED, Relation, canonical, patterns
 
 SCREEN_ROWS = 64
 MIN_COMPLETE = 10  # of the screened records that have all three
-FIRST_ROWS = 24  # records put to all candidates together
+FIRST_ROWS = 24  # records compared with all candidates at once
 FEW = 0.1  # of the candidates left: then they are listed
-BLOCK = 1 << 18  # candidates looked at together
+BLOCK = 1 << 18  # candidates compared at a time
 PORTION = 1 << 22  # cells read at a time when candidates are taken one by one
 
 
@@ -24,39 +24,39 @@ def triples(values: np.ndarray, rng: np.random.Generator) -> list[Relation]:
     ----------
     values : (N, n) float64, NaN where missing
     rng : numpy Generator
-        Chooses the order in which records are looked at.
+        Chooses the order in which records are examined.
 
     Returns
     -------
     list of Relation
-        Each pair i < j is looked at in the first `SCREEN_ROWS` records, in random order, in which
-        x_i is not 0 and x_j is known; no candidate is left out. A third column x_k is refuted by
-        one record in which it is known and off by more than `ROUNDED`.
+        Each pair i < j is examined in the first `SCREEN_ROWS` records, in random order, in which
+        x_i is not 0 and x_j is present; no candidate is left out. A third column x_k is refuted by
+        one record in which it is present and off by more than `ROUNDED`.
     """
     present = ~np.isnan(values)
-    telling = present & (values != 0)  # where x_i is 0 it would say nothing
+    nonzero = present & (values != 0)  # where x_i is 0 nothing can be refuted
     width = np.nan_to_num(np.nanstd(values, axis=0))
-    enough = _together(telling, present) >= MIN_ROWS
+    enough = _together(nonzero, present) >= MIN_ROWS
     group, order = patterns(present)[1], rng.permutation(len(values))
-    known = present.sum(axis=0)
-    found: dict[Relation, None] = {}
+    sizes = present.sum(axis=0)
+    relations: dict[Relation, None] = {}
     for i in range(values.shape[1] - 1):
         others = np.flatnonzero(enough[i, i + 1 :]) + i + 1
         if not len(others):
             continue
-        rows = order[telling[order, i]]
+        rows = order[nonzero[order, i]]
         rows = np.roll(rows, rng.integers(len(rows)))
-        # Among the records that every pair looks at anyway, large numbers refute soonest.
+        # Among the records that every pair examines anyway, large numbers refute soonest.
         first = rows[:SCREEN_ROWS]
         rows[:SCREEN_ROWS] = first[np.argsort(-np.abs(values[first, i]), kind="stable")]
-        # Columns with as many gaps need as many records, so they stand together.
-        others = others[np.argsort(-known[others], kind="stable")]
+        # Columns with as many missing values need as many records, so they stand together.
+        others = others[np.argsort(-sizes[others], kind="stable")]
         left = [_unrefuted(values, rows, i, c, width) for c in _candidates(values, rows, i, others, width)]
         j, k, sign, target = np.concatenate(left, axis=1)
         for at in np.lexsort((k, j, -target, -sign, group[j])):
             columns = (i, int(j[at]), int(k[at]))
-            found[canonical(columns, (1.0, float(sign[at]), -float(target[at])))] = None
-    return list(found)
+            relations[canonical(columns, (1.0, float(sign[at]), -float(target[at])))] = None
+    return list(relations)
 
 
 def _together(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -115,22 +115,22 @@ def _unrefuted(values: np.ndarray, rows: np.ndarray, i: int, candidates: np.ndar
     """Return those of the candidates (4, m) of column i that their records do not refute."""
     limit = ROUNDED * np.minimum(width[i], np.minimum(width[candidates[0]], width[candidates[1]]))
     state = np.vstack([candidates, np.zeros_like(candidates[:2])])  # and records seen, and complete
-    kept = [candidates[:, :0]]
+    passed = [candidates[:, :0]]
     start, size = 0, 4
     while start < len(rows) and state.shape[1]:
         size = max(1, min(2 * size, PORTION // state.shape[1]))
         block = values[rows[start : start + size]]
         j, k, sign, target, seen, complete = state
         gap = np.abs(block[:, [i]] + sign * block[:, j] - target * block[:, k])
-        known = ~np.isnan(block[:, j])
-        turn = seen + np.cumsum(known, axis=0)
-        known &= turn <= SCREEN_ROWS
-        state[5] = complete + (known & ~np.isnan(gap)).sum(axis=0)
+        present = ~np.isnan(block[:, j])
+        turn = seen + np.cumsum(present, axis=0)
+        present &= turn <= SCREEN_ROWS
+        state[5] = complete + (present & ~np.isnan(gap)).sum(axis=0)
         state[4] = turn[-1]
-        alive = ~((gap > limit) & known).any(axis=0)
+        alive = ~((gap > limit) & present).any(axis=0)
         done = alive & (state[4] >= SCREEN_ROWS)
-        kept.append(state[:4, done & (state[5] >= MIN_COMPLETE)])
+        passed.append(state[:4, done & (state[5] >= MIN_COMPLETE)])
         state, limit = state[:, alive & ~done], limit[alive & ~done]
         start += size
-    kept.append(state[:4, state[5] >= MIN_COMPLETE])
-    return np.concatenate(kept, axis=1)
+    passed.append(state[:4, state[5] >= MIN_COMPLETE])
+    return np.concatenate(passed, axis=1)

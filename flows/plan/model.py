@@ -14,7 +14,8 @@ from pydantic import Field, ValidationError
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.methods import GroupAnonymity, SpectralSwap
-from anoncore.microdata import Schema, Variable, alike_shown
+from anoncore.microdata import Schema, Variable
+from anoncore.names import format_look_alikes
 from anoncore.registry import PREPARATORY
 from flows.plan.file import LONGEST_PROBLEM, odd_values, parse, read_text, sentences
 from flows.plan.schedule import ScheduleSection
@@ -270,5 +271,5 @@ def _column_problems(source: SourceSection, schema: Schema, base: Path) -> list[
         shown = named_surplus(surplus, len(schema) - len(absent), len(schema))
         found.append(f"columns of the source without a declaration: {shown}; declare them, as identifier to drop them")
     if pairs := nearly(absent, surplus):
-        found.append(f"variables that only look like columns of the source: {alike_shown(pairs)}")
+        found.append(f"variables that only look like columns of the source: {format_look_alikes(pairs)}")
     return found

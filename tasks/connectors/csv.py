@@ -11,7 +11,8 @@ from typing import Protocol, TextIO
 
 import pandas as pd
 
-from anoncore.microdata import Variable, alike_shown, look_alikes
+from anoncore.microdata import Variable
+from anoncore.names import format_look_alikes, look_alikes
 from tasks.common.errors import Refused, cut, named, visible
 from tasks.connectors.fingerprint import MISSING
 from tasks.connectors.parquet import check_size
@@ -190,5 +191,5 @@ def check_names(names: Sequence[str], shown: str, known: Sequence[str]) -> None:
         at = ", ".join(f"({' and '.join(places[n][0] for n in pair)})" for pair in pairs[:5])
         raise Refused(
             f"source: {shown} holds columns with names that look alike: "
-            f"{alike_shown(told)}{' ' if told else ''}{at}; rename one of each"
+            f"{format_look_alikes(told)}{' ' if told else ''}{at}; rename one of each"
         )

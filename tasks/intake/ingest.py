@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
-from anoncore.microdata import Microdata, Schema, Variable, alike_shown, appearance
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.names import appearance, format_look_alikes
 from tasks.common.errors import Refused, cut, named, odd, visible
 from tasks.common.home import Home, private_umask
 from tasks.common.secrets import check_name, secret
@@ -250,7 +251,7 @@ def to_microdata(frame: pd.DataFrame, variables: tuple[Variable, ...]) -> tuple[
             "declare them, as identifier to drop them"
         )
     if pairs := nearly(absent, surplus):
-        problems.append(f"names that look alike and are not the same: {alike_shown(pairs)}; mend the plan's")
+        problems.append(f"names that look alike and are not the same: {format_look_alikes(pairs)}; mend the plan's")
     kept = [v for v in variables if v.role != "identifier"]
     if not kept:
         problems.append("every variable is an identifier; nothing would be released")

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from anoncore.errors import AnonymizationError
-from anoncore.microdata import Schema, Variable, look_alikes
+from anoncore.microdata import Schema, Variable
+from anoncore.names import look_alikes
 from tasks.intake.ingest import like_a_formula
 from tests.hostile.cases import CASES, Case
 from tests.hostile.run import Home, meet, ready

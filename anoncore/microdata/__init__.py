@@ -1,0 +1,8 @@
+"""Microdata: a table of records, and what its columns mean."""
+
+from anoncore.microdata.precision import MAX_DECIMALS, observed_precision, round_to
+from anoncore.microdata.schema import Schema
+from anoncore.microdata.table import Microdata
+from anoncore.microdata.variable import Kind, Role, Variable
+
+__all__ = ["MAX_DECIMALS", "Kind", "Microdata", "Role", "Schema", "Variable", "observed_precision", "round_to"]

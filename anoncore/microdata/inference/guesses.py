@@ -1,0 +1,253 @@
+"""What columns seem to be: kinds and roles from names and counts, levels, codes for "missing"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anoncore.errors import AnonymizationError
+from anoncore.microdata.inference.columns import (
+    MAX_LISTED,
+    MIN_COUNT,
+    ColumnFacts,
+    as_number_or_text,
+    facts_of,
+)
+from anoncore.microdata.inference.vocabulary import (
+    AMOUNT,
+    AREA,
+    HOUSEHOLD,
+    IDENTIFIER,
+    MISSING_CODES,
+    MISSING_TEXTS,
+    QUASI,
+    SCALES,
+    SENSITIVE,
+    TEXT_PATTERNS,
+    UNORDERED,
+    WEIGHT,
+)
+from anoncore.microdata.precision import observed_precision
+from anoncore.microdata.variable import Kind, Role, Variable
+
+MAX_LEVELS = 100  # levels that can be masked; more need recoding first
+MAX_CODES = 12  # whole numbers that may be codes of an ordinal variable
+MIN_RECORDS = 20  # before uniqueness says anything
+DATES = "turn them into a year or a number (of days) and give it another role"
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What one column seems to be.
+
+    Parameters
+    ----------
+    variable : Variable
+        Its role is "identifier" wherever releasing the column would be unsafe or impossible.
+    reason : str
+        Why, in words that hold no value.
+    confirm : bool
+        Whether a person should look at it before anything else.
+    codes : values that may mean "missing", each with the number of records; proposed, not applied
+    """
+
+    variable: Variable
+    reason: str
+    confirm: bool = False
+    codes: tuple[tuple[Any, int], ...] = field(default=(), repr=False)
+
+
+def guess_columns(frame: pd.DataFrame) -> tuple[Guess, ...]:
+    """Guess what each column of ``frame`` is, from its name and its values.
+
+    Parameters
+    ----------
+    frame : DataFrame, (N, n), with text column names
+
+    Raises
+    ------
+    AnonymizationError
+        When a column name is not text, or occurs twice.
+    """
+    if not all(isinstance(name, str) for name in frame.columns):
+        raise AnonymizationError("column names must be text; rename the columns that are numbers")
+    if not frame.columns.is_unique:
+        raise AnonymizationError("column names must be unique; rename or remove one of each that are equal")
+    return tuple(guess(facts_of(frame[name])) for name in frame.columns)
+
+
+def guess(facts: ColumnFacts, *, adds_up: bool = False) -> Guess:
+    """Guess what one column is; ``adds_up`` when it is a term of a sum of columns."""
+    if reason := _unreleasable(facts, adds_up):
+        confirm = not (facts.words & IDENTIFIER) and facts.content != "empty"
+        return Guess(Variable(facts.name, "nominal", role="identifier"), reason, confirm)
+    if facts.words & HOUSEHOLD and facts.distinct_share < 1 and len(facts.counts) > 2:
+        reason = "the name suggests a household; it is not released by methods that mask records"
+        return Guess(Variable(facts.name, "nominal", role="household"), reason, True)
+    return _released(facts, adds_up)
+
+
+def _unreleasable(facts: ColumnFacts, adds_up: bool) -> str:
+    """Return why the column should be dropped, or "" if it need not be."""
+    if facts.content == "empty":
+        return "missing in every record, so dropping it loses nothing"
+    if facts.problem:
+        return f"{facts.problem}; correct the column and give it another role"
+    if facts.content == "date":
+        return f"holds dates; {DATES}"
+    if facts.content == "boolean":
+        return ""
+    two_levels = len(facts.counts) <= 2 and facts.present >= MIN_RECORDS
+    # A region's id, or a hospital's name, is a code of something that many share.
+    shared = facts.words & (HOUSEHOLD | AREA | UNORDERED) and facts.distinct_share < 0.5
+    if facts.words & IDENTIFIER and not two_levels and not shared:
+        return "the name suggests an identifier or free text"
+    return _text_reason(facts, two_levels) if facts.content == "text" else _number_reason(facts, adds_up)
+
+
+def _text_reason(facts: ColumnFacts, two_levels: bool) -> str:
+    texts = [v.strip() for v in facts.counts]
+    sample = texts[:: max(1, len(texts) // 1000)]
+    for pattern, reason in TEXT_PATTERNS:
+        if sum(pattern.fullmatch(t) is not None for t in sample) >= 0.9 * len(sample):
+            return reason
+    if facts.distinct_share > 0.5 and not two_levels:
+        return "text, another one in more than half of the records"
+    if np.median([len(t) for t in texts]) > 60:
+        return "long text"
+    if len(texts) > MAX_LEVELS:
+        return f"text with more than {MAX_LEVELS} levels, too many to mask; group them and give another role"
+    return ""
+
+
+def _number_reason(facts: ColumnFacts, adds_up: bool) -> str:
+    values = facts.numbers
+    if not facts.all_whole or adds_up or len(values) <= 2:
+        return ""
+    if facts.present >= MIN_RECORDS and _as_dates(values):
+        return "holds dates written as year, month, day; turn them into a year and give it another role"
+    if facts.distinct_share >= 0.99 and facts.present >= MIN_RECORDS and not facts.words & AMOUNT:
+        return "a whole number, another one in (almost) every record"
+    if facts.words & UNORDERED and len(values) > MAX_LEVELS:
+        return f"more than {MAX_LEVELS} codes, too many to mask; group them and give another role"
+    return ""
+
+
+def _as_dates(values: np.ndarray) -> bool:
+    year, month, day = values // 10000, values // 100 % 100, values % 100
+    return bool(np.all((year >= 1850) & (year <= 2100) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)))
+
+
+def _released(facts: ColumnFacts, adds_up: bool) -> Guess:
+    kind, reason, confirm = _kind(facts, adds_up)
+    role, why, unsure = _role(facts)
+    levels = None if kind == "continuous" else _levels(facts, kind)
+    if facts.missing_texts:
+        confirm = True
+        reason += f"; text where a number is missing ({sum(facts.missing_texts.values())} record(s))"
+    unlisted_codes = facts.content == "number" and not facts.numeric_dtype and levels is None and kind != "continuous"
+    if unlisted_codes and (kind == "ordinal" or not facts.parsed):
+        # Levels that are read as text have the order of text, unless they are listed.
+        kind, reason, confirm = "continuous", f"{reason}; some too rare to list, so kept as a number", True
+    parts = [reason, why, "codes with leading zeros" if facts.leading_zeros else ""]
+    if len(facts.counts) == 1:
+        parts.append("the same in every record that has a value")
+    if kind != "continuous" and levels is None:
+        many = len(facts.counts) > MAX_LISTED
+        because = (
+            f"there are more than {MAX_LISTED}" if many else f"since fewer than {MIN_COUNT} records hold one of them"
+        )
+        parts.append(f"levels not listed, {because}")
+    precision = observed_precision(facts.numbers) if kind == "continuous" else None
+    missing = tuple(facts.missing_texts)
+    variable = Variable(facts.name, kind, role=role, levels=levels, missing=missing, precision=precision)
+    return Guess(variable, "; ".join(p for p in parts if p), confirm or unsure, _codes(facts))
+
+
+def _levels(facts: ColumnFacts, kind: Kind) -> tuple[Any, ...] | None:
+    if facts.content == "boolean":
+        spelled = tuple(sorted(facts.counts, key=str))
+        return spelled if isinstance(spelled[0], str) else (0, 1)
+    if facts.content == "text" and kind == "ordinal" and not facts.ordered:
+        scale = _scale(facts)
+        return tuple(sorted(facts.counts, key=lambda v: scale[v.strip().casefold()]))
+    return facts.listable_levels
+
+
+def _kind(facts: ColumnFacts, adds_up: bool) -> tuple[Kind, str, bool]:
+    """Return the kind, the reason, and whether to confirm."""
+    count = len(facts.counts)
+    if adds_up:
+        return "continuous", "adds up with other columns", False
+    if facts.content == "boolean":
+        spelled = "true or false" + (", spelled in several ways" if count > 2 else "")
+        return "binary" if count <= 2 else "nominal", spelled, count > 2
+    if count <= 2:
+        return "binary", "", False
+    if facts.content == "text":
+        if facts.listable_levels and (facts.ordered or _scale(facts)):
+            return "ordinal", f"{count} levels that seem to be ordered", True
+        return "nominal", f"{count} levels", False
+    if not facts.all_whole:
+        return "continuous", "", False
+    if facts.words & UNORDERED and count <= MAX_LEVELS:
+        return "nominal", f"{count} codes without an order, by the name", True
+    codes = [value for value, _ in _codes(facts)]
+    span = np.ptp(facts.numbers[~np.isin(facts.numbers, codes)])
+    if count <= MAX_CODES and span <= 30 and facts.present >= 10 * count:
+        return "ordinal", f"{count} whole numbers, taken for codes in an order", True
+    return "continuous", "", False
+
+
+def _scale(facts: ColumnFacts) -> dict[str, int]:
+    """Return the rank of every level on a common scale, or nothing."""
+    levels = {v.strip().casefold() for v in facts.counts}
+    if len(levels) < len(facts.counts):
+        return {}
+    scale = next((scale for scale in SCALES if levels <= set(scale)), [])
+    return {word: rank for rank, word in enumerate(scale)}
+
+
+def _role(facts: ColumnFacts) -> tuple[Role, str, bool]:
+    """Return the role that the name suggests, the reason, and whether to confirm."""
+    words = facts.words
+    numbers = facts.content == "number" and len(facts.counts) > 2
+    if numbers and facts.numbers[0] >= 0 and words & WEIGHT:
+        return "weight", "the name suggests a survey weight", True
+    if words & AREA:
+        return "area", "the name suggests an area", True
+    if words & SENSITIVE:
+        return "sensitive", "", False
+    if words & QUASI:
+        weighs = numbers and "weight" in words
+        return "quasi-identifier", "role weight if it is a survey weight" if weighs else "", weighs
+    return "other", "", False
+
+
+def _codes(facts: ColumnFacts) -> tuple[tuple[Any, int], ...]:
+    """Return values that may mean "missing": words, and outlying or piled-up codes."""
+    if facts.content == "text":
+        return tuple((v, n) for v, n in sorted(facts.counts.items()) if v.strip().casefold() in MISSING_TEXTS)
+    if facts.content != "number" or len(facts.counts) < 3 or not facts.all_whole:
+        return ()
+    counts = {float(v): n for v, n in facts.counts.items()}
+    usual = float(np.median(list(counts.values())))
+    codes = {v for v, n in counts.items() if abs(v) >= 99 and v in MISSING_CODES and n >= 10 * usual}
+    codes.update(_outlying(facts.numbers, 1.0), _outlying(-facts.numbers[::-1], -1.0))
+    return tuple((as_number_or_text(v), counts[v]) for v in sorted(codes) if counts[v] >= MIN_COUNT)
+
+
+def _outlying(values: np.ndarray, sign: float) -> list[float]:
+    """Return the codes at the upper end of ``values`` that stand apart from all other values."""
+    end = len(values)
+    while end > 2 and sign * values[end - 1] in MISSING_CODES:
+        end -= 1
+    if end == len(values) or (sign < 0 and values[end - 1] > 0):
+        return []
+    rest = values[:end]
+    only_negatives = sign < 0 and values[end] > 0 >= rest[-1]
+    apart = values[end] - rest[-1] > max(1.0, 0.2 * (rest[-1] - rest[0]))
+    return [sign * v for v in values[end:]] if apart or only_negatives else []

@@ -1,0 +1,98 @@
+"""The words, codes and patterns from which kinds, roles and missing codes are guessed."""
+
+from __future__ import annotations
+
+import re
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the words of ``text``, in which an underscore stands for a space."""
+    return frozenset(word.replace("_", " ") for word in text.split())
+
+
+MISSING_TEXTS = _words(
+    "na n/a n.a. #n/a nan null none nil . .. - -- ? missing unknown refused dk don't_know no_answer not_available "
+    "not_applicable"
+)
+MISSING_CODES = frozenset(
+    sign * v
+    for v in (7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999, 7777, 8888, 9997, 9998, 9999, 99998, 99999, 999999)
+    for sign in (1, -1)
+) | {-1, -2, -3, -4, -5, -6}
+
+IDENTIFIER = _words(
+    "id ids uid uuid guid pid oid idno idnr idnumber caseid recordid personid patientid respondentid subjectid "
+    "studyid seqn ssn sin nin nino nric bsn cpf curp dni nif ahv pesel mrn iban passport licence license plate vin "
+    "name names firstname forename lastname surname fullname username login email mail phone telephone tel mobile "
+    "cellphone fax address addr street url website ip latitude longitude lat lon lng gps coordinates comment comments "
+    "remark remarks note notes freetext verbatim signature"
+)
+HOUSEHOLD = _words(
+    "household householdid householdnumber hhid hhno hhnr hhnum hid family familyid famid dwelling dwellingid"
+)
+AREA = _words(
+    "area areacode state county province district municipality commune canton ward parish tract nuts lsoa msoa puma "
+    "fips metro bundesland department village town city geo geocode territory"
+)
+WEIGHT = _words(
+    "pweight fweight aweight iweight wgt wgtp pwgtp fnlwgt finalwt perwt hhwt asecwt pspwght anweight dweight "
+    "designweight sampleweight samplingweight surveyweight finalweight personweight householdweight popweight "
+    "calibrationweight grossingfactor expansionfactor statweight"
+)
+QUASI = _words(
+    "age agegroup sex gender race ethnic ethnicity birth birthday birthdate birthyear birthmonth birthplace dob yob "
+    "born marital maritalstatus marstat married education educ school schooling degree qualification occupation occ "
+    "job profession industry sector nationality citizenship citizen country region zip zipcode postcode postal plz "
+    "language migrant migration children kids height ht weight wt date year month day died death deathyear"
+)
+SENSITIVE = _words(
+    "income salary wage wages earnings wealth debt benefit benefits disease diagnosis icd hiv aids cancer diabetes "
+    "drug drugs alcohol smoke smoking smoker religion faith politics political party vote union sexual orientation "
+    "crime criminal conviction disability disabled health pregnancy pregnancies pregnant abortion depression mental "
+    "medication treatment cholesterol bmi sbp dbp"
+)
+AMOUNT = _words(
+    "income salary wage wages earnings amount price cost costs revenue turnover sales tax taxes expenditure spending "
+    "assets debt wealth value total sum profit loss balance payment rent budget weight population count"
+)
+UNORDERED = _words(
+    "sex gender race ethnic ethnicity marital maritalstatus marstat country region state county district area nuts "
+    "nationality citizenship occupation occ job profession industry sector religion language type kind category code "
+    "birthplace party reason cause group arm site center centre hospital zip zipcode postcode postal plz city town "
+    "municipality province method source status"
+)
+TOTALS = _words("total tot sum gross all overall combined")
+DIFFERENCES = _words("diff difference change delta net gain loss balance margin profit growth surplus deficit")
+
+SCALES = tuple(
+    scale.split("|")
+    for scale in (
+        "none|very low|low|medium|moderate|high|very high",
+        "never|rarely|seldom|sometimes|occasionally|often|usually|always",
+        "very poor|poor|bad|fair|good|very good|excellent",
+        "very bad|bad|fair|good|very good",
+        "strongly disagree|disagree|neutral|neither agree nor disagree|agree|strongly agree",
+        "very dissatisfied|dissatisfied|neutral|satisfied|very satisfied",
+        "not at all|a little|somewhat|moderately|very|extremely",
+        "xs|s|m|l|xl|xxl",
+        "small|medium|large",
+        "daily|weekly|monthly|yearly|never",
+        "primary|secondary|tertiary",
+    )
+)
+
+TEXT_PATTERNS = (
+    (re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"), "looks like e-mail addresses"),
+    (re.compile(r"(https?://|www\.)\S+"), "looks like web addresses"),
+    (re.compile(r"\d{1,3}(\.\d{1,3}){3}"), "looks like network addresses"),
+    (re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}"), "looks like generated keys"),
+    (
+        re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?"),
+        "holds dates; turn them into a year or a number (of days) and give it another role",
+    ),
+    (
+        re.compile(r"-?\d{1,3}([.\s]\d{3})*,\d+|-?\d+,\d+"),
+        "holds numbers with a comma; write them with a point and give the column another role",
+    ),
+    (re.compile(r"\+?[\d\s()/-]{7,}"), "looks like telephone or account numbers"),
+)

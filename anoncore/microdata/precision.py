@@ -1,0 +1,42 @@
+"""The unit to which numbers were recorded, and rounding to it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+MAX_DECIMALS = 9
+
+
+def observed_precision(values: np.ndarray) -> float | None:
+    """Return the coarsest unit 10^-d, d = 0…9, of which every value is a multiple, else None.
+
+    Parameters
+    ----------
+    values : (N,) float64, NaN where missing
+
+    Examples
+    --------
+    >>> observed_precision(np.array([1.5, np.nan, 2.0]))
+    0.1
+    """
+    present = values[~np.isnan(values)]
+    if present.size == 0:
+        return None
+    exact = (d for d in range(MAX_DECIMALS + 1) if np.array_equal(np.round(present, d), present))
+    return next((float(10.0**-decimals) for decimals in exact), None)
+
+
+def round_to(values: np.ndarray, unit: float | None) -> np.ndarray:
+    """Round to multiples of ``unit``; None leaves the values as they are.
+
+    Examples
+    --------
+    >>> round_to(np.array([7.4, 8.1]), 5.0)
+    array([ 5., 10.])
+    """
+    if unit is None:
+        return values
+    decimals = -np.log10(unit)
+    if abs(decimals - round(decimals)) < 1e-12:
+        return np.round(values, round(decimals))
+    return np.round(values / unit) * unit

@@ -1,0 +1,136 @@
+"""A table of records with its schema, in canonical form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anoncore.errors import AnonymizationError
+from anoncore.microdata.canonical import canonical, check_columns, ordinary
+from anoncore.microdata.schema import Schema
+from anoncore.microdata.variable import Variable
+from anoncore.summary import Summarised, SummaryTable
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Microdata(Summarised):
+    """A table of records with its schema, in canonical form.
+
+    This is the one place that checks input. Behind it every column has a canonical form: continuous
+    variables are ``float64`` with NaN for missing, all others are pandas ``Categorical`` whose
+    categories are the variable's levels in their stated order.
+
+    The frame given is never modified; its index is kept, because it identifies records while
+    they are split and compared. It is never released.
+
+    Parameters
+    ----------
+    frame : DataFrame, (N, n)
+        One row per record. Columns that the schema does not name are refused.
+    schema : Schema
+        Completed here: levels and precision that it leaves open are observed from the data, and
+        missing codes, which have become missing values, are dropped.
+
+    Raises
+    ------
+    AnonymizationError
+        For missing, surplus or duplicate columns, text where numbers are declared, infinite
+        values and values outside the stated levels. The message names the variable and counts
+        records; it never shows a value. Neither does ``repr``.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"age": [31, 64], "sex": ["f", "m"]})
+    >>> data = Microdata(frame, Schema([Variable("age", "continuous"), Variable("sex", "binary")]))
+    >>> data
+    Microdata(2 records, 2 variables)
+    >>> data.schema["sex"].levels
+    ('f', 'm')
+    """
+
+    frame: pd.DataFrame
+    schema: Schema
+
+    def __post_init__(self) -> None:
+        check_columns(self.frame, self.schema.names)
+        columns: dict[str, pd.Series] = {}
+        completed: list[Variable] = []
+        problems: list[str] = []
+        for variable in self.schema:
+            try:
+                columns[variable.name], observed = canonical(self.frame[variable.name], variable)
+                completed.append(observed)
+            except AnonymizationError as error:
+                problems.append(str(error))
+        if problems:
+            raise AnonymizationError("\n".join(problems))
+        object.__setattr__(self, "frame", pd.DataFrame(columns, index=self.frame.index))
+        object.__setattr__(self, "schema", Schema(completed))
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, schema: Schema | None = None) -> Microdata:
+        """Return the microdata of a data frame, with a schema that is inferred where none is given.
+
+        Parameters
+        ----------
+        frame : DataFrame, (N, n)
+        schema : Schema, optional
+            That of `Schema.infer` when None; look at it before anything is released.
+
+        Raises
+        ------
+        AnonymizationError
+            As for the class, and as for `Schema.infer`.
+
+        Examples
+        --------
+        >>> Microdata.from_frame(pd.DataFrame({"height": [1.71, 1.68, 1.93] * 10})).schema["height"].precision
+        0.01
+        """
+        return cls(frame, Schema.infer(frame) if schema is None else schema)
+
+    @classmethod
+    def trusted(cls, frame: pd.DataFrame, schema: Schema) -> Microdata:
+        """Wrap a frame that is in canonical form already, under a completed schema, without checking."""
+        data = object.__new__(cls)
+        object.__setattr__(data, "frame", frame)
+        object.__setattr__(data, "schema", schema)
+        return data
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __repr__(self) -> str:
+        return f"Microdata({len(self)} records, {len(self.schema)} variables)"
+
+    def select(self, names: Sequence[str]) -> Microdata:
+        """Return the variables ``names`` alone, in their order."""
+        return Microdata.trusted(self.frame[list(names)], self.schema.select(names))
+
+    def take(self, rows: np.ndarray) -> Microdata:
+        """Return the records at positions ``rows``; levels and precision stay those of the whole table."""
+        return Microdata.trusted(self.frame.iloc[rows], self.schema)
+
+    def level_counts(self, name: str) -> dict[Any, int]:
+        """Return the number of records at each level of a categorical variable, absent levels included."""
+        levels = self.schema[name].levels or ()
+        codes = np.asarray(self.frame[name].cat.codes)
+        return dict(zip(levels, np.bincount(codes[codes >= 0], minlength=len(levels)).tolist(), strict=True))
+
+    def plain(self) -> pd.DataFrame:
+        """Return the table with ordinary columns: numbers, or text, with missing cells empty.
+
+        Whole numbers come as pandas ``Int64``, so that a missing value does not turn them into decimals.
+        """
+        return pd.DataFrame({v.name: ordinary(self.frame[v.name], v) for v in self.schema}, index=self.frame.index)
+
+    def summary_tables(self) -> Iterator[SummaryTable]:
+        """Return one table: kind, role, number of levels and of missing values of each variable."""
+        missing = self.frame.isna().sum()
+        header = ("variable", "kind", "role", "levels", "missing")
+        rows = [(v.name, v.kind, v.role, v.levels and len(v.levels), int(missing[v.name])) for v in self.schema]
+        yield SummaryTable(f"Microdata of {len(self)} records and {len(self.schema)} variables", header, rows)
