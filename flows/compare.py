@@ -12,31 +12,23 @@ from flows.plan.model import Plan, PlanFile
 from flows.plan.overrides import MEASURES, Setting, acknowledged, candidate, settings_of
 from flows.release import Runner, wipe_dead
 from tasks.assessment.assess import assess
+from tasks.common.digests import digest_of, plain
 from tasks.common.errors import ExitCode, Refused, guarded
 from tasks.common.home import Home, make_private, write_private
-from tasks.common.workspace import Run, digest_of, exclusive_run, jsonable
+from tasks.common.run import Run, exclusive_run
 from tasks.decision.outcomes import published_before
-from tasks.intake.ingest import ingest
-from tasks.intake.split import split
+from tasks.intake.ingest import Ingested, ingest
+from tasks.intake.split import Split, split
+from tasks.intake.validate import Checked, validate_masked, validate_raw
 from tasks.masking.anonymize import mask, told
 from tasks.policy.verdict import decide
-from tasks.publication.dossier import gather
+from tasks.publication.dossier import Results, gather
 from tasks.record import ledger
 from tasks.reporting import comparison_chart as frontier
 from tasks.reporting.comparison_chart import Tried
 from tasks.tracking.mlflow import track_comparison
 
 STATUS: dict[str, frontier.Status] = {"publish": "passes", "await": "awaiting", "reject": "rejected"}
-# What all settings share: the two sides of the split, and what was found before masking.
-SHARED = (
-    "original.parquet",
-    "original.schema.json",
-    "reference.parquet",
-    "reference.schema.json",
-    "ingested.json",
-    "split.json",
-    "validated-raw.json",
-)
 UNACKNOWLEDGED = "refused without the acknowledgement --by-design uncertainty (by_design in the policy)"
 
 
@@ -99,14 +91,14 @@ def compare(file: PlanFile, home: Home, runner: Runner, wanted: Wanted) -> Compa
     ReleaseError
         With a safe message. A setting that is refused is told as not possible, and the others go on.
     """
-    settings = checked(file, wanted)
+    settings = checked_settings(file, wanted)
     with exclusive_run(home, file.plan.name):
         wipe_dead(home, runner.step)
         with Run.opened(home, file.plan.seed) as run:
             return _compare(run, file, runner, wanted, settings)
 
 
-def checked(file: PlanFile, wanted: Wanted) -> tuple[Setting, ...]:
+def checked_settings(file: PlanFile, wanted: Wanted) -> tuple[Setting, ...]:
     """Return the settings; refuse what can be refused before any data are read."""
     for option, given, allowed in (
         ("--risk", [wanted.risk], frontier.RISKS),
@@ -130,7 +122,9 @@ class _Job:
     file: PlanFile
     wanted: Wanted
     digest: str
-    set_aside: int
+    ingested: Ingested
+    checked: Checked
+    split: Split
 
     def candidate(self, setting: Setting) -> Plan:
         """Return the plan with the setting in place of its steps."""
@@ -138,15 +132,14 @@ class _Job:
 
 
 def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings: tuple[Setting, ...]) -> Comparison:
-    # Great Expectations takes seconds to import, and commands that compare nothing do without.
-    from tasks.intake.validate import validate_raw
-
     plan, step = file.plan, runner.step
     ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)
-    raw = step("Check the edits on the raw data", validate_raw, run, plan.edits)
-    step("Set the reference apart", split, run, plan.reference, plan.variables, file.base, retry=True)
+    source = ingested.summary
+    run = run.bound_to(source.digest)
+    checked = step("Check the edits on the raw data", validate_raw, run, ingested, plan.edits)
+    sides = step("Set the reference apart", split, run, checked, plan.reference, plan.variables, file.base, retry=True)
     digest = ledger.keyed(run.home, plan.digest) if plan.confides else plan.digest
-    job = _Job(file, wanted, digest, raw["set_aside"])
+    job = _Job(file, wanted, digest, ingested, checked, sides)
     tried, dossiers = [], {}
     for number, setting in enumerate(settings, start=1):
         label = f"Mask and measure: {setting.label}"
@@ -164,7 +157,7 @@ def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings:
         settings=tuple(tried),
         frontier=tuple(t.name for t in frontier.frontier(tried)),
         # No plan has an empty digest: whichever setting is published, every earlier release counts.
-        earlier=published_before(run.home, "", ingested.digest, ingested.bag),
+        earlier=published_before(run.home, "", source.digest, source.bag),
         folder=run.home.comparison(run.id),
     )
     step("Draw the frontier", _write, found)
@@ -186,13 +179,13 @@ def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, dic
     if without.reason:
         return without, None
     stream = digest_of([asdict(step) for step in setting.steps])
-    own = run.branch(f"setting-{number}", stream, SHARED)
+    own = run.branch(f"setting-{number}", stream)
     try:
         dossier = guarded(_measured)(own, plan, job)
     except Refused as refusal:
         return replace(without, reason=str(refusal)), None
     finally:
-        own.wipe()
+        own.workspace.wipe()
     figures, verdict = dossier["figures"], dossier["verdict"]
     status, reason = STATUS[verdict["decision"]], verdict["reason"]
     if "uncertainty" in set(plan.policy.by_design) - acknowledged(job.file.plan, job.wanted.by_design):
@@ -220,19 +213,16 @@ def _rounded(figure: float | None) -> float | None:
 
 def _measured(run: Run, plan: Plan, job: _Job) -> dict[str, Any]:
     """Return what is known of a setting, in the form of a release's dossier."""
-    # Late, as above.
-    from tasks.intake.validate import validate_masked
-
-    mask(run, plan.steps, plan.edits.edit_set())
-    validate_masked(run, plan.edits)
-    figures = assess(run, plan.assessment, plan.policy)
+    masked = mask(run, job.split.original, plan.steps, plan.edits.edit_set())
+    validated = validate_masked(masked, plan.edits)
+    figures = assess(run, job.split, masked, plan.assessment, plan.policy).figures
     return gather(
         run,
+        Results(job.ingested, job.checked, job.split, masked, validated, figures),
         plan={"name": plan.name, "digest": job.digest},
         steps=plan.steps,
         seed=plan.seed,
         edit_policy=plan.edits.on_violation,
-        set_aside=job.set_aside,
         unprotected=plan.policy.individual_protection_reason,
         published=0,
         verdict=decide(figures, plan.policy),
@@ -252,8 +242,7 @@ def _write(found: Comparison) -> None:
 def facts(found: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON takes it, without the place where it is kept."""
     kept = {key: value for key, value in asdict(found).items() if key != "folder"}
-    plain: dict[str, Any] = json.loads(json.dumps(kept, default=jsonable))
-    return plain
+    return dict(plain(kept))
 
 
 def _track(run: Run, job: _Job, found: Comparison, dossiers: dict[str, dict[str, Any] | None]) -> str:
@@ -263,7 +252,7 @@ def _track(run: Run, job: _Job, found: Comparison, dossiers: dict[str, dict[str,
         {
             "plan": {"name": plan.name, "digest": job.digest},
             "run": {"id": run.id, "versions": {"anonflow": version("anonflow")}},
-            "source": run.read_json("ingested"),
+            "source": plain(asdict(job.ingested.summary)),
             "axes": {"risk": found.risk, "utility": found.utility},
             "best": found.best,
             "sentence": found.sentence,

@@ -28,7 +28,7 @@ from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.profile import NESTED, Finding, Guess, find_rules, profile
 from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import Refused, named, odd, visible
-from tasks.common.workspace import Section
+from tasks.common.sections import Section
 from tasks.connectors.csv import lines_of
 from tasks.connectors.parquet import nested_of
 from tasks.connectors.storage import BLOCK, Lines, check_file

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from anoncore.microdata import Microdata
 from flows.draft import declared, source_of
 from flows.plan.model import load_plan
 from tasks.assessment.assess import AssessmentSection, assess
 from tasks.assessment.attacks import about_files
 from tasks.common.errors import ExitCode, guarded
 from tasks.common.home import Home
-from tasks.common.workspace import Run, SeedSection, wipe_abandoned
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
+from tasks.common.workspace import wipe_abandoned
 from tasks.intake.external import File, prepare, with_levels_of
 from tasks.policy.verdict import PolicySection, Verdict, decide
 from tasks.publication.dossier import without_levels_of_source
@@ -81,7 +84,9 @@ def judge(
         if plan is None and others is not None:
             variables = guarded(with_levels_of)(run, others, people, tuple(variables))
         prepared = guarded(prepare)(run, release, people, others, tuple(variables), aligned=aligned)
-        figures = without_levels_of_source(guarded(assess)(run, section, policy), _released(run, section.k))
+        assessed = guarded(assess)(run, prepared.sides, prepared.masked, section, policy)
+        released_levels = _released(prepared.masked.released.load(), section.k)
+        figures = without_levels_of_source(assessed.figures, released_levels)
     figures["files"] = about_files(figures, prepared)
     return Judgement(
         verdict=decide(figures, policy),
@@ -91,9 +96,8 @@ def judge(
     )
 
 
-def _released(run: Run, k: int) -> dict[str, Any]:
+def _released(data: Microdata, k: int) -> dict[str, Any]:
     """Return the levels that enough released records hold: any other may be one person's value."""
-    data = run.load("released")
     held = {v.name: data.level_counts(v.name) for v in data.schema if v.is_categorical}
     return {
         "variables": [

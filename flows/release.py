@@ -13,17 +13,19 @@ from tasks.assessment.assess import assess
 from tasks.assessment.prior_releases import against_earlier
 from tasks.common.errors import ExitCode, Fault, ReleaseError, guarded
 from tasks.common.home import Home, write_private
-from tasks.common.workspace import Run, abandoned, exclusive_run, wipe_abandoned
+from tasks.common.run import Run, exclusive_run
+from tasks.common.workspace import abandoned, wipe_abandoned
 from tasks.decision.cleanup import leftovers, remove_leftovers
 from tasks.decision.conclude import conclude, recover
 from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
 from tasks.intake.ingest import ingest
 from tasks.intake.split import split
+from tasks.intake.validate import validate_masked, validate_raw
 from tasks.masking.anonymize import mask
 from tasks.policy.verdict import decide
 from tasks.publication.deliver import cut_short, deliver, pending, ready
-from tasks.publication.documents import document
-from tasks.publication.dossier import gather
+from tasks.publication.documents import Shown, document
+from tasks.publication.dossier import Results, gather
 from tasks.publication.publish import prepare_data
 from tasks.publication.targets import Target
 from tasks.record import approvers as people
@@ -119,9 +121,6 @@ def tidy(home: Home, step: Callable[..., Any]) -> None:
 
 
 def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outcome:
-    # Great Expectations takes seconds to import, and commands that make no release do without.
-    from tasks.intake.validate import validate_masked, validate_raw
-
     plan, step = file.plan, runner.step
     for release_, target in cut_short(run.home, plan.name):
         # That it fails is entered in the ledger, and keeps nobody from a new release.
@@ -132,24 +131,29 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     ready(run.home, plan.publication.to)
     ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)
     digest = ledger.keyed(run.home, plan.digest) if plan.confides else plan.digest
-    known = None if rebuild else standing(run.home, digest, ingested.digest, ingested.bag)
+    source = ingested.summary
+    known = None if rebuild else standing(run.home, digest, source.digest, source.bag)
     if known is not None:
         # A run that was cut short may not have come to it.
         step("Mirror the outcome in MLflow", mirror_entry, run.home, known.entry)
         if known.status == "unchanged":
             hand_over(run.home, known.release, pending(run.home, known.release, plan.publication.to), step)
         return known
-    earlier = published_before(run.home, digest, ingested.digest, ingested.bag)
-    checked = step("Check the edits on the raw data", validate_raw, run, plan.edits)
-    step("Set the reference apart", split, run, plan.reference, plan.variables, file.base, retry=True)
-    step("Mask the records", mask, run, plan.steps, plan.edits.edit_set())
-    step("Check the edits on the masked data", validate_masked, run, plan.edits)
-    figures = step("Measure risk and utility", assess, run, plan.assessment, plan.policy)
-    figures = step("Attack with earlier releases", against_earlier, run, plan.name, plan.assessment, figures)
+    earlier = published_before(run.home, digest, source.digest, source.bag)
+    run = run.bound_to(source.digest)
+    checked = step("Check the edits on the raw data", validate_raw, run, ingested, plan.edits)
+    sides = step("Set the reference apart", split, run, checked, plan.reference, plan.variables, file.base, retry=True)
+    masked = step("Mask the records", mask, run, sides.original, plan.steps, plan.edits.edit_set())
+    validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits)
+    assessed = step("Measure risk and utility", assess, run, sides, masked, plan.assessment, plan.policy)
+    attack = (run, plan.name, source, sides, masked, plan.assessment)
+    figures = assessed.figures | {"earlier": step("Attack with earlier releases", against_earlier, *attack)}
     verdict = step("Decide by policy", decide, figures, plan.policy)
-    release = step("Write the candidate", prepare_data, run, plan.name, plan.publication, digest)
+    data = (masked.released, validated.report.suite_json)
+    release = step("Write the candidate", prepare_data, run, *data, plan.name, plan.publication, digest)
     dossier = gather(
         run,
+        Results(ingested, checked, sides, masked, validated, figures),
         plan={
             "name": plan.name,
             "title": plan.publication.title,
@@ -159,7 +163,6 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         steps=plan.steps,
         seed=plan.seed,
         edit_policy=plan.edits.on_violation,
-        set_aside=checked["set_aside"],
         unprotected=plan.policy.individual_protection_reason,
         published=earlier,
         verdict=verdict,
@@ -167,7 +170,8 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         policy=plan.policy,
         rebuild=rebuild,
     )
-    dossier = step("Write the report", document, run, dossier, plan.steps, runner.show)
+    shown = Shown(sides, masked, assessed.curves)
+    dossier = step("Write the report", document, run, dossier, shown, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, dossier, file, retry=True)
     outcome = step("Publish, keep or reject", conclude, run, dossier, mlflow_run)
     step("Mirror the outcome in MLflow", mirror_entry, run.home, outcome.entry)
@@ -204,10 +208,11 @@ def hand_over(
 
 
 def _track(run: Run, dossier: dict[str, Any], file: PlanFile) -> str:
-    write_private(run.folder / "plan.yaml", file.plan.public_text().encode())
-    candidate = run.folder / "candidate"
+    folder = run.workspace.folder
+    write_private(folder / "plan.yaml", file.plan.public_text().encode())
+    candidate = folder / "candidate"
     files = {
         name: candidate / name for name in ("report.html", "method.md", "assessment.json", "expectations.json")
-    } | {"plan.yaml": run.folder / "plan.yaml"}
-    files |= {f"pictures/{p.name}": p for p in sorted((run.folder / "pictures").iterdir())}
+    } | {"plan.yaml": folder / "plan.yaml"}
+    files |= {f"pictures/{p.name}": p for p in sorted((folder / "pictures").iterdir())}
     return track.track(dossier, file.plan.tracking.experiment or file.plan.name, files)

@@ -15,7 +15,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from flows.compare import Comparison, Wanted, checked, compare
+from flows.compare import Comparison, Wanted, checked_settings, compare
 from flows.embedded import Server, tracking_ready
 from flows.plan.model import PlanFile, load_plan
 from flows.release import Direct, carry_out
@@ -85,7 +85,7 @@ def compare_in_prefect(plan: Path, home: Home, server: Server, wanted: Wanted, *
         As `flows.compare.compare`.
     """
     file = load_plan(plan)
-    checked(file, wanted)
+    checked_settings(file, wanted)
     tracking_ready(home.path)
     runner = ThroughPrefect(file.plan.name, told)
 

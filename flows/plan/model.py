@@ -20,8 +20,10 @@ from anoncore.registry import PREPARATORY
 from flows.plan.file import LONGEST_PROBLEM, odd_values, parse, read_text, sentences
 from flows.plan.schedule import ScheduleSection
 from tasks.assessment.assess import AssessmentSection
+from tasks.common.digests import digest_of
 from tasks.common.errors import Refused, ReleaseError, cut, named, odd, visible
-from tasks.common.workspace import Section, SeedSection, digest_of
+from tasks.common.randomness import SeedSection
+from tasks.common.sections import Section
 from tasks.intake.ingest import SourceSection, header_of, like_a_formula, named_surplus, nearly
 from tasks.intake.split import ReferenceSection
 from tasks.intake.validate import EditsSection

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 from anoncore.registry import METHODS, PREPARATORY
 from flows.plan.file import in_words, yaml_value
 from flows.plan.model import Plan, PlanFile
+from tasks.common.digests import digest_of
 from tasks.common.errors import Refused, cut, visible
-from tasks.common.workspace import digest_of
 from tasks.masking.anonymize import Step
 from tasks.policy.verdict import Measure
 

@@ -7,7 +7,7 @@ from zoneinfo import available_timezones
 
 from pydantic import model_validator
 
-from tasks.common.workspace import Section
+from tasks.common.sections import Section
 
 # Lowest and highest number of each field, and the names that stand for numbers.
 FIELDS = (

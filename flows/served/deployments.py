@@ -15,7 +15,7 @@ from prefect.workers.process import ProcessWorker
 from flows.plan.model import PlanFile
 from flows.served.plans import Folder
 from flows.served.settings import POOL
-from tasks.common.workspace import digest_of
+from tasks.common.digests import digest_of
 
 TAG = "anonflow"
 ENTRYPOINT = "flows.served.release.release"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,12 @@ from anoncore.risk import (
 )
 from anoncore.utility import Regression, measure_utility
 from tasks.assessment.attacks import by_attributes, linked, located_in_boxes, membership, together
-from tasks.common.workspace import Run, Section
+from tasks.common.digests import plain
+from tasks.common.run import Run
+from tasks.common.sections import Section
+from tasks.common.workspace import StoredArrays
+from tasks.intake.split import Sides
+from tasks.masking.anonymize import ContinuousForm, Masked
 from tasks.policy.verdict import Measure, PolicySection
 
 # A bound so small that nobody is left out of a sample.
@@ -62,22 +67,29 @@ class AssessmentSection(Section):
         return sample_queries(records, epsilon=self.epsilon, delta=0.01, rng=rng)
 
 
-def assess(run: Run, section: AssessmentSection, policy: PolicySection) -> dict[str, Any]:
-    """Write ``figures``: every risk and utility figure with its baseline and sample size.
+@dataclass(frozen=True)
+class Assessed:
+    """Every risk and utility figure with its baseline and sample size, and the curves behind them by reference."""
+
+    figures: dict[str, Any]
+    curves: StoredArrays
+
+
+def assess(run: Run, sides: Sides, masked: Masked, section: AssessmentSection, policy: PolicySection) -> Assessed:
+    """Measure the risk and the utility of the masked data.
 
     The encoding is fitted to the original records; released and reference records are encoded
     with it. Without a reference sample every record is compared with the source without it. Released
     ranges are measured by their middles, and once more as what they are. Of the policy the measures that are
     acknowledged and the level of the tail tests are used; its gates are for `tasks.policy.verdict`.
     """
-    original, released = run.load("original"), run.load("points" if run.has("points") else "released")
-    reference = run.load("reference") if run.has("reference") else None
-    masked = run.read_json("masked")
+    original, released = sides.original.load(), masked.measured.load()
+    reference = None if sides.reference is None else sides.reference.load()
     encoder = Encoder.fit(original)
     x, masked_matrix = _encoded(encoder, original), _encoded(encoder, released)
     # Where a group is hidden and nobody else, records that did not move are identical to their source, and
     # figures of single records would count those that did: they are told as if nobody had moved.
-    as_source = bool(masked["hides"]) and masked["unprotected"]
+    as_source = bool(masked.hides) and masked.unprotected
     shown, y = (original, x) if as_source else (released, masked_matrix)
     r = None if reference is None else _encoded(encoder, reference)
     rng = run.rng("assess")
@@ -104,21 +116,19 @@ def assess(run: Run, section: AssessmentSection, policy: PolicySection) -> dict[
         "together": together(original, shown, reference, rows, section.margin, run.rng("together")),
         **membership(x, y, r, rows, close, rng),
         "linkage": linked(original, shown, (x, y, r), rows, (near, other), run.rng("linkage"))
-        if masked["keeps_records"]
+        if masked.keeps_records
         else None,
         **by_attributes(original, shown, reference, section.k, section.epsilon if len(rows) < len(x) else EXACT, run),
         # Looked for by `tasks.assessment.prior_releases`, where there is a home that knows them.
         "earlier": None,
-        "boxes": located_in_boxes(run, original, reference, rows, run.rng("assess-boxes")),
-        "continuous_form": _continuous_form(run, reference, section, policy.by_design),
-        "claims": run.read_json("claims"),
-        "method": masked["figures"],
-        **_utility((original, released, reference), (x, masked_matrix, r), encoder, masked["hides"], section),
+        "boxes": located_in_boxes(masked, original, reference, rows, run.rng("assess-boxes")),
+        "continuous_form": _continuous_form(run, masked.continuous, reference, section, policy.by_design),
+        "claims": masked.claims,
+        "method": masked.figures,
+        **_utility((original, released, reference), (x, masked_matrix, r), encoder, masked.hides, section),
         "rare_levels": _rare_levels(released, section.k),
     }
-    run.write_json("figures", figures)
-    run.save_arrays("curves", **_curves(near, other))
-    return figures
+    return Assessed(plain(figures), run.workspace.store_arrays("curves", **_curves(near, other)))
 
 
 def _among_people(close: Closeness, tau: float) -> dict[str, Any] | None:
@@ -171,14 +181,18 @@ def _comparison(
 
 
 def _continuous_form(
-    run: Run, reference: Microdata | None, section: AssessmentSection, by_design: tuple[Measure, ...]
+    run: Run,
+    form: ContinuousForm | None,
+    reference: Microdata | None,
+    section: AssessmentSection,
+    by_design: tuple[Measure, ...],
 ) -> dict[str, Any] | None:
     """Compare in the paper's form, where scores are not yet decoded to levels."""
-    if reference is None or not (run.folder / "scores.npz").exists():
+    if reference is None or form is None:
         return None
-    data = run.load("step-input")
+    data = form.data.load()
     encoder = Encoder.fit(data)
-    x, y = encoder.encode(data), run.load_arrays("scores")["scores"]
+    x, y = encoder.encode(data), form.scores.load()["scores"]
     # Levels that an earlier step recoded are unknown to this encoder, and count as such.
     r = encoder.encode(reference.select(data.schema.names))
     rng = run.rng("assess-continuous")
@@ -189,7 +203,7 @@ def _utility(
     tables: tuple[Microdata, Microdata, Microdata | None],
     matrices: tuple[np.ndarray, np.ndarray, np.ndarray | None],
     encoder: Encoder,
-    hides: list[str],
+    hides: tuple[str, ...],
     section: AssessmentSection,
 ) -> dict[str, Any]:
     """Measure what the release keeps, without the variables between which a hidden group was moved."""

@@ -25,8 +25,9 @@ from anoncore.risk import (
     twins_by_chance,
     values_together,
 )
-from tasks.common.workspace import Run
+from tasks.common.run import Run
 from tasks.intake.external import Prepared
+from tasks.masking.anonymize import Masked
 
 
 def membership(
@@ -152,17 +153,17 @@ def by_attributes(
 
 
 def located_in_boxes(
-    run: Run,
+    masked: Masked,
     original: Microdata,
     reference: Microdata | None,
     rows: np.ndarray,
     rng: np.random.Generator,
 ) -> dict[str, Any] | None:
     """Measure released ranges: what a box says about those inside, and whether boxes tell members."""
-    if not run.has("points"):
+    if masked.points is None:
         return None
-    points = run.load("points").schema
-    boxes = released_boxes(run.load("released"), points)
+    points = masked.points.load().schema
+    boxes = released_boxes(masked.released.load(), points)
     people_ = [original.take(rows)]
     if reference is not None:
         # Where members are sampled, as many non-members are.

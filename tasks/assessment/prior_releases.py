@@ -14,9 +14,12 @@ from anoncore.microdata import Microdata, Schema
 from anoncore.risk import averaging_attack
 from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import Refused
-from tasks.common.workspace import Run
+from tasks.common.home import Home
+from tasks.common.run import Run
 from tasks.connectors.fingerprint import same_table
-from tasks.intake.ingest import SourceSection, read, to_microdata
+from tasks.intake.ingest import SourceSection, SourceSummary, read, to_microdata
+from tasks.intake.split import Sides
+from tasks.masking.anonymize import Masked
 from tasks.record import ledger
 
 # The newest; each costs two searches.
@@ -24,39 +27,38 @@ AT_MOST = 50
 KINDS = ("data.parquet", "data.csv")
 
 
-def against_earlier(run: Run, name: str, section: AssessmentSection, figures: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures with ``earlier``: the attack with all releases of these data, the candidate last.
+def against_earlier(
+    run: Run, name: str, source: SourceSummary, sides: Sides, masked: Masked, section: AssessmentSection
+) -> dict[str, Any]:
+    """Attack with all releases of these data together, the candidate last.
 
     Of these data are the releases of the same file or the same records, and those of the same plan's earlier
     files, whose people are in part the same. One that lacks variables of the candidate cannot be compared,
     and is counted.
     """
-    folders = list(_folders(run, name))
+    folders = list(_folders(run.home, name, source))
     found: dict[str, Any] = {"releases": len(folders), "compared": 0, "attack": None}
-    if folders and run.has("reference"):
-        found |= _attacked(run, folders[-AT_MOST:], section)
-    figures = figures | {"earlier": found}
-    run.write_json("figures", figures)
-    return figures
+    if folders and sides.reference is not None:
+        found |= _attacked(run, folders[-AT_MOST:], sides, masked, section)
+    return found
 
 
-def _folders(run: Run, name: str) -> Iterator[Path]:
+def _folders(home: Home, name: str, source: SourceSummary) -> Iterator[Path]:
     """Give the folders of published releases of these data, oldest first, withdrawn ones too."""
-    source, seen = run.read_json("ingested"), set()
-    for entry in ledger.find(run.home, "published"):
-        if entry["release"] not in seen and (
-            entry["name"] == name or same_table(entry, source["digest"], source.get("bag"))
-        ):
+    seen = set()
+    for entry in ledger.find(home, "published"):
+        if entry["release"] not in seen and (entry["name"] == name or same_table(entry, source.digest, source.bag)):
             seen.add(entry["release"])
-            yield run.home.files_of(entry["name"], entry["release"])
+            yield home.files_of(entry["name"], entry["release"])
 
 
-def _attacked(run: Run, folders: list[Path], section: AssessmentSection) -> dict[str, Any]:
-    original, reference = run.load("original"), run.load("reference")
-    candidate = run.load("points" if run.has("points") else "released")
+def _attacked(
+    run: Run, folders: list[Path], sides: Sides, masked: Masked, section: AssessmentSection
+) -> dict[str, Any]:
+    assert sides.reference is not None
+    original, reference, candidate = sides.original.load(), sides.reference.load(), masked.measured.load()
     # Between the variables that hide a group its members were moved, and what that did is not to be told.
-    hides = run.read_json("masked")["hides"]
-    names = [n for n in candidate.schema.names if n in original.schema and n not in hides]
+    names = [n for n in candidate.schema.names if n in original.schema and n not in masked.hides]
     if not names:
         return {}
     schema = original.schema.select(names)

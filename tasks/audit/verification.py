@@ -10,9 +10,11 @@ from typing import Any
 
 from tasks.audit.authorisation import theirs, unwarranted
 from tasks.common import keys
+from tasks.common.digests import sha256_of
 from tasks.common.errors import Refused, ReleaseError, visible
 from tasks.common.home import DOSSIER, Home, write_private
-from tasks.common.workspace import Run, SeedSection, sha256_of
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
 from tasks.decision.assessment_integrity import changed_pages, kept_dossier
 from tasks.decision.outcomes import SHOWN, show_entry
 from tasks.publication.publish import MANIFEST, PUBLIC_KEY, load_candidate, verify_release

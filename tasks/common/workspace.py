@@ -1,173 +1,134 @@
-"""Where a run keeps what it works on: private, and wiped at the end."""
+"""The private folder of a run: it stores each artifact once, hands out references, and is wiped at the end."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from anoncore.microdata import Microdata, Schema, Variable
-from tasks.common.errors import Busy, Refused
+from tasks.common.digests import jsonable, sha256_of
+from tasks.common.errors import Fault
 from tasks.common.home import Home, make_private, private_umask, write_private
-from tasks.common.locks import locked
 from tasks.common.processes import is_running, process_start_time
 
-MAX_SEED_DIGITS = 1000
 OPENING_SECONDS = 60
-
-
-class Section(BaseModel):
-    """A part of the plan, owned by the task that reads it. Unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=False)
-
-
-class SeedSection(Section):
-    """Where randomness comes from. The seed can undo the masking, so it is never written to any file.
-
-    Parameters
-    ----------
-    secret : An environment variable that holds a whole number, for releases that must be reproducible. It also
-        determines who is held out: a changed number holds out other people.
-    public : A published seed, for demonstrations on public data only.
-    data_are_public : Must be stated with ``public``.
-
-    Notes
-    -----
-    Without this section the operating system supplies the seed, which is kept only while the run lasts.
-    """
-
-    secret: str | None = None
-    public: int | None = Field(default=None, ge=0)
-    data_are_public: bool = False
-
-    @model_validator(mode="after")
-    def _public_seed_for_public_data(self) -> SeedSection:
-        if self.public is not None and self.secret is not None:
-            raise ValueError("give secret or public, not both")
-        if self.public is not None and not self.data_are_public:
-            raise ValueError(
-                "a public seed lets anyone undo the masking; state data_are_public: true, or remove the seed"
-            )
-        return self
+RECORD = "__record__"
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of a plan: its identity and its private folder. Holds no data and no seed."""
+class Stored:
+    """A reference to an artifact in a workspace: where it is and what its content was."""
 
-    id: str
-    folder: Path
-    home: Home
+    path: Path
+    sha256: str
 
-    @classmethod
-    def start(cls, home: Home, seed: SeedSection) -> Run:
-        """Open a new workspace and draw the run's entropy into it."""
-        entropy = _entropy(seed)
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        run_id = f"{stamp}-{secrets.token_hex(3)}"
-        folder = make_private(home.workspaces / run_id)
-        run = cls(run_id, folder, home)
-        write_private(folder / "owner", f"{os.getpid()} {process_start_time(os.getpid())}".encode())
-        write_private(folder / "entropy", str(entropy).encode())
-        stated = seed.public is not None or seed.secret is not None
-        kept = (str(entropy) if stated else home.holdout_secret()).encode()
-        write_private(folder / "lasting", hashlib.sha256(b"lasting " + kept).hexdigest()[:16].encode())
-        return run
+    def _intact(self) -> Path:
+        if sha256_of(self.path) != self.sha256:
+            raise Fault(f"{self.path.name} in the workspace is not what was stored; nothing is released")
+        return self.path
 
-    def branch(self, name: str, stream: str, shared: Iterable[str]) -> Run:
-        """Open a workspace inside this one: the files named, a stream of its own, and nothing else."""
-        folder = make_private(self.folder / name)
-        for file in shared:
-            if (self.folder / file).exists():
-                (folder / file).symlink_to(self.folder / file)
-        entropy = int.from_bytes(self.rng(f"branch {stream}").bytes(32))
-        write_private(folder / "entropy", str(entropy).encode())
-        return Run(f"{self.id}-{name}", folder, self.home)
 
-    def rng(self, stream: str) -> np.random.Generator:
-        """Return the generator of a named stream; the same stream draws the same again in this run."""
-        key = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8])
-        bound = self.folder / "bound"
-        entropy = int((bound if bound.exists() else self.folder / "entropy").read_text())
-        return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(key,)))
+@dataclass(frozen=True)
+class StoredTable(Stored):
+    """A reference to a data frame in a workspace."""
 
-    def lasting(self) -> str:
-        """Return a key of 16 characters, the same in every run of this home, or of this stated seed."""
-        return (self.folder / "lasting").read_text()
+    def load(self) -> pd.DataFrame:
+        """Return the data frame, after checking that it is what was stored."""
+        return pd.read_parquet(self._intact())
 
-    def bind(self, data_digest: str) -> None:
-        """Mix the data's digest into the entropy, so that a fixed secret never masks two tables alike.
 
-        A step that is tried again binds again, to the same effect.
-        """
-        mixed = hashlib.sha256(f"{(self.folder / 'entropy').read_text()}|{data_digest}".encode())
-        write_private(self.folder / "bound", str(int.from_bytes(mixed.digest())).encode())
+@dataclass(frozen=True)
+class StoredMicrodata(Stored):
+    """A reference to microdata in a workspace."""
 
-    def save(self, name: str, data: Microdata) -> None:
-        """Store microdata in the workspace."""
-        path = self.folder / f"{name}.parquet"
-        frame = data.frame.rename_axis("__record__").reset_index()
-        with private_umask():
-            frame.to_parquet(path, index=False)
-        self.write_json(f"{name}.schema", [asdict(v) for v in data.schema])
+    def load(self) -> Microdata:
+        """Return the microdata, each record with its identity, after checking that they are what was stored."""
+        frame = pd.read_parquet(self._intact())
+        schema = Schema(Variable(**v) for v in json.loads(frame.attrs.pop("schema")))
+        return Microdata(frame.set_index(RECORD).rename_axis(None), schema)
 
-    def load(self, name: str) -> Microdata:
-        """Return microdata stored in the workspace, each record with its identity."""
-        schema = Schema(Variable(**v) for v in self.read_json(f"{name}.schema"))
-        frame = pd.read_parquet(self.folder / f"{name}.parquet").set_index("__record__")
-        return Microdata(frame.rename_axis(None), schema)
 
-    def has(self, name: str) -> bool:
-        """Whether microdata of that name are stored in the workspace."""
-        return (self.folder / f"{name}.parquet").exists()
+@dataclass(frozen=True)
+class StoredArrays(Stored):
+    """A reference to named arrays in a workspace."""
 
-    def write_json(self, name: str, value: Any) -> None:
-        """Store a small result in the workspace."""
-        write_private(self.folder / f"{name}.json", json.dumps(value, default=jsonable).encode())
-
-    def read_json(self, name: str) -> Any:
-        """Return a small result stored in the workspace."""
-        return json.loads((self.folder / f"{name}.json").read_text())
-
-    def save_arrays(self, name: str, **arrays: np.ndarray) -> None:
-        """Store arrays in the workspace."""
-        with private_umask():
-            np.savez(self.folder / f"{name}.npz", **arrays)  # type: ignore[arg-type]
-
-    def load_arrays(self, name: str) -> dict[str, np.ndarray]:
-        """Return arrays stored in the workspace."""
-        with np.load(self.folder / f"{name}.npz", allow_pickle=False) as stored:
+    def load(self) -> dict[str, np.ndarray]:
+        """Return the arrays by name, after checking that they are what was stored."""
+        with np.load(self._intact(), allow_pickle=False) as stored:
             return {key: stored[key] for key in stored.files}
 
+
+@dataclass(frozen=True)
+class Workspace:
+    """A private folder for the raw and half-finished data of one run."""
+
+    folder: Path
+
     @classmethod
-    @contextmanager
-    def opened(cls, home: Home, seed: SeedSection) -> Iterator[Run]:
-        """Give a new run; its workspace takes all temporary files of this process, and is wiped after."""
-        run = cls.start(home, seed)
+    def create(cls, home: Home, name: str) -> Workspace:
+        """Create a workspace of this process in a home."""
+        workspace = cls(make_private(home.workspaces / name))
+        owner = f"{os.getpid()} {process_start_time(os.getpid())}"
+        write_private(workspace.folder / "owner", owner.encode())
+        return workspace
+
+    def branch(self, name: str) -> Workspace:
+        """Create a workspace inside this one."""
+        return Workspace(make_private(self.folder / name))
+
+    def store(self, name: str, data: Microdata) -> StoredMicrodata:
+        """Store microdata; as for every artifact, see `_once`."""
+        frame = data.frame.rename_axis(RECORD).reset_index()
+        frame.attrs["schema"] = json.dumps([asdict(v) for v in data.schema], default=jsonable)
+        return StoredMicrodata(*self._once(f"{name}.parquet", lambda path: frame.to_parquet(path, index=False)))
+
+    def store_table(self, name: str, frame: pd.DataFrame) -> StoredTable:
+        """Store a data frame with its index."""
+        return StoredTable(*self._once(f"{name}.parquet", frame.to_parquet))
+
+    def store_arrays(self, name: str, **arrays: np.ndarray) -> StoredArrays:
+        """Store named arrays."""
+        return StoredArrays(*self._once(f"{name}.npz", lambda path: np.savez(path, **arrays)))  # type: ignore[arg-type]
+
+    def _once(self, name: str, write: Callable[[Path], object]) -> tuple[Path, str]:
+        """Write an artifact whole; return its path and digest.
+
+        A step that is tried again may store the same content again.
+
+        Raises
+        ------
+        Fault
+            When the artifact was stored before with another content.
+        """
+        path = self.folder / name
+        beside = path.with_name(f"{secrets.token_hex(4)}-{name}")
         try:
-            with run.temporary_files():
-                yield run
+            with private_umask():
+                write(beside)
+            digest = sha256_of(beside)
+            try:
+                os.link(beside, path)
+            except FileExistsError:
+                if sha256_of(path) != digest:
+                    raise Fault(f"{name} is in the workspace already; every artifact is stored once") from None
         finally:
-            run.wipe()
+            beside.unlink(missing_ok=True)
+        return path, digest
 
     @contextmanager
     def temporary_files(self) -> Iterator[None]:
-        """Let temporary files of this process, whoever makes them, lie here and be wiped with the rest."""
+        """Let all temporary files of this process lie here, so that they are wiped with the rest."""
         before = tempfile.tempdir
         tempfile.tempdir = str(make_private(self.folder / "temporary"))
         try:
@@ -180,27 +141,12 @@ class Run:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@contextmanager
-def exclusive_run(home: Home, plan: str) -> Iterator[None]:
-    """Let no other run of the same plan start in this home before this one has ended.
-
-    Raises
-    ------
-    Busy
-        When one is under way.
-    """
-    path = make_private(home.path / "locks") / f"{plan}.lock"
-    message = f"another run of the plan {plan} is under way in this home; wait until it has ended"
-    with locked(path, busy=lambda holder: Busy(message)):
-        yield
-
-
 def wipe_abandoned(home: Home) -> int:
     """Remove workspaces whose process is gone; return how many there were."""
-    gone = abandoned(home)
-    for folder in gone:
+    folders = abandoned(home)
+    for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
-    return len(gone)
+    return len(folders)
 
 
 def abandoned(home: Home) -> list[Path]:
@@ -208,34 +154,8 @@ def abandoned(home: Home) -> list[Path]:
     return [folder for folder in home.workspaces.glob("*/") if not _in_use(folder)]
 
 
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file, read in blocks."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def digest_of(value: Any) -> str:
-    """Return the SHA-256 of a JSON value in canonical form."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=jsonable)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _entropy(seed: SeedSection) -> int:
-    if seed.public is not None:
-        return seed.public
-    if seed.secret is None:
-        return secrets.randbits(256)
-    text = os.environ.get(seed.secret, "").strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= MAX_SEED_DIGITS):
-        raise Refused(
-            f"seed: the environment variable {seed.secret} must hold a whole number of at most "
-            f"{MAX_SEED_DIGITS} digits, and does not"
-        )
-    return int(text)
-
-
 def _in_use(folder: Path) -> bool:
-    """Return whether the process that opened a workspace lives; one without an owner may be opening."""
+    """Return whether the process that created a workspace lives; one without an owner may be in creation."""
     owner = folder / "owner"
     try:
         if not owner.exists():
@@ -244,14 +164,3 @@ def _in_use(folder: Path) -> bool:
         return is_running(int(pid), started)
     except (OSError, ValueError):
         return False
-
-
-def jsonable(value: Any) -> Any:
-    """Return the JSON form of what `json` does not know; also the canonical form that is hashed."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, Path):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
+from tasks.common.digests import digest_of, sha256_of
 from tasks.common.errors import visible
 from tasks.common.home import DOSSIER, Home
-from tasks.common.workspace import digest_of, sha256_of
 
 REPORT = "report.html"
 CUSTODIAN = re.compile(r"custodian-step[0-9]+\.html")

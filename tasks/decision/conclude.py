@@ -13,9 +13,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from tasks.common.digests import sha256_of
 from tasks.common.errors import Refused
 from tasks.common.home import Home, account
-from tasks.common.workspace import Run, sha256_of
+from tasks.common.run import Run
 from tasks.decision.assessment_integrity import custodian_pages
 from tasks.decision.outcomes import (
     DECIDED,
@@ -82,7 +83,7 @@ def conclude(run: Run, dossier: dict[str, Any], mlflow_run: str) -> Outcome:
         gone = ledger.find(run.home, "withdrawn", release=release)
         if decision == "publish" and not gone:
             again = bool(ledger.find(run.home, "published", release=release))
-            folder, entry = _publish(run.home, run.folder / "candidate", dossier, known, again=again)
+            folder, entry = _publish(run.home, run.workspace.folder / "candidate", dossier, known, again=again)
             status: Status = "unchanged" if again else "published"
         else:
             status = "awaiting" if decision == "await" and not gone else "rejected"

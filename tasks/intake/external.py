@@ -1,4 +1,4 @@
-"""Tables that others have made: read beside the original, and laid where the assessment looks for them."""
+"""Prepare externally produced releases for assessment."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pandas as pd
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.common.errors import Refused, visible
-from tasks.common.workspace import Run
+from tasks.common.run import Run
 from tasks.intake.ingest import SourceSection, identities, read, to_microdata
-from tasks.intake.split import stands_in
+from tasks.intake.split import Sides, stands_in
+from tasks.masking.anonymize import Masked
 
 
 @dataclass(frozen=True)
@@ -25,14 +26,17 @@ class File:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the assessment cannot see in the tables it gets.
+    """The tables that are assessed, and what the assessment cannot see in them.
 
     Parameters
     ----------
+    sides, masked : what the assessment takes
     left_out, unknown : variables that the release lacks, and released columns that are not measured
     named_released, named_reference : rows of either that carry an identifier of somebody of the original
     """
 
+    sides: Sides
+    masked: Masked
     left_out: tuple[str, ...]
     unknown: tuple[str, ...]
     named_released: int
@@ -48,7 +52,7 @@ def prepare(
     *,
     aligned: bool,
 ) -> Prepared:
-    """Write the tables where the assessment looks for them, and look at what it will not see.
+    """Read the tables for the assessment, and look at what it will not see.
 
     Raises
     ------
@@ -71,15 +75,12 @@ def prepare(
         raise Refused(
             f"the release has {len(masked)} rows and the original {len(people)}; rows that correspond must be as many"
         )
-    run.save("original", people.select(shared))
-    run.save("released", masked)
+    store, others = run.workspace.store, None
     if reference is not None:
-        others = _table(run, reference, tuple(known[n] for n in shared), extra=True)
-        run.save("reference", others)
-    run.write_json("claims", [])
-    nothing = {"notes": [], "figures": {}, "hides": [], "unprotected": False}
-    run.write_json("masked", nothing | {"keeps_records": aligned})
+        others = store("reference", _table(run, reference, tuple(known[n] for n in shared), extra=True))
     return Prepared(
+        sides=Sides(store("original", people.select(shared)), others),
+        masked=Masked(released=store("released", masked), keeps_records=aligned),
         left_out=tuple(n for n in known if n not in shared),
         unknown=tuple(n for n in header if n not in known),
         named_released=_named(run, released, original, variables),

@@ -7,7 +7,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from importlib import resources
 from pathlib import Path
@@ -21,9 +21,11 @@ from pydantic import Field, model_validator
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.names import appearance, format_look_alikes
 from tasks.common.errors import Refused, cut, named, odd, visible
-from tasks.common.home import Home, private_umask
+from tasks.common.home import Home
+from tasks.common.run import Run
 from tasks.common.secrets import check_name, secret
-from tasks.common.workspace import Run, Section
+from tasks.common.sections import Section
+from tasks.common.workspace import StoredMicrodata, StoredTable
 from tasks.connectors.csv import WIDE, check_header, check_names, read_codes, read_csv
 from tasks.connectors.fingerprint import bag_digest, content_digest, record_digests
 from tasks.connectors.parquet import (
@@ -156,20 +158,37 @@ class SourceSection(Section):
 
 
 @dataclass(frozen=True)
-class Ingested:
-    """What was read: counts and digests, no values."""
+class SourceSummary:
+    """What was read: counts and digests, no values.
+
+    Parameters
+    ----------
+    records, variables : how many of them
+    dropped : the identifiers, which are read and not released
+    digest : SHA-256 of the content
+    notes : sentences on what a reader should know
+    bag : digest of the records in any order, without identifiers; keyed, so that no one else can test guesses on it
+    """
 
     records: int
     variables: int
     dropped: tuple[str, ...]
     digest: str
-    notes: tuple[str, ...] = field(default=())
-    # Of the records as a bag, without identifiers; keyed, so that nobody else can try guesses on it.
+    notes: tuple[str, ...] = ()
     bag: str | None = None
 
 
+@dataclass(frozen=True)
+class Ingested:
+    """The source as microdata and its identifiers as text, by reference, with what was read."""
+
+    data: StoredMicrodata
+    identifiers: StoredTable | None
+    summary: SourceSummary
+
+
 def ingest(run: Run, source: SourceSection, variables: tuple[Variable, ...], base: Path) -> Ingested:
-    """Read the source, check it against the declarations, and keep it in the workspace.
+    """Read the source, check it against the declarations, and store it.
 
     Raises
     ------
@@ -177,18 +196,15 @@ def ingest(run: Run, source: SourceSection, variables: tuple[Variable, ...], bas
         With everything that is wrong with the columns at once; the message holds no value.
     """
     frame, digest = read(run, source, variables, base)
-    run.bind(digest)
     data, notes = to_microdata(frame, variables)
     notes += _check_levels(data, variables)
-    identifiers = [v.name for v in variables if v.role == "identifier"]
-    if identifiers:
-        with private_umask():
-            identities(frame, identifiers).to_parquet(run.folder / "identifiers.parquet")
-    run.save("source", data)
-    bag = ledger.keyed(run.home, f"records {bag_digest(record_digests(frame, identifiers))}")
-    done = Ingested(len(data), len(data.schema), tuple(identifiers), digest, tuple(notes), bag)
-    run.write_json("ingested", asdict(done))
-    return done
+    names = tuple(v.name for v in variables if v.role == "identifier")
+    bag = ledger.keyed(run.home, f"records {bag_digest(record_digests(frame, names))}")
+    return Ingested(
+        run.workspace.store("source", data),
+        run.workspace.store_table("identifiers", identities(frame, names)) if names else None,
+        SourceSummary(len(data), len(data.schema), names, digest, tuple(notes), bag),
+    )
 
 
 def read(run: Run, source: SourceSection, variables: Iterable[Variable], base: Path) -> tuple[pd.DataFrame, str]:
@@ -441,7 +457,7 @@ def _read_place(
 ) -> tuple[pd.DataFrame, str | None, str]:
     """Return the table of a file or a folder, the digest of a file's bytes, and how messages call it."""
     place = source.place(base, run.home)
-    copy = run.folder / f"copy-{os.urandom(4).hex()}"
+    copy = run.workspace.folder / f"copy-{os.urandom(4).hex()}"
     try:
         if source.folder_at(place):
             frame, partitions = read_folder(fetch_folder(place, copy), place.shown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,8 +13,11 @@ from pydantic import model_validator
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Variable
 from tasks.common.errors import Refused
-from tasks.common.workspace import Run, Section
+from tasks.common.run import Run
+from tasks.common.sections import Section
+from tasks.common.workspace import StoredMicrodata, StoredTable
 from tasks.intake.ingest import SourceSection, identities, read, to_microdata
+from tasks.intake.validate import Checked
 
 
 class ReferenceSection(Section):
@@ -42,7 +45,7 @@ class ReferenceSection(Section):
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitSummary:
     """Sizes of the two sides, and how it is known that they share no record."""
 
     kind: str
@@ -53,30 +56,50 @@ class Split:
     coinciding: int
 
 
-def split(run: Run, section: ReferenceSection, variables: tuple[Variable, ...], base: Path) -> Split:
-    """Write ``original`` and, where there is one, ``reference`` to the workspace.
+@dataclass(frozen=True)
+class Sides:
+    """The original records and, unless each is left out in turn, the reference sample, by reference."""
+
+    original: StoredMicrodata
+    reference: StoredMicrodata | None
+
+
+@dataclass(frozen=True)
+class Split(Sides):
+    """The two sides of a plan's table."""
+
+    summary: SplitSummary
+
+
+def split(run: Run, checked: Checked, section: ReferenceSection, variables: tuple[Variable, ...], base: Path) -> Split:
+    """Set the reference sample apart from the records that are masked.
 
     Non-overlap is a property of people, shown by household or identifier where one repeats, else by row
     number; records whose values coincide by chance are counted apart.
     """
-    source = run.load("source")
+    source = checked.data.load()
     if section.kind == "leave-one-out":
-        run.save("original", source)
-        done = Split(section.kind, len(source), len(source) - 1, 0, "each record is left out in turn", 0)
-    elif section.kind == "holdout":
-        done = _holdout(run, source)
+        summary = SplitSummary(section.kind, len(source), len(source) - 1, 0, "each record is left out in turn", 0)
+        return Split(checked.data, None, summary)
+    if section.kind == "holdout":
+        original, reference, disjoint = _holdout(source, checked.identifiers, run.streams.persistent_key())
+        stored = run.workspace.store("original", original)
     else:
-        done = _file(run, source, section, variables, base)
-    run.write_json("split", asdict(done))
-    return done
+        reference, disjoint = _file(run, source, checked.identifiers, section, variables, base)
+        original, stored = source, checked.data
+    unused = len(source) - len(original) - len(reference) if section.kind == "holdout" else 0
+    coinciding = _coinciding(original, reference)
+    summary = SplitSummary(section.kind, len(original), len(reference), unused, disjoint, coinciding)
+    return Split(stored, run.workspace.store("reference", reference), summary)
 
 
-def _holdout(run: Run, source: Microdata) -> Split:
+def _holdout(source: Microdata, identifiers: StoredTable | None, key: str) -> tuple[Microdata, Microdata, str]:
+    """Return the records to be masked, the reference sample, and how it is known that they share no person."""
     half = len(source) // 2
     if half < 2:
         raise Refused(f"reference: a holdout needs at least 4 records, the source has {len(source)}")
-    people, names, by = _people(run, source)
-    order = _in_lasting_order(people, names, run.lasting())
+    people, names, by = _people(source, identifiers)
+    order = _in_persistent_order(people, names, key)
     cut = half
     while cut < len(order) and people[order[cut]] == people[order[cut - 1]]:
         cut += 1
@@ -86,19 +109,10 @@ def _holdout(run: Run, source: Microdata) -> Split:
     if set(people[sides[0]]) & set(people[sides[1]]):
         raise Refused("reference: the two sides share people")
     original, reference = (source.take(np.sort(side)) for side in sides)
-    run.save("original", original)
-    run.save("reference", reference)
-    return Split(
-        "holdout",
-        len(original),
-        len(reference),
-        len(source) - len(original) - len(reference),
-        f"no {by} of the source stands on both sides",
-        _coinciding(original, reference),
-    )
+    return original, reference, f"no {by} of the source stands on both sides"
 
 
-def _people(run: Run, source: Microdata) -> tuple[np.ndarray, np.ndarray, str]:
+def _people(source: Microdata, identifiers: StoredTable | None) -> tuple[np.ndarray, np.ndarray, str]:
     """Return (N,) whose record each is, (N,) what stays the same of them, and by what that is known.
 
     A record stands for itself where neither household nor identifier repeats: then its identifiers stay the
@@ -108,11 +122,10 @@ def _people(run: Run, source: Microdata) -> tuple[np.ndarray, np.ndarray, str]:
     if households:
         known = source.frame[list(households)].astype("string").fillna("")
         return pd.MultiIndex.from_frame(known).factorize()[0], _hashed(known), " and ".join(households)
-    file = run.folder / "identifiers.parquet"
     everybody = np.arange(len(source))
-    if not file.exists():
+    if identifiers is None:
         return everybody, _numbered(_hashed(source.frame)), "row number"
-    known = pd.read_parquet(file).iloc[source.frame.index]
+    known = identifiers.load().iloc[source.frame.index]
     codes = pd.MultiIndex.from_frame(known.fillna("")).factorize()[0]
     nameless = known.isna().all(axis=1).to_numpy()
     codes[nameless] = codes.max(initial=0) + 1 + np.arange(nameless.sum())
@@ -134,7 +147,7 @@ def _numbered(names: np.ndarray) -> np.ndarray:
     return names + pd.Series(names).groupby(names).cumcount().to_numpy().astype(np.uint64)
 
 
-def _in_lasting_order(people: np.ndarray, names: np.ndarray, key: str) -> np.ndarray:
+def _in_persistent_order(people: np.ndarray, names: np.ndarray, key: str) -> np.ndarray:
     """Return the records, people in an order as random as the key, and the records of one person together.
 
     The order of two people never changes while the key is kept, whatever else the table holds. Of one table
@@ -147,20 +160,26 @@ def _in_lasting_order(people: np.ndarray, names: np.ndarray, key: str) -> np.nda
     return np.lexsort((people, first[people]))
 
 
-def _file(run: Run, source: Microdata, section: ReferenceSection, variables: tuple[Variable, ...], base: Path) -> Split:
+def _file(
+    run: Run,
+    source: Microdata,
+    identifiers: StoredTable | None,
+    section: ReferenceSection,
+    variables: tuple[Variable, ...],
+    base: Path,
+) -> tuple[Microdata, str]:
+    """Return the reference sample of another file, and how it is known that it shares no person with the source."""
     assert section.source is not None
     frame, _ = read(run, section.source, variables, base)
     reference = _like(source, frame, variables)
     disjoint = "vouched for by the custodian; not proven"
     if section.disjoint_by == "identifier":
-        disjoint = _proven_disjoint(run, frame, [v.name for v in variables if v.role == "identifier"])
+        disjoint = _proven_disjoint(frame, identifiers)
     smaller = min(len(source), len(reference))
     rng = run.rng("split")
     if len(reference) > smaller:
         reference = reference.take(np.sort(rng.choice(len(reference), smaller, replace=False)))
-    run.save("original", source)
-    run.save("reference", reference)
-    return Split("file", len(source), len(reference), 0, disjoint, _coinciding(source, reference))
+    return reference, disjoint
 
 
 def _like(source: Microdata, frame: pd.DataFrame, variables: tuple[Variable, ...]) -> Microdata:
@@ -173,15 +192,17 @@ def _like(source: Microdata, frame: pd.DataFrame, variables: tuple[Variable, ...
     raise Refused(f"reference: {problem}")
 
 
-def _proven_disjoint(run: Run, frame: pd.DataFrame, names: list[str]) -> str:
+def _proven_disjoint(frame: pd.DataFrame, identifiers: StoredTable | None) -> str:
     """Refuse a file that may hold a person of the source; else return why it cannot."""
     vouch = "or state disjoint_by: custodian"
-    if not names:
+    if identifiers is None:
         raise Refused(
             "reference: no identifier is declared, so it cannot be shown that the file shares no record "
             f"with the source; declare one, {vouch}"
         )
-    known, asked = pd.read_parquet(run.folder / "identifiers.parquet"), identities(frame, names)
+    known = identifiers.load()
+    names = list(known.columns)
+    asked = identities(frame, names)
     nameless = int(known.isna().all(axis=1).sum()) + int(asked.isna().all(axis=1).sum())
     if nameless:
         raise Refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -9,9 +10,14 @@ from pydantic import Field
 
 from anoncore.boxes.edits import over_ranges
 from anoncore.edits.model import BoundEdit, ConditionalEdit, EditSet, LinearEdit, RatioEdit, SetEdit
+from expectations.report import ValidationReport
 from expectations.report import validate as run_suite
 from tasks.common.errors import Fault, Refused
-from tasks.common.workspace import Run, Section
+from tasks.common.run import Run
+from tasks.common.sections import Section
+from tasks.common.workspace import StoredMicrodata, StoredTable
+from tasks.intake.ingest import Ingested
+from tasks.masking.anonymize import Masked
 
 Rule = Annotated[LinearEdit | BoundEdit | SetEdit | ConditionalEdit | RatioEdit, Field(discriminator="edit")]
 
@@ -35,18 +41,48 @@ class EditsSection(Section):
         return EditSet(self.rules)
 
 
-def validate_raw(run: Run, section: EditsSection) -> dict[str, int]:
-    """Count violations in the raw data, carry out the plan's policy, and return how many it sets aside.
+@dataclass(frozen=True)
+class Checked:
+    """The records that may be released, by reference, and how the raw data fared.
+
+    Parameters
+    ----------
+    data, identifiers : as in `Ingested`, the data without the records that were set aside
+    set_aside : how many records were set aside
+    report : the outcome of every rule on the raw data
+    """
+
+    data: StoredMicrodata
+    identifiers: StoredTable | None
+    set_aside: int
+    report: ValidationReport
+
+
+@dataclass(frozen=True)
+class Validated:
+    """How the data to be released fared.
+
+    Parameters
+    ----------
+    report : the outcome of every rule, and the suite
+    silent : edits of which ranges show nothing
+    """
+
+    report: ValidationReport
+    silent: tuple[str, ...]
+
+
+def validate_raw(run: Run, ingested: Ingested, section: EditsSection) -> Checked:
+    """Count violations in the raw data, and carry out the plan's policy on them.
 
     Raises
     ------
     Refused
         With policy ``refuse`` and a violated edit; with ``set-aside`` when too few records are left.
     """
-    data = run.load("source")
+    data, stored = ingested.data.load(), ingested.data
     edits = section.edit_set()
     report = run_suite(data.frame, data.schema, edits)
-    run.write_json("validated-raw", report.to_dict())
     broken = [rule for rule in report.rules if not rule.success]
     failed = [rule for rule in broken if rule.error]
     if failed:
@@ -63,11 +99,11 @@ def validate_raw(run: Run, section: EditsSection) -> dict[str, int]:
         aside = int((~good).sum())
         if good.sum() < 4:
             raise Refused(f"{aside} of {len(data)} records violate an edit; too few are left to release")
-        run.save("source", data.take(np.flatnonzero(good)))
-    return {"set_aside": aside}
+        stored = run.workspace.store("checked", data.take(np.flatnonzero(good)))
+    return Checked(stored, ingested.identifiers, aside, report)
 
 
-def validate_masked(run: Run, section: EditsSection) -> None:
+def validate_masked(masked: Masked, section: EditsSection) -> Validated:
     """Prove that the data to be released satisfy every edit.
 
     Of ranges it is shown that each holds a value with which the edit is satisfied.
@@ -79,19 +115,19 @@ def validate_masked(run: Run, section: EditsSection) -> None:
     Refused
         When ranges hold no such value.
     """
-    data = run.load("released")
+    data = masked.released.load()
     edits = section.edit_set()
     silent: tuple[str, ...] = ()
-    if run.has("points"):
-        edits, silent = over_ranges(edits, [n for n in run.load("points").schema.names if n not in data.schema])
+    if masked.points is not None:
+        names = masked.points.load().schema.names
+        edits, silent = over_ranges(edits, [n for n in names if n not in data.schema])
     report = run_suite(data.frame, data.schema, edits)
-    run.write_json("validated-masked", report.to_dict() | {"silent": silent})
-    run.write_json("suite", {"json": report.suite_json, "sha256": report.suite_digest})
     broken = [rule.name for rule in report.rules if not rule.success]
-    if broken and run.has("points"):
+    if broken and masked.points is not None:
         raise Refused(
             f"no value in some ranges satisfies: {', '.join(broken)}; records that break an edit must be "
             "set aside before they are put into boxes (on_violation: set-aside)"
         )
     if broken:
         raise Fault(f"after repair the masked data still violate: {', '.join(broken)}; nothing is released")
+    return Validated(report, silent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -19,57 +19,109 @@ from anoncore.registry import PREPARATORY, Parameters, anonymize
 from anoncore.release import Release
 from anoncore.risk.group_masking import GroupCounts
 from tasks.common.errors import Refused
-from tasks.common.workspace import Run
+from tasks.common.run import Run
+from tasks.common.workspace import StoredArrays, StoredMicrodata
 
 Step: TypeAlias = Annotated[Parameters, Field(discriminator="method")]
 
 
-def mask(run: Run, steps: tuple[Step, ...], edits: EditSet) -> None:
-    """Mask ``original`` and write ``released``, rows still in the order of the steps' output.
+@dataclass(frozen=True)
+class RepairSummary:
+    """How many records and cells the repair changed to make the edits hold, and how many records by edit."""
+
+    records: int
+    cells: int
+    edits: dict[str, int]
+
+
+@dataclass(frozen=True)
+class ContinuousForm:
+    """The paper's form of a release, before scores become levels: what was masked, and its masked scores."""
+
+    data: StoredMicrodata
+    scores: StoredArrays
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masked:
+    """The masked data by reference, with what the steps report about them.
+
+    Parameters
+    ----------
+    released : rows in the order of the steps' output
+    points : the same records as single values, where ranges are released
+    continuous : where one step masked, and has scores
+    confidential : what only the custodian may see, under "step<number>.<name>"
+    claims : each claim as it was checked on ``released``
+    repair : what had to be changed
+    keeps_records : whether the index of ``released`` says from which original record a row stems
+    notes : sentences for the method statement
+    figures : what the steps measured, under "step<number>.<name>"
+    hides : variables between whose values a group is hidden
+    unprotected : whether single records are left as they were
+    """
+
+    released: StoredMicrodata
+    points: StoredMicrodata | None = None
+    continuous: ContinuousForm | None = None
+    confidential: StoredArrays | None = None
+    claims: tuple[dict[str, Any], ...] = ()
+    repair: RepairSummary | None = None
+    keeps_records: bool
+    notes: tuple[str, ...] = ()
+    figures: dict[str, float] = field(default_factory=dict)
+    hides: tuple[str, ...] = ()
+    unprotected: bool = False
+
+    @property
+    def measured(self) -> StoredMicrodata:
+        """The released records as single values, which most measures need."""
+        return self.points or self.released
+
+
+def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSet) -> Masked:
+    """Carry out the steps on the original records.
 
     Variables that an edit computes from others are left out of the masking and computed again
     afterwards; what edits still break is repaired on the masked data.
     """
-    original = run.load("original")
+    original = data.load()
     if releases_ranges(steps):
         # A range holds what the record held, sums included: nothing to compute anew, nothing to repair.
-        release = _chain(run, original, steps, edits)
+        release, step_input = _chain(run, original, steps, edits)
         repaired = Repaired(release.data, {e.name: 0 for e in edits.edits}, 0, 0)
     else:
-        release = _chain(run, without_dependents(original, edits), steps, edits)
+        release, step_input = _chain(run, without_dependents(original, edits), steps, edits)
         whole = complete(release.data, edits, _schema_after(original.schema, release.data.schema, edits))
         repaired = repair(whole, edits, rng=run.rng("repair"))
     final = replace(release, data=repaired.data.select(repaired.data.schema.masked))
     final = _with_counts_kept(final, edits, original.schema, run.rng("settle"))
     final = replace(final, data=_trimmed(final.data))
-    run.save("released", final.data)
-    if final.points is not None:
-        run.save("points", final.points)
-    run.write_json(
-        "claims",
-        [asdict(check) | {"kind": type(c).__name__} for c, check in zip(final.claims, final.check(), strict=True)],
-    )
-    run.write_json(
-        "repaired",
-        {"records": repaired.records_changed, "cells": repaired.cells_changed, "edits": repaired.changed},
-    )
-    run.write_json(
-        "masked",
-        {
-            "keeps_records": final.keeps_records,
-            "notes": final.notes,
-            "figures": dict(final.figures),
-            "hides": _telling({s.parameter for s in steps if isinstance(s, GroupAnonymity)}, edits),
-            "unprotected": all(isinstance(s, PREPARATORY) for s in steps),
-        },
-    )
+    store = run.workspace
+    continuous = None
     if release.scores is not None:
-        run.save_arrays("scores", scores=release.scores)
-    if release.confidential:
-        run.save_arrays("confidential", **release.confidential)
+        continuous = ContinuousForm(
+            store.store("step-input", step_input), store.store_arrays("scores", scores=release.scores)
+        )
+    return Masked(
+        released=store.store("released", final.data),
+        points=None if final.points is None else store.store("points", final.points),
+        continuous=continuous,
+        confidential=store.store_arrays("confidential", **release.confidential) if release.confidential else None,
+        claims=tuple(
+            asdict(check) | {"kind": type(c).__name__} for c, check in zip(final.claims, final.check(), strict=True)
+        ),
+        repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed),
+        keeps_records=final.keeps_records,
+        notes=final.notes,
+        figures=dict(final.figures),
+        hides=tuple(_telling({s.parameter for s in steps if isinstance(s, GroupAnonymity)}, edits)),
+        unprotected=all(isinstance(s, PREPARATORY) for s in steps),
+    )
 
 
-def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -> Release:
+def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -> tuple[Release, Microdata]:
+    """Carry out the steps one after the other; return the release, and what the last step masked."""
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
     figures: dict[str, float] = {}
@@ -78,7 +130,7 @@ def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -
     masked = 0
     release: Release | None = None
     for number, step in enumerate(steps, start=1):
-        run.save("step-input", data)
+        step_input = data
         release = anonymize(data, step, rng=run.rng(f"step-{number}"), edits=edits)
         if len(release.data) < 2:
             raise Refused(f"step {number} ({step.method}) leaves fewer than 2 records to release")
@@ -94,7 +146,7 @@ def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -
     assert release is not None
     # The paper's form is that of one masking; after two, the scores belong to data already masked.
     scores = release.scores if masked == 1 else None
-    return replace(
+    whole = replace(
         release,
         claims=claims,
         keeps_records=keeps,
@@ -103,6 +155,7 @@ def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -
         scores=scores,
         confidential=confidential,
     )
+    return whole, step_input
 
 
 def _with_counts_kept(release: Release, edits: EditSet, schema: Schema, rng: np.random.Generator) -> Release:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from tasks.common.formatting import pairs_of_variables
-from tasks.common.workspace import Section
+from tasks.common.sections import Section
 
 Measure = Literal["ambiguity", "uncertainty"]
 GateVerdict = Literal["pass", "fail", "inconclusive", "by design", "not tested", "waived"]

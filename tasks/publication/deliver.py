@@ -15,10 +15,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tasks.common.digests import digest_of
 from tasks.common.errors import Fault, Refused, ReleaseError, visible
 from tasks.common.home import Home, account
 from tasks.common.secrets import secret
-from tasks.common.workspace import digest_of
 from tasks.connectors.postgres import OURS, keep_table, remove_table
 from tasks.connectors.storage import Place, is_address, local_place, open_place
 from tasks.publication.publish import MANIFEST, PUBLIC_KEY, RELEASE_ID, SIGNATURE, verify_release

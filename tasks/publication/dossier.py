@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -13,10 +13,15 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
+from tasks.common.digests import plain
 from tasks.common.home import account
-from tasks.common.workspace import Run, SeedSection
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
 from tasks.connectors.fingerprint import same_table
-from tasks.masking.anonymize import told
+from tasks.intake.ingest import Ingested
+from tasks.intake.split import Split
+from tasks.intake.validate import Checked, Validated
+from tasks.masking.anonymize import Masked, told
 from tasks.policy.verdict import PolicySection, Verdict
 from tasks.record import ledger
 
@@ -24,14 +29,26 @@ OURS = ("anoncore", "expectations", "tasks", "flows")
 LIBRARIES = ("anonflow", "numpy", "scipy", "pandas", "prefect", "mlflow", "great-expectations")
 
 
+@dataclass(frozen=True)
+class Results:
+    """What the steps of a run returned."""
+
+    ingested: Ingested
+    checked: Checked
+    split: Split
+    masked: Masked
+    validated: Validated
+    figures: dict[str, Any]
+
+
 def gather(
     run: Run,
+    results: Results,
     *,
     plan: dict[str, Any],
     steps: Sequence[Any],
     seed: SeedSection,
     edit_policy: str,
-    set_aside: int,
     unprotected: str,
     published: int,
     verdict: Verdict,
@@ -44,7 +61,7 @@ def gather(
     Parameters
     ----------
     run : Run
-        Its workspace holds what the steps have found.
+    results : what its steps returned
     plan : name, title, description and digest of the plan
     unprotected : why single records are not protected; empty where they are
     published : releases of the same data under other plans
@@ -52,7 +69,7 @@ def gather(
     policy : who must approve it, and until when
     rebuild : whether it was asked to draw anew, though plan and data may be unchanged
     """
-    source = run.read_json("ingested")
+    source, masked = results.ingested.summary, results.masked
     return {
         "plan": plan,
         "run": {
@@ -65,24 +82,24 @@ def gather(
             "seed": _seed(seed),
         }
         | ({"rebuild": True} if rebuild else {}),
-        "source": source,
-        "split": run.read_json("split"),
+        "source": plain(asdict(source)),
+        "split": asdict(results.split.summary),
         "edits": {
             "policy": edit_policy,
-            "set_aside": set_aside,
-            "raw": run.read_json("validated-raw"),
-            "masked": run.read_json("validated-masked"),
-            "repaired": run.read_json("repaired"),
+            "set_aside": results.checked.set_aside,
+            "raw": results.checked.report.to_dict(),
+            "masked": results.validated.report.to_dict() | {"silent": list(results.validated.silent)},
+            "repaired": asdict(masked.repair) if masked.repair else None,
         },
-        "method": {"steps": [told(step) for step in steps], "notes": run.read_json("masked")["notes"]},
+        "method": {"steps": [told(step) for step in steps], "notes": list(masked.notes)},
         "individual_protection": f"none: {unprotected}" if unprotected else "required",
-        "figures": without_levels_of_source(run.read_json("figures"), release),
+        "figures": without_levels_of_source(results.figures, release),
         "verdict": asdict(verdict),
         "approval": _approval(policy or PolicySection()),
         "release": release,
         "history": {
             "earlier_runs": len(
-                {e["run"] for e in ledger.entries(run.home) if same_table(e, source["digest"], source.get("bag"))}
+                {e["run"] for e in ledger.entries(run.home) if same_table(e, source.digest, source.bag)}
             ),
             "published": published,
         },

@@ -16,10 +16,13 @@ from pydantic import Field, model_validator
 
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.assessment.disclosure_control import public_figures
+from tasks.common.digests import digest_of, jsonable, sha256_of
 from tasks.common.errors import Fault, Refused, visible
 from tasks.common.formatting import markdown_cell
 from tasks.common.home import DOSSIER, Home, make_private, private_umask, sync, write_private
-from tasks.common.workspace import Run, Section, digest_of, jsonable, sha256_of
+from tasks.common.run import Run
+from tasks.common.sections import Section
+from tasks.common.workspace import StoredMicrodata
 from tasks.publication.targets import Target
 from tasks.record import ledger
 
@@ -69,21 +72,22 @@ class PublicationSection(Section):
         return self
 
 
-def prepare_data(run: Run, name: str, section: PublicationSection, plan_digest: str) -> dict[str, Any]:
+def prepare_data(
+    run: Run, released: StoredMicrodata, suite_json: str, name: str, section: PublicationSection, plan_digest: str
+) -> dict[str, Any]:
     """Write the shuffled data, the codebook and the suite into the candidate; return its identity.
 
     Rows are permuted, so that two releases, or a release and its source, cannot be aligned. The
     release's id is taken from its content: the same content has the same id.
     """
-    folder = make_private(run.folder / "candidate")
-    released = run.load("released")
-    order = run.rng("publish").permutation(len(released))
-    shuffled = released.take(order)
+    folder = make_private(run.workspace.folder / "candidate")
+    data = released.load()
+    shuffled = data.take(run.rng("publish").permutation(len(data)))
     frame = shuffled.plain().reset_index(drop=True)
     schema = _released_schema(shuffled)
     files = _write_data(folder, frame, section)
     write_private(folder / "codebook.json", _json(codebook(name, section, frame, schema)))
-    write_private(folder / "expectations.json", run.read_json("suite")["json"].encode())
+    write_private(folder / "expectations.json", suite_json.encode())
     digests = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     release_id = f"{name}-{digest_of([plan_digest, digests])[:12]}"
     return {
@@ -98,7 +102,7 @@ def prepare_data(run: Run, name: str, section: PublicationSection, plan_digest: 
 
 def prepare_documents(run: Run, dossier: dict[str, Any], report: str) -> dict[str, Any]:
     """Add method statement, report and figures to the candidate; return the dossier with its digest."""
-    folder = run.folder / "candidate"
+    folder = run.workspace.folder / "candidate"
     write_private(folder / "report.html", report.encode())
     write_private(folder / "method.md", method_statement(dossier).encode())
     write_private(folder / "assessment.json", _json(_public_figures(dossier)))
@@ -112,7 +116,7 @@ def keep_candidate(run: Run, dossier: dict[str, Any]) -> Path:
     target: Path = make_private(run.home.candidates) / dossier["release"]["id"]
     if target.exists():
         shutil.rmtree(target)
-    folder = run.folder / "candidate"
+    folder = run.workspace.folder / "candidate"
     write_private(folder / DOSSIER, _json(dossier))
     os.rename(folder, target)
     return target

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import model_validator
 
 from tasks.common.secrets import check_name
-from tasks.common.workspace import Section
+from tasks.common.sections import Section
 from tasks.connectors.postgres import NAME_BYTES, IfExists, Table
 from tasks.connectors.storage import check_address, is_address
 

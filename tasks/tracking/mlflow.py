@@ -12,9 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tasks.common.digests import digest_of, sha256_of
 from tasks.common.errors import InputOutputFault
 from tasks.common.formatting import markdown_cell, sentence
-from tasks.common.workspace import Section, digest_of, sha256_of
+from tasks.common.sections import Section
 from tasks.tracking.metrics import metrics
 
 STATUS = "release.status"

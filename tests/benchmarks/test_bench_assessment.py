@@ -34,7 +34,10 @@ from anoncore.risk import (
 from anoncore.utility import measure_utility
 from tasks.assessment.assess import AssessmentSection, assess
 from tasks.common.home import Home
-from tasks.common.workspace import Run, SeedSection
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
+from tasks.intake.split import Sides
+from tasks.masking.anonymize import Masked
 from tasks.policy.verdict import PolicySection
 
 CORES = len(os.sched_getaffinity(0))
@@ -139,12 +142,11 @@ def reported(clock: Clock, title: str, target: float) -> None:
 def test_assess_in_a_run(rows: int, tmp_path: Path) -> None:
     sides = dict(zip(("original", "released", "reference"), tables(rows, 8), strict=True))
     run = Run.start(Home.locate(tmp_path), SeedSection(public=3, data_are_public=True))
-    for name, table in sides.items():
-        run.save(name, table)
-    run.write_json("claims", [])
-    run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False, "keeps_records": True})
+    stored = {name: run.workspace.store(name, table) for name, table in sides.items()}
+    given = (Sides(stored["original"], stored["reference"]), Masked(released=stored["released"], keeps_records=True))
     clock = Clock()
-    figures = clock("tasks.assessment.assess.assess", lambda: assess(run, AssessmentSection(), PolicySection()))
+    measure = lambda: assess(run, *given, AssessmentSection(), PolicySection()).figures  # noqa: E731
+    figures = clock("tasks.assessment.assess.assess", measure)
     assert figures["queries"]["used"] == rows
     assert figures["linkage"] is not None
     assert figures["disclosure"] is not None

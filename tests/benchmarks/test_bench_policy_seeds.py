@@ -24,7 +24,10 @@ from anoncore.microdata import Microdata, Schema, Variable
 from flows.plan.model import PlanFile
 from tasks.assessment.assess import AssessmentSection, assess
 from tasks.common.home import Home
-from tasks.common.workspace import Run, SeedSection
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
+from tasks.intake.split import Sides
+from tasks.masking.anonymize import Masked
 from tasks.policy.verdict import PolicySection, Verdict, decide
 from tests.tasks.test_policy_seeds import GROUPS, NOISE, SWAP, failed, judged, planned, rhs
 
@@ -181,18 +184,13 @@ def sampled(home: Home, records: int, copied: float, seed: int) -> Found:
     frame.loc[: count - 1, numbers] += 0.01 * spread * rng.normal(size=(count, NUMBERS))
     run = Run.start(home, SeedSection(public=seed, data_are_public=True))
     try:
-        for name, data in (
-            ("original", original),
-            ("reference", reference),
-            ("released", Microdata(frame, SCHEMA)),
-        ):
-            run.save(name, data)
-        run.write_json("claims", [])
-        run.write_json("masked", {"keeps_records": False, "figures": {}, "hides": [], "unprotected": False})
-        figures = assess(run, AssessmentSection(), PolicySection())
+        store = run.workspace.store
+        sides = Sides(store("original", original), store("reference", reference))
+        masked = Masked(released=store("released", Microdata(frame, SCHEMA)), keeps_records=False)
+        figures = assess(run, sides, masked, AssessmentSection(), PolicySection()).figures
         return told(decide(figures, PolicySection()), figures)
     finally:
-        run.wipe()
+        run.workspace.wipe()
 
 
 @pytest.mark.parametrize("records", [2000, 5000])

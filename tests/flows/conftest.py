@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.common import workspace
+from tasks.common import randomness
 from tasks.common.home import Home, make_private, write_private
 
 CANARY_TEXT = "Qx7-Canary-Zw"
@@ -101,11 +101,10 @@ def chance(monkeypatch: pytest.MonkeyPatch) -> None:
     A policy fails some releases by chance, which is its nature; a test of another matter must not hang on it.
     """
     draws = np.random.default_rng(1)
-    drawn, secret = workspace._entropy, Home.holdout_secret
+    drawn, secret = randomness._entropy, Home.holdout_secret
 
-    def entropy(seed: workspace.SeedSection) -> int:
-        stated = seed.public is not None or seed.secret is not None
-        return drawn(seed) if stated else int.from_bytes(draws.bytes(32))
+    def entropy(seed: randomness.SeedSection) -> int:
+        return drawn(seed) if seed.stated else int.from_bytes(draws.bytes(32))
 
     def kept(home: Home) -> str:
         path = home.path / "keys" / "holdout"
@@ -114,5 +113,5 @@ def chance(monkeypatch: pytest.MonkeyPatch) -> None:
             write_private(path, b"who is held out in tests")
         return secret(home)
 
-    monkeypatch.setattr(workspace, "_entropy", entropy)
+    monkeypatch.setattr(randomness, "_entropy", entropy)
     monkeypatch.setattr(Home, "holdout_secret", kept)

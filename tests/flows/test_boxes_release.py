@@ -36,9 +36,8 @@ class Watching(Direct):
     def call(self, label, function, *args, retry):
         result = super().call(label, function, *args, retry=retry)
         if label == "Mask the records":
-            run = args[0]
-            self.released = run.load("released")
-            self.original = run.load("original").frame.loc[self.released.frame.index]
+            self.released = result.released.load()
+            self.original = args[1].load().frame.loc[self.released.frame.index]
         return result
 
 

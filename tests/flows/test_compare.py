@@ -19,7 +19,7 @@ from flows.plan.overrides import settings_of
 from flows.release import Direct, carry_out
 from tasks.common.errors import ExitCode, Fault, Refused
 from tasks.common.home import Home
-from tasks.common.workspace import Run, exclusive_run
+from tasks.common.run import Run, exclusive_run
 from tasks.record import ledger
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
@@ -162,8 +162,7 @@ def test_settings_draw_from_streams_of_their_own(small, home, monkeypatch):
     def watched(*given):
         own = branch(*given)
         drawn.append(float(own.rng("step-1").random()))
-        assert sorted(p.name for p in own.folder.iterdir() if not p.is_symlink()) == ["entropy"]
-        assert not (own.folder / "identifiers.parquet").exists()
+        assert sorted(p.name for p in own.workspace.folder.iterdir()) == ["entropy"]
         assert own.rng("step-1").random() != given[0].rng("step-1").random()
         return own
 
@@ -195,10 +194,10 @@ def test_identical_groups_pass_only_when_acknowledged(small, home):
 def test_what_is_not_possible_is_told_and_the_others_go_on(small, home, monkeypatch):
     mask = comparing.mask
 
-    def picky(run, steps, edits):
+    def picky(run, data, steps, edits):
         if steps[0].method == "rhs":
             raise Refused("rhs cannot")
-        return mask(run, steps, edits)
+        return mask(run, data, steps, edits)
 
     monkeypatch.setattr(comparing, "mask", picky)
     found = _by_name(_compare(small(), home, "mdav:k=999", "data-shuffling:confidential=[shoe]", "rhs"))

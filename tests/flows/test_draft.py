@@ -17,9 +17,11 @@ from anoncore.edits.model import ConditionalEdit, LinearEdit
 from flows.draft import draft_plan
 from flows.plan.model import Plan, load_plan
 from tasks.common.errors import Refused
-from tasks.common.workspace import Home, Run
+from tasks.common.home import Home
+from tasks.common.run import Run
 from tasks.intake.ingest import ingest, read_file, to_microdata
 from tasks.intake.split import split
+from tasks.intake.validate import validate_raw
 from tasks.masking.anonymize import mask
 
 
@@ -43,10 +45,10 @@ def csv(folder: Path, frame: pd.DataFrame, name: str = "people.csv", **options) 
     return folder / name
 
 
-def ingested(file, folder: Path):
+def checked(file, folder: Path):
+    """Read the source and check its edits; return the run and what it may release."""
     run = Run.start(Home.locate(folder / "home"), file.plan.seed)
-    ingest(run, file.plan.source, file.plan.variables, file.base)
-    return run
+    return run, validate_raw(run, ingest(run, file.plan.source, file.plan.variables, file.base), file.plan.edits)
 
 
 def people(n: int = 300, seed: int = 1) -> pd.DataFrame:
@@ -111,17 +113,16 @@ def test_nhefs_rules_that_its_codebook_states_are_found(nhefs):
 def test_nhefs_runs_as_drafted(nhefs):
     folder, data, text = nhefs
     file = loaded(data, text)
-    run = ingested(file, folder)
+    run, given = checked(file, folder)
     try:
         edits = file.plan.edits.edit_set()
-        assert not any(edits.violations(run.load("source").frame).values())
-        split(run, file.plan.reference, file.plan.variables, file.base)
-        mask(run, file.plan.steps, edits)
-        released = run.load("released")
+        assert not any(edits.violations(given.data.load().frame).values())
+        sides = split(run, given, file.plan.reference, file.plan.variables, file.base)
+        released = mask(run, sides.original, file.plan.steps, edits).released.load()
         assert len(released) == 814
         assert not any(edits.violations(released.frame).values())
     finally:
-        run.wipe()
+        run.workspace.wipe()
 
 
 def test_nhefs_proposals_load_too(nhefs):
@@ -156,7 +157,7 @@ def test_every_format_gives_the_same_variables(tmp_path, suffix):
         "total": ("continuous", "other"),
     }
     assert [e.dependent for e in file.plan.edits.edit_set().dependents] == ["total"]
-    ingested(file, tmp_path).wipe()
+    checked(file, tmp_path)
 
 
 # ---------------------------------------------------------------- how the file is read
@@ -274,7 +275,7 @@ def test_every_type_that_parquet_knows_is_read_or_dropped(tmp_path):
     assert found["size"].levels == ("s", "m", "l")
     assert found["flag_or_not"].levels == (0, 1)
     assert found["share"].kind == "continuous"
-    ingested(file, tmp_path).wipe()
+    checked(file, tmp_path)
 
 
 def test_lists_are_refused(tmp_path):
@@ -342,7 +343,7 @@ def test_hostile_names_survive_together_in_csv(tmp_path):
     data = csv(tmp_path, pd.DataFrame({n: draw.integers(0, 50, 60) for n in names}))
     file = loaded(data)
     assert [v.name for v in file.plan.variables] == names
-    ingested(file, tmp_path).wipe()
+    checked(file, tmp_path)
 
 
 def test_a_blank_name_is_refused(tmp_path):
@@ -431,7 +432,7 @@ def test_text_for_missing_is_declared_and_codes_are_proposed(tmp_path):
     assert re.search(r"\{name: height.*# confirm: ", text)
     assert re.search(r"# does 99 mean not known \(\d+ records\)\? then move it from levels to missing", text)
     assert re.search(r"# does unknown mean not known", text)
-    ingested(loaded(data, text), tmp_path).wipe()
+    checked(loaded(data, text), tmp_path)
 
 
 def test_a_table_of_identifiers_is_drafted_and_not_released(tmp_path):
@@ -528,4 +529,4 @@ def test_columns_with_control_characters_are_dropped_until_a_person_says_otherwi
     roles = {v["name"]: v["role"] for v in yaml.safe_load(text)["variables"]}
     assert roles["land"] == roles["b\x07ell"] == "identifier"
     assert text.count("its name or values hold control characters") == 2
-    ingested(loaded(tmp_path / "t.parquet"), tmp_path).wipe()
+    checked(loaded(tmp_path / "t.parquet"), tmp_path)

@@ -14,7 +14,7 @@ from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
 from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home
-from tasks.common.workspace import exclusive_run
+from tasks.common.run import exclusive_run
 from tasks.decision.approval import approve, reject
 from tasks.publication.publish import verify_release
 from tasks.record import ledger

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from tasks.common import keys
+from tasks.common.digests import digest_of, sha256_of
 from tasks.common.home import Home, make_private, write_private
-from tasks.common.workspace import Run, SeedSection, digest_of, sha256_of
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
 from tasks.decision import approval as decisions
 from tasks.decision import conclude, outcomes
 from tasks.record import approvers as people
@@ -27,7 +29,7 @@ class Office:
     def assessed(self, decision: str = "await", content: str = "a", **more: Any) -> tuple[Run, dict[str, Any]]:
         """Return a run with a candidate; the same content has the same release."""
         run = Run.start(self.home, SeedSection())
-        folder = make_private(run.folder / "candidate")
+        folder = make_private(run.workspace.folder / "candidate")
         files = {"data.csv": f"x\n{content}\n", "codebook.json": "{}", "report.html": "<p>"}
         for name, text in files.items():
             write_private(folder / name, text.encode())
@@ -67,7 +69,7 @@ class Office:
         """Leave a candidate that waits; return its id and its dossier's digest."""
         run, dossier = self.assessed("await", content, **more)
         outcome = conclude.conclude(run, dossier, "0")
-        run.wipe()
+        run.workspace.wipe()
         assert outcome.status == "awaiting"
         return outcome.release, dossier["sha256"]
 
@@ -75,7 +77,7 @@ class Office:
         """Publish a candidate that needs nobody."""
         run, dossier = self.assessed("publish", content, **more)
         outcome = conclude.conclude(run, dossier, "0")
-        run.wipe()
+        run.workspace.wipe()
         return outcome
 
     def person(self, name: str, *accounts: str) -> Path:

@@ -12,9 +12,12 @@ from pydantic import ValidationError
 
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import sample_size
-from tasks.assessment.assess import AssessmentSection, assess
+from tasks.assessment.assess import Assessed, AssessmentSection, assess
 from tasks.common.home import Home
-from tasks.common.workspace import Run, SeedSection
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
+from tasks.intake.split import Sides
+from tasks.masking.anonymize import Masked
 from tasks.policy.verdict import PolicySection, decide
 
 
@@ -23,19 +26,22 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return Home.locate(tmp_path_factory.mktemp("assess"))
 
 
+def stored(
+    home: Home, original: Microdata, released: Microdata, reference: Microdata | None
+) -> tuple[Run, Sides, Masked]:
+    run = Run.start(home, SeedSection(public=3, data_are_public=True))
+    store = run.workspace.store
+    sides = Sides(store("original", original), None if reference is None else store("reference", reference))
+    return run, sides, Masked(released=store("released", released), keeps_records=False)
+
+
 def measured(
     home: Home, original: Microdata, released: Microdata, reference: Microdata | None, **section: Any
-) -> tuple[dict[str, Any], Run]:
-    run = Run.start(home, SeedSection(public=3, data_are_public=True))
-    run.save("original", original)
-    run.save("released", released)
-    if reference is not None:
-        run.save("reference", reference)
-    run.write_json("claims", [])
-    run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False, "keeps_records": False})
-    figures = assess(run, AssessmentSection(**section), PolicySection())
-    assert json.loads(json.dumps(figures, allow_nan=False)) == run.read_json("figures")
-    return figures, run
+) -> tuple[dict[str, Any], Assessed]:
+    given = stored(home, original, released, reference)
+    assessed = assess(*given, AssessmentSection(**section), PolicySection())
+    assert json.loads(json.dumps(assessed.figures, allow_nan=False)) == assessed.figures
+    return assessed.figures, assessed
 
 
 def verdicts(figures: dict[str, Any], **policy: Any) -> dict[str, str]:
@@ -50,7 +56,7 @@ def copied(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> dict[str, A
 
 
 @pytest.fixture(scope="module")
-def independent(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> tuple[dict[str, Any], Run]:
+def independent(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> tuple[dict[str, Any], Assessed]:
     """The figures of a release that holds nobody of the original: the reference sample."""
     original, reference = nhefs_halves
     return measured(home, original, reference, reference)
@@ -75,7 +81,7 @@ def test_releasing_the_original_keeps_every_statistic(copied: dict[str, Any]) ->
         assert figure["sufficient"]
 
 
-def test_releasing_the_reference_never_fails(independent: tuple[dict[str, Any], Run]) -> None:
+def test_releasing_the_reference_never_fails(independent: tuple[dict[str, Any], Assessed]) -> None:
     figures = independent[0]
     assert set(verdicts(figures).values()) <= {"pass", "inconclusive"}
     assert verdicts(figures)["unusually close records"] == "pass"
@@ -118,8 +124,8 @@ def test_sizes_and_settings_stand_beside_the_figures(copied: dict[str, Any]) -> 
     assert len(copied["utility_columns"]) == copied["columns"]
 
 
-def test_curves_are_sorted_so_that_no_value_has_a_record(independent: tuple[dict[str, Any], Run]) -> None:
-    curves = independent[1].load_arrays("curves")
+def test_curves_are_sorted_so_that_no_value_has_a_record(independent: tuple[dict[str, Any], Assessed]) -> None:
+    curves = independent[1].curves.load()
     assert set(curves) == {
         f"{side}_{name}" for side in ("released", "reference") for name in ("distance", "ambiguity", "uncertainty")
     }
@@ -131,8 +137,9 @@ def test_curves_are_sorted_so_that_no_value_has_a_record(independent: tuple[dict
 def test_the_same_run_measures_the_same_again(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> None:
     reference = nhefs_halves[1]
     few = [side.take(np.arange(200)) for side in nhefs_halves]
-    figures, run = measured(home, few[0], reference.take(np.arange(100)), few[1])
-    assert assess(run, AssessmentSection(), PolicySection()) == figures
+    given = stored(home, few[0], reference.take(np.arange(100)), few[1])
+    once, again = (assess(*given, AssessmentSection(), PolicySection()) for _ in range(2))
+    assert once == again
 
 
 # Leave-one-out
@@ -205,11 +212,11 @@ def test_unequal_sizes_are_compared_at_the_smaller(
 
 
 def test_above_the_limit_queries_are_sampled_and_the_error_is_stated(home: Home, nhefs: Microdata) -> None:
-    figures, run = measured(home, nhefs, nhefs, None, sample_above=1000, epsilon=0.06)
+    figures, assessed = measured(home, nhefs, nhefs, None, sample_above=1000, epsilon=0.06)
     used = figures["queries"]["used"]
     assert used == sample_size(0.06, 0.01) < len(nhefs) == figures["queries"]["of"]
     assert 0 < figures["queries"]["epsilon"] <= 0.06
-    assert run.load_arrays("curves")["released_distance"].shape == (used,)
+    assert assessed.curves.load()["released_distance"].shape == (used,)
     assert all(m["n"] == used for m in figures["comparison"]["measures"])
     assert verdicts(figures)["prediction distance"] == "fail"
     assert figures["extreme"]["sampled"]

@@ -10,7 +10,8 @@ import pytest
 
 from anoncore.microdata import Variable
 from tasks.common.home import Home
-from tasks.common.workspace import Run, SeedSection
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
 from tasks.connectors.fingerprint import bag_digest, record_digests, same_table
 from tasks.intake.ingest import SourceSection, ingest
 from tasks.record import ledger
@@ -37,8 +38,8 @@ def taken(base: Any, name: str, content: str | pd.DataFrame) -> tuple[str, str |
     try:
         done = ingest(run, SourceSection(path=name), VARIABLES, base)
     finally:
-        run.wipe()
-    return done.digest, done.bag
+        run.workspace.wipe()
+    return done.summary.digest, done.summary.bag
 
 
 def test_a_blank_line_or_another_order_changes_the_file_and_not_its_records(tmp_path):

@@ -21,7 +21,8 @@ import pytest
 from anoncore.microdata import Variable
 from tasks.common.errors import InputOutputFault, Refused, guarded
 from tasks.common.home import Home
-from tasks.common.workspace import Run, SeedSection
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
 from tasks.connectors import postgres as database
 from tasks.connectors.fingerprint import content_digest
 from tasks.connectors.postgres import Table, keep_table, read_query, remove_table
@@ -226,8 +227,7 @@ def test_what_is_read_is_what_a_file_of_the_same_table_gives(
     frames = []
     for source in (SourceSection(sql=sql, database="OFFICE"), SourceSection(path="t.csv")):
         run = Run.start(Home.locate(tmp_path / "home"), SeedSection())
-        ingest(run, source, variables, tmp_path)
-        frames.append(run.load("source"))
+        frames.append(ingest(run, source, variables, tmp_path).data.load())
     assert frames[0].schema == frames[1].schema
     pd.testing.assert_frame_equal(frames[0].frame, frames[1].frame)
 

@@ -16,9 +16,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from pydantic import ValidationError
 
+from tasks.common.digests import digest_of, sha256_of
 from tasks.common.errors import Fault, InputOutputFault, Refused, guarded
 from tasks.common.home import Home, make_private, write_private
-from tasks.common.workspace import digest_of, sha256_of
 from tasks.connectors.postgres import Table
 from tasks.connectors.storage import Place
 from tasks.publication import deliver as module

@@ -18,10 +18,12 @@ import pytest
 from pydantic import ValidationError
 
 from anoncore.microdata import Variable
+from tasks.common.digests import sha256_of
 from tasks.common.errors import InputOutputFault, Refused, guarded
 from tasks.common.home import Home
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
 from tasks.common.secrets import secret
-from tasks.common.workspace import Run, SeedSection, sha256_of
 from tasks.connectors import storage as places
 from tasks.connectors.storage import local_place, open_place, parquet_names
 from tasks.intake.ingest import SourceSection, header_of, ingest
@@ -73,15 +75,15 @@ def write(folder: str, name: str, content: pa.Table | bytes) -> None:
 def read(home: Home, variables: tuple[Variable, ...] = VARIABLES, base: Path = Path("/"), **source: Any) -> Any:
     run = Run.start(home, SeedSection())
     done = ingest(run, SourceSection(**source), variables, base)
-    frame = run.load("source").frame
-    assert not [p for p in run.folder.iterdir() if p.name.startswith("copy-")]
+    frame = done.data.load().frame
+    assert not [p for p in run.workspace.folder.iterdir() if p.name.startswith("copy-")]
     return done, {n: [None if pd.isna(v) else v for v in frame[n].tolist()] for n in frame}
 
 
 def read_refused(home: Home, base: Path = Path("/"), kind: type[Exception] = Refused, **source: Any) -> str:
     run = Run.start(home, SeedSection())
     told = refusal(ingest, run, SourceSection(**source), VARIABLES, base, kind=kind)
-    assert not [p for p in run.folder.iterdir() if p.name.startswith("copy-")]
+    assert not [p for p in run.workspace.folder.iterdir() if p.name.startswith("copy-")]
     return told
 
 
@@ -187,7 +189,7 @@ def test_a_file_at_an_address_is_read_like_any_other(home: Home, memory: str, tm
     local, values = read(home, base=tmp_path, path="x.parquet")
     remote, same = read(home, path=f"{folder}/x.parquet")
     assert same == values == {"age": [30, 40, None], "land": ["NA", CANARY, None], "year": [1, 2, 1]}
-    assert remote.digest == local.digest == sha256_of(tmp_path / "x.parquet")
+    assert remote.summary.digest == local.summary.digest == sha256_of(tmp_path / "x.parquet")
     assert read(home, path=f"{folder}/x.csv")[1] == values
 
 
@@ -275,7 +277,7 @@ def test_a_folder_is_one_table_with_its_partitions(home: Home, folder: tuple[str
     for passed_over in ("_SUCCESS", "_metadata", "year=2023/.a.parquet.crc"):
         write(where, passed_over, b"x")
     done, values = read(home, path=path)
-    assert done.records == 9
+    assert done.summary.records == 9
     assert values["year"] == [2023] * 3 + [2024] * 3 + [None] * 3
     assert values["land"] == ["NA", CANARY, None] * 3
 
@@ -289,10 +291,10 @@ def test_the_same_records_in_other_files_have_the_same_digest(home: Home, folder
         for i in (2, 0, 1):
             part = pa.Table.from_pandas(frame.iloc[[i]], preserve_index=False)
             write(f"{memory}-other", f"year={year}/part-{uuid.uuid4()}.parquet", part)
-    one, other = read(home, path=path)[0].digest, read(home, path=f"{memory}-other")[0].digest
+    one, other = read(home, path=path)[0].summary.digest, read(home, path=f"{memory}-other")[0].summary.digest
     assert one == other
     write(where, "year=2025/c.parquet", table())
-    assert read(home, path=path)[0].digest != one
+    assert read(home, path=path)[0].summary.digest != one
 
 
 def test_partitions_are_read_as_a_csv_file_would_be(home: Home, memory: str) -> None:
@@ -341,7 +343,7 @@ def test_links_out_of_a_folder_are_refused(home: Home, tmp_path: Path) -> None:
     for place in (inside, outside):
         write(f"file://{place}", "a.parquet", table(year=[1, 2, 1]))
     (inside / "b.parquet").symlink_to(inside / "a.parquet")
-    assert read(home, path=str(inside))[0].records == 6
+    assert read(home, path=str(inside))[0].summary.records == 6
     (inside / "c.parquet").symlink_to(outside / "a.parquet")
     for path in (str(inside), f"file://{inside}"):
         assert "links out of it" in read_refused(home, path=path)

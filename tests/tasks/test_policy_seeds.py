@@ -17,9 +17,11 @@ from flows.plan.model import PlanFile, load_plan
 from tasks.assessment.assess import assess
 from tasks.common.errors import Refused
 from tasks.common.home import Home
-from tasks.common.workspace import Run, SeedSection
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
 from tasks.intake.ingest import ingest
 from tasks.intake.split import split
+from tasks.intake.validate import validate_raw
 from tasks.masking.anonymize import mask
 from tasks.policy.verdict import PolicySection, Verdict, decide
 from tests.papers.reproduction import nhefs_complete
@@ -69,14 +71,16 @@ def judged(file: PlanFile, home: Home, seed: int) -> tuple[Verdict, dict[str, An
     plan = file.plan
     run = Run.start(home, SeedSection(public=seed, data_are_public=True))
     try:
-        ingest(run, plan.source, plan.variables, file.base)
-        split(run, plan.reference, plan.variables, file.base)
-        mask(run, plan.steps, plan.edits.edit_set())
-        figures = assess(run, plan.assessment, plan.policy)
-        held_out = run.load("reference").frame.index
+        ingested = ingest(run, plan.source, plan.variables, file.base)
+        run = run.bound_to(ingested.summary.digest)
+        sides = split(run, validate_raw(run, ingested, plan.edits), plan.reference, plan.variables, file.base)
+        masked = mask(run, sides.original, plan.steps, plan.edits.edit_set())
+        figures = assess(run, sides, masked, plan.assessment, plan.policy).figures
+        assert sides.reference is not None
+        held_out = sides.reference.load().frame.index
         return decide(figures, plan.policy), figures | {"held_out": tuple(held_out)}
     finally:
-        run.wipe()
+        run.workspace.wipe()
 
 
 def failed(verdict: Verdict) -> set[str]:

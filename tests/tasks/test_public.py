@@ -14,7 +14,10 @@ from anoncore.microdata import Microdata, Schema, Variable
 from tasks.assessment.assess import AssessmentSection, assess
 from tasks.assessment.disclosure_control import public_figures
 from tasks.common.home import Home
-from tasks.common.workspace import Run, SeedSection
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
+from tasks.intake.split import Sides
+from tasks.masking.anonymize import Masked
 from tasks.policy.verdict import PolicySection
 
 SECRET = "only-before"
@@ -60,12 +63,10 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         region=original.frame["region"].where(original.frame["region"] != SECRET, "n"),
     )
     run = Run.start(Home.locate(tmp_path_factory.mktemp("public")), SeedSection(public=1, data_are_public=True))
-    run.save("original", original)
-    run.save("released", Microdata(frame, original.schema))
-    run.save("reference", reference)
-    run.write_json("claims", [])
-    run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False, "keeps_records": True})
-    return assess(run, SECTION, PolicySection())
+    store = run.workspace.store
+    sides = Sides(store("original", original), store("reference", reference))
+    masked = Masked(released=store("released", Microdata(frame, original.schema)), keeps_records=True)
+    return assess(run, sides, masked, SECTION, PolicySection()).figures
 
 
 def numbers(value: Any) -> Iterator[float]:

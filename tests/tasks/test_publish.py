@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import shutil
 import stat
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,18 @@ from anoncore.edits.model import BoundEdit, LinearEdit
 from anoncore.methods import SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.assessment.assess import AssessmentSection, assess
+from tasks.common.digests import digest_of, sha256_of
 from tasks.common.errors import Fault, Refused, guarded
 from tasks.common.home import Home
-from tasks.common.workspace import Run, SeedSection, digest_of, sha256_of
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
+from tasks.common.workspace import StoredMicrodata, Workspace
 from tasks.intake.ingest import SourceSection, ingest
 from tasks.intake.split import ReferenceSection, split
 from tasks.intake.validate import EditsSection, validate_masked, validate_raw
 from tasks.masking.anonymize import mask
 from tasks.policy.verdict import PolicySection, decide
-from tasks.publication.dossier import gather
+from tasks.publication.dossier import Results, gather
 from tasks.publication.publish import (
     PublicationSection,
     keep_candidate,
@@ -92,53 +96,64 @@ def people(records: int = 160) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[str, Any]]:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, dict[str, Any]]:
     """Carry a small table through the real steps up to the candidate, once."""
     base = tmp_path_factory.mktemp("prepared")
     people().to_csv(base / "people.csv", index=False)
     run = Run.start(Home.locate(base / "home"), SeedSection(public=SEED, data_are_public=True))
-    ingest(run, SourceSection(path="people.csv"), VARIABLES, base)
-    checked = validate_raw(run, EDITS)
-    split(run, ReferenceSection(), VARIABLES, base)
+    ingested = ingest(run, SourceSection(path="people.csv"), VARIABLES, base)
+    run = run.bound_to(ingested.summary.digest)
+    checked = validate_raw(run, ingested, EDITS)
+    sides = split(run, checked, ReferenceSection(), VARIABLES, base)
     steps = (SpectralSwap(),)
-    mask(run, steps, EDITS.edit_set())
-    validate_masked(run, EDITS)
-    verdict = decide(assess(run, AssessmentSection(), PolicySection()), PolicySection())
-    release = prepare_data(run, "people", PUBLICATION, "0" * 64)
+    masked = mask(run, sides.original, steps, EDITS.edit_set())
+    validated = validate_masked(masked, EDITS)
+    figures = assess(run, sides, masked, AssessmentSection(), PolicySection()).figures
+    verdict = decide(figures, PolicySection())
+    release = prepare_data(run, masked.released, validated.report.suite_json, "people", PUBLICATION, "0" * 64)
     dossier = gather(
         run,
+        Results(ingested, checked, sides, masked, validated, figures),
         plan={"name": "people", "title": "People", "description": "", "digest": "0" * 64},
         steps=steps,
         seed=SeedSection(public=SEED, data_are_public=True),
         edit_policy="refuse",
-        set_aside=checked["set_aside"],
         unprotected="",
         published=0,
         verdict=verdict,
         release=release,
     )
     dossier = prepare_documents(run, dossier, "<html>report</html>")
-    run.write_json("dossier", dossier)
-    return base / "home", run.id, dossier
+    return base / "home", run, dossier
 
 
 @pytest.fixture
-def run(prepared: tuple[Path, str, dict[str, Any]], tmp_path: Path) -> Run:
+def run(prepared: tuple[Path, Run, dict[str, Any]], tmp_path: Path) -> Run:
     """A copy of the prepared run, to be spoilt."""
-    source, run_id, _ = prepared
+    source, run, _ = prepared
     home = Home(tmp_path / "home")
     shutil.copytree(source, home.path)
-    return Run(run_id, home.workspaces / run_id, home)
+    folder = home.workspaces / run.id
+    return Run(run.id, home, Workspace(folder), replace(run.streams, folder=folder))
+
+
+def stored(run: Run, name: str) -> StoredMicrodata:
+    path = run.workspace.folder / f"{name}.parquet"
+    return StoredMicrodata(path, sha256_of(path))
+
+
+def prepare(run: Run, plan: str, section: PublicationSection = PUBLICATION) -> dict[str, Any]:
+    return prepare_data(run, stored(run, "released"), "{}", "people", section, plan)
 
 
 @pytest.fixture
-def dossier(run: Run) -> dict[str, Any]:
-    return run.read_json("dossier")
+def dossier(prepared: tuple[Path, Run, dict[str, Any]]) -> dict[str, Any]:
+    return json.loads(json.dumps(prepared[2]))
 
 
 @pytest.fixture
 def candidate(run: Run) -> Path:
-    return run.folder / "candidate"
+    return run.workspace.folder / "candidate"
 
 
 @pytest.fixture
@@ -172,7 +187,7 @@ def read_csv(folder: Path) -> pd.DataFrame:
 
 
 def test_both_files_hold_the_released_records_in_one_new_order(run: Run, release: Path) -> None:
-    released = run.load("released").plain()
+    released = stored(run, "released").load().plain()
     parquet, csv = rows(pd.read_parquet(release / "data.parquet")), rows(read_csv(release))
     assert parquet == csv
     before = rows(released)
@@ -183,12 +198,10 @@ def test_both_files_hold_the_released_records_in_one_new_order(run: Run, release
 
 def test_the_order_is_no_records_order_and_drawn_from_the_runs_secret(run: Run, tmp_path: Path) -> None:
     other = Run.start(run.home, SeedSection())
-    for name in ("released.parquet", "released.schema.json", "suite.json"):
-        shutil.copy(run.folder / name, other.folder / name)
-    first = prepare_data(run, "people", PUBLICATION, "0" * 64)
-    second = prepare_data(other, "people", PUBLICATION, "0" * 64)
+    shutil.copy(stored(run, "released").path, other.workspace.folder)
+    first, second = prepare(run, "0" * 64), prepare(other, "0" * 64)
     assert first["id"] != second["id"]
-    frames = [pd.read_parquet(r.folder / "candidate" / "data.parquet") for r in (run, other)]
+    frames = [pd.read_parquet(r.workspace.folder / "candidate" / "data.parquet") for r in (run, other)]
     assert rows(frames[0]) != rows(frames[1])
     assert sorted(map(str, rows(frames[0]))) == sorted(map(str, rows(frames[1])))
 
@@ -215,10 +228,9 @@ def test_awkward_values_come_back_from_both_files(run: Run) -> None:
     frame = pd.DataFrame({"t": texts, "x": [1e-9, 1e15, -0.0, 0.1, 1 / 3, 2**53, np.nan, 5.0]})
     data = Microdata(frame, Schema([Variable("t", "nominal"), Variable("x", "continuous")]))
     other = Run.start(run.home, SeedSection())
-    other.save("released", data)
-    other.write_json("suite", {"json": "{}"})
-    prepare_data(other, "people", PUBLICATION, "0")
-    folder = other.folder / "candidate"
+    other.workspace.store("released", data)
+    prepare(other, "0")
+    folder = other.workspace.folder / "candidate"
     csv = pd.read_csv(folder / "data.csv", keep_default_na=False, na_values={"x": [""]})
     parquet = pd.read_parquet(folder / "data.parquet")
     assert rows(csv) == rows(parquet)
@@ -228,7 +240,7 @@ def test_awkward_values_come_back_from_both_files(run: Run) -> None:
 @pytest.mark.parametrize("formats", [("parquet",), ("csv",)])
 def test_only_the_formats_of_the_plan_are_written(run: Run, formats: tuple[str, ...], candidate: Path) -> None:
     shutil.rmtree(candidate)
-    facts = prepare_data(run, "people", PublicationSection(formats=formats), "0")
+    facts = prepare(run, "0", PublicationSection(formats=formats))
     assert [f["name"] for f in facts["files"]] == [f"data.{formats[0]}"]
     assert {p.name for p in candidate.iterdir()} == {
         f"data.{formats[0]}",
@@ -238,7 +250,7 @@ def test_only_the_formats_of_the_plan_are_written(run: Run, formats: tuple[str, 
 
 
 def test_the_same_content_has_the_same_id(run: Run) -> None:
-    ids = [prepare_data(run, "people", PUBLICATION, plan)["id"] for plan in ("0", "0", "1")]
+    ids = [prepare(run, plan)["id"] for plan in ("0", "0", "1")]
     assert ids[0] == ids[1] != ids[2]
 
 
@@ -264,20 +276,25 @@ def test_the_codebook_describes_exactly_the_columns(run: Run, release: Path) -> 
 def test_the_codebook_names_no_value_of_somebody_who_is_not_in_the_release(
     run: Run, release: Path, dossier: dict[str, Any]
 ) -> None:
-    apart = set(run.load("reference").frame["town"].dropna()) - set(run.load("released").frame["town"].dropna())
+    apart = set(stored(run, "reference").load().frame["town"].dropna()) - set(
+        stored(run, "released").load().frame["town"].dropna()
+    )
     assert any(level.startswith(LONELY) for level in apart)
     book = (release / "codebook.json").read_text()
     assert not [level for level in apart if f'"{level}"' in book or f"'{level}'" in str(dossier["release"])]
 
 
 def test_the_suite_names_no_value_of_somebody_who_is_not_in_the_release(run: Run, release: Path) -> None:
-    apart = set(run.load("reference").frame["town"].dropna()) - set(run.load("released").frame["town"].dropna())
+    apart = set(stored(run, "reference").load().frame["town"].dropna()) - set(
+        stored(run, "released").load().frame["town"].dropna()
+    )
     suite = (release / "expectations.json").read_text()
     assert not [level for level in apart if f'"{level}"' in suite]
 
 
 def test_no_identifier_and_no_secret_is_published(run: Run, release: Path) -> None:
-    secrets = [str(SEED), (run.folder / "bound").read_text(), f"{SEED:x}"]
+    bound = int(hashlib.sha256(f"{SEED}|{run.streams.data_digest}".encode()).hexdigest(), 16)
+    secrets = [str(SEED), f"{SEED:x}", str(bound), f"{bound:x}"]
     for file in release.iterdir():
         content = file.read_bytes()
         assert not any(f"{CANARY}-{i}".encode() in content for i in range(160))
@@ -422,7 +439,7 @@ def test_publishing_twice_changes_nothing(run: Run, candidate: Path, dossier: di
 
 
 def another(run: Run, dossier: dict[str, Any], plan: str) -> dict[str, Any]:
-    release = prepare_data(run, "people", PUBLICATION, plan)
+    release = prepare(run, plan)
     changed = dossier | {"release": release, "plan": dossier["plan"] | {"digest": plan}}
     return prepare_documents(run, {k: v for k, v in changed.items() if k not in ("candidate", "sha256")}, "x")
 
@@ -496,7 +513,7 @@ def test_a_waiting_candidate_comes_back_and_can_be_published(run: Run, waiting: 
     folder, again = load_candidate(run.home, dossier["release"]["id"])
     assert folder == waiting
     assert again == dossier
-    assert not (run.folder / "candidate").exists()
+    assert not (run.workspace.folder / "candidate").exists()
     release = publish(run.home, folder, again)
     assert verify_release(release) == []
     assert not (release / "dossier.json").exists()
@@ -583,7 +600,7 @@ def test_a_candidate_that_the_ledger_does_not_know_is_refused(run: Run, dossier:
 def test_a_candidate_that_waits_already_is_replaced_by_its_like(
     run: Run, waiting: Path, dossier: dict[str, Any]
 ) -> None:
-    prepare_data(run, "people", PUBLICATION, "0" * 64)
+    prepare(run, "0" * 64)
     body = {k: v for k, v in dossier.items() if k not in ("sha256", "candidate")}
     again = prepare_documents(run, body, "<html>later</html>")
     assert keep_candidate(run, again) == waiting

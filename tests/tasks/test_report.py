@@ -23,7 +23,10 @@ from tasks.assessment.assess import AssessmentSection, assess
 from tasks.assessment.disclosure_control import public_figures
 from tasks.common import formatting as wording
 from tasks.common.home import Home
-from tasks.common.workspace import Run, SeedSection
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
+from tasks.intake.split import Sides
+from tasks.masking.anonymize import Masked
 from tasks.policy.verdict import PolicySection, decide
 from tasks.reporting import charts as pictures
 from tasks.reporting import prefect_artifacts as artifacts
@@ -96,17 +99,11 @@ def assessed(reference: bool, roles: bool, keeps: bool, constant: bool = False) 
         )
     with TemporaryDirectory() as folder:
         run = Run.start(Home.locate(Path(folder)), SeedSection(public=1, data_are_public=True))
-        run.save("original", original)
-        run.save("released", released)
-        if reference:
-            run.save("reference", other)
-        run.write_json("claims", [])
-        run.write_json(
-            "masked",
-            {"figures": {}, "hides": [], "unprotected": False, "keeps_records": keeps and not constant},
-        )
+        store = run.workspace.store
+        sides = Sides(store("original", original), store("reference", other) if reference else None)
+        masked = Masked(released=store("released", released), keeps_records=keeps and not constant)
         regressions = REGRESSIONS if roles and not constant else []
-        return assess(run, AssessmentSection(regressions=regressions), PolicySection())
+        return assess(run, sides, masked, AssessmentSection(regressions=regressions), PolicySection()).figures
 
 
 def rule(name: str, violated: int | None, **fields: object) -> dict:

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from tasks.common.workspace import sha256_of
+from tasks.common.digests import sha256_of
 from tasks.tracking import mlflow as track
 
 ROOT = Path(__file__).resolve().parents[2]

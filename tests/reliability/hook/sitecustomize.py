@@ -21,8 +21,10 @@ import time
 _STEPS = {
     "flows.release": (
         "ingest",
+        "validate_raw",
         "split",
         "mask",
+        "validate_masked",
         "assess",
         "against_earlier",
         "decide",
@@ -32,10 +34,10 @@ _STEPS = {
         "conclude",
         "mirror_entry",
     ),
-    "tasks.intake.validate": ("validate_raw", "validate_masked"),
 }
 _CLOCKS = (
     "tasks.common.workspace",
+    "tasks.common.run",
     "tasks.record.ledger",
     "tasks.decision.conclude",
     "tasks.publication.dossier",

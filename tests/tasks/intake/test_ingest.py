@@ -31,9 +31,11 @@ from pydantic import ValidationError
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Variable
+from tasks.common.digests import sha256_of
 from tasks.common.errors import Refused, guarded
 from tasks.common.home import Home
-from tasks.common.workspace import Run, SeedSection, sha256_of
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
 from tasks.connectors import storage as module
 from tasks.connectors.fingerprint import content_digest
 from tasks.intake.ingest import Ingested, SourceSection, header_of, identities, ingest
@@ -89,12 +91,12 @@ def read(
     base = run.home.path.parent
     if content is not None:
         place(base, content, name)
-    return ingest(run, SourceSection(path=name, **source), variables, base)
+    return ingest(Run.start(run.home, SeedSection()), SourceSection(path=name, **source), variables, base)
 
 
-def values(run: Run) -> dict[str, list[Any]]:
+def values(ingested: Ingested) -> dict[str, list[Any]]:
     """Return the ingested columns as lists, None for missing."""
-    frame = run.load("source").frame
+    frame = ingested.data.load().frame
     return {name: [None if pd.isna(v) else v for v in frame[name].tolist()] for name in frame}
 
 
@@ -113,7 +115,7 @@ def refused(run: Run, function: Any, *arguments: Any) -> str:
         texts.append(repr(chain))
         chain = chain.__cause__ or chain.__context__
     assert not any(canary in text for canary in CANARIES for text in texts)
-    assert {p.name for p in run.folder.iterdir()} <= {"owner", "entropy", "bound", "lasting"}
+    assert {p.name for p in run.workspace.folder.iterdir()} <= {"owner", "entropy", "persistent-key"}
     return str(error)
 
 
@@ -135,9 +137,9 @@ def refusal(
 
 def test_csv_gives_the_right_values_and_counts(run: Run) -> None:
     done = read(run, HEADER + GOOD)
-    assert values(run) == {"age": [98765.4321, None], "land": [CANARY, "NA"], "sex": [0, 1]}
-    assert (done.records, done.variables, done.dropped) == (2, 3, ("id",))
-    assert done.notes == ("age holds one value only, which is released as it is",)
+    assert values(done) == {"age": [98765.4321, None], "land": [CANARY, "NA"], "sex": [0, 1]}
+    assert (done.summary.records, done.summary.variables, done.summary.dropped) == (2, 3, ("id",))
+    assert done.summary.notes == ("age holds one value only, which is released as it is",)
 
 
 def test_na_is_missing_in_numbers_and_namibia_elsewhere(run: Run) -> None:
@@ -148,8 +150,8 @@ def test_na_is_missing_in_numbers_and_namibia_elsewhere(run: Run) -> None:
         Variable("age", "continuous"),
         Variable("grade", "ordinal", levels=(*gaps[1:], "low")),
     )
-    read(run, content, variables)
-    found = values(run)
+    done = read(run, content, variables)
+    found = values(done)
     assert found["land"] == ["NA"] * 8 + ["DE"]
     assert found["age"] == [None] * 8 + [1.0]
     assert found["grade"] == [None, *gaps[1:], "low"]
@@ -157,8 +159,8 @@ def test_na_is_missing_in_numbers_and_namibia_elsewhere(run: Run) -> None:
 
 def test_floats_are_read_exactly(run: Run) -> None:
     numbers = np.concatenate([np.random.default_rng(0).normal(0, 1e3, 500), [0.1, 5e-324, 1.7e99, 1 / 3]])
-    read(run, "age\n" + "\n".join(map(repr, numbers.tolist())) + "\n", (Variable("age", "continuous"),))
-    assert np.array_equal(run.load("source").frame["age"].to_numpy(), numbers)
+    done = read(run, "age\n" + "\n".join(map(repr, numbers.tolist())) + "\n", (Variable("age", "continuous"),))
+    assert np.array_equal(done.data.load().frame["age"].to_numpy(), numbers)
 
 
 @pytest.mark.parametrize(
@@ -177,13 +179,13 @@ def test_floats_are_read_exactly(run: Run) -> None:
     ids=str,
 )
 def test_codes_become_numbers_only_where_nothing_is_lost(run: Run, texts: list[str], levels: tuple[Any, ...]) -> None:
-    read(
+    done = read(
         run,
         "code,x\n" + "".join(f"{t},1\n" for t in texts),
         (Variable("code", "nominal"), Variable("x", "continuous")),
     )
-    assert run.load("source").schema["code"].levels == levels
-    assert [v is None for v in values(run)["code"]] == [t == "" for t in texts]
+    assert done.data.load().schema["code"].levels == levels
+    assert [v is None for v in values(done)["code"]] == [t == "" for t in texts]
 
 
 def test_stated_levels_and_missing_codes_decide_how_codes_are_read(run: Run) -> None:
@@ -193,14 +195,14 @@ def test_stated_levels_and_missing_codes_decide_how_codes_are_read(run: Run) -> 
         Variable("c", "continuous", missing=(-1, "refused")),
         Variable("d", "nominal", missing=(9,)),
     )
-    read(run, "a,b,c,d\n01,1,-1,9\n02,2,refused,1\n01,9,7,x\n", variables)
-    assert values(run) == {
+    done = read(run, "a,b,c,d\n01,1,-1,9\n02,2,refused,1\n01,9,7,x\n", variables)
+    assert values(done) == {
         "a": ["01", "02", "01"],
         "b": [1, 2, None],
         "c": [None, None, 7.0],
         "d": [None, "1", "x"],
     }
-    assert run.load("source").schema["b"].levels == (2, 1)
+    assert done.data.load().schema["b"].levels == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -232,27 +234,27 @@ def test_stated_levels_and_missing_codes_decide_how_codes_are_read(run: Run) -> 
 )
 def test_encodings_marks_and_line_ends(run: Run, encoding: str, bytes_: bytes) -> None:
     done = read(run, bytes_, encoding=encoding)
-    assert values(run)["land"] == [CANARY, "NA"]
-    assert done.digest == hashlib.sha256(bytes_).hexdigest()
+    assert values(done)["land"] == [CANARY, "NA"]
+    assert done.summary.digest == hashlib.sha256(bytes_).hexdigest()
 
 
 def test_other_delimiters_and_quoted_fields(run: Run) -> None:
-    read(run, f'id;age;land;sex\na;1;"x;y""z";0\n"b\nsecond line";2;"{CANARY}; too";1\n', delimiter=";")
-    assert values(run)["land"] == ['x;y"z', f"{CANARY}; too"]
+    done = read(run, f'id;age;land;sex\na;1;"x;y""z";0\n"b\nsecond line";2;"{CANARY}; too";1\n', delimiter=";")
+    assert values(done)["land"] == ['x;y"z', f"{CANARY}; too"]
 
 
 def test_empty_and_constant_columns_are_noted_and_carried(run: Run) -> None:
     done = read(run, HEADER + "a,,,1\nb,,,1\n")
-    assert done.notes == (
+    assert done.summary.notes == (
         "age is missing in every record and is released so",
         "land is missing in every record and is released so",
         "sex holds one value only, which is released as it is",
     )
-    assert values(run) == {"age": [None, None], "land": [None, None], "sex": [1, 1]}
+    assert values(done) == {"age": [None, None], "land": [None, None], "sex": [1, 1]}
 
 
 def test_one_column_and_one_record(run: Run) -> None:
-    assert read(run, "age\n3\n", (Variable("age", "continuous"),)).records == 1
+    assert read(run, "age\n3\n", (Variable("age", "continuous"),)).summary.records == 1
 
 
 # CSV: refusals
@@ -335,7 +337,7 @@ def test_control_characters_of_a_column_name_are_written_out(run: Run, name: str
     assert f"without a declaration: {shown};" in message
     assert all(c.isprintable() for c in message)
     own = (*VARIABLES, Variable(name.strip('"'), "continuous"))
-    notes = read(run, f"id,age,land,sex,{name}\na,1,x,0,1\nb,2,y,1,1\n", own).notes
+    notes = read(run, f"id,age,land,sex,{name}\na,1,x,0,1\nb,2,y,1,1\n", own).summary.notes
     assert notes == (f"{shown} holds one value only, which is released as it is",)
 
 
@@ -369,7 +371,7 @@ def test_a_link_to_a_file_is_followed(run: Run) -> None:
     base = run.home.path.parent
     real = place(base, HEADER + GOOD, "of-2024.data")
     (base / "latest.csv").symlink_to(real)
-    assert read(run, None, name="latest.csv").digest == sha256_of(real)
+    assert read(run, None, name="latest.csv").summary.digest == sha256_of(real)
 
 
 def test_a_file_that_may_not_be_read_is_refused() -> None:
@@ -453,7 +455,7 @@ def test_a_file_that_vanishes_while_it_is_read_is_refused(run: Run, monkeypatch:
 def refused_once(run: Run, path: Path) -> str:
     with pytest.raises(Refused) as raised:
         guarded(ingest)(run, SourceSection(path=path.name), VARIABLES, path.parent)
-    assert {p.name for p in run.folder.iterdir()} <= {"owner", "entropy", "lasting"}
+    assert {p.name for p in run.workspace.folder.iterdir()} <= {"owner", "entropy", "persistent-key"}
     return str(raised.value)
 
 
@@ -482,8 +484,8 @@ def parquet(run: Run, variables: tuple[Variable, ...] = VARIABLES, **columns: An
 
 def test_parquet_gives_the_right_values(run: Run) -> None:
     done = parquet(run)
-    assert values(run) == {"age": [98765.4321, None], "land": ["NA", CANARY], "sex": [0, 1]}
-    assert done.digest == sha256_of(run.home.path.parent / "people.parquet")
+    assert values(done) == {"age": [98765.4321, None], "land": ["NA", CANARY], "sex": [0, 1]}
+    assert done.summary.digest == sha256_of(run.home.path.parent / "people.parquet")
 
 
 @pytest.mark.parametrize(
@@ -507,14 +509,14 @@ def test_parquet_gives_the_right_values(run: Run) -> None:
     ids=str,
 )
 def test_parquet_types_that_are_numbers_or_text(run: Run, column: str, given: Any, found: list[Any] | None) -> None:
-    parquet(run, **{column: given})
+    done = parquet(run, **{column: given})
     if found is not None:
-        assert values(run)[column] == found
+        assert values(done)[column] == found
 
 
 def test_long_codes_with_gaps_keep_their_last_digits(run: Run) -> None:
-    parquet(run, land=pa.array([2**60 + 1, None]))
-    assert run.load("source").schema["land"].levels == (2**60 + 1,)
+    done = parquet(run, land=pa.array([2**60 + 1, None]))
+    assert done.data.load().schema["land"].levels == (2**60 + 1,)
 
 
 DAY = datetime.datetime(1987, 6, 5)
@@ -576,8 +578,8 @@ def test_a_bad_parquet_file_is_refused_without_a_value(run: Run, name: str) -> N
 
 
 def test_what_pandas_keeps_as_an_index_is_a_column(run: Run) -> None:
-    read(run, pd.DataFrame(COLUMNS).set_index("land"), name="people.parquet")
-    assert values(run)["land"] == ["NA", CANARY]
+    done = read(run, pd.DataFrame(COLUMNS).set_index("land"), name="people.parquet")
+    assert values(done)["land"] == ["NA", CANARY]
     source = SourceSection(path="people.parquet")
     assert set(header_of(source, run.home.path.parent) or ()) == set(COLUMNS)
 
@@ -587,8 +589,8 @@ def test_stata_gives_the_right_values_and_a_broken_file_is_refused(run: Run) -> 
     frame = pd.DataFrame(COLUMNS | {"sex": pd.Categorical([CANARY, "f"])})
     frame.to_stata(base / "people.dta", write_index=False)
     variables = (*VARIABLES[:3], Variable("sex", "binary"))
-    read(run, None, variables, name="people.dta")
-    assert values(run) == {"age": [98765.4321, None], "land": ["NA", CANARY], "sex": [CANARY, "f"]}
+    done = read(run, None, variables, name="people.dta")
+    assert values(done) == {"age": [98765.4321, None], "land": ["NA", CANARY], "sex": [CANARY, "f"]}
     whole = (base / "people.dta").read_bytes()
     other = Run.start(run.home, SeedSection())
     for content in (whole[: len(whole) // 2], whole[:200], CANARY.encode() * 40, b"x"):
@@ -601,8 +603,8 @@ def test_nhefs_is_read_whole(run: Run, nhefs_plan: dict, nhefs: Microdata) -> No
         for given in nhefs_plan["variables"]
     )
     done = ingest(run, SourceSection(**nhefs_plan["source"]), variables, Path("/"))
-    assert (done.records, done.dropped) == (1629, ("seqn", "id"))
-    again = run.load("source")
+    assert (done.summary.records, done.summary.dropped) == (1629, ("seqn", "id"))
+    again = done.data.load()
     assert again.schema == nhefs.schema
     assert again.frame.equals(nhefs.frame)
 
@@ -629,7 +631,8 @@ SELECT = "SELECT id, age, land, sex FROM people"
 
 
 def query(run: Run, sql: str, address: str, variables: tuple[Variable, ...] = VARIABLES) -> Ingested:
-    return ingest(run, SourceSection(sql=sql, url=address), variables, run.home.path.parent)
+    fresh = Run.start(run.home, SeedSection())
+    return ingest(fresh, SourceSection(sql=sql, url=address), variables, run.home.path.parent)
 
 
 def query_refused(run: Run, sql: str, address: str) -> str:
@@ -638,21 +641,21 @@ def query_refused(run: Run, sql: str, address: str) -> str:
 
 def test_a_query_gives_the_right_values(run: Run, database: Path) -> None:
     done = query(run, SELECT, f"sqlite:///{database}")
-    assert values(run) == {"age": [98765.4321, None, 3.0], "land": ["NA", CANARY, "x"], "sex": [0, 1, None]}
-    assert (done.records, done.dropped) == (3, ("id",))
+    assert values(done) == {"age": [98765.4321, None, 3.0], "land": ["NA", CANARY, "x"], "sex": [0, 1, None]}
+    assert (done.summary.records, done.summary.dropped) == (3, ("id",))
     again = Run.start(run.home, SeedSection())
-    assert query(again, f"{SELECT} ORDER BY land DESC", "sqlite:///people.db").digest == done.digest
+    assert query(again, f"{SELECT} ORDER BY land DESC", "sqlite:///people.db").summary.digest == done.summary.digest
 
 
 def test_colons_and_percent_signs_in_a_query_mean_themselves(run: Run, database: Path) -> None:
     address = f"sqlite:///{database}"
-    assert query(run, f"{SELECT} WHERE at = '12:30'", address).records == 1
-    assert query(run, f"{SELECT} WHERE at LIKE '%2:3%' OR at LIKE 'x%'", address).records == 2
+    assert query(run, f"{SELECT} WHERE at = '12:30'", address).summary.records == 1
+    assert query(run, f"{SELECT} WHERE at LIKE '%2:3%' OR at LIKE 'x%'", address).summary.records == 2
 
 
 def test_a_database_path_of_odd_characters_is_found(run: Run, database: Path) -> None:
     odd = database.rename(database.with_name("pe ple#é.db"))
-    assert query(run, SELECT, f"sqlite:///{odd}").records == 3
+    assert query(run, SELECT, f"sqlite:///{odd}").summary.records == 3
 
 
 def test_the_address_may_come_from_the_environment(run: Run, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -664,7 +667,7 @@ def test_the_address_may_come_from_the_environment(run: Run, database: Path, mon
         message = refused(run, ingest, run, source, VARIABLES, Path("/"))
         assert message == "source: the environment variable ANONFLOW_TEST_DB holds no database address"
     monkeypatch.setenv("ANONFLOW_TEST_DB", f"sqlite:///{database}")
-    assert ingest(run, source, VARIABLES, Path("/")).records == 3
+    assert ingest(run, source, VARIABLES, Path("/")).summary.records == 3
 
 
 BAD_QUERIES = {
@@ -797,15 +800,15 @@ def test_a_source_is_one_source(given: dict[str, Any]) -> None:
 
 
 def test_identifiers_are_not_in_what_is_worked_on(run: Run) -> None:
-    read(run, HEADER + f"{CANARY}a,1,x,0\n{CANARY}b,2,y,1\n")
-    for file in run.folder.iterdir():
+    done = read(run, HEADER + f"{CANARY}a,1,x,0\n{CANARY}b,2,y,1\n")
+    for file in done.data.path.parent.iterdir():
         assert (CANARY.encode() in file.read_bytes()) == (file.name == "identifiers.parquet")
-    assert "id" not in run.load("source").schema
+    assert "id" not in done.data.load().schema
 
 
 def test_identifiers_that_repeat_are_counted(run: Run) -> None:
     content = HEADER + "".join(f"{i},{n},x,{n % 2}\n" for n, i in enumerate([CANARY, CANARY, "b", CANARY, "b", "", ""]))
-    notes = read(run, content).notes
+    notes = read(run, content).summary.notes
     assert any(note.startswith("identifier id repeats in 3 record(s);") for note in notes)
     assert CANARY not in str(notes)
 
@@ -868,11 +871,9 @@ def test_the_content_digest_knows_every_cell_and_no_order() -> None:
 
 
 def test_the_seed_is_bound_to_the_data(run: Run) -> None:
-    first, second, other = (Run.start(run.home, SeedSection(public=1, data_are_public=True)) for _ in range(3))
-    read(first, HEADER + "a,1,x,0\n")
-    read(second, HEADER + "a,1,x,0\n")
-    read(other, HEADER + "a,2,x,0\n")
-    drawn = [r.rng("x").random() for r in (first, second, other)]
+    seeded = Run.start(run.home, SeedSection(public=1, data_are_public=True))
+    digests = [read(run, HEADER + f"a,{age},x,0\n").summary.digest for age in (1, 1, 2)]
+    drawn = [seeded.bound_to(digest).rng("x").random() for digest in digests]
     assert drawn[0] == drawn[1] != drawn[2]
 
 
@@ -901,8 +902,8 @@ def test_numbers_with_which_nothing_can_be_computed_are_refused(run: Run, number
 
 
 def test_large_numbers_with_which_one_can_compute_are_read(run: Run) -> None:
-    read(run, f"{HEADER}a,-1e100,x,0\nb,9e99,y,1\nc,,y,1\n")
-    assert values(run)["age"] == [-1e100, 9e99, None]
+    done = read(run, f"{HEADER}a,-1e100,x,0\nb,9e99,y,1\nc,,y,1\n")
+    assert values(done)["age"] == [-1e100, 9e99, None]
 
 
 ORDERED = (Variable("grade", "ordinal"),)

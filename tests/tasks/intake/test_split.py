@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,18 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
+from anoncore.edits.model import EditSet
 from anoncore.microdata import Microdata, Variable
+from expectations.report import validate
 from tasks.assessment.assess import AssessmentSection, assess
 from tasks.common.errors import Refused, guarded
 from tasks.common.home import Home
-from tasks.common.workspace import Run, SeedSection
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
 from tasks.intake.ingest import SourceSection, ingest
 from tasks.intake.split import ReferenceSection, Split, split
+from tasks.intake.validate import Checked, EditsSection, validate_raw
+from tasks.masking.anonymize import Masked
 from tasks.policy.verdict import PolicySection
 
 CANARY = "CANARY4711"
@@ -42,37 +49,62 @@ def table(records: int, first: int = 0) -> pd.DataFrame:
     )
 
 
+@dataclass(frozen=True)
+class Given:
+    """A run whose source was read and checked."""
+
+    run: Run
+    checked: Checked
+
+    @property
+    def base(self) -> Path:
+        return self.run.home.path.parent
+
+    @property
+    def source(self) -> Microdata:
+        return self.checked.data.load()
+
+    def split(self, section: ReferenceSection, variables: tuple[Variable, ...] = VARIABLES) -> Split:
+        """Split in a workspace of its own, so that one source can be split in many ways."""
+        run = replace(self.run, workspace=self.run.workspace.branch(f"split-{time.monotonic_ns()}"))
+        return guarded(split)(run, self.checked, section, variables, self.base)
+
+
 def started(
     home: Home, source: pd.DataFrame, variables: tuple[Variable, ...] = VARIABLES, seed: int | None = None
-) -> Run:
+) -> Given:
     run = Run.start(home, SeedSection(public=seed, data_are_public=True))
     source.to_csv(home.path.parent / "source.csv", index=False)
-    ingest(run, SourceSection(path="source.csv"), variables, home.path.parent)
-    return run
+    ingested = ingest(run, SourceSection(path="source.csv"), variables, home.path.parent)
+    return Given(run, validate_raw(run, ingested, EditsSection()))
 
 
 def by_file(
-    run: Run,
+    given: Given,
     reference: pd.DataFrame,
     variables: tuple[Variable, ...] = VARIABLES,
     name: str = "other.csv",
     **section: Any,
 ) -> Split:
-    base = run.home.path.parent
     if name.endswith("csv"):
-        reference.to_csv(base / name, index=False)
+        reference.to_csv(given.base / name, index=False)
     else:
-        reference.to_parquet(base / name, index=False)
-    given = ReferenceSection(kind="file", source=SourceSection(path=name), **section)
-    return guarded(split)(run, given, variables, base)
+        reference.to_parquet(given.base / name, index=False)
+    return given.split(ReferenceSection(kind="file", source=SourceSection(path=name), **section), variables)
 
 
-def holdout(run: Run) -> Split:
-    return split(run, ReferenceSection(), VARIABLES, Path("/"))
+def holdout(given: Given, variables: tuple[Variable, ...] = VARIABLES) -> Split:
+    return given.split(ReferenceSection(), variables)
 
 
-def sides(run: Run) -> tuple[list[int], list[int]]:
-    return run.load("original").frame.index.tolist(), run.load("reference").frame.index.tolist()
+def both(done: Split) -> tuple[Microdata, Microdata]:
+    assert done.reference is not None
+    return done.original.load(), done.reference.load()
+
+
+def sides(done: Split) -> tuple[list[int], list[int]]:
+    original, reference = both(done)
+    return original.frame.index.tolist(), reference.frame.index.tolist()
 
 
 # Holdout
@@ -80,39 +112,31 @@ def sides(run: Run) -> tuple[list[int], list[int]]:
 
 @pytest.mark.parametrize("records", [4, 5, 100, 101])
 def test_holdout_sides_are_equal_disjoint_and_cover(home: Home, records: int) -> None:
-    run = started(home, table(records))
-    done = holdout(run)
-    original, reference = sides(run)
-    assert done.original == done.reference == len(original) == len(reference) == records // 2
-    assert done.unused == records % 2
+    done = holdout(started(home, table(records)))
+    original, reference = sides(done)
+    assert done.summary.original == done.summary.reference == len(original) == len(reference) == records // 2
+    assert done.summary.unused == records % 2
     assert not set(original) & set(reference)
     assert set(original) | set(reference) <= set(range(records))
     assert len(set(original) | set(reference)) == records - records % 2
-    assert run.read_json("split")["unused"] == records % 2
 
 
 def test_holdout_keeps_each_record_whole(home: Home) -> None:
-    run = started(home, table(50))
-    holdout(run)
-    source = run.load("source").frame
-    for name in ("original", "reference"):
-        side = run.load(name)
-        assert side.frame.equals(source.loc[side.frame.index])
-        assert side.schema == run.load("source").schema
+    given = started(home, table(50))
+    for side in both(holdout(given)):
+        assert side.frame.equals(given.source.frame.loc[side.frame.index])
+        assert side.schema == given.source.schema
 
 
 def test_holdout_is_the_same_again_with_a_stated_seed_and_another_with_another(home: Home) -> None:
     first, again, other = (started(home, table(200), seed=seed) for seed in (1, 1, 2))
-    for run in (first, again, other):
-        holdout(run)
-    once = sides(first)
-    holdout(first)
-    assert sides(first) == once == sides(again)
-    assert sides(other) != once
+    once = sides(holdout(first))
+    assert sides(holdout(first)) == once == sides(holdout(again))
+    assert sides(holdout(other)) != once
 
 
-def held_in(run: Run) -> set[float]:
-    return set(run.load("original").frame["age"])
+def held_in(done: Split) -> set[float]:
+    return set(done.original.load().frame["age"])
 
 
 @pytest.mark.parametrize("identified", [True, False])
@@ -121,16 +145,15 @@ def test_a_home_always_sets_the_same_people_apart(home: Home, tmp_path: Path, id
     frame = table(400).assign(age=[i + 0.5 for i in range(400)])
     left = frame.sample(frac=0.9, random_state=1)
     come = table(40, first=900).assign(age=[i + 0.5 for i in range(900, 940)])
-    runs = []
+    splits = []
     for where, given in (
         (home, frame),
         (home, pd.concat([left, come])),
         (Home.locate(tmp_path / "b"), frame),
     ):
         known = given if identified else given.assign(id="")
-        runs.append(started(where, known))
-        holdout(runs[-1])
-    first, second, elsewhere = map(held_in, runs)
+        splits.append(holdout(started(where, known)))
+    first, second, elsewhere = map(held_in, splits)
     there = set(left["age"])
     # The cut moves a little with the number of people; nobody changes places at random.
     assert len((first & there) ^ (second & there)) <= 20
@@ -139,19 +162,17 @@ def test_a_home_always_sets_the_same_people_apart(home: Home, tmp_path: Path, id
 
 def test_equal_records_are_told_apart_and_fall_on_both_sides(home: Home) -> None:
     frame = pd.concat([table(3).assign(id="")] * 40, ignore_index=True)
-    done = holdout(started(home, frame))
+    done = holdout(started(home, frame)).summary
     assert done.original == done.reference == 60
     assert done.coinciding > 0
 
 
 def test_holdout_is_random_and_no_slice_of_the_source(home: Home) -> None:
     counts = [0] * 20
-    source = started(home, table(20)).load("source")
+    checked = started(home, table(20)).checked
     for seed in range(60):
         run = Run.start(home, SeedSection(public=seed, data_are_public=True))
-        run.save("source", source)
-        holdout(run)
-        for row in sides(run)[0]:
+        for row in sides(holdout(Given(run, checked)))[0]:
             counts[row] += 1
     assert all(15 <= count <= 45 for count in counts)
 
@@ -164,19 +185,19 @@ def test_too_few_records_for_a_holdout_are_refused(home: Home, records: int) -> 
 
 def test_coinciding_values_are_counted_and_are_no_overlap(home: Home) -> None:
     frame = table(40).assign(age=1.5, land="x")
-    done = holdout(started(home, frame))
+    done = holdout(started(home, frame)).summary
     assert (done.original, done.coinciding) == (20, 20)
-    assert holdout(started(home, table(40))).coinciding == 0
+    assert holdout(started(home, table(40))).summary.coinciding == 0
     pairs = table(40).assign(age=[float(i // 2) for i in range(40)], land="x")
-    run = started(home, pairs, seed=3)
-    original, reference = (set(run_side) for run_side in (holdout(run), sides(run))[1])
+    done = holdout(started(home, pairs, seed=3))
+    original, reference = map(set, sides(done))
     apart = sum(row ^ 1 in reference for row in original)
-    assert 0 < run.read_json("split")["coinciding"] == apart < 20
+    assert 0 < done.summary.coinciding == apart < 20
 
 
 def test_gaps_coincide_with_gaps(home: Home) -> None:
     frame = table(40).assign(age=None, land="?")
-    assert holdout(started(home, frame)).coinciding == 20
+    assert holdout(started(home, frame)).summary.coinciding == 20
 
 
 HOUSEHOLDS = (*VARIABLES, Variable("home", "nominal", role="household"))
@@ -184,34 +205,31 @@ HOUSEHOLDS = (*VARIABLES, Variable("home", "nominal", role="household"))
 
 def test_the_records_of_a_person_stand_on_one_side(home: Home) -> None:
     frame = table(90).assign(id=[f"{CANARY}-{i // 3}" for i in range(90)])
-    run = started(home, frame, seed=1)
-    done = holdout(run)
-    original, reference = (set(side) for side in sides(run))
+    done = holdout(started(home, frame, seed=1))
+    original, reference = map(set, sides(done))
     assert not {row // 3 for row in original} & {row // 3 for row in reference}
     assert original | reference == set(range(90))
     assert abs(len(original) - len(reference)) <= 3
-    assert (done.original, done.reference, done.unused) == (len(original), len(reference), 0)
-    assert done.disjoint == "no id of the source stands on both sides"
+    summary = done.summary
+    assert (summary.original, summary.reference, summary.unused) == (len(original), len(reference), 0)
+    assert summary.disjoint == "no id of the source stands on both sides"
 
 
 def test_who_has_no_identifier_is_a_person_of_its_own(home: Home) -> None:
     frame = table(40).assign(id=["", "", *[f"{CANARY}-{i // 2}" for i in range(38)]])
     together = set()
     for seed in range(8):
-        run = started(home, frame, seed=seed)
-        holdout(run)
-        together.add(len({0, 1} & set(sides(run)[0])))
+        together.add(len({0, 1} & set(sides(holdout(started(home, frame, seed=seed)))[0])))
     assert together >= {1}
 
 
 def test_a_household_stands_on_one_side(home: Home) -> None:
     frame = table(60).assign(home=[f"h{i % 12}" for i in range(60)])
-    run = started(home, frame, HOUSEHOLDS, seed=1)
-    done = split(run, ReferenceSection(), HOUSEHOLDS, Path("/"))
-    original, reference = sides(run)
+    done = holdout(started(home, frame, HOUSEHOLDS, seed=1), HOUSEHOLDS)
+    original, reference = sides(done)
     assert not {row % 12 for row in original} & {row % 12 for row in reference}
     assert (len(original), len(reference)) == (30, 30)
-    assert done.disjoint == "no home of the source stands on both sides"
+    assert done.summary.disjoint == "no home of the source stands on both sides"
 
 
 def test_one_person_alone_cannot_be_held_out(home: Home) -> None:
@@ -223,33 +241,33 @@ def test_one_person_alone_cannot_be_held_out(home: Home) -> None:
 
 
 def test_leave_one_out_releases_everybody(home: Home) -> None:
-    run = started(home, table(11))
-    done = split(run, ReferenceSection(kind="leave-one-out"), VARIABLES, Path("/"))
-    assert (done.original, done.reference, done.unused, done.coinciding) == (11, 10, 0, 0)
-    assert run.load("original").frame.equals(run.load("source").frame)
-    assert not (run.folder / "reference.parquet").exists()
+    given = started(home, table(11))
+    done = given.split(ReferenceSection(kind="leave-one-out"))
+    summary = done.summary
+    assert (summary.original, summary.reference, summary.unused, summary.coinciding) == (11, 10, 0, 0)
+    assert done.original.load().frame.equals(given.source.frame)
+    assert done.reference is None
 
 
 # A file
 
 
 def test_a_file_of_other_people_is_accepted(home: Home) -> None:
-    run = started(home, table(30))
-    done = by_file(run, table(30, first=1000))
-    assert (done.original, done.reference) == (30, 30)
-    assert done.disjoint == "no id of the source occurs in the reference file"
-    assert run.load("reference").schema.names == ("age", "land")
+    done = by_file(started(home, table(30)), table(30, first=1000))
+    assert (done.summary.original, done.summary.reference) == (30, 30)
+    assert done.summary.disjoint == "no id of the source occurs in the reference file"
+    assert both(done)[1].schema.names == ("age", "land")
     assert CANARY not in str(done)
 
 
 @pytest.mark.parametrize("name", ["other.csv", "other.parquet"])
 def test_people_who_are_in_both_are_refused_with_their_number(home: Home, name: str) -> None:
-    run = started(home, table(30))
+    given = started(home, table(30))
     with pytest.raises(Refused) as raised:
-        by_file(run, pd.concat([table(4, first=3), table(20, first=500)]), name=name)
+        by_file(given, pd.concat([table(4, first=3), table(20, first=500)]), name=name)
     assert str(raised.value) == "reference: 4 record(s) of the file stand in the source too; remove them"
-    assert not (run.folder / "reference.parquet").exists()
-    assert not list(run.folder.glob("copy-*"))
+    folder = given.run.workspace.folder
+    assert not [*folder.rglob("reference.parquet"), *folder.rglob("copy-*")]
 
 
 @pytest.mark.parametrize(
@@ -264,9 +282,9 @@ def test_people_who_are_in_both_are_refused_with_their_number(home: Home, name: 
     ids=str,
 )
 def test_an_identifier_is_recognised_however_the_file_writes_it(home: Home, identifiers: list[Any]) -> None:
-    run = started(home, table(30).assign(id=range(30)))
+    given = started(home, table(30).assign(id=range(30)))
     with pytest.raises(Refused, match=r"1 record\(s\) of (the file stand in the source|source and file have no)"):
-        by_file(run, table(3, first=1000).assign(id=identifiers), name="other.parquet")
+        by_file(given, table(3, first=1000).assign(id=identifiers), name="other.parquet")
 
 
 TWO = (Variable("number", "nominal", role="identifier"), *VARIABLES)
@@ -277,105 +295,98 @@ def with_number(frame: pd.DataFrame, numbers: list[Any]) -> pd.DataFrame:
 
 
 def test_one_of_two_identifiers_is_enough_where_it_is_nobody_elses(home: Home) -> None:
-    run = started(home, with_number(table(10), list(range(10))), TWO)
+    given = started(home, with_number(table(10), list(range(10))), TWO)
     other = with_number(table(3, first=100), [50, 7, None])
     with pytest.raises(Refused, match=r"1 record\(s\) of the file stand"):
-        by_file(run, other, TWO)
-    assert by_file(run, with_number(table(3, first=100), [50, 51, None]), TWO).reference == 3
+        by_file(given, other, TWO)
+    assert by_file(given, with_number(table(3, first=100), [50, 51, None]), TWO).summary.reference == 3
 
 
 def test_an_identifier_that_many_share_counts_only_with_the_others(home: Home) -> None:
-    run = started(home, with_number(table(10), [1] * 5 + [2] * 5).assign(id=[1, 2, 3, 4, 5] * 2), TWO)
+    given = started(home, with_number(table(10), [1] * 5 + [2] * 5).assign(id=[1, 2, 3, 4, 5] * 2), TWO)
     other = with_number(table(3, first=100), [1, 2, 3]).assign(id=[9, 8, 1])
-    assert by_file(run, other, TWO).disjoint == "no number, id of the source occurs in the reference file"
+    assert by_file(given, other, TWO).summary.disjoint == "no number, id of the source occurs in the reference file"
     with pytest.raises(Refused, match=r"1 record\(s\) of the file stand"):
-        by_file(run, with_number(table(3, first=100), [1, 2, 3]).assign(id=[9, 5, 1]), TWO)
+        by_file(given, with_number(table(3, first=100), [1, 2, 3]).assign(id=[9, 5, 1]), TWO)
 
 
 @pytest.mark.parametrize("side", ["source", "file"])
 def test_people_without_an_identifier_cannot_be_told_apart(home: Home, side: str) -> None:
     frames = {"source": table(20), "file": table(20, first=100)}
     frames[side].loc[[2, 5], "id"] = ["", " "]
-    run = started(home, frames["source"])
+    given = started(home, frames["source"])
     with pytest.raises(Refused, match=r"2 record\(s\) of source and file have no identifier"):
-        by_file(run, frames["file"])
-    assert by_file(run, frames["file"], disjoint_by="custodian").reference == 20
+        by_file(given, frames["file"])
+    assert by_file(given, frames["file"], disjoint_by="custodian").summary.reference == 20
 
 
 def test_without_a_declared_identifier_somebody_must_vouch(home: Home) -> None:
-    run = started(home, table(20)[["age", "land"]], VARIABLES[1:])
+    given = started(home, table(20)[["age", "land"]], VARIABLES[1:])
     other = table(20, first=100)[["age", "land"]]
     with pytest.raises(Refused, match="no identifier is declared"):
-        by_file(run, other, VARIABLES[1:])
-    done = by_file(run, other, VARIABLES[1:], disjoint_by="custodian")
-    assert done.disjoint == "vouched for by the custodian; not proven"
+        by_file(given, other, VARIABLES[1:])
+    done = by_file(given, other, VARIABLES[1:], disjoint_by="custodian")
+    assert done.summary.disjoint == "vouched for by the custodian; not proven"
 
 
 def test_who_vouches_is_believed_and_the_coincidences_are_counted(home: Home) -> None:
-    run = started(home, table(30))
-    assert by_file(run, table(30), disjoint_by="custodian").coinciding == 30
+    given = started(home, table(30))
+    assert by_file(given, table(30), disjoint_by="custodian").summary.coinciding == 30
 
 
 def test_a_larger_file_is_subsampled(home: Home) -> None:
-    run = started(home, table(30), seed=4)
+    given = started(home, table(30), seed=4)
     big = table(300, first=1000)
-    done = by_file(run, big)
-    chosen = run.load("reference").frame.index.tolist()
-    assert (done.original, done.reference) == (30, 30)
+    done = by_file(given, big)
+    chosen = sides(done)[1]
+    assert (done.summary.original, done.summary.reference) == (30, 30)
     assert len(set(chosen)) == 30
     assert chosen != list(range(30))
-    by_file(run, big)
-    assert run.load("reference").frame.index.tolist() == chosen
+    assert sides(by_file(given, big))[1] == chosen
 
 
 def test_a_smaller_file_serves_as_it_is_and_risk_is_measured_on_equal_sizes(home: Home) -> None:
-    run = started(home, table(120))
-    done = by_file(run, table(40, first=1000))
-    assert (done.original, done.reference) == (120, 40)
-    run.save("released", run.load("original"))
-    run.write_json("claims", [])
-    run.write_json("masked", {"figures": {}, "hides": [], "unprotected": False, "keeps_records": False})
-    figures = assess(run, AssessmentSection(), PolicySection())
+    given = started(home, table(120))
+    done = by_file(given, table(40, first=1000))
+    assert (done.summary.original, done.summary.reference) == (120, 40)
+    masked = Masked(released=done.original, keeps_records=False)
+    figures = assess(given.run, done, masked, AssessmentSection(), PolicySection()).figures
     assert figures["records"] == {"original": 120, "released": 120, "reference": 40}
     assert (figures["comparison"]["n_released"], figures["comparison"]["n_reference"]) == (40, 40)
     assert figures["comparison"]["draws"] > 1
 
 
 def test_a_file_of_other_columns_or_values_is_refused_as_a_source_is(home: Home) -> None:
-    run = started(home, table(30))
+    given = started(home, table(30))
     with pytest.raises(Refused, match=r"^reference: declared variables are not in the data: land"):
-        by_file(run, table(5, first=100).drop(columns="land"))
+        by_file(given, table(5, first=100).drop(columns="land"))
     with pytest.raises(Refused, match=r"'age' is declared continuous but 5 record\(s\)") as raised:
-        by_file(run, table(5, first=100).assign(age=CANARY))
+        by_file(given, table(5, first=100).assign(age=CANARY))
     assert CANARY not in str(raised.value)
     with pytest.raises(Refused, match=r"^reference: variable 'land': 2 record\(s\) hold a value") as raised:
-        by_file(run, table(5, first=100).assign(land=["x", CANARY, "y", "w", "z"]))
+        by_file(given, table(5, first=100).assign(land=["x", CANARY, "y", "w", "z"]))
     assert CANARY not in str(raised.value)
     with pytest.raises(Refused, match=r"there is no file gone\.csv"):
-        split(
-            run,
-            ReferenceSection(kind="file", source=SourceSection(path="gone.csv")),
-            VARIABLES,
-            home.path.parent,
-        )
+        given.split(ReferenceSection(kind="file", source=SourceSection(path="gone.csv")))
 
 
 def test_a_reference_from_a_query_works_too(home: Home) -> None:
     import sqlite3
 
-    run = started(home, table(30))
+    given = started(home, table(30))
     with sqlite3.connect(home.path.parent / "other.db") as connection:
         table(25, first=100).to_sql("people", connection, index=False)
     connection.close()
     source = SourceSection(sql="SELECT * FROM people", url="sqlite:///other.db")
-    done = split(run, ReferenceSection(kind="file", source=source), VARIABLES, home.path.parent)
-    assert done.reference == 25
+    done = given.split(ReferenceSection(kind="file", source=source))
+    assert done.summary.reference == 25
 
 
 def test_nhefs_splits_in_two_halves_of_814(home: Home, nhefs: Microdata) -> None:
     run = Run.start(home, SeedSection())
-    run.save("source", nhefs)
-    done = holdout(run)
+    source = run.workspace.store("source", nhefs)
+    report = validate(nhefs.frame, nhefs.schema, EditSet())
+    done = holdout(Given(run, Checked(source, None, 0, report))).summary
     assert (done.original, done.reference, done.unused, done.coinciding) == (814, 814, 1, 0)
 
 
