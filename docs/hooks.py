@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import griffe
+import jupytext
 import typer
 import yaml
 from mkdocs.config.defaults import MkDocsConfig
@@ -19,6 +21,7 @@ from pydantic import BaseModel
 from typer.cli import get_docs_for_click
 
 ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "docs/tutorial").glob("*.py"))
 PARAMETERS = "<!-- parameters -->"
 SIMPLE = {str: "text", bool: "`true` or `false`", int: "whole number", float: "number", Any: "value"}
 TYPE = re.compile(r"""(str|int|float|bool|tuple|mapping|list|sequence|\{|")""")
@@ -28,10 +31,28 @@ BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages."""
-    for path, content in generated_pages().items():
+    """Add the generated pages and the executed notebooks."""
+    pages: dict[str, str | bytes] = dict(generated_pages())
+    for notebook in NOTEBOOKS:
+        pages |= executed(notebook)
+    for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
     return files
+
+
+def executed(notebook: Path) -> dict[str, str | bytes]:
+    """Execute a notebook and return its page and its images by path; a cell that fails ends the build."""
+    from nbconvert import MarkdownExporter
+    from nbconvert.preprocessors import ExecutePreprocessor
+
+    name = f"tutorial/{notebook.stem}"
+    node = jupytext.read(notebook)
+    execution = ExecutePreprocessor(timeout=120, kernel_name="python3", extra_arguments=["--log-level=ERROR"])
+    with tempfile.TemporaryDirectory() as folder:
+        execution.preprocess(node, {"metadata": {"path": folder}})
+    text, resources = MarkdownExporter().from_notebook_node(node, {"unique_key": notebook.stem})
+    images = {f"tutorial/{path}": data for path, data in resources["outputs"].items()}
+    return {f"{name}.md": text, f"{name}.ipynb": jupytext.writes(jupytext.read(notebook), fmt="ipynb"), **images}
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
