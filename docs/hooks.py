@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs/tutorial").glob("*.py"))
 PARAMETERS = "<!-- parameters -->"
 SIMPLE = {str: "text", bool: "`true` or `false`", int: "whole number", float: "number", Any: "value"}
-TYPE = re.compile(r"""(str|int|float|bool|tuple|mapping|list|sequence|\{|")""")
+TYPE = re.compile(r"""(str|int|float|bool|tuple|mapping|list|sequence|array|[A-Z(]|\{|")""")
 RESTRICTION = re.compile(r"(at least|above|at most|below) [\d.]+|[\d.]+ or more|(?<=in )[\[(][\d., ]+[\])]")
 ENCODED = "Most methods work on an encoded matrix of the table: see [encoding](encoding.md).\n"
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -113,6 +113,27 @@ def method_parameters(name: str) -> str:
     return "\n".join([*key_table(model), *inner])
 
 
+class DescriptionsOnOneLine(griffe.Extension):
+    """Show ``name : description`` in docstrings as a description, with the type that the code states."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Rewrite the parameters and attributes of one docstring."""
+        for section in obj.docstring.parsed if obj.docstring else ():
+            if section.kind in (griffe.DocstringSectionKind.parameters, griffe.DocstringSectionKind.attributes):
+                for item in section.value:
+                    stated = str(item.annotation or "")
+                    if " " in stated and not (item.description and TYPE.match(stated)):
+                        item.description = f"{stated} {item.description}".strip()
+                        item.annotation = _code_annotation(obj, item.name)
+
+
+def _code_annotation(obj: griffe.Object, name: str) -> griffe.Expr | str | None:
+    try:
+        return obj.parameters[name].annotation if obj.is_function else obj.members[name].annotation
+    except (KeyError, AttributeError):
+        return None
+
+
 def method_list() -> str:
     """Return the list of the methods, from their registry."""
     rows = [f"| [{name}]({name}.md) | {_summary(model)} |" for name, model in methods().items()]
@@ -136,7 +157,7 @@ def key_table(model: type) -> list[str]:
     lines = ["| key | default | values | meaning |", "|---|---|---|---|"]
     for key, annotation in _annotations(model).items():
         kind, meaning = (str(stated[key].annotation or ""), stated[key].description) if key in stated else ("", "")
-        restriction = match[0] if (match := RESTRICTION.search(kind)) else ""
+        restriction = match[0] if TYPE.match(kind) and (match := RESTRICTION.search(kind)) else ""
         if not TYPE.match(kind):
             meaning = f"{kind} {meaning}"
         meaning = meaning.strip() or " ".join(_summary(m) for m in _models(annotation))

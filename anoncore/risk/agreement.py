@@ -55,7 +55,6 @@ class Agreement:
     Parameters
     ----------
     attacks : each at a confidence that holds for all of them together
-    worst : the one with the largest lower bound of the area
     n_members, n_strangers : people scored; of more than 5000 on a side a sample
     """
 

@@ -8,12 +8,10 @@
 # The data are a part of NHEFS, the NHANES I follow-up study: 1629 people, public.
 
 # %%
-import matplotlib.pyplot as plt
 import numpy as np
 from causaldata import nhefs
 
 import anoncore
-from anoncore.methods import MDAV, RareLevels, SpectralSwap
 
 columns = "qsmk sex age race education income wt71 wt82 smokeintensity smokeyrs exercise active sbp dbp cholesterol"
 frame = nhefs.load_pandas().data[columns.split()]
