@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs/tutorial").glob("*.py"))
 PARAMETERS = "<!-- parameters -->"
 SIMPLE = {str: "text", bool: "`true` or `false`", int: "whole number", float: "number", Any: "value"}
-TYPE = re.compile(r"""(str|int|float|bool|tuple|mapping|list|sequence|array|[A-Z(]|\{|")""")
+TYPE = re.compile(r"""(str|int|float|bool|tuple|mapping|list|sequence|array|\{|")|[A-Z]\w*(,|$)|\(""")
 RESTRICTION = re.compile(r"(at least|above|at most|below) [\d.]+|[\d.]+ or more|(?<=in )[\[(][\d., ]+[\])]")
 ENCODED = "Most methods work on an encoded matrix of the table: see [encoding](encoding.md).\n"
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -86,7 +86,8 @@ def command_reference() -> str:
 
     command = typer.main.get_command(app)
     text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="anonflow", title="Command line")
-    return re.sub(r"^(#+) `anonflow (.*)`", r"\1 anonflow \2", text, flags=re.MULTILINE)
+    text = re.sub(r"^(#+) `anonflow (.*)`", r"\1 anonflow \2", text, flags=re.MULTILINE)
+    return re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+", "", text)
 
 
 def plan_reference() -> str:
