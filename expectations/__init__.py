@@ -4,15 +4,6 @@ Importing this package does not import Great Expectations, which takes seconds; 
 """
 
 from expectations.report import RuleOutcome, ValidationReport, validate
-from expectations.suite import Rule, build_suite, compile_rules, suite_digest, suite_json
+from expectations.suite import Rule, Suite
 
-__all__ = [
-    "Rule",
-    "RuleOutcome",
-    "ValidationReport",
-    "build_suite",
-    "compile_rules",
-    "suite_digest",
-    "suite_json",
-    "validate",
-]
+__all__ = ["Rule", "RuleOutcome", "Suite", "ValidationReport", "validate"]

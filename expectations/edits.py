@@ -48,7 +48,7 @@ class EditCounts(TableMetricProvider):  # type: ignore[misc]
             frame = _table(execution_engine, metric_domain_kwargs)[list(dict.fromkeys(edit.variables))]
             return int(edit.applies(frame).sum()), int((~edit.holds(frame)).sum())
 
-        return _guarded(count)
+        return _without_data(count)
 
 
 class FiniteNumberCounts(TableMetricProvider):  # type: ignore[misc]
@@ -61,11 +61,11 @@ class FiniteNumberCounts(TableMetricProvider):  # type: ignore[misc]
     def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Counts:
         def count() -> Counts:
             column = _table(execution_engine, metric_domain_kwargs)[metric_value_kwargs["column"]]
-            there = column.notna().to_numpy()
+            present = column.notna().to_numpy()
             values = pd.to_numeric(column, errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
-            return int(there.sum()), int((there & ~np.isfinite(values)).sum())
+            return int(present.sum()), int((present & ~np.isfinite(values)).sum())
 
-        return _guarded(count)
+        return _without_data(count)
 
 
 class _CountedExpectation(BatchExpectation):  # type: ignore[misc]
@@ -149,7 +149,7 @@ def _table(engine: Any, domain: Any) -> pd.DataFrame:
     return frame
 
 
-def _guarded(count: Callable[[], Counts]) -> Counts:
+def _without_data(count: Callable[[], Counts]) -> Counts:
     """Return the counts; on an error raise one that names its class alone."""
     try:
         return count()

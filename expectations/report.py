@@ -1,4 +1,4 @@
-"""Running a suite, and what may be told about the outcome: counts, never values."""
+"""Run a suite and report its outcome: counts, never values."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from anoncore import errors
-from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.microdata import Schema
-from expectations.suite import Rule, build_suite, compile_rules, suite_digest, suite_json
+from expectations.suite import Rule, Suite
 
 RESULT_FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}
 WHITELIST = ("element_count", "missing_count", "unexpected_count")
@@ -24,7 +22,7 @@ WHITELIST = ("element_count", "missing_count", "unexpected_count")
 
 @dataclass(frozen=True)
 class RuleOutcome:
-    """How one rule fared.
+    """The outcome of one rule.
 
     Parameters
     ----------
@@ -48,42 +46,36 @@ class RuleOutcome:
 
 @dataclass(frozen=True)
 class ValidationReport:
-    """The outcome of every rule, and the suite that was run.
+    """The outcome of every rule of a suite.
 
     Parameters
     ----------
-    rules : in the order of `compile_rules`
-    suite_digest : SHA-256 of ``suite_json``
-    suite_json : the suite as it goes into the release
+    rules : in the order of the suite's rules
+    suite_digest : `Suite.digest`
     """
 
     rules: tuple[RuleOutcome, ...]
     suite_digest: str
-    suite_json: str
 
     @property
     def success(self) -> bool:
         """Whether every rule was evaluated and holds for every record."""
-        return all(rule.success for rule in self.rules)
+        return not self.violated
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the outcomes and the digest as plain JSON types, without the suite itself."""
-        return {
-            "success": self.success,
-            "suite_digest": self.suite_digest,
-            "rules": [asdict(rule) for rule in self.rules],
-        }
+    @property
+    def violated(self) -> tuple[RuleOutcome, ...]:
+        """The rules that do not hold, or could not be evaluated."""
+        return tuple(rule for rule in self.rules if not rule.success)
 
 
-def validate(frame: pd.DataFrame, schema: Schema, edits: EditSet) -> ValidationReport:
+def validate(frame: pd.DataFrame, suite: Suite) -> ValidationReport:
     """Check a table against everything its schema and edits state.
 
     Parameters
     ----------
     frame : DataFrame, (N, n), as `Microdata.frame` or `Microdata.plain` give it; missing codes are
         empty cells already. Not modified.
-    schema : Schema, completed
-    edits : EditSet
+    suite : Suite, of the table's completed schema and its edits
 
     Returns
     -------
@@ -92,28 +84,25 @@ def validate(frame: pd.DataFrame, schema: Schema, edits: EditSet) -> ValidationR
     Raises
     ------
     AnonymizationError
-        When rules share a name, are lost on the way, or come back without an outcome.
+        When rules are lost in building the suite, or come back without an outcome.
 
     Claim: nothing in the report, in a log or in an exception stems from a cell, beyond counts.
 
     Examples
     --------
-    >>> validate(data.frame, data.schema, edits).success  # doctest: +SKIP
+    >>> validate(data.frame, Suite.of(data.schema, edits)).success  # doctest: +SKIP
     True
     """
-    rules = compile_rules(schema, edits)
     with _quiet():
-        suite = build_suite(schema, edits)
-        text = suite_json(suite)
-        results = _run(frame, suite)
+        results = _run(frame, suite.expectations())
+        digest = suite.digest
     by_name = {result.expectation_config.meta["rule"]: result for result in results}
-    if len(results) != len(rules) or set(by_name) != {rule.name for rule in rules}:
+    if len(results) != len(suite.rules) or set(by_name) != {rule.name for rule in suite.rules}:
         raise AnonymizationError(
-            f"validation returned {len(results)} outcomes for {len(rules)} rules; check the version of "
+            f"validation returned {len(results)} outcomes for {len(suite.rules)} rules; check the version of "
             "great_expectations against the lock"
         )
-    outcomes = tuple(_outcome(rule, by_name[rule.name]) for rule in rules)
-    return ValidationReport(outcomes, suite_digest(text), text)
+    return ValidationReport(tuple(_outcome(rule, by_name[rule.name]) for rule in suite.rules), digest)
 
 
 def _run(frame: pd.DataFrame, suite: Any) -> list[Any]:
@@ -138,12 +127,8 @@ def _outcome(rule: Rule, result: Any) -> RuleOutcome:
     if rule.kind == "columns":
         counts = (1, int(not success), 0) if error is None else (0, 0, 0)
     else:
-        told = {key: int((result.result or {}).get(key) or 0) for key in WHITELIST}
-        counts = (
-            told["element_count"] - told["missing_count"],
-            told["unexpected_count"],
-            told["missing_count"],
-        )
+        elements, missing, violated = (int((result.result or {}).get(key) or 0) for key in WHITELIST)
+        counts = (elements - missing, violated, missing)
     return RuleOutcome(rule.name, rule.description, rule.kind, success, *counts, error)
 
 

@@ -1,10 +1,13 @@
-"""Suites built from what was declared: the schema and its edits."""
+"""Suites of expectations, built from a schema and its edits."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from anoncore.edits.model import ConditionalEdit, Edit, EditSet, LinearEdit, RatioEdit, SetEdit, to_dict
@@ -35,11 +38,12 @@ class Rule:
     kind: str
     description: str
     expectation: str
-    arguments: dict[str, Any]
+    arguments: Mapping[str, Any]
 
 
-def compile_rules(schema: Schema, edits: EditSet) -> tuple[Rule, ...]:
-    """Return every rule that a schema and its edits state, in a fixed order.
+@dataclass(frozen=True)
+class Suite:
+    """Every rule that a schema and its edits state, in a fixed order, and the suite that checks them.
 
     Columns in order; for each variable that is released, numbers or levels, in column order; the
     edits in the order in which they were declared. Identifiers and households contribute their
@@ -47,108 +51,78 @@ def compile_rules(schema: Schema, edits: EditSet) -> tuple[Rule, ...]:
     metadata where they were stated; where they were observed, the schema handed in decides: a
     suite that is published with a release must be built from the release's own schema, so that
     it lists no level that the masking removed.
-
-    Parameters
-    ----------
-    schema : Schema, completed
-    edits : EditSet
-
-    Returns
-    -------
-    tuple of Rule
-
-    Raises
-    ------
-    AnonymizationError
-        When two rules would share a name.
-
-    Examples
-    --------
-    >>> [r.name for r in compile_rules(Schema([Variable("age", "continuous")]), EditSet())]
-    ['schema: columns', 'schema: age']
     """
-    columns = Rule(
-        "schema: columns",
-        "columns",
-        f"the table has exactly the {len(schema)} declared columns, in their order",
-        "ExpectTableColumnsToMatchOrderedList",
-        {"column_list": list(schema.names)},
-    )
-    found = [columns, *(_variable_rule(v) for v in schema if v.is_masked)]
-    found += [_edit_rule(e) for e in edits.edits]
-    names = [rule.name for rule in found]
-    twice = sorted({n for n in names if names.count(n) > 1})
-    if twice:
-        raise AnonymizationError(f"rules share a name: {', '.join(twice)}; rename the edit")
-    return tuple(found)
 
+    rules: tuple[Rule, ...]
 
-def build_suite(schema: Schema, edits: EditSet) -> ExpectationSuite:
-    """Return the suite that checks every rule of `compile_rules`, each marked with its rule's name.
+    @classmethod
+    def of(cls, schema: Schema, edits: EditSet) -> Suite:
+        """Return the suite of a completed schema and its edits.
 
-    Parameters
-    ----------
-    schema : Schema, completed
-    edits : EditSet
+        Raises
+        ------
+        AnonymizationError
+            When two rules would share a name.
 
-    Returns
-    -------
-    ExpectationSuite, not attached to a context, so that its JSON is the same every time.
+        Examples
+        --------
+        >>> [rule.name for rule in Suite.of(Schema([Variable("age", "continuous")]), EditSet()).rules]
+        ['schema: columns', 'schema: age']
+        """
+        columns = Rule(
+            "schema: columns",
+            "columns",
+            f"the table has exactly the {len(schema)} declared columns, in their order",
+            "ExpectTableColumnsToMatchOrderedList",
+            {"column_list": list(schema.names)},
+        )
+        rules = (columns, *(_variable_rule(v) for v in schema if v.is_masked), *map(_edit_rule, edits.edits))
+        counts = Counter(rule.name for rule in rules)
+        if duplicates := sorted(name for name, count in counts.items() if count > 1):
+            raise AnonymizationError(f"rules share a name: {', '.join(duplicates)}; rename the edit")
+        return cls(rules)
 
-    Raises
-    ------
-    AnonymizationError
-        When a rule is lost, in building the suite or in writing and reading it: Great Expectations
-        drops expectations it does not know with no more than a line in its log.
+    def expectations(self) -> ExpectationSuite:
+        """Return the suite of Great Expectations, each expectation marked with its rule's name.
 
-    Examples
-    --------
-    >>> len(build_suite(schema, edits).expectations)  # doctest: +SKIP
-    42
-    """
-    # Both imports take seconds; the second registers the custom expectations.
-    import great_expectations.expectations as core
-    from great_expectations import ExpectationSuite
+        It is not attached to a context, so that its JSON is the same every time.
 
-    from expectations import edits as custom
+        Raises
+        ------
+        AnonymizationError
+            When a rule is lost, in building the suite or in writing and reading it: Great Expectations
+            drops expectations it does not know with no more than a line in its log.
+        """
+        # Both imports take seconds; the second registers the custom expectations.
+        import great_expectations.expectations as core
+        from great_expectations import ExpectationSuite
 
-    rules = compile_rules(schema, edits)
-    built = []
-    for rule in rules:
-        maker = getattr(custom, rule.expectation, None) or getattr(core, rule.expectation)
-        built.append(maker(**rule.arguments, meta={"rule": rule.name}))
-    suite = ExpectationSuite(name=SUITE, expectations=built)
-    loaded = ExpectationSuite(**json.loads(_json(suite)))
-    for what, kept in (("building", suite), ("reading", loaded)):
-        names = [e.meta["rule"] for e in kept.expectations]
-        if names != [rule.name for rule in rules]:
-            raise AnonymizationError(
-                f"{what} the suite kept {len(names)} of {len(rules)} rules; check the version of "
-                "great_expectations against the lock"
-            )
-    return suite
+        from expectations import edits as custom
 
+        built = []
+        for rule in self.rules:
+            expectation = getattr(custom, rule.expectation, None) or getattr(core, rule.expectation)
+            built.append(expectation(**rule.arguments, meta={"rule": rule.name}))
+        suite = ExpectationSuite(name=SUITE, expectations=built)
+        loaded = ExpectationSuite(**json.loads(_json(suite)))
+        for action, checked in (("building", suite), ("reading", loaded)):
+            names = [e.meta["rule"] for e in checked.expectations]
+            if names != [rule.name for rule in self.rules]:
+                raise AnonymizationError(
+                    f"{action} the suite kept {len(names)} of {len(self.rules)} rules; check the version of "
+                    "great_expectations against the lock"
+                )
+        return suite
 
-def suite_json(suite: ExpectationSuite) -> str:
-    """Return the suite as JSON with sorted keys, the same text for the same rules.
+    @cached_property
+    def json(self) -> str:
+        """The suite as JSON with sorted keys, the same text for the same rules, as it goes into the release."""
+        return _json(self.expectations())
 
-    Examples
-    --------
-    >>> suite_json(build_suite(schema, edits))[:16]  # doctest: +SKIP
-    '{"expectations":'
-    """
-    return _json(suite)
-
-
-def suite_digest(text: str) -> str:
-    """Return the SHA-256, in hexadecimal, of what `suite_json` returned.
-
-    Examples
-    --------
-    >>> suite_digest("{}")[:8]
-    '44136fa3'
-    """
-    return hashlib.sha256(text.encode()).hexdigest()
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of `json`, in hexadecimal."""
+        return hashlib.sha256(self.json.encode()).hexdigest()
 
 
 def _json(suite: Any) -> str:
@@ -156,22 +130,13 @@ def _json(suite: Any) -> str:
 
 
 def _variable_rule(variable: Variable) -> Rule:
-    name = f"schema: {variable.name}"
+    name, arguments = f"schema: {variable.name}", {"column": variable.name}
     if variable.levels is None:
-        return Rule(
-            name,
-            "numbers",
-            f"{variable.name} holds finite numbers where it is not empty",
-            "ExpectColumnValuesToBeFiniteNumbers",
-            {"column": variable.name},
-        )
-    return Rule(
-        name,
-        "levels",
-        f"{variable.name} is one of its {len(variable.levels)} levels where it is not empty",
-        "ExpectColumnValuesToBeInSet",
-        {"column": variable.name, "value_set": list(variable.levels)},
-    )
+        description = f"{variable.name} holds finite numbers where it is not empty"
+        return Rule(name, "numbers", description, "ExpectColumnValuesToBeFiniteNumbers", arguments)
+    description = f"{variable.name} is one of its {len(variable.levels)} levels where it is not empty"
+    levels = {"value_set": list(variable.levels)}
+    return Rule(name, "levels", description, "ExpectColumnValuesToBeInSet", arguments | levels)
 
 
 def _edit_rule(edit: Edit) -> Rule:

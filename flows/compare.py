@@ -22,11 +22,13 @@ from tasks.intake.split import Split, split
 from tasks.intake.validate import Checked, validate_masked, validate_raw
 from tasks.masking.anonymize import mask, told
 from tasks.policy.verdict import decide
-from tasks.publication.dossier import Results, gather
+from tasks.publication.dossier import Results, Stated, gather
 from tasks.record import ledger
+from tasks.record.dossier import Dossier, MethodStep, PlanIdentity, ReleaseIdentity
 from tasks.reporting import comparison_chart as frontier
 from tasks.reporting.comparison_chart import Tried
-from tasks.tracking.mlflow import track_comparison
+from tasks.tracking.mlflow import track
+from tasks.tracking.runs import ComparedSetting, RunIdentity, TrackedComparison, comparison_runs
 
 STATUS: dict[str, frontier.Status] = {"publish": "passes", "await": "awaiting", "reject": "rejected"}
 UNACKNOWLEDGED = "refused without the acknowledgement --by-design uncertainty (by_design in the policy)"
@@ -126,6 +128,11 @@ class _Job:
     checked: Checked
     split: Split
 
+    @property
+    def identity(self) -> PlanIdentity:
+        """The plan that is varied."""
+        return PlanIdentity(self.file.plan.name, self.digest)
+
     def candidate(self, setting: Setting) -> Plan:
         """Return the plan with the setting in place of its steps."""
         return candidate(self.file.plan, setting, self.wanted.by_design)
@@ -157,7 +164,7 @@ def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings:
         settings=tuple(tried),
         frontier=tuple(t.name for t in frontier.frontier(tried)),
         # No plan has an empty digest: whichever setting is published, every earlier release counts.
-        earlier=published_before(run.home, "", source.digest, source.bag),
+        earlier=published_before(run.home, "", source.digest, source.records_digest),
         folder=run.home.comparison(run.id),
     )
     step("Draw the frontier", _write, found)
@@ -166,7 +173,7 @@ def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings:
     return replace(found, mlflow_run=logged, seconds=runner.seconds)
 
 
-def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, dict[str, Any] | None]:
+def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dossier | None]:
     """Mask and measure one setting in a workspace of its own, which is wiped."""
     plan = job.candidate(setting)
     without = Tried(
@@ -186,8 +193,8 @@ def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, dic
         return replace(without, reason=str(refusal)), None
     finally:
         own.workspace.wipe()
-    figures, verdict = dossier["figures"], dossier["verdict"]
-    status, reason = STATUS[verdict["decision"]], verdict["reason"]
+    figures, verdict = dossier.assessment, dossier.verdict
+    status, reason = STATUS[verdict.decision], verdict.reason
     if "uncertainty" in set(plan.policy.by_design) - acknowledged(job.file.plan, job.wanted.by_design):
         status, reason = "refused", f"{UNACKNOWLEDGED}; with it: {reason}"
     loss, baseline = frontier.loss_of(figures, job.wanted.utility)
@@ -201,7 +208,7 @@ def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, dic
         loss=_rounded(loss),
         baseline=_rounded(baseline),
         records=figures["records"]["released"],
-        gates=tuple(verdict["gates"]),
+        gates=verdict.gates,
     )
     return tried, dossier
 
@@ -211,23 +218,22 @@ def _rounded(figure: float | None) -> float | None:
     return None if figure is None else float(f"{figure:.3g}")
 
 
-def _measured(run: Run, plan: Plan, job: _Job) -> dict[str, Any]:
+def _measured(run: Run, plan: Plan, job: _Job) -> Dossier:
     """Return what is known of a setting, in the form of a release's dossier."""
     masked = mask(run, job.split.original, plan.steps, plan.edits.edit_set())
     validated = validate_masked(masked, plan.edits)
     figures = assess(run, job.split, masked, plan.assessment, plan.policy).figures
-    return gather(
-        run,
-        Results(job.ingested, job.checked, job.split, masked, validated, figures),
-        plan={"name": plan.name, "digest": job.digest},
-        steps=plan.steps,
-        seed=plan.seed,
-        edit_policy=plan.edits.on_violation,
-        unprotected=plan.policy.individual_protection_reason,
-        published=0,
+    results = Results(
+        ingested=job.ingested,
+        checked=job.checked,
+        split=job.split,
+        masked=masked,
+        validated=validated,
+        figures=figures,
         verdict=decide(figures, plan.policy),
-        release={"variables": []},
+        release=ReleaseIdentity("", plan.name, 0),
     )
+    return gather(run, Stated(job.identity, plan.steps, plan.seed, plan.edits.on_violation, plan.policy), results)
 
 
 def _write(found: Comparison) -> None:
@@ -245,19 +251,21 @@ def facts(found: Comparison) -> dict[str, Any]:
     return dict(plain(kept))
 
 
-def _track(run: Run, job: _Job, found: Comparison, dossiers: dict[str, dict[str, Any] | None]) -> str:
+def _track(run: Run, job: _Job, found: Comparison, dossiers: dict[str, Dossier | None]) -> str:
     plan = job.file.plan
     names = ("frontier.svg", "comparison.md", "comparison.json")
-    return track_comparison(
-        {
-            "plan": {"name": plan.name, "digest": job.digest},
-            "run": {"id": run.id, "versions": {"anonflow": version("anonflow")}},
-            "source": plain(asdict(job.ingested.summary)),
-            "axes": {"risk": found.risk, "utility": found.utility},
-            "best": found.best,
-            "sentence": found.sentence,
-            "settings": [asdict(t) | {"dossier": dossiers[t.name]} for t in found.settings],
-        },
-        plan.tracking.experiment or plan.name,
-        {name: found.folder / name for name in names},
+    comparison = TrackedComparison(
+        run=RunIdentity(run.id, job.identity, job.ingested.summary, version("anonflow")),
+        axes={"risk": found.risk, "utility": found.utility},
+        best=found.best,
+        sentence=found.sentence,
+        settings=tuple(_compared(one, dossiers[one.name]) for one in found.settings),
     )
+    files = {name: found.folder / name for name in names}
+    return track(*comparison_runs(comparison, plan.tracking.experiment or plan.name, files))
+
+
+def _compared(one: Tried, dossier: Dossier | None) -> ComparedSetting:
+    figures = {name: getattr(one, name) for name in ("risk", "limit", "loss", "baseline", "seconds")}
+    steps = tuple(MethodStep.of(step) for step in one.steps)
+    return ComparedSetting(one.name, one.status, one.reason, steps, figures, dossier)

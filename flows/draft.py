@@ -42,7 +42,7 @@ from tasks.intake.ingest import (
 )
 from tasks.intake.split import ReferenceSection
 from tasks.policy.verdict import PolicySection
-from tasks.publication.publish import PublicationSection
+from tasks.publication.candidate import PublicationSection
 
 DELIMITERS = (",", ";", "\t", "|")
 KINDS: dict[str, Format] = SUFFIXES | {".tsv": "csv"}

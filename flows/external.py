@@ -96,15 +96,10 @@ def judge(
     )
 
 
-def _released(data: Microdata, k: int) -> dict[str, Any]:
+def _released(data: Microdata, k: int) -> dict[str, set[str]]:
     """Return the levels that enough released records hold: any other may be one person's value."""
     held = {v.name: data.level_counts(v.name) for v in data.schema if v.is_categorical}
-    return {
-        "variables": [
-            {"name": v.name, "levels": [level for level, n in held.get(v.name, {}).items() if n >= k]}
-            for v in data.schema
-        ]
-    }
+    return {name: {str(level) for level, n in counts.items() if n >= k} for name, counts in held.items()}
 
 
 def _file(path: Path) -> File:

@@ -23,15 +23,17 @@ from tasks.intake.split import split
 from tasks.intake.validate import validate_masked, validate_raw
 from tasks.masking.anonymize import mask
 from tasks.policy.verdict import decide
+from tasks.publication.candidate import Candidate, prepare_data
 from tasks.publication.deliver import cut_short, deliver, pending, ready
 from tasks.publication.documents import Shown, document
-from tasks.publication.dossier import Results, gather
-from tasks.publication.publish import prepare_data
+from tasks.publication.dossier import Results, Stated, gather
 from tasks.publication.targets import Target
 from tasks.record import approvers as people
 from tasks.record import holdout_key as holdout
 from tasks.record import ledger
-from tasks.tracking import mlflow as track
+from tasks.record.dossier import PlanIdentity
+from tasks.tracking.mlflow import track
+from tasks.tracking.runs import release_run
 
 T = TypeVar("T")
 
@@ -132,14 +134,14 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)
     digest = ledger.keyed(run.home, plan.digest) if plan.confides else plan.digest
     source = ingested.summary
-    known = None if rebuild else standing(run.home, digest, source.digest, source.bag)
+    known = None if rebuild else standing(run.home, digest, source.digest, source.records_digest)
     if known is not None:
         # A run that was cut short may not have come to it.
         step("Mirror the outcome in MLflow", mirror_entry, run.home, known.entry)
         if known.status == "unchanged":
             hand_over(run.home, known.release, pending(run.home, known.release, plan.publication.to), step)
         return known
-    earlier = published_before(run.home, digest, source.digest, source.bag)
+    earlier = published_before(run.home, digest, source.digest, source.records_digest)
     run = run.bound_to(source.digest)
     checked = step("Check the edits on the raw data", validate_raw, run, ingested, plan.edits)
     sides = step("Set the reference apart", split, run, checked, plan.reference, plan.variables, file.base, retry=True)
@@ -149,31 +151,25 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     attack = (run, plan.name, source, sides, masked, plan.assessment)
     figures = assessed.figures | {"earlier": step("Attack with earlier releases", against_earlier, *attack)}
     verdict = step("Decide by policy", decide, figures, plan.policy)
-    data = (masked.released, validated.report.suite_json)
+    data = (masked.released, validated.suite.json)
     release = step("Write the candidate", prepare_data, run, *data, plan.name, plan.publication, digest)
-    dossier = gather(
-        run,
-        Results(ingested, checked, sides, masked, validated, figures),
-        plan={
-            "name": plan.name,
-            "title": plan.publication.title,
-            "description": plan.publication.description,
-            "digest": digest,
-        },
-        steps=plan.steps,
-        seed=plan.seed,
-        edit_policy=plan.edits.on_violation,
-        unprotected=plan.policy.individual_protection_reason,
-        published=earlier,
+    identity = PlanIdentity(plan.name, digest, plan.publication.title, plan.publication.description)
+    results = Results(
+        ingested=ingested,
+        checked=checked,
+        split=sides,
+        masked=masked,
+        validated=validated,
+        figures=figures,
         verdict=verdict,
         release=release,
-        policy=plan.policy,
-        rebuild=rebuild,
+        published=earlier,
     )
-    shown = Shown(sides, masked, assessed.curves)
-    dossier = step("Write the report", document, run, dossier, shown, plan.steps, runner.show)
-    mlflow_run = step("Log to MLflow", _track, run, dossier, file, retry=True)
-    outcome = step("Publish, keep or reject", conclude, run, dossier, mlflow_run)
+    stated = Stated(identity, plan.steps, plan.seed, plan.edits.on_violation, plan.policy, rebuild)
+    dossier, shown = gather(run, stated, results), Shown(sides, masked, assessed.curves)
+    candidate = step("Write the report", document, run, dossier, shown, plan.steps, runner.show)
+    mlflow_run = step("Log to MLflow", _track, run, candidate, file, retry=True)
+    outcome = step("Publish, keep or reject", conclude, run, candidate, mlflow_run)
     step("Mirror the outcome in MLflow", mirror_entry, run.home, outcome.entry)
     if outcome.status in ("published", "unchanged"):
         hand_over(run.home, outcome.release, pending(run.home, outcome.release, plan.publication.to), step)
@@ -207,12 +203,10 @@ def hand_over(
         )
 
 
-def _track(run: Run, dossier: dict[str, Any], file: PlanFile) -> str:
+def _track(run: Run, candidate: Candidate, file: PlanFile) -> str:
     folder = run.workspace.folder
     write_private(folder / "plan.yaml", file.plan.public_text().encode())
-    candidate = folder / "candidate"
-    files = {
-        name: candidate / name for name in ("report.html", "method.md", "assessment.json", "expectations.json")
-    } | {"plan.yaml": folder / "plan.yaml"}
+    names = ("report.html", "method.md", "assessment.json", "expectations.json")
+    files = {name: candidate.folder / name for name in names} | {"plan.yaml": folder / "plan.yaml"}
     files |= {f"pictures/{p.name}": p for p in sorted((folder / "pictures").iterdir())}
-    return track.track(dossier, file.plan.tracking.experiment or file.plan.name, files)
+    return track(release_run(candidate.dossier, file.plan.tracking.experiment or file.plan.name, files))

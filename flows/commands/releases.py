@@ -79,21 +79,22 @@ def show(release: Release, home: Where = None, json_: Json = False) -> None:
     """Show one release: verdict, gates, and where its files are."""
     from tasks.publication.withdraw import NOTICE
     from tasks.record import ledger
+    from tasks.record.dossier import read_dossier
 
     where = Home.locate(home)
     entries = ledger.find(where, release=release)
     if not entries:
         raise Refused(f"no release is called {release!r}; see anonflow list")
-    dossier = where.dossier(entries[-1]["release"])
+    dossier = read_dossier(where, entries[-1]["release"])
     if json_:
-        print_json({"events": entries, "dossier": dossier})
+        print_json({"events": entries, "dossier": dossier.to_dict() | {"sha256": dossier.digest}})
         return
     published = where.releases / entries[-1]["name"] / release
-    last, reason = entries[-1], dossier["verdict"]["reason"]
+    last, reason = entries[-1], dossier.verdict.reason
     if last.get("approver"):
         reason = f"by {last['approver']}: {last.get('approval_reason')}. The policy said: {reason}"
     out.print(f"[bold]{safe(release)}[/bold]: {safe(last['event'])}; {safe_lines(reason)}")
-    out.print(gates(dossier["verdict"]["gates"]))
+    out.print(gates(dossier.verdict.gates))
     if (published / NOTICE).exists():
         place("Notice", published / NOTICE)
         published = where.withdrawn / entries[-1]["name"] / release

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.markup import escape
@@ -22,6 +22,9 @@ from flows.commands.options import err, out, plain
 from flows.served.settings import read_layout
 from tasks.common.errors import ExitCode, visible, visible_lines
 from tasks.common.home import Home
+
+if TYPE_CHECKING:
+    from tasks.policy.verdict import Gate
 
 OUTCOMES = {
     "published": "[bold green]Published[/bold green]",
@@ -77,17 +80,17 @@ def table(*columns: str) -> Table:
     return Table(*columns, box=None, pad_edge=False)
 
 
-def gates(found: Iterable[Mapping[str, Any]]) -> Table:
+def gates(found: Iterable[Gate]) -> Table:
     """Return a verdict's gates, a row each."""
     shown = table("Gate", "", "Found", "Limit", "Baseline", "n")
     for gate in found:
         shown.add_row(
-            safe(gate["name"]),
-            GATES[gate["verdict"]],
-            safe(gate["figure"]),
-            safe(gate["limit"]),
-            safe(gate["baseline"]),
-            safe(gate["records"]),
+            safe(gate.name),
+            GATES[gate.verdict],
+            safe(gate.figure),
+            safe(gate.limit),
+            safe(gate.baseline),
+            safe(gate.records),
         )
     return shown
 
@@ -159,7 +162,7 @@ def _summary(outcome: Any, home: Path, seconds: float) -> None:
 
 def judged(found: Any, name: str) -> None:
     """Show what was found of a file that others have made."""
-    out.print(gates([asdict(g) for g in found.verdict.gates]))
+    out.print(gates(found.verdict.gates))
     out.print()
     reason = safe_lines(found.verdict.reason)
     out.print(f"{safe(name)} {DECISIONS[found.verdict.decision]}: {reason}", soft_wrap=True)

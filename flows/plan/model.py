@@ -29,7 +29,7 @@ from tasks.intake.split import ReferenceSection
 from tasks.intake.validate import EditsSection
 from tasks.masking.anonymize import Step, releases_ranges, told
 from tasks.policy.verdict import PolicySection
-from tasks.publication.publish import PublicationSection
+from tasks.publication.candidate import PublicationSection
 from tasks.tracking.mlflow import TrackingSection
 
 MAX_PROBLEMS = 30

@@ -27,8 +27,8 @@ from tasks.common.formatting import markdown_cell, markdown_table, sentence
 from tasks.common.home import Home
 from tasks.decision import approval as decisions
 from tasks.decision import conclude, outcomes
+from tasks.publication.candidate import load_candidate
 from tasks.publication.deliver import pending, targets_of
-from tasks.publication.publish import load_candidate
 from tasks.record import ledger
 
 DAY = 86_400
@@ -196,19 +196,19 @@ def described(home: Home, entry: Waiting) -> str:
 def _assessed(home: Home, entry: Waiting, awaited: outcomes.Awaited) -> list[str]:
     """Return the verdict, the gates and where the report is."""
     try:
-        folder, dossier = guarded(load_candidate)(home, entry.release)
+        candidate = guarded(load_candidate)(home, entry.release)
     except Refused as error:
         return [f"## `{entry.release}`", f"**Do not approve it:** {markdown_cell(sentence(str(error)))}"]
     page = monitor.mlflow_page(awaited.entry.get("mlflow_run"))
     head = ("Gate", "", "Found", "Limit", "Baseline")
     rows = (
-        (g["name"], MARKS.get(g["verdict"], g["verdict"]), g["figure"], g["limit"], g["baseline"])
-        for g in dossier["verdict"]["gates"]
+        (g.name, MARKS.get(g.verdict, g.verdict), g.figure, g.limit, g.baseline)
+        for g in candidate.dossier.verdict.gates
     )
     return [
-        f"## {markdown_cell(dossier['plan']['title'] or entry.plan)}: `{entry.release}`",
-        markdown_cell(sentence(dossier["verdict"]["reason"])),
+        f"## {markdown_cell(candidate.dossier.plan.title or entry.plan)}: `{entry.release}`",
+        markdown_cell(sentence(candidate.dossier.verdict.reason)),
         f"[Report and figures in MLflow]({page})" if page else "",
         markdown_table(head, rows),
-        f"Report: `{folder / 'report.html'}`",
+        f"Report: `{candidate.folder / 'report.html'}`",
     ]

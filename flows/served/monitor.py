@@ -18,6 +18,7 @@ from tasks.common.errors import ReleaseError, guarded
 from tasks.common.formatting import markdown_cell, markdown_table
 from tasks.common.home import Home
 from tasks.decision.outcomes import SHOWN, Outcome, mirror_entry
+from tasks.record.dossier import read_dossier
 from tasks.tracking.mlflow import mirror_version, page_of
 
 
@@ -75,14 +76,10 @@ class Progress:
 
 def edits(home: Home, plan: str, release: str) -> None:
     """Note how many records break each edit, before and after: counts, never values."""
-    found = home.dossier(release)["edits"]
-    after = {rule["name"]: rule for rule in found["masked"]["rules"]}
-    rows = (
-        (r["name"], r["checked"], r["violated"], after.get(r["name"], {"violated": ""})["violated"])
-        for r in found["raw"]["rules"]
-    )
-    repaired = found["repaired"]
-    told = f"{repaired['records']} records and {repaired['cells']} cells were repaired after masking."
+    facts = read_dossier(home, release).edits
+    after = {rule.name: rule.violated for rule in facts.masked.rules}
+    rows = ((r.name, r.checked, r.violated, after.get(r.name, "")) for r in facts.raw.rules)
+    told = f"{facts.repaired.records} records and {facts.repaired.cells} cells were repaired after masking."
     head = ("Rule", "Checked", "Broken in the source", "Broken in the release")
     note(plan, "edits", f"{markdown_table(head, rows)}\n\n{told}", "Edits before and after")
 

@@ -17,10 +17,11 @@ from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.common.run import Run
 from tasks.connectors.fingerprint import same_table
-from tasks.intake.ingest import SourceSection, SourceSummary, read, to_microdata
+from tasks.intake.ingest import SourceSection, read, to_microdata
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
 from tasks.record import ledger
+from tasks.record.dossier import SourceSummary
 
 # The newest; each costs two searches.
 AT_MOST = 50
@@ -47,7 +48,9 @@ def _folders(home: Home, name: str, source: SourceSummary) -> Iterator[Path]:
     """Give the folders of published releases of these data, oldest first, withdrawn ones too."""
     seen = set()
     for entry in ledger.find(home, "published"):
-        if entry["release"] not in seen and (entry["name"] == name or same_table(entry, source.digest, source.bag)):
+        if entry["release"] not in seen and (
+            entry["name"] == name or same_table(entry, source.digest, source.records_digest)
+        ):
             seen.add(entry["release"])
             yield home.files_of(entry["name"], entry["release"])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,16 @@ from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.decision.assessment_integrity import changed_pages, kept_dossier
 from tasks.decision.outcomes import SHOWN, show_entry
-from tasks.publication.publish import MANIFEST, PUBLIC_KEY, load_candidate, verify_release
+from tasks.publication.candidate import load_candidate
+from tasks.publication.manifest import MANIFEST, verify_release
+from tasks.publication.signed import PUBLIC_KEY
 from tasks.publication.withdraw import notice_problems
 from tasks.record import approvers as people
 from tasks.record import holdout_key as holdout
 from tasks.record import ledger
 from tasks.record.ledger_verification import START, Finding
 from tasks.tracking import mlflow as track
+from tasks.tracking.mlflow import StoredRun
 
 # How a release, or a candidate, stands after an entry.
 STATES = {
@@ -358,7 +361,7 @@ def _of_mlflow(home: Home, known: list[dict[str, Any]]) -> Iterator[Finding]:
     try:
         with _scratch(home):
             for run, told in runs.items():
-                found += _of_run(run, told, track.seen(run))
+                found += _of_run(run, told, track.stored_run(run))
         for tags in track.recorded(ledger.identity(home)):
             number, _, digest = tags.get("release.entry", "").partition(" ")
             where = f"the MLflow run of {visible(tags.get('release.id', 'a release'))}"
@@ -379,20 +382,20 @@ def _scratch(home: Home) -> Iterator[None]:
         yield
 
 
-def _of_run(run: str, told: list[dict[str, Any]], now: dict[str, Any] | None) -> Iterator[Finding]:
+def _of_run(run: str, told: list[dict[str, Any]], now: StoredRun | None) -> Iterator[Finding]:
     where = f"MLflow run {run} of {told[-1].get('release')}"
-    if now is None or now["deleted"]:
+    if now is None or now.deleted:
         yield Finding("mlflow deleted", where, f"{where} was deleted")
     if now is None:
         return
     kept = told[-1].get("mlflow") or {}
     for part, digest in kept.items():
-        if now["parts"].get(part) != digest:
+        if now.parts.get(part) != digest:
             named = {"run": "experiment, user, times or end", "history": "metrics' histories"}.get(part, part)
             yield Finding(f"mlflow {part}", where, f"{where}: its {named} are not those that were logged")
-    yield from _of_decision(where, told, now["tags"])
+    yield from _of_decision(where, told, now.tags)
     shown = [SHOWN[str(e["event"])] for e in told if e.get("event") in SHOWN]
-    said = now["tags"].get("release.status")
+    said = now.tags.get("release.status")
     if shown and said != shown[-1]:
         sentence = (
             f"{where}: its status says {visible(said)}, and the ledger {shown[-1]}; it was edited, or MLflow "
@@ -401,7 +404,7 @@ def _of_run(run: str, told: list[dict[str, Any]], now: dict[str, Any] | None) ->
         yield Finding("mlflow status", where, sentence)
 
 
-def _of_decision(where: str, told: list[dict[str, Any]], tags: dict[str, str]) -> Iterator[Finding]:
+def _of_decision(where: str, told: list[dict[str, Any]], tags: Mapping[str, str]) -> Iterator[Finding]:
     """Check who decided and why, as the tags of a run say it, against the decisions in the ledger.
 
     The last decision is not asked for: one that a crash has cut short is carried out without these tags.

@@ -5,13 +5,12 @@ Standard library only, so that a command knows its home before anything heavy is
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tasks.common.errors import Refused, visible
 
@@ -80,11 +79,6 @@ class Home:
     def assessment(self, release: str) -> Path:
         """Where report and dossier of a candidate are kept, also of a rejected one."""
         return self.path / "assessments" / release
-
-    def dossier(self, release: str) -> dict[str, Any]:
-        """Return the dossier that is kept of a candidate, also of a rejected one."""
-        kept: dict[str, Any] = json.loads((self.assessment(release) / DOSSIER).read_text(encoding="utf-8"))
-        return kept
 
     def comparison(self, run: str) -> Path:
         """Where the picture and the figures of compared settings are kept."""

@@ -11,7 +11,7 @@ from tasks.common.home import DOSSIER, Home, account
 from tasks.decision.assessment_integrity import changed_pages, kept_dossier
 from tasks.decision.conclude import end_withdrawal, expire, facts_of_wait, publish_approved, recover
 from tasks.decision.outcomes import DECIDED, Awaited, Outcome, awaited, ended, mirror_entry, outcome_of
-from tasks.publication.publish import load_candidate
+from tasks.publication.candidate import load_candidate
 from tasks.record import approvers as people
 from tasks.record import ledger
 
@@ -41,7 +41,7 @@ def approve(
     with ledger.locked(home, ledger.DECIDING):
         waiting, said = _said(home, "approve", release_id, by, reason, dossier, signature)
         _check_may_approve(home, waiting, said["approver"])
-        folder, found = load_candidate(home, release_id)
+        candidate = load_candidate(home, release_id)
         _check_pages(home, waiting)
         terms = waiting.terms
         earlier = [a for a in waiting.approvals if not people.same(a["approver"], said["approver"])]
@@ -49,8 +49,8 @@ def approve(
         entry = ledger.append(home, "approved", **known)
         if known["count"] < terms["approvers"]:
             told = f"{known['count']} of {terms['approvers']} approvals; another person must approve"
-            return outcome_of(home, "awaiting", found, entry, None, told)
-        return publish_approved(home, folder, found, known, (*earlier, known))
+            return outcome_of(home, "awaiting", candidate.dossier, entry, None, told)
+        return publish_approved(home, candidate, known, (*earlier, known))
 
 
 def reject(

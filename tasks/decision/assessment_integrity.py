@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
-from tasks.common.digests import digest_of, sha256_of
-from tasks.common.errors import visible
+from tasks.common.digests import sha256_of
+from tasks.common.errors import Refused, visible
 from tasks.common.home import DOSSIER, Home
+from tasks.record.dossier import read_dossier
 
 REPORT = "report.html"
 CUSTODIAN = re.compile(r"custodian-step[0-9]+\.html")
@@ -46,13 +46,10 @@ def changed_pages(home: Home, entry: dict[str, Any]) -> list[str]:
 
 
 def kept_dossier(home: Home, release: str) -> str | None:
-    """Return the digest of the figures that are kept; empty when they are not whole, None when gone."""
+    """Return the digest of the dossier that is kept; empty when it is not whole, None when gone."""
     try:
-        dossier = json.loads((home.assessment(release) / DOSSIER).read_bytes())
-        digest = dossier.pop("sha256")
-        whole = digest == digest_of(dossier)
+        return read_dossier(home, release).digest
     except FileNotFoundError:
         return None
-    except (ValueError, AttributeError, KeyError, TypeError):
+    except Refused:
         return ""
-    return str(digest) if whole else ""

@@ -6,7 +6,6 @@ files are put in place, so that a crash in between is seen and settled by the ne
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from datetime import timedelta
@@ -30,11 +29,14 @@ from tasks.decision.outcomes import (
     published_before,
     waiting_at,
 )
-from tasks.publication.publish import MANIFEST, keep_candidate, load_candidate, publish, verify_release
+from tasks.publication.candidate import Candidate, keep_candidate, load_candidate
+from tasks.publication.manifest import MANIFEST, Approval, Manifest, verify_release
+from tasks.publication.publish import publish
 from tasks.publication.withdraw import move_aside
 from tasks.record import approvers as people
 from tasks.record import holdout_key as holdout
 from tasks.record import ledger
+from tasks.record.dossier import Dossier
 from tasks.tracking import mlflow as track
 
 # Why what policy lets pass is not published yet.
@@ -69,26 +71,27 @@ def recover(home: Home) -> None:
         mirror_entry(home, outcome.entry)
 
 
-def conclude(run: Run, dossier: dict[str, Any], mlflow_run: str) -> Outcome:
+def conclude(run: Run, candidate: Candidate, mlflow_run: str) -> Outcome:
     """Do what the verdict says and enter it in the ledger."""
-    decision, release = dossier["verdict"]["decision"], dossier["release"]["id"]
+    dossier = candidate.dossier
+    decision, release = dossier.verdict.decision, dossier.release.id
     known = facts(dossier, mlflow_run) | {"mlflow": _logged(mlflow_run)} | _kept(run.home, release)
     folder: Path | None = None
     with ledger.locked(run.home, ledger.DECIDING):
         others = published_before(run.home, known["plan"], known["data"], known.get("records"))
-        if decision == "publish" and others > dossier["history"]["published"]:
+        if decision == "publish" and others > dossier.history.published:
             decision = "await"
         if decision == "publish" and _waits(run.home, release):
             decision, known = "await", known | {"reason": ASKED}
         gone = ledger.find(run.home, "withdrawn", release=release)
         if decision == "publish" and not gone:
             again = bool(ledger.find(run.home, "published", release=release))
-            folder, entry = _publish(run.home, run.workspace.folder / "candidate", dossier, known, again=again)
+            folder, entry = _publish(run.home, candidate, known, again=again)
             status: Status = "unchanged" if again else "published"
         else:
             status = "awaiting" if decision == "await" and not gone else "rejected"
             if status == "awaiting":
-                keep_candidate(run, dossier)
+                keep_candidate(run.home, candidate)
                 known |= {"approval": _terms(run.home, dossier)}
             if gone:
                 known |= {"reason": f"identical to what was withdrawn on {gone[-1]['time'][:10]}"}
@@ -102,28 +105,28 @@ def _waits(home: Home, release: str) -> bool:
     return bool(told) and waiting_at(home, told[-1]) is not None
 
 
-def facts(dossier: dict[str, Any], mlflow_run: str) -> dict[str, Any]:
+def facts(dossier: Dossier, mlflow_run: str) -> dict[str, Any]:
     """Return what the ledger keeps of a dossier."""
-    run = dossier["run"]
+    run, source, verdict = dossier.run, dossier.source, dossier.verdict
     known = {
-        "run": run["id"],
+        "run": run.id,
         "by": account(),
-        "requester": run.get("requester", run.get("by")),
-        "name": dossier["release"]["name"],
-        "release": dossier["release"]["id"],
-        "plan": dossier["plan"]["digest"],
-        "data": dossier["source"]["digest"],
-        "records": dossier["source"].get("bag"),
-        "rebuild": run.get("rebuild") or None,
-        "dossier": dossier["sha256"],
-        "candidate": dossier["candidate"],
-        "decision": dossier["verdict"]["decision"],
-        "reason": dossier["verdict"]["reason"],
-        "individual_protection": dossier["individual_protection"],
-        "gates": {g["name"]: [g["verdict"], g["figure"]] for g in dossier["verdict"]["gates"]},
+        "requester": run.requester,
+        "name": dossier.release.name,
+        "release": dossier.release.id,
+        "plan": dossier.plan.digest,
+        "data": source.digest,
+        "records": source.records_digest,
+        "rebuild": run.rebuild or None,
+        "dossier": dossier.digest,
+        "candidate": dict(dossier.files),
+        "decision": verdict.decision,
+        "reason": verdict.reason,
+        "individual_protection": f"none: {dossier.unprotected}" if dossier.unprotected else "required",
+        "gates": {g.name: [g.verdict, g.figure] for g in verdict.gates},
         "mlflow_run": mlflow_run,
-        "version": run["versions"]["anonflow"],
-        "code": run.get("code"),
+        "version": run.versions["anonflow"],
+        "code": run.code,
     }
     absent = [name for name in ("records", "rebuild") if known[name] is None]
     return {name: fact for name, fact in known.items() if name not in absent}
@@ -141,15 +144,14 @@ def _logged(mlflow_run: str) -> dict[str, str]:
     return track.fingerprint(mlflow_run)
 
 
-def _terms(home: Home, dossier: dict[str, Any]) -> dict[str, Any]:
+def _terms(home: Home, dossier: Dossier) -> dict[str, Any]:
     """Return who must approve a candidate and until when, to be entered and signed."""
-    asked = dossier.get("approval") or {}
-    days = asked.get("within_days")
+    asked, days = dossier.approval, dossier.approval.within_days
     return {
-        "approvers": asked.get("approvers", 1),
-        "names": asked.get("names", []),
-        "requester_may_approve": asked.get("requester_may_approve", True),
-        "runner_may_approve": asked.get("requester_may_approve", True),
+        "approvers": asked.approvers,
+        "names": list(asked.names),
+        "requester_may_approve": asked.requester_may_approve,
+        "runner_may_approve": asked.requester_may_approve,
         "expires": (now() + timedelta(days=days)).isoformat(timespec="seconds") if days else None,
         "signed": bool(people.listed(home)),
     }
@@ -175,51 +177,46 @@ def facts_of_wait(waiting: Awaited) -> dict[str, Any]:
 def _resumed(home: Home, waiting: Awaited) -> list[Outcome]:
     """Publish what enough people have approved and a crash kept from being published."""
     try:
-        folder, dossier = load_candidate(home, waiting.entry["release"])
+        candidate = load_candidate(home, waiting.entry["release"])
     except Refused:
         # Changed or gone: whoever asks for it is told so.
         return []
     last = waiting.approvals[-1]
-    return [publish_approved(home, folder, dossier, ledger.facts_of(last), waiting.approvals)]
+    return [publish_approved(home, candidate, ledger.facts_of(last), waiting.approvals)]
 
 
 def publish_approved(
     home: Home,
-    folder: Path,
-    dossier: dict[str, Any],
+    candidate: Candidate,
     known: dict[str, Any],
     approvals: Sequence[dict[str, Any]],
 ) -> Outcome:
     """Publish a candidate whole; ``known`` is the last approval as the ledger keeps it."""
     kept = [{k: a.get(k) for k in DECIDED[:-1]} for a in approvals]
-    target, entry = _publish(home, folder, dossier, known | {"approvals": kept})
-    shutil.rmtree(folder)
+    target, entry = _publish(home, candidate, known | {"approvals": kept})
+    shutil.rmtree(candidate.folder)
     by = "; ".join(f"{a['approver']} ({a['approval_reason']})" for a in approvals)
     told = f"approved by {by}; the policy had said: {entry['reason']}"
-    return outcome_of(home, "published", dossier, entry, target, told)
+    return outcome_of(home, "published", candidate.dossier, entry, target, told)
 
 
 def _publish(
-    home: Home, folder: Path, dossier: dict[str, Any], known: dict[str, Any], *, again: bool = False
+    home: Home, candidate: Candidate, known: dict[str, Any], *, again: bool = False
 ) -> tuple[Path, dict[str, Any]]:
     """Announce, publish, confirm; what stands already is confirmed as unchanged."""
     announced = None if again else ledger.append(home, "publishing", **known)
     approvals = known.get("approvals", ())
-    approval = {
-        "by": ", ".join(a["approver"] for a in approvals),
-        "reason": "; ".join(a["approval_reason"] for a in approvals),
-    }
-    target = publish(home, folder, dossier, approval if approvals else None, announced)
+    approval = Approval(
+        by=", ".join(a["approver"] for a in approvals), reason="; ".join(a["approval_reason"] for a in approvals)
+    )
+    target = publish(home, candidate, approval if approvals else None, announced)
     entry = ledger.append(home, "unchanged" if again else "published", **known | _files(target))
     return target, entry
 
 
 def _files(folder: Path) -> dict[str, Any]:
     """Return the digests of what was published, for the ledger."""
-    return {
-        "manifest": sha256_of(folder / MANIFEST),
-        "files": json.loads((folder / MANIFEST).read_bytes())["files"],
-    }
+    return {"manifest": sha256_of(folder / MANIFEST), "files": dict(Manifest.read(folder).files)}
 
 
 def end_withdrawal(home: Home, announced: dict[str, Any]) -> Outcome:

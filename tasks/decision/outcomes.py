@@ -10,8 +10,10 @@ from typing import Any, Literal, get_args
 from tasks.common.errors import Refused, ReleaseError, guarded, visible
 from tasks.common.home import Home
 from tasks.connectors.fingerprint import same_table
+from tasks.policy.verdict import Gate
 from tasks.record import approvers as people
 from tasks.record import ledger
+from tasks.record.dossier import Dossier
 from tasks.tracking import mlflow as track
 
 Status = Literal["published", "unchanged", "rejected", "awaiting", "withdrawn", "expired"]
@@ -61,7 +63,7 @@ class Outcome:
     report: Path | None = None
     mlflow_run: str | None = None
     records: int | None = None
-    gates: tuple[dict[str, Any], ...] = ()
+    gates: tuple[Gate, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
     entry: dict[str, Any] = field(default_factory=dict)
 
@@ -211,7 +213,7 @@ def ended(home: Home, status: Status, entry: dict[str, Any], reason: str, folder
 def outcome_of(
     home: Home,
     status: Status,
-    dossier: dict[str, Any],
+    dossier: Dossier,
     entry: dict[str, Any],
     folder: Path | None,
     told: str = "",
@@ -222,13 +224,13 @@ def outcome_of(
         reason += "; the release is identical to the one that stands, so nothing new is published"
     return Outcome(
         status=status,
-        release=dossier["release"]["id"],
+        release=dossier.release.id,
         reason=reason,
         folder=folder,
-        report=(folder or home.assessment(dossier["release"]["id"])) / "report.html",
+        report=(folder or home.assessment(dossier.release.id)) / "report.html",
         mlflow_run=entry["mlflow_run"],
-        records=dossier["release"]["records"],
-        gates=tuple(dossier["verdict"]["gates"]),
+        records=dossier.release.records,
+        gates=dossier.verdict.gates,
         entry=entry,
     )
 

@@ -50,6 +50,7 @@ from tasks.connectors.storage import (
     open_place,
 )
 from tasks.record import ledger
+from tasks.record.dossier import SourceSummary
 
 Format = Literal["csv", "parquet", "stata"]
 SUFFIXES: dict[str, Format] = {".csv": "csv", ".txt": "csv", ".parquet": "parquet", ".dta": "stata"}
@@ -155,27 +156,6 @@ class SourceSection(Section):
             shown = visible(Path(path).name)
             raise Refused(f"source: {shown} does not tell its format; add format: csv, parquet or stata")
         return found
-
-
-@dataclass(frozen=True)
-class SourceSummary:
-    """What was read: counts and digests, no values.
-
-    Parameters
-    ----------
-    records, variables : how many of them
-    dropped : the identifiers, which are read and not released
-    digest : SHA-256 of the content
-    notes : sentences on what a reader should know
-    bag : digest of the records in any order, without identifiers; keyed, so that no one else can test guesses on it
-    """
-
-    records: int
-    variables: int
-    dropped: tuple[str, ...]
-    digest: str
-    notes: tuple[str, ...] = ()
-    bag: str | None = None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from tasks.common.sections import Section
 from tasks.common.workspace import StoredMicrodata, StoredTable
 from tasks.intake.ingest import SourceSection, identities, read, to_microdata
 from tasks.intake.validate import Checked
+from tasks.record.dossier import SplitSummary
 
 
 class ReferenceSection(Section):
@@ -42,18 +43,6 @@ class ReferenceSection(Section):
         if (self.kind == "file") != (self.source is not None):
             raise ValueError("a reference of kind file needs a source, and only that kind has one")
         return self
-
-
-@dataclass(frozen=True)
-class SplitSummary:
-    """Sizes of the two sides, and how it is known that they share no record."""
-
-    kind: str
-    original: int
-    reference: int
-    unused: int
-    disjoint: str
-    coinciding: int
 
 
 @dataclass(frozen=True)

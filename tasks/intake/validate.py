@@ -10,8 +10,7 @@ from pydantic import Field
 
 from anoncore.boxes.edits import over_ranges
 from anoncore.edits.model import BoundEdit, ConditionalEdit, EditSet, LinearEdit, RatioEdit, SetEdit
-from expectations.report import ValidationReport
-from expectations.report import validate as run_suite
+from expectations import Suite, ValidationReport, validate
 from tasks.common.errors import Fault, Refused
 from tasks.common.run import Run
 from tasks.common.sections import Section
@@ -60,16 +59,17 @@ class Checked:
 
 @dataclass(frozen=True)
 class Validated:
-    """How the data to be released fared.
+    """The outcome of every rule on the data to be released.
 
     Parameters
     ----------
-    report : the outcome of every rule, and the suite
-    silent : edits of which ranges show nothing
+    suite : the suite that was run, which is published
+    unverifiable : edits that ranges cannot be shown to satisfy
     """
 
     report: ValidationReport
-    silent: tuple[str, ...]
+    suite: Suite
+    unverifiable: tuple[str, ...]
 
 
 def validate_raw(run: Run, ingested: Ingested, section: EditsSection) -> Checked:
@@ -82,8 +82,8 @@ def validate_raw(run: Run, ingested: Ingested, section: EditsSection) -> Checked
     """
     data, stored = ingested.data.load(), ingested.data
     edits = section.edit_set()
-    report = run_suite(data.frame, data.schema, edits)
-    broken = [rule for rule in report.rules if not rule.success]
+    report = validate(data.frame, Suite.of(data.schema, edits))
+    broken = report.violated
     failed = [rule for rule in broken if rule.error]
     if failed:
         raise Fault(f"checks that could not be carried out: {', '.join(r.name for r in failed)}")
@@ -117,12 +117,13 @@ def validate_masked(masked: Masked, section: EditsSection) -> Validated:
     """
     data = masked.released.load()
     edits = section.edit_set()
-    silent: tuple[str, ...] = ()
+    unverifiable: tuple[str, ...] = ()
     if masked.points is not None:
         names = masked.points.load().schema.names
-        edits, silent = over_ranges(edits, [n for n in names if n not in data.schema])
-    report = run_suite(data.frame, data.schema, edits)
-    broken = [rule.name for rule in report.rules if not rule.success]
+        edits, unverifiable = over_ranges(edits, [n for n in names if n not in data.schema])
+    suite = Suite.of(data.schema, edits)
+    report = validate(data.frame, suite)
+    broken = [rule.name for rule in report.violated]
     if broken and masked.points is not None:
         raise Refused(
             f"no value in some ranges satisfies: {', '.join(broken)}; records that break an edit must be "
@@ -130,4 +131,4 @@ def validate_masked(masked: Masked, section: EditsSection) -> Validated:
         )
     if broken:
         raise Fault(f"after repair the masked data still violate: {', '.join(broken)}; nothing is released")
-    return Validated(report, silent)
+    return Validated(report, suite, unverifiable)

@@ -21,17 +21,9 @@ from anoncore.risk.group_masking import GroupCounts
 from tasks.common.errors import Refused
 from tasks.common.run import Run
 from tasks.common.workspace import StoredArrays, StoredMicrodata
+from tasks.record.dossier import RepairSummary
 
 Step: TypeAlias = Annotated[Parameters, Field(discriminator="method")]
-
-
-@dataclass(frozen=True)
-class RepairSummary:
-    """How many records and cells the repair changed to make the edits hold, and how many records by edit."""
-
-    records: int
-    cells: int
-    edits: dict[str, int]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Hand a published release over to tables and folders elsewhere, and take it back when it is withdrawn.
+"""Deliver published releases to tables and folders elsewhere, and recall them when they are withdrawn.
 
 The release at home is whole before anything is delivered. Each delivery is announced in the ledger and then
 confirmed, so that one a crash has cut short is seen; it can be done again, for what stands there already is
@@ -7,36 +7,76 @@ recognised. Entries name the release as ``delivers``.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from tasks.common.digests import digest_of
+from tasks.common.digests import sha256_of
 from tasks.common.errors import Fault, Refused, ReleaseError, visible
 from tasks.common.home import Home, account
 from tasks.common.secrets import secret
 from tasks.connectors.postgres import OURS, keep_table, remove_table
 from tasks.connectors.storage import Place, is_address, local_place, open_place
-from tasks.publication.publish import MANIFEST, PUBLIC_KEY, RELEASE_ID, SIGNATURE, verify_release
+from tasks.publication.candidate import RELEASE_ID
+from tasks.publication.manifest import MANIFEST, SIGNATURE, Manifest, verify_release
+from tasks.publication.signed import PUBLIC_KEY
 from tasks.publication.targets import Target, table_of
 from tasks.publication.withdraw import NOTICE, NOTICE_SIGNATURE, notice_problems
 from tasks.record import ledger
-from tasks.record.ledger_verification import CHAIN
+from tasks.record.dossier import read_dossier
 
 LOCK = "deliver.lock"
 EVENTS: tuple[ledger.Event, ...] = ("delivering", "delivered", "delivery failed", "recalled", "recall failed")
 DATA = ("data.parquet", "data.csv")
 
 
+@dataclass(frozen=True)
+class Delivery:
+    """One release at one place of a target, as the ledger announces and confirms it.
+
+    Parameters
+    ----------
+    release, name : its id and its plan's name
+    manifest : SHA-256 of its manifest
+    place : the table's name or the folder's address
+    """
+
+    release: str
+    name: str
+    manifest: str
+    target: Target
+    place: str
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Delivery:
+        """Return the delivery that an entry of the ledger is about."""
+        target = Target.model_validate(entry["target"])
+        return cls(entry["delivers"], entry["name"], entry["manifest"], target, entry["place"])
+
+    def append(self, home: Home, event: ledger.Event, **more: str) -> None:
+        """Enter what happened to it in the ledger."""
+        facts = {"delivers": self.release, "name": self.name, "by": account(), "manifest": self.manifest}
+        ledger.append(home, event, **facts, target=self.target.facts(), place=self.place, **more)
+
+    @property
+    def mark(self) -> str:
+        """The comment by which a table is recognised as this delivery."""
+        return f"{OURS}release {self.release} manifest {self.manifest}"
+
+    def open(self, home: Home) -> Place:
+        """Return the folder at which it is."""
+        if is_address(self.place):
+            return open_place(self.place, self.target.storage, home)
+        return local_place(Path(self.place))
+
+
 def deliver(home: Home, release_id: str, target: Target) -> str:
-    """Hand a published release over to one target; return where it stands there.
+    """Deliver a published release to one target; return where it stands there.
 
     It may be repeated: what stands there already and is whole is left as it is, anything else is completed.
-    A table is put in place in one transaction. In a folder the manifest comes last, so that whoever waits
+    A table is put in place in one transaction. In a folder the manifest comes last, so that a reader who waits
     for it finds a whole release; every file is read back and compared.
 
     Raises
@@ -49,27 +89,19 @@ def deliver(home: Home, release_id: str, target: Target) -> str:
     """
     with ledger.locked(home, LOCK):
         folder = _published(home, release_id)
-        manifest = (folder / MANIFEST).read_bytes()
-        known = json.loads(manifest)
-        place = target.place(release_id, known["version"])
-        facts = {
-            "delivers": release_id,
-            "name": known["name"],
-            "by": account(),
-            "manifest": hashlib.sha256(manifest).hexdigest(),
-            "target": target.facts(),
-            "place": place,
-        }
-        ledger.append(home, "delivering", **facts)
+        manifest = Manifest.read(folder)
+        place = target.place(release_id, manifest.version)
+        delivery = Delivery(release_id, manifest.name, sha256_of(folder / MANIFEST), target, place)
+        delivery.append(home, "delivering")
         try:
             if target.table is not None:
-                _to_table(home, target, place, folder, _mark(release_id, facts["manifest"]))
+                _to_table(home, delivery, folder)
             else:
-                _to_folder(_open(home, target, place), folder, manifest)
+                _to_folder(delivery.open(home), folder, manifest.files)
         except ReleaseError as error:
-            ledger.append(home, "delivery failed", **facts, reason=str(error))
+            delivery.append(home, "delivery failed", reason=str(error))
             raise
-        ledger.append(home, "delivered", **facts)
+        delivery.append(home, "delivered")
     return place
 
 
@@ -82,7 +114,7 @@ def ready(home: Home, targets: Iterable[Target]) -> None:
 
 
 def recall(home: Home, release_id: str) -> list[str]:
-    """Take a release back from wherever it was delivered; return what could not be done, a sentence each.
+    """Take a release back from every place of delivery; return what could not be done, a sentence each.
 
     To be called once the ledger says that the release is being withdrawn. It may be repeated. A table is
     dropped, or emptied where views depend on it; in a folder the manifest and the data are removed and
@@ -93,29 +125,29 @@ def recall(home: Home, release_id: str) -> list[str]:
         for last in _last_by_place(home).values():
             if last["delivers"] != release_id or last["event"] == "recalled":
                 continue
-            facts = {k: v for k, v in last.items() if k not in (*CHAIN, "reason")}
-            facts |= {"by": account()}
+            delivery = Delivery.of(last)
             try:
-                _take_back(home, Target.model_validate(last["target"]), last)
+                _take_back(home, delivery)
             except ReleaseError as error:
-                ledger.append(home, "recall failed", **facts, reason=str(error))
-                problems.append(f"{Target.model_validate(last['target']).shown}: {error}")
+                delivery.append(home, "recall failed", reason=str(error))
+                problems.append(f"{delivery.target.shown}: {error}")
             else:
-                ledger.append(home, "recalled", **facts)
+                delivery.append(home, "recalled")
     return problems
 
 
 def pending(home: Home, release_id: str, targets: Iterable[Target]) -> list[Target]:
     """Return the targets at which a release does not stand, by what the ledger says."""
-    wanted, last, found = tuple(targets), _last_by_place(home), []
-    if not wanted:
+    targets, last = tuple(targets), _last_by_place(home)
+    if not targets:
         return []
-    version = json.loads((_published(home, release_id) / MANIFEST).read_bytes())["version"]
-    for target in wanted:
-        entry = last.get((_where(target.facts()), target.place(release_id, version)))
-        if not (entry and entry["event"] == "delivered" and entry["delivers"] == release_id):
-            found.append(target)
-    return found
+    version = Manifest.read(_published(home, release_id)).version
+
+    def delivered(target: Target) -> bool:
+        entry = last.get((target.system, target.place(release_id, version)))
+        return entry is not None and (entry["event"], entry["delivers"]) == ("delivered", release_id)
+
+    return [target for target in targets if not delivered(target)]
 
 
 def cut_short(home: Home, name: str) -> list[tuple[str, Target]]:
@@ -129,18 +161,18 @@ def cut_short(home: Home, name: str) -> list[tuple[str, Target]]:
 
 
 def targets_of(home: Home, release_id: str) -> list[Target]:
-    """Return where a release belongs: what its plan said, and where it was delivered since."""
-    stated = [e["target"] for e in ledger.find(home, "delivering", delivers=release_id)]
+    """Return the targets of a release: those that its plan states, and those of later deliveries."""
+    delivered = [e["target"] for e in ledger.find(home, "delivering", delivers=release_id)]
     published = ledger.find(home, "published", release=release_id)
+    stated: tuple[Mapping[str, str], ...] = ()
     try:
-        dossier = home.dossier(release_id) if RELEASE_ID.fullmatch(release_id) else {}
-        digest = dossier.pop("sha256", None)
-        if published and digest == digest_of(dossier) == published[-1]["dossier"]:
-            stated = [*dossier["release"].get("to", ()), *stated]
-        found = [Target.model_validate(one) for one in stated]
-    except (OSError, ValueError, AttributeError, KeyError, TypeError, ValidationError):
-        found = [Target.model_validate(one) for one in stated]
-    return list({(_where(t.facts()), t.table or t.folder): t for t in found}.values())
+        dossier = read_dossier(home, release_id) if published else None
+    except (OSError, Refused):
+        dossier = None
+    if dossier is not None and dossier.digest == published[-1]["dossier"]:
+        stated = dossier.release.targets
+    targets = map(Target.model_validate, (*stated, *delivered))
+    return list({(target.system, target.table or target.folder): target for target in targets}.values())
 
 
 def withdrawn(home: Home) -> set[str]:
@@ -157,59 +189,34 @@ def _published(home: Home, release_id: str) -> Path:
     if release_id in withdrawn(home):
         raise Refused(f"{shown} is withdrawn and is not delivered any more")
     folder: Path = home.releases / events[-1]["name"] / release_id
-    if found := verify_release(folder):
-        said = "; ".join(one.sentence for one in found)
-        raise Fault(f"{shown} is no longer what was published: {said}; restore it from a backup")
+    if differences := verify_release(folder):
+        problem = "; ".join(one.sentence for one in differences)
+        raise Fault(f"{shown} is no longer what was published: {problem}; restore it from a backup")
     return folder
 
 
 def _last_by_place(home: Home) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the last entry about each place at which a release was to stand."""
-    found = {}
-    for entry in ledger.entries(home):
-        if entry["event"] in EVENTS:
-            found[_where(entry["target"]), entry["place"]] = entry
-    return found
+    entries = (entry for entry in ledger.entries(home) if entry["event"] in EVENTS)
+    return {(Target.model_validate(entry["target"]).system, entry["place"]): entry for entry in entries}
 
 
-def _where(facts: dict[str, Any]) -> str:
-    """Return in which database or storage a target is."""
-    return f"database {facts['database']}" if "table" in facts else f"storage {facts.get('storage', '')}"
-
-
-def _mark(release_id: str, manifest: str = "") -> str:
-    return f"{OURS}release {release_id} manifest {manifest}"
-
-
-# Tables
-
-
-def _to_table(home: Home, target: Target, place: str, folder: Path, mark: str) -> None:
-    parquet = folder / DATA[0]
+def _to_table(home: Home, delivery: Delivery, folder: Path) -> None:
+    parquet, target = folder / DATA[0], delivery.target
     if not parquet.is_file():
         raise Refused("a table is filled from data.parquet, which this release does not have; add it to formats")
     address = secret(str(target.database), home)
-    keep_table(address, table_of(place), parquet, mark, target.if_exists)
+    keep_table(address, table_of(delivery.place), parquet, delivery.mark, target.if_exists)
 
 
-# Folders
-
-
-def _open(home: Home, target: Target, place: str) -> Place:
-    if is_address(place):
-        return open_place(place, target.storage, home)
-    return local_place(Path(place))
-
-
-def _to_folder(place: Place, folder: Path, manifest: bytes) -> None:
+def _to_folder(place: Place, folder: Path, files: Mapping[str, str]) -> None:
     """Write what is not there yet, the manifest last; nothing of another release is overwritten."""
-    standing = (place / MANIFEST).read()
+    manifest, standing = (folder / MANIFEST).read_bytes(), (place / MANIFEST).read()
     if standing is not None and standing != manifest:
         raise Refused(f"{place.shown} holds another release there; it is not overwritten")
     place.make_folder()
-    files: dict[str, str] = json.loads(manifest)["files"]
-    own = {name: _digest(folder / name) for name in (SIGNATURE, PUBLIC_KEY)}
-    for name, digest in (files | own).items():
+    signature = {name: sha256_of(folder / name) for name in (SIGNATURE, PUBLIC_KEY)}
+    for name, digest in (*files.items(), *signature.items()):
         if (place / name).digest() == digest:
             continue
         (place / name).put(folder / name)
@@ -221,38 +228,41 @@ def _to_folder(place: Place, folder: Path, manifest: bytes) -> None:
             raise Fault(f"{MANIFEST} read back from {place.shown} is not what was written")
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _take_back(home: Home, target: Target, entry: dict[str, Any]) -> None:
-    release_id, place = entry["delivers"], entry["place"]
+def _take_back(home: Home, delivery: Delivery) -> None:
+    target = delivery.target
     if target.table is not None:
-        left = f"{OURS}withdrawn {release_id}"
-        remove_table(secret(str(target.database), home), table_of(place), _mark(release_id), left)
+        # Without the manifest's digest: a table that was delivered anew is recognised as well.
+        mark = f"{OURS}release {delivery.release} manifest "
+        left = f"{OURS}withdrawn {delivery.release}"
+        remove_table(secret(str(target.database), home), table_of(delivery.place), mark, left)
         return
-    there = _open(home, target, place)
-    names = there.names()
+    place = delivery.open(home)
+    names = place.names()
     if not names:
         return
-    (there / MANIFEST).remove()
-    signed = home.releases / entry["name"] / release_id
-    forged = _notice_problems(home, release_id, signed) if (signed / NOTICE).is_file() else []
-    for name in (NOTICE_SIGNATURE, NOTICE):
-        if (signed / name).is_file() and not forged:
-            (there / name).put_whole((signed / name).read_bytes())
-    if forged or not (signed / NOTICE).is_file():
-        (there / NOTICE).put_whole((json.dumps({"release": release_id}) + "\n").encode())
+    (place / MANIFEST).remove()
+    problems = _put_notice(home, delivery, place)
     for name in names:
         if name in DATA:
-            (there / name).remove()
-    if forged:
+            (place / name).remove()
+    if problems:
         raise Fault(
             "the data are removed, and the notice of the withdrawal is not put there: at home it is not in "
-            f"order: {'; '.join(forged)}; restore releases/{entry['name']}/{release_id} from a backup"
+            f"order: {'; '.join(problems)}; restore releases/{delivery.name}/{delivery.release} from a backup"
         )
 
 
-def _notice_problems(home: Home, release_id: str, folder: Path) -> list[str]:
-    announced = ledger.find(home, "withdrawing", release=release_id)
-    return notice_problems(folder, announced[-1] if announced else None, ledger.public_keys(home))
+def _put_notice(home: Home, delivery: Delivery, place: Place) -> list[str]:
+    """Put the signed notice into a folder, or only the release's id where it is missing; return its problems."""
+    folder = home.releases / delivery.name / delivery.release
+    signed = (folder / NOTICE).is_file()
+    announced = ledger.find(home, "withdrawing", release=delivery.release)
+    entry = announced[-1] if announced else None
+    problems = notice_problems(folder, entry, ledger.public_keys(home)) if signed else []
+    if signed and not problems:
+        for name in (NOTICE_SIGNATURE, NOTICE):
+            if (folder / name).is_file():
+                (place / name).put_whole((folder / name).read_bytes())
+    else:
+        (place / NOTICE).put_whole((json.dumps({"release": delivery.release}) + "\n").encode())
+    return problems

@@ -1,11 +1,9 @@
-"""Draw the pictures and write the report of a candidate, and show its tables to whoever watches the run."""
+"""Draw the charts and write the report of a candidate; show its tables to an observer of the run."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,12 +16,11 @@ from tasks.common.run import Run
 from tasks.common.workspace import StoredArrays
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked, Step
-from tasks.publication.publish import prepare_documents
-from tasks.reporting import charts as pictures
-from tasks.reporting import prefect_artifacts as artifacts
-from tasks.reporting import report
+from tasks.publication.candidate import Candidate, prepare_documents
+from tasks.record.dossier import Dossier
+from tasks.reporting import charts, prefect_artifacts, report
 
-# No picture shows a group of fewer people than this, whatever k the measures use.
+# No chart shows a group of fewer people than this, whatever k the measures use.
 LEAST_SHOWN = 5
 Show = Callable[[str, str, str], None]
 
@@ -37,31 +34,32 @@ class Shown:
     curves: StoredArrays
 
 
-def document(run: Run, dossier: dict[str, Any], shown: Shown, steps: tuple[Step, ...], show: Show) -> dict[str, Any]:
-    """Complete the candidate with its documents; return the dossier with its digest.
+def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], show: Show) -> Candidate:
+    """Complete the candidate with its documents.
 
     Report and dossier are kept in the home for every candidate, also for one that is rejected. What a step
-    says to the custodian alone stands beside them there, and is neither published nor tracked.
+    reports to the custodian alone stands beside them there, and is neither published nor tracked.
     """
-    drawn = _draw(shown, max(dossier["figures"]["k"], LEAST_SHOWN))
+    drawn = _draw(shown, max(dossier.assessment["k"], LEAST_SHOWN))
     folder = make_private(run.workspace.folder / "pictures")
     for name, content in drawn.items():
         write_private(folder / f"{name}.svg", content)
-    page = report.render(dossier | {"figures": public_figures(dossier["figures"])}, drawn)
-    finished = prepare_documents(run, dossier, page)
-    kept = make_private(run.home.assessment(dossier["release"]["id"]))
-    write_private(kept / "report.html", page.encode())
-    write_private(kept / DOSSIER, json.dumps(finished, ensure_ascii=False, default=str).encode())
+    page = report.render(replace(dossier, assessment=public_figures(dossier.assessment)), drawn)
+    candidate = prepare_documents(run, dossier, page)
+    dossier = candidate.dossier
+    home = make_private(run.home.assessment(dossier.release.id))
+    write_private(home / "report.html", page.encode())
+    write_private(home / DOSSIER, dossier.to_json())
     for number, step in enumerate(steps, start=1):
         if isinstance(step, GroupAnonymity) and shown.masked.confidential is not None:
             from tasks.reporting.custodian import custodian_page
 
-            told = _of_step(shown.masked.confidential.load(), number)
-            write_private(kept / f"custodian-step{number}.html", custodian_page(told, step).encode())
-    show("risk", artifacts.risk_markdown(finished), "Disclosure risk beside its baseline")
-    show("utility", artifacts.utility_markdown(finished), "What the release keeps")
-    show("verdict", artifacts.verdict_markdown(finished), "What the policy says, and why")
-    return finished
+            confidential = _of_step(shown.masked.confidential.load(), number)
+            write_private(home / f"custodian-step{number}.html", custodian_page(confidential, step).encode())
+    show("risk", prefect_artifacts.risk_markdown(dossier), "Disclosure risk beside its baseline")
+    show("utility", prefect_artifacts.utility_markdown(dossier), "Utility of the release")
+    show("verdict", prefect_artifacts.verdict_markdown(dossier), "Verdict of the policy, gate by gate")
+    return candidate
 
 
 def _of_step(arrays: dict[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
@@ -77,7 +75,7 @@ def _draw(shown: Shown, least: int) -> dict[str, bytes]:
     names = [name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep]
     x, y = encoder.encode(original)[:, kept], encoder.encode(released)[:, kept]
     return {
-        "curves": pictures.cumulative_curves(shown.curves.load()),
-        "marginals": pictures.marginals(original, released, k=least),
-        "correlations": pictures.correlations(x, y, names, k=least),
+        "curves": charts.cumulative_curves(shown.curves.load()),
+        "marginals": charts.marginals(original, released, k=least),
+        "correlations": charts.correlations(x, y, names, k=least),
     }

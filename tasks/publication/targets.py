@@ -1,9 +1,8 @@
-"""Where a release is handed over when it is published: tables and folders elsewhere."""
+"""Targets to which published releases are delivered: tables of a database and folders elsewhere."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from pydantic import model_validator
 
@@ -51,15 +50,15 @@ class Target(Section):
     def _check_table(self, name: str) -> None:
         if self.database is None or self.storage is not None:
             raise ValueError("a table needs database, the name of the secret that holds its address")
-        found = TABLE.fullmatch(name)
-        if found is None:
+        parts = TABLE.fullmatch(name)
+        if parts is None:
             raise ValueError(
                 "table must be written schema.name: letters without accents, digits and _, not beginning "
                 f"with a digit, at most {NAME_BYTES} each"
             )
-        if found[1].lower().startswith("pg_") or found[1].lower() == "information_schema":
+        if parts[1].lower().startswith("pg_") or parts[1].lower() == "information_schema":
             raise ValueError("table must not stand in a schema of the database's own")
-        if self.if_exists == "append-version" and len(found[2]) > NAME_BYTES - 8:
+        if self.if_exists == "append-version" and len(parts[2]) > NAME_BYTES - 8:
             raise ValueError(f"table must have at most {NAME_BYTES - 8} letters, so that _v1 and so on fit in")
 
     def _check_folder(self, name: str) -> None:
@@ -80,11 +79,16 @@ class Target(Section):
 
     @property
     def shown(self) -> str:
-        """How messages call it."""
+        """The target as messages name it."""
         return f"table {self.table}" if self.table is not None else f"folder {self.folder}"
 
-    def facts(self) -> dict[str, Any]:
-        """Return what the ledger and the dossier keep of it: names, and never a secret."""
+    @property
+    def system(self) -> str:
+        """The database or storage in which the target is, by the name of its secret."""
+        return f"database {self.database}" if self.table is not None else f"storage {self.storage or ''}"
+
+    def facts(self) -> dict[str, str]:
+        """Return the target as the dossier and the ledger state it: names, and never a secret."""
         return self.model_dump(mode="json", exclude_none=True, exclude={"if_exists"} if self.folder else set())
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tasks.common.formatting import NOTHING, count, markdown_cell, markdown_table, number
+from tasks.policy.verdict import Gate
 from tasks.reporting.charts import (
     AFTER,
     EXCESS,
@@ -98,7 +99,7 @@ class Tried:
     loss: float | None = None
     baseline: float | None = None
     records: int | None = None
-    gates: tuple[dict[str, Any], ...] = ()
+    gates: tuple[Gate, ...] = ()
     seconds: float = 0.0
 
     @property

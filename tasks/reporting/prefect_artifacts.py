@@ -6,26 +6,25 @@ from collections.abc import Iterable
 from typing import Any
 
 from tasks.common.formatting import count, markdown_cell, markdown_table, number, percent, significant
+from tasks.record.dossier import Dossier
 from tasks.reporting.attack_table import findings
 from tasks.reporting.report import DECISIONS, STATISTICS
 
 
-def verdict_markdown(dossier: dict[str, Any]) -> str:
+def verdict_markdown(dossier: Dossier) -> str:
     """Return the decision and its gates as Markdown; aggregates only."""
-    verdict, release = dossier["verdict"], dossier["release"]
-    rows = (
-        (g["name"], g["figure"], g["limit"], g["baseline"], count(g["records"]), g["verdict"]) for g in verdict["gates"]
-    )
-    head = f"**{DECISIONS[verdict['decision']][0]}**: {markdown_cell(verdict['reason'])}"
-    facts = f"{markdown_cell(release['id'])}, {count(release['records'])} records"
+    verdict, release = dossier.verdict, dossier.release
+    rows = ((g.name, g.figure, g.limit, g.baseline, count(g.records), g.verdict) for g in verdict.gates)
+    head = f"**{DECISIONS[verdict.decision][0]}**: {markdown_cell(verdict.reason)}"
+    facts = f"{markdown_cell(release.id)}, {count(release.records)} records"
     return "\n\n".join(
         (head, facts, markdown_table(("Gate", "Found", "Allowed", "Baseline", "Records", "Verdict"), rows))
     )
 
 
-def risk_markdown(dossier: dict[str, Any]) -> str:
+def risk_markdown(dossier: Dossier) -> str:
     """Return the risk figures as Markdown tables, each with its baseline and sample size."""
-    figures = dossier["figures"]
+    figures = dossier.assessment
     forms = [("as published", m) for m in figures["comparison"]["measures"]]
     if figures["continuous_form"] is not None:
         forms += [("continuous form", m) for m in figures["continuous_form"]["measures"]]
@@ -55,9 +54,9 @@ def risk_markdown(dossier: dict[str, Any]) -> str:
     return f"{measures}\n\n{attacks}"
 
 
-def utility_markdown(dossier: dict[str, Any]) -> str:
+def utility_markdown(dossier: Dossier) -> str:
     """Return the utility figures as Markdown tables beside the reference's."""
-    figures = dossier["figures"]
+    figures = dossier.assessment
     rows = []
     for name, label in STATISTICS.items():
         ours, theirs = figures["utility"][name]["released"], figures["utility"][name]["reference"] or {}

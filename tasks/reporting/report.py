@@ -27,6 +27,8 @@ from tasks.common.formatting import (
     significant,
     size,
 )
+from tasks.policy.verdict import Gate
+from tasks.record.dossier import Dossier, EditFacts
 from tasks.reporting.attack_table import findings
 
 PNG = b"\x89PNG"
@@ -60,13 +62,13 @@ STATISTICS = {
 }
 
 
-def render(dossier: dict[str, Any], pictures: dict[str, bytes]) -> str:
+def render(dossier: Dossier, pictures: dict[str, bytes]) -> str:
     """Return the report as one self-contained HTML file.
 
     Parameters
     ----------
-    dossier : dict
-        What the run found: names, counts and figures, no data. Its texts are taken as hostile.
+    dossier : Dossier
+        With the figures that are published. Its texts are taken as hostile.
     pictures : dict of bytes
         SVG or PNG, by the names "curves", "marginals" and "correlations"; any may be absent.
 
@@ -75,26 +77,27 @@ def render(dossier: dict[str, Any], pictures: dict[str, bytes]) -> str:
     str
         HTML without script and without anything to load from elsewhere.
     """
-    gates, groups = dossier["verdict"]["gates"], _gate_groups(dossier)
+    figures, gates, groups = dossier.assessment, dossier.verdict.gates, _gate_groups(dossier)
     html = (
         environment()
         .get_template("report.html.j2")
         .render(
-            dossier,
+            **dossier.parts,
+            figures=figures,
             pictures={name: picture(pictures[name]) for name in PICTURES if name in pictures},
-            answer=DECISIONS[dossier["verdict"]["decision"]],
+            answer=DECISIONS[dossier.verdict.decision],
             tally=_tally(gates),
             gate_groups=groups,
-            failed=[name for name, members in groups if any(g["verdict"] == "fail" for g in members)],
-            unsettled=any(g["verdict"] == "inconclusive" for g in gates),
-            attacks=findings(dossier["figures"]),
-            gate_verdicts={gate["name"]: gate["verdict"] for gate in gates},
-            moved_most=_moved_most(dossier["figures"]["utility_variables"]),
-            chance=_chance(dossier["figures"]["records"]),
+            failed=[name for name, members in groups if any(g.verdict == "fail" for g in members)],
+            unsettled=any(g.verdict == "inconclusive" for g in gates),
+            attacks=findings(figures),
+            gate_verdicts={gate.name: gate.verdict for gate in gates},
+            moved_most=_moved_most(figures["utility_variables"]),
+            chance=_chance(figures["records"]),
             not_compared=_not_compared(dossier),
-            by_design=[g["name"] for g in gates if g["verdict"] == "by design"],
-            rules=_rules(dossier["edits"]),
-            promises=_promises(dossier["figures"]["claims"]),
+            by_design=[g.name for g in gates if g.verdict == "by design"],
+            rules=_rules(dossier.edits),
+            promises=_promises(figures["claims"]),
             statistics=STATISTICS,
         )
     )
@@ -140,18 +143,18 @@ def picture(content: bytes) -> dict[str, Any]:
     }
 
 
-def _gate_groups(dossier: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _gate_groups(dossier: Dossier) -> list[tuple[str, list[Gate]]]:
     """Return the gates by what they guard; groups without a gate are left out."""
-    claims = {claim["claim"] for claim in dossier["figures"]["claims"]}
-    groups: dict[str, list[dict[str, Any]]] = {RISK: [], PROMISE: [], USE: []}
-    for gate in dossier["verdict"]["gates"]:
-        name = gate["name"]
+    claims = {claim["claim"] for claim in dossier.assessment["claims"]}
+    groups: dict[str, list[Gate]] = {RISK: [], PROMISE: [], USE: []}
+    for gate in dossier.verdict.gates:
+        name = gate.name
         groups[PROMISE if name in claims else USE if name.startswith("utility:") else RISK].append(gate)
     return [(name, members) for name, members in groups.items() if members]
 
 
-def _tally(gates: Iterable[dict[str, Any]]) -> list[tuple[str, int]]:
-    verdicts = [gate["verdict"] for gate in gates]
+def _tally(gates: Iterable[Gate]) -> list[tuple[str, int]]:
+    verdicts = [gate.verdict for gate in gates]
     order = ("pass", "fail", "inconclusive", "by design", "waived", "not tested")
     return [(name, verdicts.count(name)) for name in order if name in verdicts]
 
@@ -182,28 +185,26 @@ def _chance(records: dict[str, Any]) -> dict[str, float]:
     return {"mean": NORMAL * scale, "kolmogorov": KOLMOGOROV * scale}
 
 
-def _not_compared(dossier: dict[str, Any]) -> list[str]:
+def _not_compared(dossier: Dossier) -> list[str]:
     """Return the released variables that no figure of use speaks of."""
-    compared = {row["name"] for row in dossier["figures"]["utility_variables"]}
-    return [v["name"] for v in dossier["release"]["variables"] if v["name"] not in compared]
+    compared = {row["name"] for row in dossier.assessment["utility_variables"]}
+    return [v.name for v in dossier.release.variables if v.name not in compared]
 
 
-def _rules(edits: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _rules(edits: EditFacts) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return each rule once, with its outcome on the raw and on the masked data; the plan's edits first."""
-    raw, masked = (
-        {rule["name"]: rule for rule in (edits[side] or {"rules": []})["rules"]} for side in ("raw", "masked")
-    )
+    raw, masked = ({rule.name: rule for rule in report.rules} for report in (edits.raw, edits.masked))
     groups: dict[str, list[dict[str, Any]]] = {"Edits of the plan": [], "Form of the table": []}
     stated, form = groups.values()
     for name in dict.fromkeys([*raw, *masked]):
         rule = masked.get(name) or raw[name]
-        (form if rule["kind"] in FORM else stated).append(
+        (form if rule.kind in FORM else stated).append(
             {
                 "name": name,
                 "rule": rule,
                 "raw": raw.get(name),
                 "masked": masked.get(name),
-                "repaired": edits["repaired"]["edits"].get(name, 0),
+                "repaired": edits.repaired.edits.get(name, 0),
             }
         )
     return [(title, rows) for title, rows in groups.items() if rows]

@@ -1,23 +1,25 @@
-"""A dossier's figures as flat names with numbers, for whoever draws them as curves over releases."""
+"""A dossier's figures as flat names with numbers, to be drawn as curves over releases."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from tasks.record.dossier import Dossier
 
 INTERVAL = ("lower", "upper")
 AUC = ("auc", *INTERVAL)
 SHARE = ("value", *INTERVAL)
 
 
-def metrics(dossier: dict[str, Any]) -> dict[str, float]:
+def metrics(dossier: Dossier) -> dict[str, float]:
     """Return the figures in groups: risk/…, utility/…, claim/…, method/…, edits/…, size/…."""
-    figures, edits = dossier["figures"], dossier["edits"]
+    figures, edits, gates = dossier.assessment, dossier.edits, dossier.verdict.gates
     flat: dict[str, Any] = {
-        "size/source": dossier["source"]["records"],
+        "size/source": dossier.source.records,
         "size/released": figures["records"]["released"],
         "size/reference": figures["records"]["reference"],
-        "risk/gates_failed": sum(g["verdict"] == "fail" for g in dossier["verdict"]["gates"]),
-        "risk/gates_inconclusive": sum(g["verdict"] == "inconclusive" for g in dossier["verdict"]["gates"]),
+        "risk/gates_failed": sum(gate.verdict == "fail" for gate in gates),
+        "risk/gates_inconclusive": sum(gate.verdict == "inconclusive" for gate in gates),
     }
     for measure in figures["comparison"]["measures"]:
         for key in ("sup_excess", "upper", "lower", "ks_p"):
@@ -25,12 +27,12 @@ def metrics(dossier: dict[str, Any]) -> dict[str, float]:
     for rule in ("tail", "isolated", "extreme"):
         flat |= {f"risk/{rule}/{k}": v for k, v in figures[rule].items() if isinstance(v, int | float)}
     flat |= _of_attacks(figures) | _of_utility(figures) | _of_the_method(figures)
-    flat["edits/repaired_records"] = edits["repaired"]["records"]
-    flat["edits/repaired_cells"] = edits["repaired"]["cells"]
-    flat["edits/set_aside"] = edits["set_aside"]
-    for side in ("raw", "masked"):
-        flat[f"edits/violated_{side}"] = sum(not r["success"] for r in edits[side]["rules"])
-        flat[f"edits/violations_{side}"] = sum(r["violated"] or 0 for r in edits[side]["rules"])
+    flat["edits/repaired_records"] = edits.repaired.records
+    flat["edits/repaired_cells"] = edits.repaired.cells
+    flat["edits/set_aside"] = edits.set_aside
+    for side, report in (("raw", edits.raw), ("masked", edits.masked)):
+        flat[f"edits/violated_{side}"] = len(report.violated)
+        flat[f"edits/violations_{side}"] = sum(rule.violated for rule in report.rules)
     return {k: _readable(float(v)) for k, v in flat.items() if v is not None}
 
 
@@ -94,8 +96,8 @@ def _of_the_method(figures: dict[str, Any]) -> dict[str, Any]:
     flat = {f"method/{name}": value for name, value in figures["method"].items()}
     for claim in figures["claims"]:
         if claim["kind"] != "NoFormalGuarantee":
-            found = claim["figures"] | {"holds": claim["holds"]}
-            flat |= {f"claim/{claim['kind']}/{key}": value for key, value in found.items()}
+            values = claim["figures"] | {"holds": claim["holds"]}
+            flat |= {f"claim/{claim['kind']}/{key}": value for key, value in values.items()}
     if figures["boxes"] is not None:
         flat |= {f"risk/boxes/{key}": value for key, value in figures["boxes"]["original"].items()}
         attack = figures["boxes"]["membership"]

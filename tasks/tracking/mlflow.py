@@ -1,4 +1,4 @@
-"""The only room that knows MLflow: one run per release or compared setting, in batches, aggregates only."""
+"""The only module that knows MLflow: one run per release or compared setting, in batches, aggregates only."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from tasks.common.digests import digest_of, sha256_of
 from tasks.common.errors import InputOutputFault
-from tasks.common.formatting import markdown_cell, sentence
 from tasks.common.sections import Section
-from tasks.tracking.metrics import metrics
 
 STATUS = "release.status"
 # Curves of releases must not be mixed with those of settings that were only tried.
 KIND = "anonflow.kind"
+# The run of the plan, by which an attempt that failed midway is found again.
 OWN = "anonflow.run"
-VERDICT = {"setting": "name", "status": "status", "reason": "reason"}
-COMPARISONS = " comparisons"
 # What MLflow shows as the description of a run or an experiment; people may go on writing there.
 NOTE = "mlflow.note.content"
 EXPERIMENT = (
@@ -31,11 +30,10 @@ EXPERIMENT = (
     "and utility over releases. The signed ledger is the record: `anonflow audit verify` compares the two."
 )
 TRIED = "Settings of this plan that were tried beside each other with `anonflow compare`; none is a release."
-# What MLflow takes in one request, and in one tag.
-PARAMS_AT_ONCE = 100
-TAG_LENGTH = 5000
-# Tags that are given once; those of a status mirror the ledger and change with it.
-LASTING = (
+# The limits of MLflow: parameters in one request, characters in a parameter, in a tag and in a digest.
+PARAMS_AT_ONCE, PARAM_LENGTH, TAG_LENGTH, DIGEST_LENGTH = 100, 500, 5000, 36
+# Tags that never change; those of a status mirror the ledger and change with it.
+FIXED_TAGS = (
     "plan.sha256", "data.sha256", OWN, "anonflow.version", KIND, "release.id", "release.reason",
     "dossier.sha256", "mlflow.runName",
 )  # fmt: skip
@@ -52,106 +50,95 @@ class TrackingSection(Section):
     experiment: str | None = None
 
 
-def track(dossier: dict[str, Any], experiment: str, files: dict[str, Path]) -> str:
-    """Log one assessed candidate and return the MLflow run's id.
+@dataclass(frozen=True)
+class TrackedSource:
+    """The source of a run as its input in MLflow: digest and size, neither its profile nor its place."""
+
+    plan: str
+    digest: str
+    records: int
+    variables: int
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """What is logged of one run: aggregates and names, no data.
 
     Parameters
     ----------
-    dossier : the run's dossier; figures and names, no data
-    experiment : name of the MLflow experiment
-    files : what to attach, by artifact folder and path
+    experiment, name : of the run in MLflow
+    tags : with `OWN` and `KIND`, by which it is found again and told from other kinds
+    description : in Markdown, for the first view of the run
+    files : what to attach, by artifact path
+    finished : False where the run could not be carried out
     """
-    with _store() as client:
-        run_id = _run(client, experiment, dossier["release"]["id"], tags(dossier) | _description(dossier))
-        _log(client, run_id, dossier, metrics(dossier), parameters(dossier))
-        _attach(client, run_id, files)
-        client.set_terminated(run_id, "FINISHED")
-    return run_id
+
+    experiment: str
+    name: str
+    source: TrackedSource
+    tags: Mapping[str, str]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    description: str = ""
+    files: Mapping[str, Path] = field(default_factory=dict)
+    finished: bool = True
 
 
-def track_comparison(comparison: dict[str, Any], experiment: str, files: dict[str, Path]) -> str:
-    """Log compared settings as runs nested in one, and return that one's id.
+@dataclass(frozen=True)
+class StoredRun:
+    """The present state of a run in the store: digests of its parts, its tags, and whether it was deleted."""
 
-    Parameters
-    ----------
-    comparison : plan, run, source, axes, best and sentence; and ``settings``, each with its dossier, which
-        is None where the setting could not be carried out
-    experiment : name of the releases' experiment; comparisons have one of their own beside it
-    files : what to attach to the outer run, by artifact folder and path
+    parts: Mapping[str, str]
+    tags: Mapping[str, str]
+    deleted: bool
+
+
+def track(run: TrackedRun, nested: Iterable[TrackedRun] = ()) -> str:
+    """Log a run, and others nested in it; return its id in MLflow.
+
+    Logging the same run again completes what an attempt that failed midway has left.
     """
     from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-    beside = experiment + COMPARISONS
-    axes = {f"axis.{name}": axis for name, axis in comparison["axes"].items()}
-    settings = comparison["settings"]
-    counted = {s: sum(one["status"] == s for one in settings) for s in ("passes", "awaiting", "rejected")}
     with _store() as client:
-        name = f"compare {comparison['plan']['name']}"
-        told = {"comparison.best": comparison["best"] or "", "comparison.reason": comparison["sentence"]}
-        parent = _run(client, beside, name, _identity(comparison) | {KIND: "comparison"} | told)
-        for number, one in enumerate(settings, start=1):
-            _setting(client, beside, comparison, one, number, {MLFLOW_PARENT_RUN_ID: parent}, axes)
-        figures = {f"comparison/{status}": n for status, n in counted.items()}
-        stated = {"plan": comparison["plan"]["name"]} | axes
-        _log(client, parent, comparison, figures | {"comparison/settings": len(settings)}, stated)
-        _attach(client, parent, files)
-        client.set_terminated(parent, "FINISHED")
+        parent = _begin(client, run)
+        for one in nested:
+            _log(client, _begin(client, one, {MLFLOW_PARENT_RUN_ID: parent}), one)
+        _log(client, parent, run)
     return parent
 
 
-def _setting(
-    client: Any,
-    experiment: str,
-    comparison: dict[str, Any],
-    one: dict[str, Any],
-    number: int,
-    nested: dict[str, str],
-    axes: dict[str, str],
-) -> None:
-    """Log one setting: its figures under the names that releases have, or why there are none."""
-    identity = _identity(comparison) | {OWN: f"{comparison['run']['id']}-{number}", KIND: "comparison"}
-    told = {f"comparison.{key}": one[value] for key, value in VERDICT.items()}
-    run_id = _run(client, experiment, one["name"], identity | told | nested)
-    dossier = one["dossier"]
-    figures = {f"comparison/{key}": one[key] for key in ("risk", "limit", "loss", "baseline", "seconds")}
-    stated = {"plan": comparison["plan"]["name"]} | axes
-    if dossier is None:
-        stated |= _of_steps(one["steps"])
-    else:
-        figures |= metrics(dossier)
-        stated |= parameters(dossier)
-    _log(client, run_id, comparison, {k: v for k, v in figures.items() if v is not None}, stated)
-    client.set_terminated(run_id, "FAILED" if dossier is None else "FINISHED")
+def _begin(client: Any, run: TrackedRun, more: Mapping[str, str] | None = None) -> str:
+    """Return the id of the run in MLflow: a new one, or that of an attempt which failed midway."""
+    known = client.get_experiment_by_name(run.experiment)
+    about = {NOTE: EXPERIMENT if run.tags[KIND] == "release" else TRIED}
+    experiment = known.experiment_id if known else client.create_experiment(run.experiment, tags=about)
+    begun = client.search_runs([experiment], f"tags.`{OWN}` = '{run.tags[OWN]}'", max_results=1)
+    if begun:
+        return str(begun[0].info.run_id)
+    tags = {**run.tags, **(more or {})} | ({NOTE: run.description} if run.description else {})
+    created = client.create_run(experiment, run_name=run.name, tags={k: tag(v) for k, v in tags.items()})
+    return str(created.info.run_id)
 
 
-def _log(client: Any, run_id: str, facts: dict[str, Any], figures: dict[str, Any], stated: dict[str, Any]) -> None:
-    """Log the source of ``facts``, figures and parameters, in as few requests as MLflow allows."""
-    from mlflow.entities import Metric, Param
+def _log(client: Any, run_id: str, run: TrackedRun) -> None:
+    """Log source, metrics, parameters and files, in as few requests as MLflow allows, and end the run."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 
     now = int(time.time() * 1000)
-    logged = [Metric(k, float(v), now, 0) for k, v in figures.items()]
-    params = [Param(k, str(v)[:500]) for k, v in stated.items()]
-    client.log_inputs(run_id, [_dataset(facts)])
-    client.log_batch(run_id, metrics=logged, params=params[:PARAMS_AT_ONCE])
+    metrics = [Metric(key, float(value), now, 0) for key, value in run.metrics.items()]
+    params = [Param(key, str(value)[:PARAM_LENGTH]) for key, value in run.parameters.items()]
+    size = json.dumps({"num_rows": run.source.records, "num_columns": run.source.variables})
+    # The whole digest stands in the run's tags.
+    source = Dataset(run.source.plan, run.source.digest[:DIGEST_LENGTH], "local", "{}", profile=size)
+    client.log_inputs(run_id, [DatasetInput(source, [InputTag("mlflow.data.context", "source")])])
+    client.log_batch(run_id, metrics=metrics, params=params[:PARAMS_AT_ONCE])
     for start in range(PARAMS_AT_ONCE, len(params), PARAMS_AT_ONCE):
         client.log_batch(run_id, params=params[start : start + PARAMS_AT_ONCE])
-
-
-def _attach(client: Any, run_id: str, files: dict[str, Path]) -> None:
-    for name, path in files.items():
+    for name, path in run.files.items():
         folder = str(Path(name).parent)
         client.log_artifact(run_id, str(path), None if folder == "." else folder)
-
-
-def _dataset(dossier: dict[str, Any]) -> Any:
-    """Name the source as the run's input: its digest and size, neither its profile nor its place."""
-    from mlflow.entities import Dataset, DatasetInput, InputTag
-
-    source = dossier["source"]
-    facts = json.dumps({"num_rows": source["records"], "num_columns": source["variables"]})
-    # MLflow keeps 36 characters of a digest; the whole of it stands in the run's tags.
-    dataset = Dataset(dossier["plan"]["name"], source["digest"][:36], "local", "{}", profile=facts)
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", "source")])
+    client.set_terminated(run_id, "FINISHED" if run.finished else "FAILED")
 
 
 def set_status(run_id: str, status: str, **tags_: str) -> None:
@@ -164,13 +151,13 @@ def set_status(run_id: str, status: str, **tags_: str) -> None:
 
 
 def fingerprint(run_id: str) -> dict[str, str]:
-    """Return digests of what a run holds and nobody should change, read back part by part."""
+    """Return digests of the parts of a run that must not change, read back part by part."""
     with _store() as client:
         return _parts(client, client.get_run(run_id))
 
 
-def seen(run_id: str) -> dict[str, Any] | None:
-    """Return what a run is now: its parts' digests, its tags and whether it was deleted; None without it."""
+def stored_run(run_id: str) -> StoredRun | None:
+    """Return the present state of a run; None where the store has none of that id."""
     from mlflow.exceptions import MlflowException
 
     with _store() as client:
@@ -180,43 +167,43 @@ def seen(run_id: str) -> dict[str, Any] | None:
             if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                 return None
             raise
-        deleted = run.info.lifecycle_stage != "active"
-        return {"parts": _parts(client, run), "tags": dict(run.data.tags), "deleted": deleted}
+        return StoredRun(_parts(client, run), dict(run.data.tags), run.info.lifecycle_stage != "active")
 
 
 def recorded(home: str) -> list[dict[str, str]]:
     """Return the tags of every run, deleted or not, in which a home's decisions were mirrored."""
     from mlflow.entities import ViewType
 
-    found: list[dict[str, str]] = []
     with _store() as client:
         experiments = [e.experiment_id for e in client.search_experiments(view_type=ViewType.ALL)]
-        token: str | None = None
-        while experiments:
-            page = client.search_runs(experiments, f"tags.`release.home` = '{home}'", ViewType.ALL, page_token=token)
-            found += [dict(run.data.tags) for run in page]
-            if not (token := page.token):
-                break
-    return found
+        if not experiments:
+            return []
+        search = partial(client.search_runs, experiments, f"tags.`release.home` = '{home}'", ViewType.ALL)
+        page = search()
+        runs = list(page)
+        while page.token:
+            page = search(page_token=page.token)
+            runs += page
+        return [dict(run.data.tags) for run in runs]
 
 
 def _parts(client: Any, run: Any) -> dict[str, str]:
     """Return a digest of each part of a run; tags that mirror a decision may change, and are left out."""
-    given = {k: v for k, v in run.data.tags.items() if k in LASTING}
+    tags = {k: v for k, v in run.data.tags.items() if k in FIXED_TAGS}
     sources = [[i.dataset.name, i.dataset.digest, i.dataset.profile] for i in run.inputs.dataset_inputs]
     return {
         "run": digest_of(_circumstances(client, run)),
         "history": digest_of(_history(client, run)),
         "metrics": digest_of(dict(run.data.metrics)),
         "parameters": digest_of(dict(run.data.params)),
-        "tags": digest_of(given),
+        "tags": digest_of(tags),
         "source": digest_of(sources),
         "artifacts": digest_of(_artifacts(client, str(run.info.run_id))),
     }
 
 
 def _circumstances(client: Any, run: Any) -> dict[str, Any]:
-    """Return in which experiment a run is, whose it is, from when to when it went, and how it ended."""
+    """Return a run's experiment, user, times and final status."""
     info = run.info
     return {
         "experiment": client.get_experiment(info.experiment_id).name,
@@ -227,7 +214,7 @@ def _circumstances(client: Any, run: Any) -> dict[str, Any]:
 
 
 def _history(client: Any, run: Any) -> dict[str, list[tuple[float, int, int]]]:
-    """Return every value that was ever logged, of which curves are drawn; the latest ones stand elsewhere."""
+    """Return every value that was ever logged, also those that later ones have replaced."""
     return {
         key: sorted((m.value, m.step, m.timestamp) for m in client.get_metric_history(run.info.run_id, key))
         for key in sorted(run.data.metrics)
@@ -245,7 +232,7 @@ def _artifacts(client: Any, run_id: str) -> dict[str, str]:
 
 @contextmanager
 def _store() -> Iterator[Any]:
-    """Give the client of the tracking store; of what it raises only the kind is passed on."""
+    """Yield the client of the tracking store; of its exceptions only the error code is passed on."""
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
@@ -263,72 +250,9 @@ def _store() -> Iterator[Any]:
     )
 
 
-def _run(client: Any, experiment: str, name: str, identity: dict[str, str]) -> str:
-    """Return the MLflow run of this identity: a new one, or that of an attempt which failed midway."""
-    found = client.get_experiment_by_name(experiment)
-    about = {NOTE: EXPERIMENT if identity[KIND] == "release" else TRIED}
-    experiment_id = found.experiment_id if found else client.create_experiment(experiment, tags=about)
-    begun = client.search_runs([experiment_id], f"tags.`{OWN}` = '{identity[OWN]}'", max_results=1)
-    if begun:
-        return str(begun[0].info.run_id)
-    run = client.create_run(experiment_id, run_name=name, tags={k: tag(v) for k, v in identity.items()})
-    return str(run.info.run_id)
-
-
 def tag(value: object) -> str:
     """Return text that every store takes: of bounded length, and without halves of characters."""
     return str(value)[:TAG_LENGTH].encode("utf-8", "replace").decode()
-
-
-def parameters(dossier: dict[str, Any]) -> dict[str, Any]:
-    """Return what the plan set, in flat names."""
-    flat: dict[str, Any] = {
-        "plan": dossier["plan"]["name"],
-        "reference": dossier["split"]["kind"],
-        "edits.policy": dossier["edits"]["policy"],
-        "assessment.k": dossier["figures"]["k"],
-    }
-    return flat | _of_steps(dossier["method"]["steps"])
-
-
-def _of_steps(steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {f"step{number}.{k}": v for number, step in enumerate(steps, start=1) for k, v in step.items()}
-
-
-def tags(dossier: dict[str, Any]) -> dict[str, str]:
-    """Return what identifies the run and says in one look how it ended."""
-    return _identity(dossier) | {
-        STATUS: {"publish": "accepted", "reject": "rejected", "await": "awaiting"}[dossier["verdict"]["decision"]],
-        KIND: "release",
-        "release.id": dossier["release"]["id"],
-        "release.reason": dossier["verdict"]["reason"],
-        "dossier.sha256": dossier["sha256"],
-    }
-
-
-def _description(dossier: dict[str, Any]) -> dict[str, str]:
-    """Return what a person reads first about a run: what it is, what the policy says, by which method."""
-    verdict, release = dossier["verdict"], dossier["release"]
-    title = dossier["plan"]["title"] or dossier["plan"]["name"]
-    methods = ", ".join(step["method"] for step in dossier["method"]["steps"])
-    words = {"publish": "may be published", "reject": "is rejected", "await": "waits for a person"}
-    text = (
-        f"**{markdown_cell(title)}**: {words[verdict['decision']]}. "
-        f"{markdown_cell(sentence(verdict['reason']))}\n\n"
-        f"{release['records']} records, {len(release['variables'])} variables; {markdown_cell(methods)}. "
-        "The whole of it: `report.html` among the artifacts."
-    )
-    return {NOTE: text, "mlflow.user": dossier["run"]["requester"], "mlflow.source.name": "anonflow"}
-
-
-def _identity(facts: dict[str, Any]) -> dict[str, str]:
-    """Return which run it was, of which plan and data."""
-    return {
-        "plan.sha256": facts["plan"]["digest"],
-        "data.sha256": facts["source"]["digest"],
-        OWN: facts["run"]["id"],
-        "anonflow.version": facts["run"]["versions"]["anonflow"],
-    }
 
 
 def page_of(run_id: str, server: str) -> str:
@@ -344,8 +268,8 @@ def page_of(run_id: str, server: str) -> str:
 def mirror_version(plan: str, run_id: str, release: str, status: str) -> None:
     """Mirror the ledger in the registry: a version per release, ``candidate`` or ``published`` by its status.
 
-    The registered model has the plan's name and points to the run's files. What MLflow's pages let anybody
-    change proves nothing; the ledger does.
+    The registered model has the plan's name and points to the run's files. What can be
+    changed on MLflow's pages proves nothing; the ledger does.
     """
     alias = {"awaiting": "candidate", "published": "published"}.get(status)
     with _store() as client:

@@ -4,6 +4,7 @@ import gc
 import json
 import logging
 import weakref
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -23,8 +24,8 @@ from anoncore.edits.model import (
 )
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
+from expectations import Suite, validate
 from expectations import report as report_module
-from expectations import validate
 
 SCHEMA = Schema(
     [
@@ -59,13 +60,14 @@ EDITS = EditSet(
         RatioEdit(name="ratio", numerator="a", denominator="b", upper=1),
     ]
 )
+SUITE = Suite.of(SCHEMA, EDITS)
 CANARY, CANARY_NUMBER = "QZX-CANARY-7731", 918273.625
 
 
 def assert_counts_agree(report, frame, edits):
-    told = {rule.name: rule for rule in report.rules}
+    rules = {rule.name: rule for rule in report.rules}
     for outcome in edits.outcomes(frame):
-        rule = told[outcome.name]
+        rule = rules[outcome.name]
         assert rule.error is None
         assert (rule.checked, rule.violated) == (outcome.applied, outcome.violated)
         assert rule.missing == len(frame) - outcome.applied
@@ -88,16 +90,16 @@ def assert_counts_agree(report, frame, edits):
 def test_counts_are_those_of_the_edits(rows, plain):
     data = Microdata(pd.DataFrame(rows, columns=list("abso")), SCHEMA)
     frame = data.plain() if plain else data.frame
-    report = validate(frame, SCHEMA, EDITS)
+    report = validate(frame, SUITE)
     assert_counts_agree(report, frame, EDITS)
     assert report.success == EDITS.satisfied(frame).all()
 
 
 def test_what_the_schema_implies():
     frame = pd.DataFrame({"a": ["1", "oops", None], "b": [1, np.inf, 2.0], "s": ["x", "q", None], "o": [0, 5, 7]})
-    told = {rule.name: rule for rule in validate(frame, SCHEMA, EditSet()).rules}
-    assert told["schema: columns"].success
-    counts = {name: (r.checked, r.violated, r.missing) for name, r in told.items()}
+    rules = {rule.name: rule for rule in validate(frame, Suite.of(SCHEMA, EditSet())).rules}
+    assert rules["schema: columns"].success
+    counts = {name: (r.checked, r.violated, r.missing) for name, r in rules.items()}
     assert counts["schema: a"] == (2, 1, 1)
     assert counts["schema: b"] == (3, 1, 0)
     assert counts["schema: s"] == (2, 1, 1)
@@ -106,9 +108,9 @@ def test_what_the_schema_implies():
 
 def test_columns_in_their_order():
     frame = Microdata(pd.DataFrame({n: [1] for n in "ab"} | {"s": ["x"], "o": [1]}), SCHEMA).frame
-    swapped = validate(frame[["b", "a", "s", "o"]], SCHEMA, EditSet())
+    swapped = validate(frame[["b", "a", "s", "o"]], Suite.of(SCHEMA, EditSet()))
     assert [(r.name, r.checked, r.violated) for r in swapped.rules if not r.success] == [("schema: columns", 1, 1)]
-    lacking = {r.name: r for r in validate(frame[["a", "s", "o"]], SCHEMA, EDITS).rules}
+    lacking = {r.name: r for r in validate(frame[["a", "s", "o"]], SUITE).rules}
     assert not lacking["schema: columns"].success
     for name in ("schema: b", "sum", "ratio"):
         assert not lacking[name].success
@@ -116,14 +118,14 @@ def test_columns_in_their_order():
     assert lacking["bound"].success
 
 
-def test_report_is_plain_json():
+def test_a_report_names_its_suite_and_all_of_its_rules():
     frame = Microdata(pd.DataFrame({"a": [1.0], "b": [1.0], "s": ["x"], "o": [1]}), SCHEMA).frame
-    report = validate(frame, SCHEMA, EDITS)
-    told = json.loads(json.dumps(report.to_dict()))
-    assert told["success"] is report.success is True
-    assert told["suite_digest"] == report.suite_digest
-    assert [r["name"] for r in told["rules"]] == [r.name for r in report.rules]
-    assert json.loads(report.suite_json)["name"] == "anonflow"
+    report = validate(frame, SUITE)
+    assert report.success
+    assert report.violated == ()
+    assert report.suite_digest == SUITE.digest
+    assert [r.name for r in report.rules] == [r.name for r in SUITE.rules]
+    assert json.loads(SUITE.json)["name"] == "anonflow"
 
 
 def canary_frame():
@@ -139,17 +141,17 @@ def canary_frame():
 
 def everything(report, caplog, capfd):
     out, err = capfd.readouterr()
-    return "\n".join([str(report), json.dumps(report.to_dict()), report.suite_json, caplog.text, out, err])
+    return "\n".join([str(report), json.dumps(asdict(report)), SUITE.json, caplog.text, out, err])
 
 
 def test_no_value_gets_out(caplog, capfd):
     caplog.set_level(logging.DEBUG)
-    report = validate(canary_frame(), SCHEMA, EDITS)
-    told = {rule.name: rule for rule in report.rules}
-    assert told["bound"].violated == 1
-    assert told["schema: s"].violated == 1
+    report = validate(canary_frame(), SUITE)
+    rules = {rule.name: rule for rule in report.rules}
+    assert rules["bound"].violated == 1
+    assert rules["schema: s"].violated == 1
     # The text among the numbers makes these rules fail to run, which is not the same as violated.
-    assert told["near"].error == told["gap"].error == "AnonymizationError"
+    assert rules["near"].error == rules["gap"].error == "AnonymizationError"
     assert not report.success
     text = everything(report, caplog, capfd)
     assert CANARY not in text
@@ -167,11 +169,11 @@ def test_no_value_gets_out_of_an_error(monkeypatch, caplog, capfd):
 
     monkeypatch.setattr(BoundEdit, "holds", fail)
     monkeypatch.setattr(pd.Series, "isin", fail_in_the_core)
-    report = validate(canary_frame(), SCHEMA, EDITS)
-    told = {rule.name: rule for rule in report.rules}
-    assert told["bound"].error == "ZeroDivisionError"
-    assert told["schema: s"].error == "LookupError"
-    assert (told["bound"].success, told["bound"].checked, told["bound"].violated) == (False, 0, 0)
+    report = validate(canary_frame(), SUITE)
+    rules = {rule.name: rule for rule in report.rules}
+    assert rules["bound"].error == "ZeroDivisionError"
+    assert rules["schema: s"].error == "LookupError"
+    assert (rules["bound"].success, rules["bound"].checked, rules["bound"].violated) == (False, 0, 0)
     text = everything(report, caplog, capfd)
     assert CANARY not in text
     assert "918273" not in text
@@ -197,13 +199,14 @@ def test_only_known_classes_are_named(traceback, name):
 def test_lost_outcomes_are_an_error(monkeypatch):
     run = report_module._run
     monkeypatch.setattr(report_module, "_run", lambda *a: run(*a)[1:])
+    suite = Suite.of(Schema([Variable(n, "continuous") for n in "abc"]), EditSet())
     with pytest.raises(AnonymizationError, match="3 outcomes for 4 rules"):
-        validate(pd.DataFrame({"a": [1.0]}), Schema([Variable(n, "continuous") for n in "abc"]), EditSet())
+        validate(pd.DataFrame({"a": [1.0]}), suite)
 
 
 def test_the_table_is_let_go():
     frame = canary_frame()
-    validate(frame, SCHEMA, EDITS)
+    validate(frame, SUITE)
     alive = weakref.ref(frame)
     del frame
     gc.collect()
@@ -215,14 +218,15 @@ def test_input_and_logging_are_left_as_they_were():
     logger.setLevel(logging.WARNING)
     frame = Microdata(pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2], "s": ["x", None], "o": [1, 2]}), SCHEMA).frame
     before = frame.copy(deep=True)
-    validate(frame, SCHEMA, EDITS)
+    validate(frame, SUITE)
     pd.testing.assert_frame_equal(frame, before)
     assert logger.level == logging.WARNING
 
 
 def test_nhefs(nhefs, nhefs_plan):
     edits = EditSet([from_dict(rule) for rule in nhefs_plan["edits"]["rules"]])
-    report = validate(nhefs.frame, nhefs.schema, edits)
+    suite = Suite.of(nhefs.schema, edits)
+    report = validate(nhefs.frame, suite)
     assert_counts_agree(report, nhefs.frame, edits)
     assert all(rule.success for rule in report.rules if rule.name.startswith("schema: "))
-    assert report.rules == validate(nhefs.plain(), nhefs.schema, edits).rules
+    assert report.rules == validate(nhefs.plain(), suite).rules

@@ -18,7 +18,7 @@ from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
 from tasks.common.errors import Refused
 from tasks.common.home import Home
-from tasks.publication.publish import verify_release
+from tasks.publication.manifest import verify_release
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -162,7 +162,7 @@ def test_the_reader_gets_ranges_that_hold_for_the_people_masked(ranges):
 
 def test_claims_hold_and_are_gates(ranges):
     outcome, _ = ranges
-    verdicts = {g["name"]: g["verdict"] for g in outcome.gates}
+    verdicts = {g.name: g.verdict for g in outcome.gates}
     assert verdicts["8-anonymity on all released variables"] == "pass"
     assert verdicts["at least 2 values of gross, tax, net, age, births in each box"] == "pass"
     assert "membership by boxes" in verdicts
@@ -204,7 +204,7 @@ def test_boxes_beside_every_kind_of_reference(kind, office, people, tmp_path):
     plan = office(people(900), step=step, more=reference + POLICY, margin=0.2)
     outcome, _ = carried_out(plan, tmp_path / "home")
     assert outcome.status in ("published", "awaiting", "rejected"), outcome.reason
-    told = json.loads(next((tmp_path / "home").rglob("dossier.json")).read_text())["figures"]["boxes"]
+    told = json.loads(next((tmp_path / "home").rglob("dossier.json")).read_text())["assessment"]["boxes"]
     assert told["original"]["inside"] == 1.0
     assert (told["reference"] is None) == (told["membership"] is None) == (kind == "leave-one-out")
     if kind != "leave-one-out":
@@ -260,7 +260,7 @@ def test_steps_before_the_boxes_are_told_in_their_levels(office, people, tmp_pat
     )
     outcome, runner = carried_out(office(frame, step=steps, more=POLICY, margin=0.2), tmp_path / "home")
     assert "west" not in set(runner.released.frame["region"])
-    told = json.loads(next((tmp_path / "home").rglob("dossier.json")).read_text())["figures"]["boxes"]
+    told = json.loads(next((tmp_path / "home").rglob("dossier.json")).read_text())["assessment"]["boxes"]
     # Boxes of one place and different levels are told apart, so that a person is in one of them.
     assert told["original"]["reidentification"] > 0.05
     assert outcome.status != "published" or "west" not in (outcome.folder / "data.csv").read_text()

@@ -187,7 +187,7 @@ def test_identical_groups_pass_only_when_acknowledged(small, home):
     by_policy = _by_name(_compare(stated, home, "mdav:k=6", swap))
     assert "refused" not in {t.status for t in by_policy.values()}
     # What is acknowledged for groups excuses nothing else.
-    gates = {g["name"]: g["verdict"] for g in by_policy[swap].gates}
+    gates = {g.name: g.verdict for g in by_policy[swap].gates}
     assert gates["prediction uncertainty"] != "by design"
 
 

@@ -15,7 +15,7 @@ from flows.release import Direct, carry_out
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.decision.approval import approve
-from tasks.publication.publish import verify_release
+from tasks.publication.manifest import verify_release
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -182,8 +182,8 @@ def test_a_home_that_stays_with_the_members_is_rejected(plan, home):
 def test_counts_hold_after_spectral_swapping(plan, home):
     policy = "{approval: person, untested: [membership]}"
     outcome = _run(plan(step="{method: spectral-swap}", policy=policy), home)
-    gate = next(g for g in outcome.gates if g["name"].startswith("the group's counts"))
-    assert gate["verdict"] == "pass"
+    gate = next(g for g in outcome.gates if g.name.startswith("the group's counts"))
+    assert gate.verdict == "pass"
     if outcome.status == "awaiting":
         done = approve(home, outcome.release, by="A. Smith", reason="fine")
         published = pd.read_parquet(done.folder / "data.parquet")
@@ -218,10 +218,10 @@ def test_names_in_the_step_are_checked_with_the_plan(plan):
 
 def test_figures_of_single_records_are_told_as_if_nobody_had_moved(plan, home):
     outcome = _run(plan(), home)
-    figures = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())["figures"]
+    figures = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())["assessment"]
     assert figures["as_source"]
     assert figures["identical"]["n_released"] == figures["identical"]["n"] == 6000
-    assert {g["verdict"] for g in outcome.gates if g["name"].startswith("prediction")} == {"waived"}
+    assert {g.verdict for g in outcome.gates if g.name.startswith("prediction")} == {"waived"}
 
 
 def test_what_an_edit_computes_from_the_area_is_left_out_of_the_figures(plan, home):
@@ -237,7 +237,7 @@ def test_what_an_edit_computes_from_the_area_is_left_out_of_the_figures(plan, ho
     rule = "{edit: linear, name: zone, terms: {area: 100, age: 1, zone: -1}, dependent: zone}"
     path.write_text(text.replace("steps:", f"edits: {{rules: [{rule}]}}\nsteps:"))
     outcome = _run(path, home)
-    told = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())["figures"]
+    told = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())["assessment"]
     names = {column["name"].split("=")[0] for column in told["utility_columns"]}
     assert not names & {"area", "zone"}
     assert "age" in names
@@ -276,5 +276,5 @@ def test_missing_areas_and_later_swapping_go_together(plan, home):
     frame.loc[frame.index % 13 == 0, "area"] = None
     policy = "{approval: person, untested: [membership]}"
     outcome = _run(plan(frame, step="{method: spectral-swap}", policy=policy), home)
-    gate = next(g for g in outcome.gates if g["name"].startswith("the group's counts"))
-    assert gate["verdict"] == "pass"
+    gate = next(g for g in outcome.gates if g.name.startswith("the group's counts"))
+    assert gate.verdict == "pass"

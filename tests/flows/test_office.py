@@ -131,7 +131,7 @@ def test_from_a_query_to_a_table_and_a_folder_and_nothing_twice(office_: Office)
     assert office_.released() == office_.published(outcome)
     assert set(office_.stored(outcome.release)) == {p.name for p in outcome.folder.iterdir()}
     dossier = json.loads((office_.home.assessment(outcome.release) / "dossier.json").read_text())
-    assert dossier["release"]["to"] == [
+    assert dossier["release"]["targets"] == [
         {"table": f"{office_.schema}.released", "database": "OFFICE_PUBLIC", "if_exists": "replace"},
         {"folder": office_.bucket},
     ]

@@ -16,7 +16,7 @@ from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home
 from tasks.common.run import exclusive_run
 from tasks.decision.approval import approve, reject
-from tasks.publication.publish import verify_release
+from tasks.publication.manifest import verify_release
 from tasks.record import ledger
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
@@ -126,9 +126,9 @@ def test_a_group_of_identical_records_needs_acknowledgement(office, home):
     with pytest.raises(Refused, match="by_design"):
         _run(office(step=step), home)
     outcome = _run(office(step=step, more="policy: {by_design: [uncertainty], approval: person}"), home)
-    claims = [g for g in outcome.gates if g["name"].startswith("10-anonymity")]
+    claims = [g for g in outcome.gates if g.name.startswith("10-anonymity")]
     assert claims
-    assert claims[0]["verdict"] == "pass"
+    assert claims[0].verdict == "pass"
 
 
 def test_awaiting_then_approved(office, home):
@@ -173,11 +173,11 @@ def test_raw_violations_by_policy(office, home, people):
     assert aside.status == "published", aside.reason
     dossier = json.loads((home.path / "assessments" / aside.release / "dossier.json").read_text())
     assert dossier["edits"]["set_aside"] == 5
-    assert sum(dossier["figures"]["records"][k] for k in ("original", "reference")) <= 2995
+    assert sum(dossier["assessment"]["records"][k] for k in ("original", "reference")) <= 2995
     repaired = _run(office(frame, on_violation="repair"), home)
-    together = next(g for g in repaired.gates if g["name"] == "earlier releases of these data")
-    assert together["verdict"] == "pass"
-    assert together["figure"].endswith("with 1 of 1")
+    together = next(g for g in repaired.gates if g.name == "earlier releases of these data")
+    assert together.verdict == "pass"
+    assert together.figure.endswith("with 1 of 1")
 
 
 def test_a_publication_cut_short_is_settled_by_the_next_run(office, home):
@@ -246,8 +246,8 @@ def test_a_step_that_breaks_wipes_the_workspace(office, home, monkeypatch):
 def test_references(office, home, reference):
     outcome = _run(office(more=f"reference: {{kind: {reference}}}"), home)
     assert outcome.status in ("published", "awaiting")
-    membership = next(g for g in outcome.gates if g["name"] == "membership")
-    assert (membership["verdict"] == "not tested") == (reference == "leave-one-out")
+    membership = next(g for g in outcome.gates if g.name == "membership")
+    assert (membership.verdict == "not tested") == (reference == "leave-one-out")
     assert outcome.records == (3000 if reference == "leave-one-out" else 1500)
 
 

@@ -9,6 +9,7 @@ import pytest
 from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
 from tasks.common.home import Home
+from tasks.policy.verdict import Gate
 from tasks.record import ledger
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
@@ -35,25 +36,25 @@ def repeated(office, home: Home, step: str, times: int, more: str = "") -> list:
     return outcomes
 
 
-def gate(outcome) -> dict:
-    return next(g for g in outcome.gates if g["name"] == GATE)
+def gate(outcome) -> Gate:
+    return next(g for g in outcome.gates if g.name == GATE)
 
 
 def test_swapped_releases_of_one_table_stay_harmless_together(office, home):
     outcomes = repeated(office, home, "{method: spectral-swap}", 5)
     assert [o.status for o in outcomes] == ["published"] * 5
     assert len({o.release for o in outcomes}) == 5
-    assert gate(outcomes[0])["figure"] == "0"
-    assert gate(outcomes[4])["figure"].endswith("with 4 of 4")
-    assert gate(outcomes[4])["records"] > 0
+    assert gate(outcomes[0]).figure == "0"
+    assert gate(outcomes[4]).figure.endswith("with 4 of 4")
+    assert gate(outcomes[4]).records > 0
 
 
 def test_the_people_set_apart_are_in_none_of_the_releases(office, home):
     first, second = repeated(office, home, "{method: spectral-swap}", 2)
     kept = [home.assessment(o.release) / "dossier.json" for o in (first, second)]
     dossiers = [json.loads(path.read_text()) for path in kept]
-    assert [d["figures"]["earlier"]["releases"] for d in dossiers] == [0, 1]
-    assert dossiers[1]["figures"]["earlier"]["attack"]["n_releases"] == 2
+    assert [d["assessment"]["earlier"]["releases"] for d in dossiers] == [0, 1]
+    assert dossiers[1]["assessment"]["earlier"]["attack"]["n_releases"] == 2
 
 
 def test_an_earlier_release_without_the_same_variables_asks_a_person(office, home):
@@ -66,8 +67,8 @@ def test_an_earlier_release_without_the_same_variables_asks_a_person(office, hom
     book.write_text(json.dumps(content))
     again = repeated(office, home, "{method: spectral-swap}", 1)[0]
     assert again.status == "awaiting"
-    assert gate(again)["verdict"] == "inconclusive"
-    assert gate(again)["figure"] == "1, of which 0 can be compared"
+    assert gate(again).verdict == "inconclusive"
+    assert gate(again).figure == "1, of which 0 can be compared"
 
 
 def test_a_blank_line_and_another_order_do_not_make_another_table(office, home):
@@ -85,4 +86,4 @@ def test_a_blank_line_and_another_order_do_not_make_another_table(office, home):
     ]
     path.write_text(path.read_text().replace("name: ", "name: other-", 1))
     other = carry_out(load_plan(path), home, Direct())
-    assert gate(other)["figure"].endswith("with 2 of 2")
+    assert gate(other).figure.endswith("with 2 of 2")

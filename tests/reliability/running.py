@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.common.home import Home
-from tasks.publication.publish import verify_release
+from tasks.publication.manifest import verify_release
 from tasks.publication.withdraw import NOTICE
 from tasks.record import ledger
 from tasks.record.ledger_verification import CUT_SHORT

@@ -25,7 +25,7 @@ from flows.served import settings
 from flows.served.postgres import Postgres
 from flows.served.settings import LATE
 from tasks.common.home import Home, write_private
-from tasks.publication.publish import verify_release
+from tasks.publication.manifest import verify_release
 from tasks.record import ledger
 
 PROGRAM = Path(sys.executable).parent / "anonflow"

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from flows.served import settings
 from tasks.common.home import write_private
-from tasks.publication.publish import verify_release
+from tasks.publication.manifest import verify_release
 from tasks.record import approvers as people
 from tasks.record import ledger
 

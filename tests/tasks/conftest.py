@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,12 @@ from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.decision import approval as decisions
 from tasks.decision import conclude, outcomes
+from tasks.policy.verdict import Verdict
+from tasks.publication.candidate import Candidate
 from tasks.record import approvers as people
+from tasks.record.dossier import ApprovalTerms, History, PlanIdentity, ReleaseIdentity, SourceSummary
 from tasks.tracking import mlflow as track
+from tests.tasks.dossiers import RUN, small_dossier
 
 
 class Office:
@@ -26,7 +30,7 @@ class Office:
         self.base = base
         self.home = Home.locate(base / "home")
 
-    def assessed(self, decision: str = "await", content: str = "a", **more: Any) -> tuple[Run, dict[str, Any]]:
+    def assessed(self, decision: str = "await", content: str = "a", **more: Any) -> tuple[Run, Candidate]:
         """Return a run with a candidate; the same content has the same release."""
         run = Run.start(self.home, SeedSection())
         folder = make_private(run.workspace.folder / "candidate")
@@ -34,49 +38,36 @@ class Office:
         for name, text in files.items():
             write_private(folder / name, text.encode())
         release = f"office-{digest_of(content)[:12]}"
-        dossier: dict[str, Any] = {
-            "plan": {"name": "office", "digest": more.get("plan", "1" * 64)},
-            "run": {
-                "id": run.id,
-                "by": "runner",
-                "requester": "runner",
-                "created": "2026-01-01T00:00:00+00:00",
-                "code": "c" * 64,
-            }
-            | {"versions": {"anonflow": "0"}},
-            "source": {"digest": more.get("data", "2" * 64)} | ({"bag": more["bag"]} if "bag" in more else {}),
-            "individual_protection": "required",
-            "verdict": {"decision": decision, "reason": "every gate passed", "gates": []},
-            "approval": {
-                "approvers": more.get("approvers", 1),
-                "names": more.get("names", []),
-                "requester_may_approve": more.get("requester_may_approve", True),
-                "within_days": more.get("within_days"),
-            },
-            "release": {"id": release, "name": "office", "records": 1},
-            "history": {"published": more.get("published", 0)},
-            "candidate": {p.name: sha256_of(p) for p in sorted(folder.iterdir())},
-        }
-        dossier["sha256"] = digest_of(dossier)
+        terms = {f.name: more[f.name] for f in fields(ApprovalTerms) if f.name in more}
+        dossier = small_dossier(
+            plan=PlanIdentity("office", more.get("plan", "1" * 64)),
+            run=replace(RUN, id=run.id, rebuild=more.get("rebuild", False)),
+            source=SourceSummary(2, 1, (), more.get("data", "2" * 64), records_digest=more.get("records")),
+            verdict=Verdict(decision, "every gate passed", ()),
+            approval=ApprovalTerms(**terms | {"names": tuple(more.get("names", ()))}),
+            release=ReleaseIdentity(release, "office", 1),
+            history=History(published=more.get("published", 0)),
+            files={p.name: sha256_of(p) for p in sorted(folder.iterdir())},
+        )
         kept = make_private(self.home.assessment(release))
-        write_private(kept / "dossier.json", json.dumps(dossier).encode())
+        write_private(kept / "dossier.json", dossier.to_json())
         write_private(kept / "report.html", files["report.html"].encode())
         if more.get("custodian"):
             write_private(kept / "custodian-step1.html", more["custodian"].encode())
-        return run, dossier
+        return run, Candidate(folder, dossier)
 
     def waiting(self, content: str = "a", **more: Any) -> tuple[str, str]:
         """Leave a candidate that waits; return its id and its dossier's digest."""
-        run, dossier = self.assessed("await", content, **more)
-        outcome = conclude.conclude(run, dossier, "0")
+        run, candidate = self.assessed("await", content, **more)
+        outcome = conclude.conclude(run, candidate, "0")
         run.workspace.wipe()
         assert outcome.status == "awaiting"
-        return outcome.release, dossier["sha256"]
+        return outcome.release, candidate.dossier.digest
 
     def published(self, content: str = "a", **more: Any) -> outcomes.Outcome:
         """Publish a candidate that needs nobody."""
-        run, dossier = self.assessed("publish", content, **more)
-        outcome = conclude.conclude(run, dossier, "0")
+        run, candidate = self.assessed("publish", content, **more)
+        outcome = conclude.conclude(run, candidate, "0")
         run.workspace.wipe()
         return outcome
 

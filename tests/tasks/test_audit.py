@@ -18,7 +18,8 @@ from tasks.common import keys
 from tasks.common.errors import Refused
 from tasks.common.home import Home, account, make_private, write_private
 from tasks.decision import conclude, outcomes
-from tasks.publication.publish import load_candidate, publish
+from tasks.publication.candidate import load_candidate
+from tasks.publication.publish import publish
 from tasks.publication.withdraw import move_aside
 from tasks.record import approvers as people
 from tasks.record import ledger
@@ -92,12 +93,12 @@ def edit(path: Path, old: str, new: str) -> None:
 
 def as_published(office: Any, **more: Any) -> None:
     """Publish what waits as whoever has the home's key, and no person's, can: without an approval."""
-    folder, dossier = load_candidate(office.home, office.waits)
+    candidate = load_candidate(office.home, office.waits)
     known = ledger.facts_of(ledger.find(office.home, "awaiting", release=office.waits)[-1]) | more
     announced = ledger.append(office.home, "publishing", **known)
-    place = publish(office.home, folder, dossier, None, announced)
+    place = publish(office.home, candidate, None, announced)
     ledger.append(office.home, "published", **known | conclude._files(place))
-    shutil.rmtree(folder)
+    shutil.rmtree(candidate.folder)
 
 
 def approved(office: Any, **more: Any) -> None:

@@ -21,7 +21,7 @@ from tasks.common.home import account
 from tasks.decision import approval as decisions
 from tasks.decision import conclude, outcomes
 from tasks.publication import deliver, withdraw
-from tasks.publication.publish import verify_release
+from tasks.publication.manifest import verify_release
 from tasks.publication.targets import Target
 from tasks.record import approvers as people
 from tasks.record import holdout_key as holdout
@@ -431,21 +431,20 @@ def test_what_is_not_published_cannot_be_withdrawn(office: Any) -> None:
 
 def test_the_same_records_in_another_file_are_the_same_data(office: Any) -> None:
     plan, file, other = "1" * 64, "2" * 64, "3" * 64
-    office.published(bag="r")
+    office.published(records="r")
     assert ledger.find(office.home, "published")[0]["records"] == "r"
     assert outcomes.standing(office.home, plan, other, "r").status == "unchanged"
     assert outcomes.standing(office.home, plan, other, "s") is None
     assert outcomes.standing(office.home, plan, file) is not None
     assert outcomes.published_before(office.home, "4" * 64, other, "r") == 1
     assert outcomes.published_before(office.home, "4" * 64, other, "s") == 0
-    again, dossier = office.assessed("publish", "b", plan="4" * 64, data=other, bag="r")
-    assert conclude.conclude(again, dossier, "0").status == "awaiting"
+    again, candidate = office.assessed("publish", "b", plan="4" * 64, data=other, records="r")
+    assert conclude.conclude(again, candidate, "0").status == "awaiting"
 
 
 def test_the_ledger_tells_that_a_release_was_drawn_anew(office: Any) -> None:
-    run, dossier = office.assessed("publish")
-    dossier["run"]["rebuild"] = True
-    conclude.conclude(run, dossier, "0")
+    run, candidate = office.assessed("publish", rebuild=True)
+    conclude.conclude(run, candidate, "0")
     office.published("b", plan="4" * 64, data="5" * 64)
     told = {e["release"]: e.get("rebuild") for e in ledger.find(office.home, "published")}
     assert list(told.values()) == [True, None]
@@ -471,8 +470,8 @@ def test_the_very_same_content_is_not_published_again(office: Any) -> None:
     again = office.published(published=1)
     assert again.status == "rejected"
     assert again.reason.startswith("identical to what was withdrawn on 2")
-    run, dossier = office.assessed("await", published=1)
-    assert conclude.conclude(run, dossier, "0").status == "rejected"
+    run, candidate = office.assessed("await", published=1)
+    assert conclude.conclude(run, candidate, "0").status == "rejected"
     in_order(office)
 
 

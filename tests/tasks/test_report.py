@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise, product
@@ -19,19 +18,35 @@ import pandas as pd
 import pytest
 
 from anoncore.microdata import Microdata, Schema, Variable
+from expectations import RuleOutcome, ValidationReport
 from tasks.assessment.assess import AssessmentSection, assess
 from tasks.assessment.disclosure_control import public_figures
 from tasks.common import formatting as wording
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
+from tasks.common.values import from_json, to_json
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
-from tasks.policy.verdict import PolicySection, decide
+from tasks.policy.verdict import PolicySection, Verdict, decide
+from tasks.record.dossier import (
+    Dossier,
+    EditFacts,
+    History,
+    MethodFacts,
+    MethodStep,
+    PlanIdentity,
+    ReleasedFile,
+    ReleaseIdentity,
+    RepairSummary,
+    SourceSummary,
+    SplitSummary,
+)
 from tasks.reporting import charts as pictures
 from tasks.reporting import prefect_artifacts as artifacts
 from tasks.reporting import report
 from tasks.reporting.attack_table import NO_KEYS, NO_OTHERS, NO_SENSITIVE, findings
+from tests.tasks.dossiers import RUN
 
 HOSTILE = "<script>alert('x')</script>\"><img src=http://evil.example/x.png onerror=alert(1)>"
 SECTIONS = (
@@ -106,17 +121,9 @@ def assessed(reference: bool, roles: bool, keeps: bool, constant: bool = False) 
         return assess(run, sides, masked, AssessmentSection(regressions=regressions), PolicySection()).figures
 
 
-def rule(name: str, violated: int | None, **fields: object) -> dict:
-    return {
-        "name": name,
-        "description": "wt82_71 = wt82 − wt71",
-        "kind": "linear",
-        "success": violated == 0,
-        "checked": 814,
-        "violated": violated,
-        "missing": 63,
-        "error": None,
-    } | fields
+def rule(name: str, violated: int, **fields: Any) -> RuleOutcome:
+    described = {"description": "wt82_71 = wt82 − wt71", "kind": "linear", "checked": 814, "missing": 63, "error": None}
+    return RuleOutcome(name=name, success=violated == 0, violated=violated, **described | fields)
 
 
 def full_figures(
@@ -180,107 +187,65 @@ def full_figures(
     return figures
 
 
-def dossier(decision: str = "publish", **options: bool) -> dict[str, Any]:
-    """Return a dossier as a run would write it, with the figures that are published."""
+def dossier(decision: str = "publish", **options: bool) -> Dossier:
+    """Return a dossier as a run would gather it, with the figures that are published."""
     figures = full_figures(decision, **options)
     reference, edits = options.get("reference", True), options.get("edits", True)
     policy = PolicySection(
         approval="person" if decision == "await" else "automatic",
         untested=() if reference else ("membership",),
     )
-    verdict = json.loads(json.dumps(asdict(decide(figures, policy))))
-    rules = [rule("weight change", 0), rule("schema: age", 0, kind="numbers", description="")]
-    return {
-        "plan": {
-            "name": "nhefs",
-            "title": "NHEFS: smoking cessation and weight, 1971 to 1982",
-            "description": "The NHANES I epidemiologic follow-up study, for teaching.",
-            "digest": "c0ffee" * 10 + "abcd",
-        },
-        "run": {
-            "id": "20250301T081500Z-a1b2c3",
-            "created": "2025-03-01T08:15:00+00:00",
-            "versions": {"anonflow": "0.1.0", "numpy": "2.4.6", "scipy": "1.17.1", "pandas": "3.0.1"},
-            "seed": "drawn from the operating system",
-        },
-        "individual_protection": "required",
-        "source": {
-            "records": 1629,
-            "variables": 63,
-            "dropped": ["seqn"],
-            "digest": "dead" * 16,
-            "notes": ["63 record(s) lack a value of wt82"],
-        },
-        "split": {
-            "kind": "holdout" if reference else "leave-one-out",
-            "original": 814,
-            "reference": 814,
-            "unused": 1,
-            "disjoint": "no row number of the source stands on both sides",
-            "coinciding": 2,
-        },
-        "edits": {
-            "policy": "set-aside",
-            "set_aside": 3 if edits else 0,
-            "raw": {
-                "success": False,
-                "suite_digest": "1" * 64,
-                "rules": [rule("weight change", 3), rules[1]],
-            }
+    form = rule("schema: age", 0, kind="numbers", description="")
+    return Dossier(
+        plan=PlanIdentity(
+            name="nhefs",
+            digest="c0ffee" * 10 + "abcd",
+            title="NHEFS: smoking cessation and weight, 1971 to 1982",
+            description="The NHANES I epidemiologic follow-up study, for teaching.",
+        ),
+        run=replace(RUN, versions={"anonflow": "0.1.0", "numpy": "2.4.6", "scipy": "1.17.1", "pandas": "3.0.1"}),
+        source=SourceSummary(1629, 63, ("seqn",), "dead" * 16, ("63 record(s) lack a value of wt82",)),
+        split=SplitSummary(
+            kind="holdout" if reference else "leave-one-out",
+            original=814,
+            reference=814,
+            unused=1,
+            disjoint="no row number of the source stands on both sides",
+            coinciding=2,
+        ),
+        edits=EditFacts(
+            policy="set-aside",
+            set_aside=3 if edits else 0,
+            raw=ValidationReport((rule("weight change", 3), form) if edits else (), "1" * 64),
+            masked=ValidationReport((rule("weight change", 0), form) if edits else (), "2" * 64),
+            repaired=RepairSummary(118, 118, {"weight change": 118}) if edits else RepairSummary(0, 0, {}),
+        ),
+        method=MethodFacts(
+            steps=(
+                MethodStep("rare-levels", {"k": 5, "action": "merge", "label": "other"}),
+                MethodStep("spectral-swap", {"released": "calibrated", "exact_covariance": False, "jitter": None}),
+            ),
+            notes=("every principal score was permuted independently",),
+        ),
+        assessment=public_figures(figures),
+        verdict=decide(figures, policy),
+        release=ReleaseIdentity(
+            id="nhefs-0123456789ab",
+            name="nhefs",
+            records=814,
+            variables=(
+                Variable("age", "continuous", role="quasi-identifier", precision=1.0, description="age in 1971"),
+                Variable("sex", "binary", role="quasi-identifier", levels=(0, 1)),
+            ),
+            files=(
+                ReleasedFile("data.parquet", 141_312, "a" * 64),
+                ReleasedFile("data.csv", 312_000, "b" * 64),
+            )
             if edits
-            else None,
-            "masked": {"success": True, "suite_digest": "2" * 64, "rules": rules, "silent": ()} if edits else None,
-            "repaired": {
-                "records": 118 if edits else 0,
-                "cells": 118 if edits else 0,
-                "edits": {"weight change": 118} if edits else {},
-            },
-        },
-        "method": {
-            "steps": [
-                {"method": "rare-levels", "k": 5, "action": "merge", "label": "other"},
-                {
-                    "method": "spectral-swap",
-                    "released": "calibrated",
-                    "exact_covariance": False,
-                    "jitter": None,
-                },
-            ],
-            "notes": ["every principal score was permuted independently"],
-        },
-        "figures": public_figures(figures),
-        "verdict": verdict,
-        "release": {
-            "id": "nhefs-0123456789ab",
-            "name": "nhefs",
-            "records": 814,
-            "variables": [
-                {
-                    "name": "age",
-                    "kind": "continuous",
-                    "role": "quasi-identifier",
-                    "levels": None,
-                    "precision": 1.0,
-                    "description": "age in 1971",
-                },
-                {
-                    "name": "sex",
-                    "kind": "binary",
-                    "role": "quasi-identifier",
-                    "levels": [0, 1],
-                    "precision": None,
-                    "description": "",
-                },
-            ],
-            "files": [
-                {"name": "data.parquet", "bytes": 141_312, "sha256": "a" * 64},
-                {"name": "data.csv", "bytes": 312_000, "sha256": "b" * 64},
-            ]
-            if edits
-            else [],
-        },
-        "history": {"earlier_runs": 2 if edits else 0},
-    }
+            else (),
+        ),
+        history=History(earlier_runs=2 if edits else 0),
+    )
 
 
 def drawn(columns: int = 12) -> dict[str, bytes]:
@@ -387,7 +352,7 @@ def test_what_was_not_tested_is_said_with_its_reason():
 
 @pytest.mark.parametrize("reference", [True, False])
 def test_every_attack_has_a_figure_an_interval_a_baseline_and_a_size(reference):
-    groups = findings(dossier(reference=reference, boxes=True)["figures"])
+    groups = findings(dossier(reference=reference, boxes=True).assessment)
     assert len(groups) == 5
     rows = [one for group in groups for one in group.findings]
     assert len(rows) > 15
@@ -403,7 +368,7 @@ def test_every_attack_has_a_figure_an_interval_a_baseline_and_a_size(reference):
 
 def test_earlier_releases_are_told_with_what_they_give_together():
     found = dossier()
-    figures = found["figures"]
+    figures = found.assessment
     figures["earlier"] = {"releases": 3, "compared": 0, "attack": None}
     assert "none of the 3 earlier release(s) can be compared" in text_of(report.render(found, {}))
     attack = dict(figures["membership"])
@@ -437,7 +402,7 @@ def every_number(value: Any) -> Iterator[float]:
 
 def test_no_number_that_stays_inside_is_in_the_page():
     full, found = full_figures(), dossier()
-    told = {round(v, 12) for v in every_number(found["figures"])}
+    told = {round(v, 12) for v in every_number(found.assessment)}
     html = report.render(found, {}) + "".join(write(found) for write in MARKDOWN)
     shown = set(re.findall(r"\d+(?:\.\d+)?", html.replace(",", "")))
     inside = [v for v in every_number(full) if round(v, 12) not in told and 0 < abs(v) < 1e6]
@@ -478,12 +443,10 @@ def test_the_verdict_comes_before_everything_else_and_not_by_colour_alone():
 )
 def test_the_meaning_follows_from_the_gates_that_decided(change, words):
     found = dossier(formal=True)
-    gate = found["verdict"]["gates"][0]
-    found["verdict"]["gates"].append(gate | {"name": "utility: mean"})
-    for gate in found["verdict"]["gates"]:
-        gate["verdict"] = change.get(gate["name"], "pass")
-    found["verdict"]["decision"] = "reject" if change else "publish"
-    assert words in text_of(report.render(found, {}))
+    gates = (*found.verdict.gates, replace(found.verdict.gates[0], name="utility: mean"))
+    gates = tuple(replace(gate, verdict=change.get(gate.name, "pass")) for gate in gates)
+    verdict = Verdict("reject" if change else "publish", found.verdict.reason, gates)
+    assert words in text_of(report.render(replace(found, verdict=verdict), {}))
 
 
 def test_nothing_is_loaded_and_nothing_runs(images):
@@ -526,11 +489,12 @@ def poison(value, note: str):
 
 def test_hostile_texts_stay_text():
     found = dossier()
-    names = [m["name"] for m in found["figures"]["comparison"]["measures"]]
-    hostile = poison(found, HOSTILE)
-    hostile["run"]["versions"] = {HOSTILE: HOSTILE}
-    hostile["method"]["steps"].append({"method": HOSTILE, HOSTILE: HOSTILE})
-    for measure_, name in zip(hostile["figures"]["comparison"]["measures"], names, strict=True):
+    names = [m["name"] for m in found.assessment["comparison"]["measures"]]
+    hostile = from_json(Dossier, poison(to_json(found), HOSTILE))
+    steps = (*hostile.method.steps, MethodStep(HOSTILE, {HOSTILE: HOSTILE}))
+    run = replace(hostile.run, versions={HOSTILE: HOSTILE})
+    hostile = replace(hostile, run=run, method=replace(hostile.method, steps=steps))
+    for measure_, name in zip(hostile.assessment["comparison"]["measures"], names, strict=True):
         measure_["name"] = name
     html = report.render(hostile, {})
     assert html.count("&lt;script&gt;") > 20
@@ -547,8 +511,7 @@ def test_hostile_texts_stay_text():
 
 def test_a_lone_surrogate_and_turned_text_do_no_harm():
     found = dossier()
-    found["plan"]["title"] = "a\ud800b \u202edesrever"
-    html = report.render(found, {})
+    html = report.render(replace(found, plan=replace(found.plan, title="a\ud800b \u202edesrever")), {})
     html.encode()
     assert "<h1><bdi>" in html
 
@@ -556,7 +519,7 @@ def test_a_lone_surrogate_and_turned_text_do_no_harm():
 def test_figures_of_the_dossier_appear_with_baseline_and_size():
     found = dossier()
     words = text_of(report.render(found, {}))
-    medians = found["figures"]["utility"]["correlation"]
+    medians = found.assessment["utility"]["correlation"]
     texts = ["0.512", "0.484 to 0.540", "0.500, guessing", "120 took part, 90 did not", "1,629"]
     texts += [wording.significant(medians[side]["median"]) for side in ("released", "reference")]
     texts += [
@@ -577,15 +540,16 @@ def test_figures_of_the_dossier_appear_with_baseline_and_size():
 def test_a_public_seed_is_named_as_a_danger():
     found = dossier()
     assert "The seed of this run is public" not in report.render(found, {})
-    found["run"]["seed"] = "public, stated in the plan (demonstration on public data)"
-    assert "The seed of this run is public" in report.render(found, {})
+    run = replace(found.run, seed="public, stated in the plan (demonstration on public data)")
+    assert "The seed of this run is public" in report.render(replace(found, run=run), {})
 
 
 def test_sampled_people_and_checks_that_could_not_run_are_told():
     found = dossier()
-    found["figures"]["queries"] = {"used": 26_492, "of": 1_000_000, "epsilon": 0.01}
-    found["edits"]["masked"]["rules"][0] |= {"success": False, "violated": None, "error": "column is gone"}
-    words = text_of(report.render(found, {}))
+    found.assessment["queries"] = {"used": 26_492, "of": 1_000_000, "epsilon": 0.01}
+    failed = replace(found.edits.masked.rules[0], success=False, checked=0, error="KeyError")
+    edits = replace(found.edits, masked=ValidationReport((failed,), "2" * 64))
+    words = text_of(report.render(replace(found, edits=edits), {}))
     assert "26,492 of 1,000,000" in words
     assert "not checked" in words
 
@@ -603,16 +567,18 @@ def test_pictures_are_embedded_with_their_description(images):
 
 def test_the_report_of_a_wide_table_stays_small():
     found = dossier()
-    row = found["figures"]["utility_columns"][0]
-    found["figures"]["utility_columns"] = [row | {"name": f"column {j}"} for j in range(130)]
-    variable = found["release"]["variables"][0]
-    found["release"]["variables"] = [variable | {"name": f"variable {j}"} for j in range(130)]
+    row = found.assessment["utility_columns"][0]
+    found.assessment["utility_columns"] = [row | {"name": f"column {j}"} for j in range(130)]
+    variables = tuple(replace(found.release.variables[0], name=f"variable {j}") for j in range(130))
+    found = replace(found, release=replace(found.release, variables=variables))
     assert len(report.render(found, drawn(130)).encode()) < 2_000_000
 
 
 def test_markdown_tables_have_one_shape():
     found = dossier()
-    found["verdict"]["gates"][0]["figure"] = "a | b\n| c |"
+    first, *others = found.verdict.gates
+    gates = (replace(first, figure="a | b\n| c |"), *others)
+    found = replace(found, verdict=replace(found.verdict, gates=gates))
     for write in MARKDOWN:
         for table in re.findall(r"(?:^\|.*\n?)+", write(found), re.MULTILINE):
             widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.strip().splitlines()}

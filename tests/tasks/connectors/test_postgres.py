@@ -397,7 +397,7 @@ def test_killed_in_the_middle_of_the_copy_the_old_table_stands_whole(
     two = data(tmp_path, seed=1, name="two.parquet", **({} if same_columns else {"more": 1}))
     ended = subprocess.run(
         [sys.executable, "-c", KILLED, postgres_url, schema, str(two)],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         env=os.environ | {"PYTHONPATH": "."},
         check=False,
     )

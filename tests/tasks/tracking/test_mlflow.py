@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,11 @@ import pytest
 import yaml
 
 from tasks.common.digests import sha256_of
-from tasks.tracking import mlflow as track
+from tasks.common.home import Home
+from tasks.record.dossier import Dossier, read_dossier
+from tasks.tracking.runs import description
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CANARY = "CANARY4711"
 NUMBER = 98765.4321
 PLAN = """
@@ -52,19 +54,20 @@ home, plan = Path(sys.argv[1]), Path(sys.argv[2])
 embedded.apply(home)
 embedded.tracking_ready(home)
 from flows.plan.model import load_plan
+from flows import release
 from flows.release import Direct, carry_out
 from tasks.tracking import mlflow as track
 from tasks.common.home import Home
 found = {}
-kept = track.track
-def tracked(dossier, experiment, files):
-    found["run"] = kept(dossier, experiment, files)
-    found["again"] = kept(dossier, experiment, files)
-    found["dossier"] = dossier
-    found["files"] = sorted(files)
+def tracked(run):
+    found["run"] = track.track(run)
+    found["again"] = track.track(run)
+    found["files"] = sorted(run.files)
+    found["tracked"] = run
     return found["run"]
-track.track = tracked
+release.track = tracked
 outcome = carry_out(load_plan(plan), Home.locate(home), Direct())
+found["release"] = outcome.release
 track.set_status(found["run"], "approved", approver="me", approval_reason="wörks \\udc80" + "x" * 9000)
 found["status"] = outcome.status
 # The same calls on a store that nobody can reach: the discard port, in an address with a password.
@@ -72,7 +75,7 @@ import mlflow
 from tasks.common.errors import Fault, guarded
 mlflow.set_tracking_uri("http://me:hunter2@127.0.0.1:9")
 found["unreachable"] = []
-calls = ((kept, (found["dossier"], "x", {})), (track.set_status, (found["run"], "published")))
+calls = ((track.track, (found.pop("tracked"),)), (track.set_status, (found["run"], "published")))
 for function, arguments in calls:
     try:
         guarded(function)(*arguments)
@@ -90,6 +93,10 @@ class Tracked:
     home: Path
     said: dict[str, Any]
     told: str
+
+    @property
+    def dossier(self) -> Dossier:
+        return read_dossier(Home(self.home), self.said["release"])
 
     def ask(self, sql: str, *arguments: str) -> list[tuple[Any, ...]]:
         database = self.home / "mlflow" / "mlflow.db"
@@ -143,7 +150,7 @@ pytestmark = pytest.mark.platform
 
 def test_one_release_is_one_run_even_when_it_is_tried_again(tracked: Tracked) -> None:
     rows = tracked.ask("SELECT run_uuid, name, status, lifecycle_stage FROM runs")
-    assert rows == [(tracked.said["run"], tracked.said["dossier"]["release"]["id"], "FINISHED", "active")]
+    assert rows == [(tracked.said["run"], tracked.said["release"], "FINISHED", "active")]
     assert tracked.said["again"] == tracked.said["run"]
     names = tracked.ask("SELECT e.name FROM runs r JOIN experiments e ON r.experiment_id = e.experiment_id")
     assert names == [("people",)]
@@ -162,7 +169,7 @@ def test_metrics_are_grouped_and_the_dossiers(tracked: Tracked) -> None:
     found = tracked.pairs("SELECT key, value FROM latest_metrics WHERE run_uuid = ?")
     near = partial(pytest.approx, rel=1e-4)
     assert {name.split("/")[0] for name in found} == {"size", "risk", "utility", "edits"}
-    figures = tracked.said["dossier"]["figures"]
+    figures = tracked.dossier.assessment
     assert found["size/source"] == 240
     assert found["size/released"] == found["size/reference"] == 120
     measures = {m["name"]: m for m in figures["comparison"]["measures"]}
@@ -187,18 +194,18 @@ def test_metrics_are_grouped_and_the_dossiers(tracked: Tracked) -> None:
 
 def test_tags_say_what_it_was_and_how_it_ended(tracked: Tracked) -> None:
     found = tracked.pairs("SELECT key, value FROM tags WHERE run_uuid = ?")
-    dossier = tracked.said["dossier"]
+    dossier = tracked.dossier
     assert tracked.said["status"] == "awaiting"
     assert found["release.status"] == "approved"
     assert found["release.approver"] == "me"
     assert found["release.approval_reason"].startswith("wörks ?xxx")
-    assert found["release.id"] == dossier["release"]["id"]
-    assert found["release.reason"] == dossier["verdict"]["reason"]
-    assert found["plan.sha256"] == dossier["plan"]["digest"]
+    assert found["release.id"] == dossier.release.id
+    assert found["release.reason"] == dossier.verdict.reason
+    assert found["plan.sha256"] == dossier.plan.digest
     assert found["data.sha256"] == sha256_of(tracked.home.parent / "people.csv")
-    assert found["dossier.sha256"] == dossier["sha256"]
-    assert found["anonflow.run"] == dossier["run"]["id"]
-    assert found["mlflow.user"] == dossier["run"]["requester"]
+    assert found["dossier.sha256"] == dossier.digest
+    assert found["anonflow.run"] == dossier.run.id
+    assert found["mlflow.user"] == dossier.run.requester
     assert found["mlflow.note.content"].startswith("**people**: ")
     assert "120 records, 4 variables; spectral-swap." in found["mlflow.note.content"]
     (about,) = tracked.ask("SELECT value FROM experiment_tags WHERE key = 'mlflow.note.content'")[0]
@@ -221,11 +228,9 @@ def test_artifacts_are_the_documents_and_the_pictures(tracked: Tracked) -> None:
     assert sum(name.startswith("pictures/") for name in found) == 3
     assert not any(p.suffix in (".csv", ".parquet") for p in found.values())
     assert yaml.safe_load(found["plan.yaml"].read_text())["name"] == "people"
-    published = json.loads(
-        (tracked.home / "assessments" / tracked.said["dossier"]["release"]["id"] / "dossier.json").read_text()
-    )
+    published = tracked.dossier
     for name in ("report.html", "assessment.json"):
-        assert sha256_of(found[name]) == published["candidate"][name]
+        assert sha256_of(found[name]) == published.files[name]
 
 
 def test_nothing_in_mlflow_is_a_value_an_identifier_or_the_seed(tracked: Tracked) -> None:
@@ -255,13 +260,10 @@ def test_a_store_that_cannot_be_reached_is_a_fault_with_a_safe_message(tracked: 
 
 
 def test_markup_of_a_title_or_a_reason_stays_text_in_the_description(tracked: Tracked) -> None:
-    dossier = tracked.said["dossier"]
+    dossier = tracked.dossier
     title = "![t](http://evil.example/a.png) <script>alert(1)</script>"
-    changed = dossier | {
-        "plan": dossier["plan"] | {"title": title},
-        "verdict": dossier["verdict"] | {"reason": "by <script>alert(2)</script>"},
-    }
-    note = track._description(changed)["mlflow.note.content"]
+    verdict = replace(dossier.verdict, reason="by <script>alert(2)</script>")
+    note = description(replace(dossier, plan=replace(dossier.plan, title=title), verdict=verdict))
     assert "alert(1)" in note
     assert "alert(2)" in note
     assert not re.search(r"(?<!\\)[<\[]|://", note)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,16 +15,20 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from pydantic import ValidationError
 
-from tasks.common.digests import digest_of, sha256_of
+from tasks.common.digests import sha256_of
 from tasks.common.errors import Fault, InputOutputFault, Refused, guarded
 from tasks.common.home import Home, make_private, write_private
 from tasks.connectors.postgres import Table
 from tasks.connectors.storage import Place
 from tasks.publication import deliver as module
+from tasks.publication.candidate import Candidate, PublicationSection
 from tasks.publication.deliver import cut_short, deliver, pending, recall, targets_of
-from tasks.publication.publish import PublicationSection, publish, verify_release
+from tasks.publication.manifest import verify_release
+from tasks.publication.publish import publish
 from tasks.publication.targets import Target
 from tasks.record import ledger
+from tasks.record.dossier import PlanIdentity, ReleaseIdentity
+from tests.tasks.dossiers import small_dossier
 
 CANARY = "CANARY4711"
 PASSWORD = "hunter2-CANARY4711"
@@ -70,17 +73,14 @@ def make_release(home: Home, seed: int = 0, to: tuple[Target, ...] = (), *, parq
         frame.to_parquet(folder / "data.parquet", index=False)
     frame.to_csv(folder / "data.csv", index=False)
     release = f"people-{seed:012x}"
-    dossier: dict[str, Any] = {
-        "plan": {"name": "people", "digest": "0" * 64},
-        "run": {"created": "2026-01-01T00:00:00+00:00"},
-        "release": {"id": release, "name": "people", "to": [t.facts() for t in to]},
-        "candidate": {p.name: sha256_of(p) for p in folder.iterdir()},
-    }
-    dossier |= {"sha256": digest_of(dossier)}
-    kept = make_private(home.assessment(release))
-    write_private(kept / "dossier.json", json.dumps(dossier).encode())
-    publish(home, folder, dossier)
-    facts = {"release": release, "name": "people", "by": "me", "dossier": dossier["sha256"]}
+    dossier = small_dossier(
+        plan=PlanIdentity("people", "0" * 64),
+        release=ReleaseIdentity(release, "people", 40, targets=tuple(t.facts() for t in to)),
+        files={p.name: sha256_of(p) for p in folder.iterdir()},
+    )
+    write_private(make_private(home.assessment(release)) / "dossier.json", dossier.to_json())
+    publish(home, Candidate(folder, dossier))
+    facts = {"release": release, "name": "people", "by": "me", "dossier": dossier.digest}
     ledger.append(home, "published", **facts, plan="0" * 64, data="1" * 64)
     return release
 

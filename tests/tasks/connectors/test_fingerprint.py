@@ -39,7 +39,7 @@ def taken(base: Any, name: str, content: str | pd.DataFrame) -> tuple[str, str |
         done = ingest(run, SourceSection(path=name), VARIABLES, base)
     finally:
         run.workspace.wipe()
-    return done.summary.digest, done.summary.bag
+    return done.summary.digest, done.summary.records_digest
 
 
 def test_a_blank_line_or_another_order_changes_the_file_and_not_its_records(tmp_path):

@@ -23,7 +23,7 @@ from anoncore.edits.model import BoundEdit, LinearEdit
 from anoncore.methods import SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.assessment.assess import AssessmentSection, assess
-from tasks.common.digests import digest_of, sha256_of
+from tasks.common.digests import sha256_of
 from tasks.common.errors import Fault, Refused, guarded
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
@@ -33,19 +33,21 @@ from tasks.intake.ingest import SourceSection, ingest
 from tasks.intake.split import ReferenceSection, split
 from tasks.intake.validate import EditsSection, validate_masked, validate_raw
 from tasks.masking.anonymize import mask
-from tasks.policy.verdict import PolicySection, decide
-from tasks.publication.dossier import Results, gather
-from tasks.publication.publish import (
+from tasks.policy.verdict import Gate, PolicySection, Verdict, decide
+from tasks.publication.candidate import (
+    Candidate,
     PublicationSection,
     keep_candidate,
     load_candidate,
     method_statement,
     prepare_data,
     prepare_documents,
-    publish,
-    verify_release,
 )
+from tasks.publication.dossier import Results, Stated, gather
+from tasks.publication.manifest import verify_release
+from tasks.publication.publish import publish
 from tasks.record import ledger
+from tasks.record.dossier import Dossier, PlanIdentity, ReleaseIdentity
 
 CANARY = "CANARY4711"
 SEED = 730274627364518273645182736451827364518273
@@ -96,11 +98,12 @@ def people(records: int = 160) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, dict[str, Any]]:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, Dossier]:
     """Carry a small table through the real steps up to the candidate, once."""
     base = tmp_path_factory.mktemp("prepared")
     people().to_csv(base / "people.csv", index=False)
-    run = Run.start(Home.locate(base / "home"), SeedSection(public=SEED, data_are_public=True))
+    seed = SeedSection(public=SEED, data_are_public=True)
+    run = Run.start(Home.locate(base / "home"), seed)
     ingested = ingest(run, SourceSection(path="people.csv"), VARIABLES, base)
     run = run.bound_to(ingested.summary.digest)
     checked = validate_raw(run, ingested, EDITS)
@@ -109,26 +112,22 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, dict[
     masked = mask(run, sides.original, steps, EDITS.edit_set())
     validated = validate_masked(masked, EDITS)
     figures = assess(run, sides, masked, AssessmentSection(), PolicySection()).figures
-    verdict = decide(figures, PolicySection())
-    release = prepare_data(run, masked.released, validated.report.suite_json, "people", PUBLICATION, "0" * 64)
-    dossier = gather(
-        run,
-        Results(ingested, checked, sides, masked, validated, figures),
-        plan={"name": "people", "title": "People", "description": "", "digest": "0" * 64},
-        steps=steps,
-        seed=SeedSection(public=SEED, data_are_public=True),
-        edit_policy="refuse",
-        unprotected="",
-        published=0,
-        verdict=verdict,
-        release=release,
+    results = Results(
+        ingested=ingested,
+        checked=checked,
+        split=sides,
+        masked=masked,
+        validated=validated,
+        figures=figures,
+        verdict=decide(figures, PolicySection()),
+        release=prepare_data(run, masked.released, validated.suite.json, "people", PUBLICATION, "0" * 64),
     )
-    dossier = prepare_documents(run, dossier, "<html>report</html>")
-    return base / "home", run, dossier
+    stated = Stated(PlanIdentity("people", "0" * 64, "People"), steps, seed, "refuse", PolicySection())
+    return base / "home", run, prepare_documents(run, gather(run, stated, results), "<html>report</html>").dossier
 
 
 @pytest.fixture
-def run(prepared: tuple[Path, Run, dict[str, Any]], tmp_path: Path) -> Run:
+def run(prepared: tuple[Path, Run, Dossier], tmp_path: Path) -> Run:
     """A copy of the prepared run, to be spoilt."""
     source, run, _ = prepared
     home = Home(tmp_path / "home")
@@ -142,30 +141,30 @@ def stored(run: Run, name: str) -> StoredMicrodata:
     return StoredMicrodata(path, sha256_of(path))
 
 
-def prepare(run: Run, plan: str, section: PublicationSection = PUBLICATION) -> dict[str, Any]:
+def prepare(run: Run, plan: str, section: PublicationSection = PUBLICATION) -> ReleaseIdentity:
     return prepare_data(run, stored(run, "released"), "{}", "people", section, plan)
 
 
 @pytest.fixture
-def dossier(prepared: tuple[Path, Run, dict[str, Any]]) -> dict[str, Any]:
-    return json.loads(json.dumps(prepared[2]))
+def dossier(prepared: tuple[Path, Run, Dossier]) -> Dossier:
+    return prepared[2]
 
 
 @pytest.fixture
-def candidate(run: Run) -> Path:
-    return run.workspace.folder / "candidate"
+def candidate(run: Run, dossier: Dossier) -> Candidate:
+    return Candidate(run.workspace.folder / "candidate", dossier)
 
 
 @pytest.fixture
-def release(run: Run, candidate: Path, dossier: dict[str, Any]) -> Path:
-    return publish(run.home, candidate, dossier)
+def release(run: Run, candidate: Candidate) -> Path:
+    return publish(run.home, candidate)
 
 
 @pytest.fixture
-def waiting(run: Run, dossier: dict[str, Any]) -> Path:
+def waiting(run: Run, candidate: Candidate) -> Path:
     """A candidate that awaits a person, as the flow leaves it."""
-    folder = keep_candidate(run, dossier)
-    ledger.append(run.home, "awaiting", release=dossier["release"]["id"], dossier=dossier["sha256"])
+    folder = keep_candidate(run.home, candidate)
+    ledger.append(run.home, "awaiting", release=candidate.dossier.release.id, dossier=candidate.dossier.digest)
     return folder
 
 
@@ -200,7 +199,7 @@ def test_the_order_is_no_records_order_and_drawn_from_the_runs_secret(run: Run, 
     other = Run.start(run.home, SeedSection())
     shutil.copy(stored(run, "released").path, other.workspace.folder)
     first, second = prepare(run, "0" * 64), prepare(other, "0" * 64)
-    assert first["id"] != second["id"]
+    assert first.id != second.id
     frames = [pd.read_parquet(r.workspace.folder / "candidate" / "data.parquet") for r in (run, other)]
     assert rows(frames[0]) != rows(frames[1])
     assert sorted(map(str, rows(frames[0]))) == sorted(map(str, rows(frames[1])))
@@ -238,11 +237,12 @@ def test_awkward_values_come_back_from_both_files(run: Run) -> None:
 
 
 @pytest.mark.parametrize("formats", [("parquet",), ("csv",)])
-def test_only_the_formats_of_the_plan_are_written(run: Run, formats: tuple[str, ...], candidate: Path) -> None:
-    shutil.rmtree(candidate)
-    facts = prepare(run, "0", PublicationSection(formats=formats))
-    assert [f["name"] for f in facts["files"]] == [f"data.{formats[0]}"]
-    assert {p.name for p in candidate.iterdir()} == {
+def test_only_the_formats_of_the_plan_are_written(run: Run, formats: tuple[str, ...]) -> None:
+    folder = run.workspace.folder / "candidate"
+    shutil.rmtree(folder)
+    release = prepare(run, "0", PublicationSection(formats=formats))
+    assert [f.name for f in release.files] == [f"data.{formats[0]}"]
+    assert {p.name for p in folder.iterdir()} == {
         f"data.{formats[0]}",
         "codebook.json",
         "expectations.json",
@@ -250,7 +250,7 @@ def test_only_the_formats_of_the_plan_are_written(run: Run, formats: tuple[str, 
 
 
 def test_the_same_content_has_the_same_id(run: Run) -> None:
-    ids = [prepare(run, plan)["id"] for plan in ("0", "0", "1")]
+    ids = [prepare(run, plan).id for plan in ("0", "0", "1")]
     assert ids[0] == ids[1] != ids[2]
 
 
@@ -274,14 +274,14 @@ def test_the_codebook_describes_exactly_the_columns(run: Run, release: Path) -> 
 
 
 def test_the_codebook_names_no_value_of_somebody_who_is_not_in_the_release(
-    run: Run, release: Path, dossier: dict[str, Any]
+    run: Run, release: Path, dossier: Dossier
 ) -> None:
     apart = set(stored(run, "reference").load().frame["town"].dropna()) - set(
         stored(run, "released").load().frame["town"].dropna()
     )
     assert any(level.startswith(LONELY) for level in apart)
     book = (release / "codebook.json").read_text()
-    assert not [level for level in apart if f'"{level}"' in book or f"'{level}'" in str(dossier["release"])]
+    assert not [level for level in apart if f'"{level}"' in book or f"'{level}'" in str(dossier.release)]
 
 
 def test_the_suite_names_no_value_of_somebody_who_is_not_in_the_release(run: Run, release: Path) -> None:
@@ -310,11 +310,10 @@ def test_the_method_statement_names_methods_and_parameters_and_no_secret(release
     assert set(re.findall(r"(\w+) = ", step)) == {f.name for f in fields(SpectralSwap)} - {"method"}
 
 
-def test_the_method_statement_claims_no_more_than_was_measured(dossier: dict[str, Any]) -> None:
-    one = {"name": "prediction distance", "verdict": "inconclusive", "figure": "excess ≤ 0.062"}
-    gate = one | {"limit": "≤ 0.050", "baseline": "0, the reference", "records": 750, "meaning": ""}
+def test_the_method_statement_claims_no_more_than_was_measured(dossier: Dossier) -> None:
+    gate = Gate("prediction distance", "inconclusive", "excess ≤ 0.062", "≤ 0.050", "0, the reference", 750, "")
     reason = "a person must decide: prediction distance"
-    text = method_statement(dossier | {"verdict": {"decision": "await", "reason": reason, "gates": [gate]}})
+    text = method_statement(replace(dossier, verdict=Verdict("await", reason, (gate,))))
     text = text.replace("\\", "")
     assert "no formal guarantee" in text
     assert not re.search(r"guarantee.*holds", text)
@@ -322,12 +321,10 @@ def test_the_method_statement_claims_no_more_than_was_measured(dossier: dict[str
     assert f"The policy did not release this by itself: {reason}." in text
 
 
-def test_markup_of_a_title_or_a_name_stays_text_in_the_method_statement(dossier: dict[str, Any]) -> None:
+def test_markup_of_a_title_or_a_name_stays_text_in_the_method_statement(dossier: Dossier) -> None:
     markup = "![t](http://evil.example/a.png) <script>alert(1)</script>"
-    changed = dossier | {
-        "plan": dossier["plan"] | {"title": markup},
-        "source": dossier["source"] | {"dropped": ["<script>alert(2)</script>pid"]},
-    }
+    source = replace(dossier.source, dropped=("<script>alert(2)</script>pid",))
+    changed = replace(dossier, plan=replace(dossier.plan, title=markup), source=source)
     text = method_statement(changed)
     assert "alert(1)" in text
     assert "alert(2)" in text
@@ -343,7 +340,7 @@ def test_the_assessment_holds_figures_and_no_missing_numbers(release: Path) -> N
 # Manifest, signature, permissions
 
 
-def test_the_manifest_covers_every_file_with_its_sum(release: Path, dossier: dict[str, Any]) -> None:
+def test_the_manifest_covers_every_file_with_its_sum(release: Path, dossier: Dossier) -> None:
     own = {"manifest.json", "manifest.json.sig", "public-key.pem"}
     found = manifest(release)
     assert set(found["files"]) == {p.name for p in release.iterdir()} - own
@@ -357,9 +354,9 @@ def test_the_manifest_covers_every_file_with_its_sum(release: Path, dossier: dic
         "report.html",
     }
     assert all(sha256_of(release / file) == digest for file, digest in found["files"].items())
-    assert (found["release"], found["version"]) == (dossier["release"]["id"], 1)
-    assert found["dossier"] == dossier["sha256"]
-    assert release.name == dossier["release"]["id"]
+    assert (found["release"], found["version"]) == (dossier.release.id, 1)
+    assert found["dossier"] == dossier.digest
+    assert release.name == dossier.release.id
     assert verify_release(release) == []
 
 
@@ -372,10 +369,10 @@ def test_the_signature_verifies_with_the_published_key_and_no_other_content(rele
         key.verify(signature, content + b" ")
 
 
-def test_what_is_published_is_the_owners_alone(run: Run, candidate: Path, dossier: dict[str, Any]) -> None:
+def test_what_is_published_is_the_owners_alone(run: Run, candidate: Candidate) -> None:
     before = os.umask(0)
     try:
-        release = publish(run.home, candidate, dossier)
+        release = publish(run.home, candidate)
     finally:
         os.umask(before)
     for path in (
@@ -419,35 +416,35 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("how", SPOILT)
 def test_what_was_done_to_a_release_is_found_and_never_called_published(
-    run: Run, candidate: Path, dossier: dict[str, Any], release: Path, how: str
+    run: Run, candidate: Candidate, release: Path, how: str
 ) -> None:
     change, finding = SPOILT[how]
     change(release)
     assert verify_release(release)[0].sentence.startswith(finding)
     with pytest.raises(Fault, match=f"was published before and is no longer what it was: {finding}"):
-        publish(run.home, candidate, dossier)
+        publish(run.home, candidate)
 
 
 # Publishing
 
 
-def test_publishing_twice_changes_nothing(run: Run, candidate: Path, dossier: dict[str, Any], release: Path) -> None:
+def test_publishing_twice_changes_nothing(run: Run, candidate: Candidate, release: Path) -> None:
     before = {p.name: (p.stat().st_mtime_ns, sha256_of(p)) for p in release.iterdir()}
-    assert publish(run.home, candidate, dossier) == release
+    assert publish(run.home, candidate) == release
     assert {p.name: (p.stat().st_mtime_ns, sha256_of(p)) for p in release.iterdir()} == before
     assert [p.name for p in release.parent.iterdir()] == [release.name]
 
 
-def another(run: Run, dossier: dict[str, Any], plan: str) -> dict[str, Any]:
+def another(run: Run, dossier: Dossier, plan: str) -> Candidate:
     release = prepare(run, plan)
-    changed = dossier | {"release": release, "plan": dossier["plan"] | {"digest": plan}}
-    return prepare_documents(run, {k: v for k, v in changed.items() if k not in ("candidate", "sha256")}, "x")
+    changed = replace(dossier, release=release, plan=replace(dossier.plan, digest=plan), files={})
+    return prepare_documents(run, changed, "x")
 
 
 def test_a_second_release_stands_beside_the_first_with_the_next_version(
-    run: Run, candidate: Path, dossier: dict[str, Any], release: Path
+    run: Run, dossier: Dossier, release: Path
 ) -> None:
-    second = publish(run.home, candidate, another(run, dossier, "1" * 64))
+    second = publish(run.home, another(run, dossier, "1" * 64))
     assert second.parent == release.parent
     assert (manifest(release)["version"], manifest(second)["version"]) == (1, 2)
     assert verify_release(release) == verify_release(second) == []
@@ -456,16 +453,16 @@ def test_a_second_release_stands_beside_the_first_with_the_next_version(
 @pytest.mark.parametrize("file", ["data.csv", "data.parquet", "codebook.json", "report.html"])
 @pytest.mark.parametrize("change", [spoil, Path.unlink], ids=["changed", "gone"])
 def test_a_candidate_that_is_not_the_one_assessed_is_not_published(
-    run: Run, candidate: Path, dossier: dict[str, Any], file: str, change: Callable[[Path], object]
+    run: Run, candidate: Candidate, file: str, change: Callable[[Path], object]
 ) -> None:
-    change(candidate / file)
+    change(candidate.folder / file)
     with pytest.raises(Fault, match=f"{file} of people-[0-9a-f]+ differ.*nothing is published"):
-        publish(run.home, candidate, dossier)
+        publish(run.home, candidate)
     assert list((run.home.releases / "people").iterdir()) == []
 
 
 def test_a_file_that_changes_while_it_is_copied_is_not_published(
-    run: Run, candidate: Path, dossier: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    run: Run, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = shutil.copyfile
 
@@ -476,17 +473,17 @@ def test_a_file_that_changes_while_it_is_copied_is_not_published(
 
     monkeypatch.setattr(shutil, "copyfile", meddling)
     with pytest.raises(Fault, match=r"data\.csv of"):
-        publish(run.home, candidate, dossier)
+        publish(run.home, candidate)
     assert list((run.home.releases / "people").iterdir()) == []
 
 
-def test_a_file_that_was_slipped_in_is_not_published(run: Run, candidate: Path, dossier: dict[str, Any]) -> None:
-    (candidate / "raw.csv").write_text(CANARY)
-    assert not (publish(run.home, candidate, dossier) / "raw.csv").exists()
+def test_a_file_that_was_slipped_in_is_not_published(run: Run, candidate: Candidate) -> None:
+    (candidate.folder / "raw.csv").write_text(CANARY)
+    assert not (publish(run.home, candidate) / "raw.csv").exists()
 
 
 def test_what_a_crash_left_half_published_is_no_release(
-    run: Run, candidate: Path, dossier: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    run: Run, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rename = os.rename
 
@@ -495,12 +492,12 @@ def test_what_a_crash_left_half_published_is_no_release(
 
     monkeypatch.setattr(os, "rename", crash)
     with pytest.raises(KeyboardInterrupt):
-        publish(run.home, candidate, dossier)
+        publish(run.home, candidate)
     monkeypatch.setattr(os, "rename", rename)
     folder = run.home.releases / "people"
     assert all(p.name.startswith(".") for p in folder.iterdir())
     (folder / ".people-000000000000.4711").mkdir()
-    release = publish(run.home, candidate, dossier)
+    release = publish(run.home, candidate)
     assert [p.name for p in folder.iterdir()] == [release.name]
     assert manifest(release)["version"] == 1
     assert verify_release(release) == []
@@ -509,23 +506,24 @@ def test_what_a_crash_left_half_published_is_no_release(
 # Waiting for a person
 
 
-def test_a_waiting_candidate_comes_back_and_can_be_published(run: Run, waiting: Path, dossier: dict[str, Any]) -> None:
-    folder, again = load_candidate(run.home, dossier["release"]["id"])
-    assert folder == waiting
-    assert again == dossier
+def test_a_waiting_candidate_comes_back_and_can_be_published(run: Run, waiting: Path, dossier: Dossier) -> None:
+    again = load_candidate(run.home, dossier.release.id)
+    assert again.folder == waiting
+    assert again.dossier.digest == dossier.digest
+    assert replace(again.dossier, assessment={}) == replace(dossier, assessment={})
     assert not (run.workspace.folder / "candidate").exists()
-    release = publish(run.home, folder, again)
+    release = publish(run.home, again)
     assert verify_release(release) == []
     assert not (release / "dossier.json").exists()
     assert all(stat.S_IMODE(p.stat().st_mode) == 0o600 for p in waiting.iterdir())
 
 
-def test_a_dossier_of_numpy_numbers_is_the_same_after_waiting(run: Run, dossier: dict[str, Any]) -> None:
-    body = {k: v for k, v in dossier.items() if k not in ("sha256", "candidate")}
-    changed = prepare_documents(run, body | {"extra": {"n": np.int64(3), "x": np.float64(0.1), "p": Path("a")}}, "x")
-    keep_candidate(run, changed)
-    ledger.append(run.home, "awaiting", release=dossier["release"]["id"], dossier=changed["sha256"])
-    assert load_candidate(run.home, dossier["release"]["id"])[1]["sha256"] == changed["sha256"]
+def test_a_dossier_of_numpy_numbers_is_the_same_after_waiting(run: Run, dossier: Dossier) -> None:
+    figures = {"n": np.int64(3), "x": np.float64(0.1), "p": Path("a"), "whole": 2}
+    changed = Candidate(run.workspace.folder / "candidate", replace(dossier, assessment=dossier.assessment | figures))
+    keep_candidate(run.home, changed)
+    ledger.append(run.home, "awaiting", release=dossier.release.id, dossier=changed.dossier.digest)
+    assert load_candidate(run.home, dossier.release.id).dossier.digest == changed.dossier.digest
 
 
 @pytest.mark.parametrize(
@@ -573,36 +571,32 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("how", CHANGES)
 def test_a_candidate_that_was_changed_while_it_waited_is_refused(
-    run: Run, waiting: Path, dossier: dict[str, Any], how: str
+    run: Run, waiting: Path, dossier: Dossier, how: str
 ) -> None:
     change, message = CHANGES[how]
     change(waiting)
     with pytest.raises(Refused, match=message) as raised:
-        guarded(load_candidate)(run.home, dossier["release"]["id"])
+        guarded(load_candidate)(run.home, dossier.release.id)
     assert CANARY not in str(raised.value)
 
 
 def test_a_dossier_with_a_new_sum_of_its_own_is_still_not_the_ledgers(
-    run: Run, waiting: Path, dossier: dict[str, Any]
+    run: Run, waiting: Path, dossier: Dossier
 ) -> None:
-    body = {k: v for k, v in dossier.items() if k != "sha256"} | {"candidate": {}}
-    (waiting / "dossier.json").write_text(json.dumps(body | {"sha256": digest_of(body)}))
+    (waiting / "dossier.json").write_bytes(replace(dossier, files={}).to_json())
     with pytest.raises(Refused, match="was changed after it was assessed"):
-        load_candidate(run.home, dossier["release"]["id"])
+        load_candidate(run.home, dossier.release.id)
 
 
-def test_a_candidate_that_the_ledger_does_not_know_is_refused(run: Run, dossier: dict[str, Any]) -> None:
-    keep_candidate(run, dossier)
+def test_a_candidate_that_the_ledger_does_not_know_is_refused(run: Run, candidate: Candidate) -> None:
+    keep_candidate(run.home, candidate)
     with pytest.raises(Refused, match="was changed after it was assessed"):
-        load_candidate(run.home, dossier["release"]["id"])
+        load_candidate(run.home, candidate.dossier.release.id)
 
 
-def test_a_candidate_that_waits_already_is_replaced_by_its_like(
-    run: Run, waiting: Path, dossier: dict[str, Any]
-) -> None:
+def test_a_candidate_that_waits_already_is_replaced_by_its_like(run: Run, waiting: Path, dossier: Dossier) -> None:
     prepare(run, "0" * 64)
-    body = {k: v for k, v in dossier.items() if k not in ("sha256", "candidate")}
-    again = prepare_documents(run, body, "<html>later</html>")
-    assert keep_candidate(run, again) == waiting
-    ledger.append(run.home, "awaiting", release=again["release"]["id"], dossier=again["sha256"])
-    assert load_candidate(run.home, again["release"]["id"])[1] == json.loads(json.dumps(again))
+    again = prepare_documents(run, replace(dossier, files={}), "<html>later</html>")
+    assert keep_candidate(run.home, again) == waiting
+    ledger.append(run.home, "awaiting", release=dossier.release.id, dossier=again.dossier.digest)
+    assert load_candidate(run.home, dossier.release.id).dossier.digest == again.dossier.digest

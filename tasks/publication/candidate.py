@@ -1,0 +1,232 @@
+"""Candidates: releases that are written but not published, with the dossier on which they are decided."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import Field, model_validator
+
+from anoncore.microdata import Microdata, Schema, Variable
+from tasks.assessment.disclosure_control import public_figures
+from tasks.common.digests import digest_of, jsonable, sha256_of
+from tasks.common.errors import Refused, visible
+from tasks.common.formatting import markdown_cell
+from tasks.common.home import DOSSIER, Home, make_private, private_umask, write_private
+from tasks.common.run import Run
+from tasks.common.sections import Section
+from tasks.common.workspace import StoredMicrodata
+from tasks.publication.targets import Target
+from tasks.record import ledger
+from tasks.record.dossier import Dossier, ReleasedFile, ReleaseIdentity
+
+RELEASE_ID = re.compile(r"[a-z0-9][a-z0-9_-]*-[0-9a-f]{12}")
+
+
+class PublicationSection(Section):
+    """What is published beside the data, and where it is delivered. Texts go into the codebook.
+
+    Parameters
+    ----------
+    formats : Of the data.
+    title : As readers see it.
+    description : A sentence or two on the table.
+    contact : Who answers questions.
+    licence : Under which the release may be used.
+    to : Where a published release is delivered. A target that is added later receives the current release.
+    """
+
+    formats: tuple[Literal["parquet", "csv"], ...] = Field(default=("parquet", "csv"), min_length=1)
+    title: str = ""
+    description: str = ""
+    contact: str = ""
+    licence: str = ""
+    to: tuple[Target, ...] = ()
+
+    @model_validator(mode="after")
+    def _tables_are_filled_from_parquet(self) -> PublicationSection:
+        if any(target.table is not None for target in self.to) and "parquet" not in self.formats:
+            raise ValueError("a table is filled from data.parquet; add parquet to formats")
+        if len(set(self.to)) < len(self.to):
+            raise ValueError("a target stands twice in to; remove one")
+        return self
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A folder with all files of a release, and the dossier that holds their digests."""
+
+    folder: Path
+    dossier: Dossier
+
+    @property
+    def changed_files(self) -> list[str]:
+        """The files that are missing or differ from what was assessed."""
+        return changed_files(self.folder, self.dossier.files)
+
+
+def changed_files(folder: Path, digests: Mapping[str, str]) -> list[str]:
+    """Return the files of a folder that are missing or whose SHA-256 is another."""
+    return [
+        name for name, digest in digests.items() if not (folder / name).is_file() or sha256_of(folder / name) != digest
+    ]
+
+
+def candidate_folder(run: Run) -> Path:
+    """Return the folder in which a run writes its candidate."""
+    return make_private(run.workspace.folder / "candidate")
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """The released variables, and how many values of each are missing, by its name."""
+
+    name: str
+    title: str
+    description: str
+    contact: str
+    licence: str
+    records: int
+    variables: tuple[Variable, ...]
+    missing: Mapping[str, int]
+
+    def to_json(self) -> bytes:
+        """Return the codebook as it is published: each variable with its missing values."""
+        facts = {field.name: getattr(self, field.name) for field in fields(self)}
+        missing = facts.pop("missing")
+        return _json(facts | {"variables": [asdict(v) | {"missing": missing[v.name]} for v in self.variables]})
+
+
+def codebook_of(name: str, section: PublicationSection, frame: pd.DataFrame, schema: Schema) -> Codebook:
+    """Return the codebook of a released table, of which the schema describes the columns."""
+    missing = {str(name): int(count) for name, count in frame.isna().sum().items()}
+    texts = (section.title, section.description, section.contact, section.licence)
+    return Codebook(name, *texts, len(frame), tuple(schema), missing)
+
+
+def prepare_data(
+    run: Run, released: StoredMicrodata, suite_json: str, name: str, section: PublicationSection, plan_digest: str
+) -> ReleaseIdentity:
+    """Write the shuffled data, the codebook and the suite into the candidate; return its identity.
+
+    Rows are permuted, so that two releases, or a release and its source, cannot be aligned. The
+    release's id is taken from its content: the same content has the same id.
+    """
+    folder = candidate_folder(run)
+    data = released.load()
+    shuffled = data.take(run.rng("publish").permutation(len(data)))
+    frame = shuffled.plain().reset_index(drop=True)
+    schema = _released_schema(shuffled)
+    files = _write_data(folder, frame, section)
+    write_private(folder / "codebook.json", codebook_of(name, section, frame, schema).to_json())
+    write_private(folder / "expectations.json", suite_json.encode())
+    digests = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+    return ReleaseIdentity(
+        id=f"{name}-{digest_of([plan_digest, digests])[:12]}",
+        name=name,
+        records=len(frame),
+        variables=tuple(schema),
+        files=tuple(ReleasedFile(f, (folder / f).stat().st_size, digests[f]) for f in files),
+        targets=tuple(target.facts() for target in section.to),
+    )
+
+
+def prepare_documents(run: Run, dossier: Dossier, report: str) -> Candidate:
+    """Add method statement, report and figures to the candidate; return it with its files' digests."""
+    folder = candidate_folder(run)
+    write_private(folder / "report.html", report.encode())
+    write_private(folder / "method.md", method_statement(dossier).encode())
+    write_private(folder / "assessment.json", _json(_published_assessment(dossier)))
+    return Candidate(folder, replace(dossier, files={p.name: sha256_of(p) for p in sorted(folder.iterdir())}))
+
+
+def keep_candidate(home: Home, candidate: Candidate) -> Path:
+    """Move a candidate to where it waits for a person."""
+    target: Path = make_private(home.candidates) / candidate.dossier.release.id
+    if target.exists():
+        shutil.rmtree(target)
+    write_private(candidate.folder / DOSSIER, candidate.dossier.to_json())
+    os.rename(candidate.folder, target)
+    return target
+
+
+def load_candidate(home: Home, release_id: str) -> Candidate:
+    """Return a waiting candidate, after checking that it is what was assessed.
+
+    Raises
+    ------
+    Refused
+        When there is none, or when a file of it was changed since.
+    """
+    folder = home.candidates / release_id
+    if not (RELEASE_ID.fullmatch(release_id) and folder.is_dir()):
+        raise Refused(f"no candidate {visible(Path(release_id).name)!r} awaits a decision; see anonflow list")
+    awaiting = ledger.find(home, "awaiting", release=release_id)
+    try:
+        dossier = Dossier.from_json((folder / DOSSIER).read_bytes())
+    except (FileNotFoundError, Refused):
+        dossier = None
+    if not awaiting or dossier is None or awaiting[-1].get("dossier") != dossier.digest:
+        raise Refused(f"the dossier of {release_id} was changed after it was assessed; reject it and run again")
+    candidate = Candidate(folder, dossier)
+    if changed := candidate.changed_files:
+        raise Refused(f"{', '.join(changed)} of {release_id} differ(s) from what was assessed; reject it and run again")
+    return candidate
+
+
+def method_statement(dossier: Dossier) -> str:
+    """Return which methods with which parameters made the release: never seeds, scores or row links."""
+    environment = Environment(
+        loader=PackageLoader("tasks.publication"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701  Markdown, not HTML
+        finalize=markdown_cell,
+    )
+    return environment.get_template("method.md.j2").render(**dossier.parts, figures=dossier.assessment)
+
+
+def _published_assessment(dossier: Dossier) -> dict[str, Any]:
+    """Return what is published of the dossier beside report and method statement."""
+    parts = dossier.to_dict()
+    return {
+        "release": dossier.release.id,
+        "split": parts["split"],
+        "edits": parts["edits"],
+        "figures": public_figures(dossier.assessment),
+        "verdict": parts["verdict"],
+    }
+
+
+def _write_data(folder: Path, frame: pd.DataFrame, section: PublicationSection) -> list[str]:
+    files = []
+    with private_umask():
+        if "parquet" in section.formats:
+            frame.to_parquet(folder / "data.parquet", index=False)
+            files.append("data.parquet")
+        if "csv" in section.formats:
+            frame.to_csv(folder / "data.csv", index=False, lineterminator="\n")
+            files.append("data.csv")
+    return files
+
+
+def _released_schema(data: Microdata) -> Schema:
+    """Return the schema with the levels that occur: any other may be a value of a person who is not in it."""
+
+    def occurring(variable: Variable) -> tuple[Any, ...]:
+        return tuple(data.frame[variable.name].cat.remove_unused_categories().cat.categories)
+
+    return Schema(replace(v, levels=occurring(v)) if v.levels else v for v in data.schema)
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, ensure_ascii=False, default=jsonable) + "\n").encode()

@@ -1,0 +1,258 @@
+"""The dossier of a candidate: everything on which a person decides, in counts, figures and names, never data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from anoncore.microdata import Variable
+from expectations.report import ValidationReport
+from tasks.common.digests import digest_of, jsonable, plain
+from tasks.common.errors import Refused
+from tasks.common.home import DOSSIER, Home
+from tasks.common.values import from_json, to_json
+from tasks.policy.verdict import Verdict
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class PlanIdentity:
+    """The plan of a run, and the digest by which it is recognised."""
+
+    name: str
+    digest: str
+    title: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """The run that made a candidate.
+
+    Parameters
+    ----------
+    by, requester : the account that ran the plan, and the one that asked for it
+    code : SHA-256 of the installed sources
+    versions : of the libraries, by name
+    seed : where randomness came from, in words; never the seed
+    rebuild : whether it was asked to draw anew, though plan and data may be unchanged
+    """
+
+    id: str
+    created: str
+    by: str
+    requester: str
+    code: str
+    versions: Mapping[str, str]
+    seed: str
+    rebuild: bool = False
+
+
+@dataclass(frozen=True)
+class SourceSummary:
+    """The table that was read: counts and digests, no values.
+
+    Parameters
+    ----------
+    records, variables : how many of them
+    dropped : its identifiers, which are not released
+    digest : SHA-256 of its content
+    notes : what reading has changed or noticed, a sentence each
+    records_digest : of its records in any order, without identifiers; keyed, so that guesses cannot be tried on it
+    """
+
+    records: int
+    variables: int
+    dropped: tuple[str, ...]
+    digest: str
+    notes: tuple[str, ...] = ()
+    records_digest: str | None = None
+
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """The masked records and the reference sample: their sizes, and why they share no record."""
+
+    kind: str
+    original: int
+    reference: int
+    unused: int
+    disjoint: str
+    coinciding: int
+
+
+@dataclass(frozen=True)
+class RepairSummary:
+    """What was changed after masking so that the edits hold: records, cells, and records by edit."""
+
+    records: int
+    cells: int
+    edits: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class EditFacts:
+    """The declared edits before and after masking.
+
+    Parameters
+    ----------
+    policy : what the plan asks for raw records that violate an edit
+    set_aside : raw records that were left out for that reason
+    unverifiable : edits that released ranges cannot be shown to satisfy
+    """
+
+    policy: str
+    set_aside: int
+    raw: ValidationReport
+    masked: ValidationReport
+    repaired: RepairSummary
+    unverifiable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MethodStep:
+    """One masking step: its method, and the parameters that are not confidential."""
+
+    method: str
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, stated: Mapping[str, Any]) -> MethodStep:
+        """Return the step of a method and its parameters in one mapping."""
+        return cls(stated["method"], {name: value for name, value in stated.items() if name != "method"})
+
+
+@dataclass(frozen=True)
+class MethodFacts:
+    """The masking steps, and what they have noticed, a sentence each."""
+
+    steps: tuple[MethodStep, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ApprovalTerms:
+    """Who must approve the candidate when a person decides, and within how many days."""
+
+    approvers: int = 1
+    names: tuple[str, ...] = ()
+    requester_may_approve: bool = True
+    within_days: float | None = None
+
+
+@dataclass(frozen=True)
+class ReleasedFile:
+    """A data file of a release."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class ReleaseIdentity:
+    """A release as it would be published; its id is taken from its content.
+
+    Parameters
+    ----------
+    name : the plan's
+    variables : as released, with the levels that occur
+    targets : where the plan has it delivered, as the plan states it
+    """
+
+    id: str
+    name: str
+    records: int
+    variables: tuple[Variable, ...] = ()
+    files: tuple[ReleasedFile, ...] = ()
+    targets: tuple[Mapping[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class History:
+    """Earlier runs on the same data, and their releases under other plans."""
+
+    earlier_runs: int = 0
+    published: int = 0
+
+
+@dataclass(frozen=True)
+class Dossier:
+    """Everything known about a candidate; its digest is what people approve and the ledger holds.
+
+    Parameters
+    ----------
+    unprotected : why single records are not protected; empty where they are
+    assessment : every figure of risk and utility
+    files : SHA-256 of each file of the candidate, by name; empty until all are written
+    """
+
+    plan: PlanIdentity
+    run: RunFacts
+    source: SourceSummary
+    split: SplitSummary
+    edits: EditFacts
+    method: MethodFacts
+    assessment: dict[str, Any]
+    verdict: Verdict
+    release: ReleaseIdentity
+    approval: ApprovalTerms = ApprovalTerms()
+    history: History = History()
+    unprotected: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The parts by their names, as templates take them."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the dossier as plain values, each part under its name."""
+        # As it will be read back: a whole number in place of a float would give another digest then.
+        return {"format": FORMAT, **to_json(from_json(Dossier, plain(to_json(self))))}
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the dossier in canonical form, in hexadecimal."""
+        return digest_of(self.to_dict())
+
+    def to_json(self) -> bytes:
+        """Return the dossier as it is stored: its parts and its digest."""
+        stored = self.to_dict() | {"sha256": self.digest}
+        return (json.dumps(stored, indent=1, ensure_ascii=False, default=jsonable) + "\n").encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Dossier:
+        """Return a stored dossier.
+
+        Raises
+        ------
+        Refused
+            When it is not what it was stored as, or of another format.
+        """
+        try:
+            stored = json.loads(content)
+            digest, version = stored.pop("sha256"), stored.pop("format")
+            dossier = from_json(Dossier, stored) if version == FORMAT else None
+        except (ValueError, AttributeError, KeyError, TypeError):
+            dossier = None
+        if dossier is None or dossier.digest != digest:
+            raise Refused("the dossier was changed, or is of another format; restore it from a backup")
+        return dossier
+
+
+def read_dossier(home: Home, release: str) -> Dossier:
+    """Return the dossier that a home stores of a candidate, also of a rejected one.
+
+    Raises
+    ------
+    Refused
+        When it is not what it was stored as.
+    FileNotFoundError
+        When there is none.
+    """
+    return Dossier.from_json((home.assessment(release) / DOSSIER).read_bytes())
