@@ -15,6 +15,7 @@ import jupytext
 import typer
 import yaml
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from pydantic import BaseModel
@@ -27,6 +28,7 @@ SIMPLE = {str: "text", bool: "`true` or `false`", int: "whole number", float: "n
 TYPE = re.compile(r"""(str|int|float|bool|tuple|mapping|list|sequence|array|\{|")|[A-Z]\w*(,|$)|\(""")
 RESTRICTION = re.compile(r"(at least|above|at most|below) [\d.]+|[\d.]+ or more|(?<=in )[\[(][\d., ]+[\])]")
 ENCODED = "Most methods work on an encoded matrix of the table: see [encoding](encoding.md).\n"
+EXTERNAL = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*(?:src|href)=["']?(https?:[^"' >]*)""")
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
@@ -38,6 +40,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
     return files
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Refuse a page that would load anything from elsewhere: the site must work without a network."""
+    if match := EXTERNAL.search(output):
+        raise PluginError(f"{page.file.src_uri} loads {match[1]}; put the file into docs/assets")
+    return output
 
 
 def executed(notebook: Path) -> dict[str, str | bytes]:

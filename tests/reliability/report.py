@@ -188,21 +188,21 @@ def _figures(found: Found) -> list[tuple[str, str, str]]:
     well = sum(not e.problems for e in found.mishaps)
     return [
         (
-            "bad inputs tried, refused, let in as they must be",
+            "invalid inputs tried, refused, correctly accepted",
             f"{bad['tried']}, {bad['refused']}, {bad['tried'] - bad['refused'] - len(bad['failed'])}"
             if bad
             else "not measured",
-            "plans, tables, databases and names that are wrong, hostile or broken, or only look so; `tests/hostile`",
+            "plans, tables, databases and names that are wrong, hostile or damaged, or appear so; `tests/hostile`",
         ),
-        ("kills, survived", f"{killed}, {survived}", "at stated write operations and at random moments"),
+        ("kills, recovered", f"{killed}, {survived}", "at stated write operations and at random moments"),
         (
             "canary hits",
             str(sum(e.hits for e in searched)),
             f"in {len(searched)} searches, after every outcome",
         ),
-        ("tampering cases, found", f"{cases}, {tampered}", "`tests/tasks/test_audit.py`"),
+        ("tampering cases, detected", f"{cases}, {tampered}", "`tests/tasks/test_audit.py`"),
         ("connections attempted", str(len(found.attempts)), "to any other machine, by all processes"),
-        ("other mishaps, in order", f"{len(found.mishaps)}, {well}", "disk, MLflow, clock"),
+        ("other failures, handled", f"{len(found.mishaps)}, {well}", "disk, MLflow, clock"),
     ]
 
 
@@ -222,7 +222,7 @@ def _searches(found: Found) -> list[str]:
             if name.startswith(start):
                 name = {"refused": "input that is refused"}.get(start, f"{start} in a step")
         groups.setdefault((after + name, one.way), []).append(one)
-    groups |= {("other mishaps", "direct"): found.mishaps} if found.mishaps else {}
+    groups |= {("other failures", "direct"): found.mishaps} if found.mishaps else {}
     return [
         f"| {name} | {way} | {len(of)} | {sum(e.files for e in of)} | "
         f"{sum(e.searched for e in of) / 1e6:.0f} | {sum(e.hits for e in of)} |"
@@ -259,7 +259,7 @@ def main() -> int:
     text = page(found)
     if target is not None:
         target.write_text(text, encoding="utf-8")
-    kills, survived = len(found.kills.killed), len(found.kills.survived)
+    kills, recovered = len(found.kills.killed), len(found.kills.survived)
     say(f"{kills} kills, {survived} survived; {len(found.problems)} problem(s); {target or 'not written'}")
     for problem in found.problems:
         say(problem)
