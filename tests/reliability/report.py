@@ -259,7 +259,7 @@ def main() -> int:
     text = page(found)
     if target is not None:
         target.write_text(text, encoding="utf-8")
-    kills, recovered = len(found.kills.killed), len(found.kills.survived)
+    kills, survived = len(found.kills.killed), len(found.kills.survived)
     say(f"{kills} kills, {survived} survived; {len(found.problems)} problem(s); {target or 'not written'}")
     for problem in found.problems:
         say(problem)
