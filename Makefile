@@ -1,11 +1,11 @@
 # Everything runs from .venv; dependencies are locked with hashes.
-PYTHON ?= python3.11
-VENV := .venv
+# PYTHON=/path/to/python chooses the interpreter; else it is the newest suitable one on the path.
+VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .PHONY: demo setup setup-dev test test-served test-served-long test-reliability reliability reproduction lint types \
-  contracts docs check bench lock clean
+  contracts docs check bench lock clean test-install
 
 demo: setup  ## release real microdata, from plan to published file
 	$(BIN)/anonflow demo
@@ -15,12 +15,15 @@ setup: $(VENV)/.runtime  ## what a custodian needs
 setup-dev: $(VENV)/.dev  ## and what a maintainer needs
 
 $(VENV)/.runtime: requirements.lock pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || { python="$$(PYTHON='$(PYTHON)' .ci/find-python)" && \
+	  { "$$python" -c 'import ensurepip, venv' 2>/dev/null || \
+	    { echo "$$python has no module venv: install it (on Debian: python3-venv)" >&2; false; } } && \
+	  echo "$$python -m venv $(VENV)" && "$$python" -m venv $(VENV); }
 	$(PIP) install --quiet --no-deps --require-hashes -r requirements.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	$(PIP) check
 	@# Empty, migrated databases, from which every new home is copied: saves seconds at the first run.
-	$(BIN)/python -c "from flows.embedded import prepare_templates; prepare_templates()"
+	$(BIN)/python -c "import anonflow; anonflow.prepare()"
 	touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
@@ -30,6 +33,10 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 
 test: setup-dev  ## every test
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-install: setup-dev  ## a short selection, for an interpreter beside the one that runs every test
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/anoncore/microdata tests/anoncore/utility \
+	  tests/anoncore/test_method_contract.py tests/deploy/test_wheel.py
 
 SERVED := $(BIN)/python -m pytest -o addopts="" -q --strict-markers --import-mode=importlib -p no:cacheprovider
 
@@ -66,11 +73,12 @@ test-reliability: setup-dev  ## short forms: kills, canaries, connections, right
 reliability: setup-dev  ## kills, canaries, mishaps, connections, tampering, bad input: docs/explanation/reliability.md
 	$(BIN)/python -m tests.reliability.report
 
+UV_COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-annotate \
+  --no-header --no-emit-index-url --group build --extra platform pyproject.toml
+
 lock:  ## resolve again; needs uv
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-annotate --no-header \
-	  --no-emit-index-url pyproject.toml -o requirements.lock
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-annotate --no-header \
-	  --no-emit-index-url --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+	$(UV_COMPILE) -o requirements.lock
+	$(UV_COMPILE) --extra dev -c requirements.lock -o requirements-dev.lock
 
 clean:
-	rm -rf $(VENV) build site *.egg-info
+	rm -rf $(VENV) site

@@ -1,4 +1,4 @@
-"""anoncore: anonymization of microdata, and the measurement of what it costs and what it hides."""
+"""anoncore: anonymization of microdata, and measurement of disclosure risk and utility."""
 
 from anoncore.boxes.reader import Boxes, read_boxes
 from anoncore.claims import KAnonymity, LDiversity, NoFormalGuarantee
@@ -16,6 +16,9 @@ from anoncore.errors import AnonymizationError, InfeasibleError, NotConvergedErr
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.registry import anonymize
 from anoncore.release import Release
+from anoncore.utility import measure_utility
+
+__version__ = "0.1.0"
 
 __all__ = [
     "AnonymizationError",
@@ -38,5 +41,6 @@ __all__ = [
     "SetEdit",
     "Variable",
     "anonymize",
+    "measure_utility",
     "read_boxes",
 ]

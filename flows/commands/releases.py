@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
@@ -16,11 +15,13 @@ from flows.served.settings import read_layout
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 
+# Beside our packages, in a source tree as in a wheel.
+DEMONSTRATION = Path(__file__).resolve().parents[2] / "deploy" / "plans" / "nhefs.yaml"
+
 
 def demo(home: Where = None, inline: Inline = False, json_: Json = False) -> None:
     """Release real microdata (NHEFS, public) from source to published file."""
-    plan = Path(str(resources.files("deploy") / "plans" / "nhefs.yaml"))
-    _run(plan, home, inline=inline, as_json=json_, rebuild=True)
+    _run(DEMONSTRATION, home, inline=inline, as_json=json_, rebuild=True)
 
 
 def run(

@@ -10,6 +10,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from tasks.common.sources import source_folders
+
 # What writes to a terminal, or turns the direction of writing.
 CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 P = ParamSpec("P")
@@ -125,9 +127,8 @@ def _input_output(error: OSError) -> str:
 
 
 def _place(error: Exception) -> str:
-    ours = Path(__file__).resolve().parents[2]
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [f for f in frames if Path(f.filename).is_relative_to(ours) and ".venv" not in f.filename]
+    inside = [f for f in frames if any(map(Path(f.filename).is_relative_to, source_folders()))]
     last = (inside or list(frames))[-1]
     return (
         f"an unexpected {type(error).__name__} in {Path(last.filename).name}, line {last.lineno}; "

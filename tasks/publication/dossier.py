@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from itertools import compress
-from pathlib import Path
 from typing import Any
 
 from anoncore.microdata import Variable
 from tasks.common.home import account
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
+from tasks.common.sources import source_folders
 from tasks.connectors.fingerprint import same_table
 from tasks.intake.ingest import Ingested
 from tasks.intake.split import Split
@@ -38,7 +38,6 @@ from tasks.record.dossier import (
     SourceSummary,
 )
 
-PACKAGES = ("anoncore", "expectations", "tasks", "flows")
 LIBRARIES = ("anonflow", "numpy", "scipy", "pandas", "prefect", "mlflow", "great-expectations")
 
 
@@ -132,11 +131,11 @@ def _seed(seed: SeedSection) -> str:
 @cache
 def code_digest() -> str:
     """Return the SHA-256 over the installed sources, which a version number may not identify."""
-    root = Path(__file__).resolve().parents[2]
     whole = hashlib.sha256()
-    for file in sorted(path for package in PACKAGES for path in (root / package).rglob("*.py")):
+    for file in sorted(path for folder in source_folders() for path in folder.rglob("*.py")):
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        whole.update(f"{file.relative_to(root).as_posix()} {digest}\n".encode())
+        name = next(file.relative_to(f.parent) for f in source_folders() if file.is_relative_to(f))
+        whole.update(f"{name.as_posix()} {digest}\n".encode())
     return whole.hexdigest()
 
 
