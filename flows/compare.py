@@ -13,7 +13,7 @@ from flows.plan.overrides import MEASURES, Setting, acknowledged, candidate, set
 from flows.release import Runner, wipe_dead
 from tasks.assessment.assess import assess
 from tasks.common.digests import digest_of, plain
-from tasks.common.errors import ExitCode, Refused, guarded
+from tasks.common.errors import ExitCode, Refused, sanitise_errors
 from tasks.common.home import Home, make_private, write_private
 from tasks.common.run import Run, exclusive_run
 from tasks.decision.outcomes import published_before
@@ -188,7 +188,7 @@ def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dos
     stream = digest_of([asdict(step) for step in setting.steps])
     own = run.branch(f"setting-{number}", stream)
     try:
-        dossier = guarded(_measured)(own, plan, job)
+        dossier = sanitise_errors(_measured)(own, plan, job)
     except Refused as refusal:
         return replace(without, reason=str(refusal)), None
     finally:

@@ -29,9 +29,11 @@ from anoncore.profile import NESTED, Finding, Guess, find_rules, profile
 from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import Refused, named, odd, visible
 from tasks.common.sections import Section
+from tasks.connectors.copies import check_file
 from tasks.connectors.csv import lines_of
+from tasks.connectors.limits import LineCheck
 from tasks.connectors.parquet import nested_of
-from tasks.connectors.storage import BLOCK, Lines, check_file
+from tasks.connectors.storage import BLOCK
 from tasks.intake.ingest import (
     SUFFIXES,
     Format,
@@ -212,7 +214,7 @@ def _encoding(data: Path, head: bytes) -> tuple[str, str]:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16", ""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    unicode, lines = True, Lines(f"source: {visible(data.name)}")
+    unicode, lines = True, LineCheck(f"source: {visible(data.name)}")
     with data.open("rb") as file:
         while block := file.read(BLOCK):
             lines.add(block)

@@ -11,7 +11,7 @@ from flows.draft import declared, source_of
 from flows.plan.model import load_plan
 from tasks.assessment.assess import AssessmentSection, assess
 from tasks.assessment.attacks import about_files
-from tasks.common.errors import ExitCode, guarded
+from tasks.common.errors import ExitCode, sanitise_errors
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
@@ -75,16 +75,16 @@ def judge(
         variables, section, policy = known.variables, known.assessment, known.policy
         people = _file(original)
     else:
-        variables, source = guarded(declared)(original)
+        variables, source = sanitise_errors(declared)(original)
         people = File(original, source)
     release, others = _file(released), None if reference is None else _file(reference)
     wipe_abandoned(home)
     # Nothing is masked here, so what is drawn, samples alone, needs no secret.
     with Run.opened(home, SeedSection(public=0, data_are_public=True)) as run:
         if plan is None and others is not None:
-            variables = guarded(with_levels_of)(run, others, people, tuple(variables))
-        prepared = guarded(prepare)(run, release, people, others, tuple(variables), aligned=aligned)
-        assessed = guarded(assess)(run, prepared.sides, prepared.masked, section, policy)
+            variables = sanitise_errors(with_levels_of)(run, others, people, tuple(variables))
+        prepared = sanitise_errors(prepare)(run, release, people, others, tuple(variables), aligned=aligned)
+        assessed = sanitise_errors(assess)(run, prepared.sides, prepared.masked, section, policy)
         released_levels = _released(prepared.masked.released.load(), section.k)
         figures = without_levels_of_source(assessed.figures, released_levels)
     figures["files"] = about_files(figures, prepared)
@@ -103,4 +103,4 @@ def _released(data: Microdata, k: int) -> dict[str, set[str]]:
 
 
 def _file(path: Path) -> File:
-    return File(path, guarded(source_of)(path))
+    return File(path, sanitise_errors(source_of)(path))

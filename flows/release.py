@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from flows.plan.model import PlanFile
 from tasks.assessment.assess import assess
 from tasks.assessment.prior_releases import against_earlier
-from tasks.common.errors import ExitCode, Fault, ReleaseError, guarded
+from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
 from tasks.common.home import Home, write_private
 from tasks.common.run import Run, exclusive_run
 from tasks.common.workspace import abandoned, wipe_abandoned
@@ -69,7 +69,7 @@ class Direct:
         """Call ``function``; tell when it starts and how long it took."""
         self.told(label, None)
         begun = time.perf_counter()
-        result = self.call(label, guarded(function), *args, retry=retry)
+        result = self.call(label, sanitise_errors(function), *args, retry=retry)
         self.seconds[label] = time.perf_counter() - begun
         self.told(label, self.seconds[label])
         return result

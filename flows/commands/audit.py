@@ -14,7 +14,7 @@ from flows.commands.options import Json, Reason, Where, err, out, plain, stated
 from flows.commands.ready import tracking_ready
 from flows.commands.shown import print_json, safe, table
 from flows.served.settings import asleep
-from tasks.common.errors import ExitCode, Refused, guarded, visible
+from tasks.common.errors import ExitCode, Refused, sanitise_errors, visible
 from tasks.common.home import Home
 
 app = typer.Typer(no_args_is_help=True, help="The signed record: verify it, read it, hand it to auditors.")
@@ -45,8 +45,8 @@ def verify(
     from tasks.record import ledger
     from tasks.record.ledger_verification import Finding
 
-    public = keys.pem(guarded(keys.read_public)(public_key)) if public_key else None
-    found = guarded(audit.verify)(where, public_key=public, anchor=anchor, mlflow=mlflow and not away)
+    public = keys.pem(sanitise_errors(keys.read_public)(public_key)) if public_key else None
+    found = sanitise_errors(audit.verify)(where, public_key=public, anchor=anchor, mlflow=mlflow and not away)
     if away:
         told = "anonflow serve keeps this home's MLflow and does not run: its runs are not checked"
         found.append(Finding("mlflow not reached", "mlflow", told))
@@ -69,7 +69,7 @@ def list_(home: Where = None, json_: Json = False) -> None:
     """List every entry, oldest first."""
     from tasks.record import ledger
 
-    known = guarded(ledger.entries)(Home.locate(home))
+    known = sanitise_errors(ledger.entries)(Home.locate(home))
     if json_:
         print_json(known)
         return
@@ -100,7 +100,7 @@ def show(
     """Show every fact that is recorded about a release, or in one entry."""
     from tasks.record import ledger
 
-    known = guarded(ledger.entries)(Home.locate(home))
+    known = sanitise_errors(ledger.entries)(Home.locate(home))
     chosen = [e for e in known if what in (str(e.get("number")), *(e.get(s) for s in SUBJECTS))]
     if not chosen:
         raise Refused(f"the ledger holds nothing about {what!r}; see anonflow audit list")
@@ -136,11 +136,11 @@ def export(
     where = Home.locate(home)
     told: dict[str, Any] = {}
     if target is not None:
-        told |= {"file": target, "entries": guarded(audit.export)(where, target)}
+        told |= {"file": target, "entries": sanitise_errors(audit.export)(where, target)}
     if anchor:
-        told |= guarded(audit.head)(where)
+        told |= sanitise_errors(audit.head)(where)
     if public_key:
-        told |= {"public_key": guarded(ledger.public_key)(where)}
+        told |= {"public_key": sanitise_errors(ledger.public_key)(where)}
     if json_:
         print_json(told)
         return
@@ -159,7 +159,7 @@ def rotate_key(by: By, reason: Reason, home: Where = None) -> None:
 
     stated(by, reason, does="does this")
     where = Home.locate(home)
-    entry = guarded(ledger.rotate_key)(where, by=by.strip(), reason=reason.strip())
+    entry = sanitise_errors(ledger.rotate_key)(where, by=by.strip(), reason=reason.strip())
     out.print(f"Entry {entry['number']} names the new key. Keep its public half elsewhere:", soft_wrap=True)
     sys.stdout.write(ledger.public_key(where))
 
@@ -172,10 +172,10 @@ def resume(by: By, reason: Reason, home: Where = None) -> None:
 
     stated(by, reason, does="does this")
     where = Home.locate(home)
-    lost = any(f.kind in ("truncated", "head") for f in guarded(ledger.problems)(where))
-    if not lost and not guarded(holdout.is_another)(where):
+    lost = any(f.kind in ("truncated", "head") for f in sanitise_errors(ledger.problems)(where))
+    if not lost and not sanitise_errors(holdout.is_another)(where):
         raise Refused("the ledger's end is not lost; there is nothing to resume")
-    entry = guarded(ledger.resume)(where, by=by.strip(), reason=reason.strip())
+    entry = sanitise_errors(ledger.resume)(where, by=by.strip(), reason=reason.strip())
     out.print(f"Entry {entry['number']} says what was lost. anonflow audit verify keeps telling of it.")
 
 
@@ -185,7 +185,7 @@ def mirror(home: Where = None) -> None:
     where = tracking_ready(home)
     from tasks.audit import verification as audit
 
-    out.print(f"{guarded(audit.mirror)(where)} run(s) in MLflow say what the ledger says.")
+    out.print(f"{sanitise_errors(audit.mirror)(where)} run(s) in MLflow say what the ledger says.")
 
 
 def _told(value: object) -> str:

@@ -15,7 +15,7 @@ from flows.commands import deliver
 from flows.commands.options import Json, Reason, Release, Where, stated
 from flows.commands.ready import tracking_ready
 from flows.commands.shown import finish
-from tasks.common.errors import Fault, Refused, guarded
+from tasks.common.errors import Fault, Refused, sanitise_errors
 from tasks.common.home import Home
 
 By = Annotated[str, typer.Option("--by", help="Who decides; where there is a list of people, a name on it.")]
@@ -72,7 +72,7 @@ def sign(
         raise Refused("--decision takes approve, reject or withdraw")
     stated(by, reason)
     digest = _digest(dossier) if dossier else _of_the_ledger(Home.locate(home), release)
-    signature = guarded(people.sign)(key, people.ACTS[decision], release, digest, by, reason, _password(key))
+    signature = sanitise_errors(people.sign)(key, people.ACTS[decision], release, digest, by, reason, _password(key))
     sys.stdout.write(signature + "\n")
 
 
@@ -99,12 +99,12 @@ def _settle(
     by, reason = by.strip(), reason.strip()
     if key is not None:
         digest = dossier or _of_the_ledger(where, release)
-        signature = guarded(people.sign)(key, action, release, digest, by, reason, _password(key))
-    act = guarded(getattr(decisions, action))
+        signature = sanitise_errors(people.sign)(key, action, release, digest, by, reason, _password(key))
+    act = sanitise_errors(getattr(decisions, action))
     outcome = act(where, release, by=by, reason=reason, dossier=dossier, signature=signature)
     outcomes.mirror_entry(where, outcome.entry)
     if action == "approve":
-        guarded(deliver.after_approval)(where, outcome)
+        sanitise_errors(deliver.after_approval)(where, outcome)
     elif action == "withdraw":
         _take_back(where, release)
     finish(outcome, where.path, as_json, time.perf_counter() - begun, settled=action)
@@ -120,7 +120,7 @@ def _take_back(home: Home, release: str) -> None:
     """
     from tasks.publication import deliver as delivery
 
-    if problems := guarded(delivery.recall)(home, release):
+    if problems := sanitise_errors(delivery.recall)(home, release):
         told = f"{release} is withdrawn, and not yet everywhere; do the rest: anonflow deliver {release}"
         raise Fault("\n".join([told, *problems]))
 

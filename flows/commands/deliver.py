@@ -6,14 +6,14 @@ from typing import Any
 
 from flows.commands.options import Json, Release, Where, err
 from flows.commands.shown import print_json, safe
-from tasks.common.errors import Fault, Refused, guarded
+from tasks.common.errors import Fault, Refused, sanitise_errors
 from tasks.common.home import Home
 
 
 def deliver(release: Release, home: Where = None, json_: Json = False) -> None:
     """Deliver a published release to its targets again, or take a withdrawn one back from them."""
     where = Home.locate(home)
-    done = guarded(settle)(where, release)
+    done = sanitise_errors(settle)(where, release)
     if json_:
         print_json(done)
         return

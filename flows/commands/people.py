@@ -9,7 +9,7 @@ import typer
 
 from flows.commands.options import Json, Where, err, out
 from flows.commands.shown import print_json, safe, table
-from tasks.common.errors import Refused, guarded
+from tasks.common.errors import Refused, sanitise_errors
 from tasks.common.home import Home, write_private
 
 app = typer.Typer(no_args_is_help=True, help="Who may approve, reject and withdraw: names and public keys.")
@@ -36,14 +36,14 @@ def add(
         raise Refused("give their public key, --key PUBLIC.pem, or make one, --new PRIVATE.pem")
     where = Home.locate(home)
     if key is not None:
-        public = guarded(keys.read_public)(key)
+        public = sanitise_errors(keys.read_public)(key)
     elif new is not None:
         if new.exists():
             raise Refused(f"{new.name} exists already; nothing is overwritten")
-        guarded(write_private)(new, keys.new_private())
+        sanitise_errors(write_private)(new, keys.new_private())
         public = keys.read_private(new, new.name).public_key()
     try:
-        person = guarded(people.add)(where, name, public, tuple(account or ()))
+        person = sanitise_errors(people.add)(where, name, public, tuple(account or ()))
     except BaseException:
         if new is not None:
             new.unlink(missing_ok=True)
@@ -81,7 +81,7 @@ def remove(name: Name, home: Where = None) -> None:
     from tasks.record import approvers as people
 
     where = Home.locate(home)
-    guarded(people.remove)(where, name)
+    sanitise_errors(people.remove)(where, name)
     out.print(f"{safe(name)} may not decide here any more", soft_wrap=True)
     if not people.listed(where):
         err.print("Nobody is on the list any more, so names are taken as they are typed.")
@@ -98,9 +98,9 @@ def account(
     from tasks.record import approvers as people
 
     where = Home.locate(home)
-    person = guarded(people.find)(where, name)
+    person = sanitise_errors(people.find)(where, name)
     public = keys.public_of(person.public_key)
     if public is None:
         raise Refused(f"the key of {name} cannot be read; remove them and add them again")
-    guarded(people.add)(where, person.name, public, (account,))
+    sanitise_errors(people.add)(where, person.name, public, (account,))
     out.print(f"{safe(person.name)} runs plans as {safe(account)}", soft_wrap=True)

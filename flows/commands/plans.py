@@ -10,7 +10,7 @@ import typer
 
 from flows.commands.options import Json, Plan, err, out
 from flows.commands.shown import print_json, safe
-from tasks.common.errors import Refused, guarded
+from tasks.common.errors import Refused, sanitise_errors
 
 
 def check(plan: Plan, json_: Json = False) -> None:
@@ -36,7 +36,7 @@ def plan(
     """Draft a commented plan from a data file, for a person to confirm."""
     from flows.draft import draft_plan
 
-    text = guarded(draft_plan)(data, output.parent if output else Path.cwd())
+    text = sanitise_errors(draft_plan)(data, output.parent if output else Path.cwd())
     if output is None:
         sys.stdout.write(text)
         return

@@ -22,7 +22,7 @@ from flows.orchestration.prefect import ThroughPrefect
 from flows.release import hand_over
 from flows.served import monitor, waiting
 from flows.served.waiting import Waiting
-from tasks.common.errors import Refused, guarded
+from tasks.common.errors import Refused, sanitise_errors
 from tasks.common.formatting import markdown_cell, markdown_table, sentence
 from tasks.common.home import Home
 from tasks.decision import approval as decisions
@@ -117,13 +117,13 @@ def decided(home: Home, entry: Waiting) -> State[Any] | None:
     Refused
         When enough have approved, and the candidate is not what they have approved.
     """
-    guarded(conclude.recover)(home)
+    sanitise_errors(conclude.recover)(home)
     last = ledger.find(home, release=entry.release)[-1]
     if last["event"] in outcomes.WAITS:
         awaited = outcomes.awaited(home, entry.release)
         if awaited.approved:
             # It would be published by now, were it what was approved: this raises why it is not.
-            guarded(load_candidate)(home, entry.release)
+            sanitise_errors(load_candidate)(home, entry.release)
         return None
     event = "published" if last["event"] == "unchanged" else last["event"]
     by = last.get("approver") or "the policy"
@@ -154,7 +154,7 @@ def _take(home: Home, entry: Waiting, given: Form) -> str:
     act = decisions.approve if given.decision == "approve" else decisions.reject
     by, reason = given.approver.strip(), given.reason.strip()
     try:
-        outcome = guarded(act)(
+        outcome = sanitise_errors(act)(
             home,
             entry.release,
             by=by,
@@ -196,7 +196,7 @@ def described(home: Home, entry: Waiting) -> str:
 def _assessed(home: Home, entry: Waiting, awaited: outcomes.Awaited) -> list[str]:
     """Return the verdict, the gates and where the report is."""
     try:
-        candidate = guarded(load_candidate)(home, entry.release)
+        candidate = sanitise_errors(load_candidate)(home, entry.release)
     except Refused as error:
         return [f"## `{entry.release}`", f"**Do not approve it:** {markdown_cell(sentence(str(error)))}"]
     page = monitor.mlflow_page(awaited.entry.get("mlflow_run"))

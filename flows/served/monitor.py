@@ -14,7 +14,7 @@ from prefect.artifacts import (
 from prefect.events import emit_event
 from prefect.runtime import flow_run
 
-from tasks.common.errors import ReleaseError, guarded
+from tasks.common.errors import ReleaseError, sanitise_errors
 from tasks.common.formatting import markdown_cell, markdown_table
 from tasks.common.home import Home
 from tasks.decision.outcomes import SHOWN, Outcome, mirror_entry
@@ -110,7 +110,7 @@ def registered(plan: str, mlflow_run: str | None, release: str, status: str) -> 
     if mlflow_run is None or status == "unchanged":
         return
     with suppress(ReleaseError):
-        guarded(mirror_version)(plan, mlflow_run, release, status)
+        sanitise_errors(mirror_version)(plan, mlflow_run, release, status)
 
 
 def mlflow_page(run_id: str | None) -> str:

@@ -20,7 +20,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from flows.served import waiting
-from tasks.common.errors import Busy, Refused, ReleaseError, guarded, visible
+from tasks.common.errors import Busy, Refused, ReleaseError, sanitise_errors, visible
 from tasks.common.home import Home
 
 DESCRIPTION = """From plan to published release, or to a refusal that says why.
@@ -57,7 +57,7 @@ def release(plan: str) -> State[Any]:
     waiting.begin(home, run, str(flow_run.name), plan)
     state: State[Any] | None = None
     try:
-        state = guarded(_ended)(home, run, plan)
+        state = sanitise_errors(_ended)(home, run, plan)
     except Pause:
         waiting.end(home, run)
         raise
@@ -88,7 +88,7 @@ def _carried_out(home: Home, plan: str) -> Any:
 
     file = plan_file(plan)
     runner = ThroughPrefect(file.plan.name, monitor.Progress(plan))
-    outcome = guarded(carry_out)(file, home, runner)
+    outcome = sanitise_errors(carry_out)(file, home, runner)
     monitor.assessed(home, plan, outcome)
     return outcome
 

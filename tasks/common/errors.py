@@ -57,7 +57,7 @@ class InputOutputFault(Fault):
     """Reading or writing failed; trying again may help."""
 
 
-def guarded(function: Callable[P, T]) -> Callable[P, T]:
+def sanitise_errors(function: Callable[P, T]) -> Callable[P, T]:
     """Let nothing but a `ReleaseError` out of ``function``, without cause, context or data.
 
     Our own errors carry safe messages by rule and are passed on as `Refused`. The new error is

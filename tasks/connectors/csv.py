@@ -1,13 +1,16 @@
-"""CSV files: read so that nothing is lost or made up, and refused where they are not regular."""
+"""CSV files: read so that no value is lost or invented, and refused where they are not regular.
+
+Why pandas reads them and not pyarrow: docs/explanation/decisions/0016-libraries-instead-of-our-own.md.
+"""
 
 from __future__ import annotations
 
 import csv
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, TypeVar
 
 import pandas as pd
 
@@ -15,15 +18,18 @@ from anoncore.microdata import Variable
 from anoncore.names import format_look_alikes, look_alikes
 from tasks.common.errors import Refused, cut, named, visible
 from tasks.connectors.fingerprint import MISSING
-from tasks.connectors.parquet import check_size
-from tasks.connectors.storage import MAX_FIELD, MAX_LINE, of_the_source, too_long
+from tasks.connectors.limits import LONG_LINE, MAX_FIELD, MAX_LINE, check_size
+from tasks.connectors.storage import source_errors
 
 # Encodings in which a byte of a line's end may be half of a letter.
 WIDE = re.compile("16|32")
+UNREADABLE = "holds a field that cannot be read; check quotes and very long numbers"
+TOO_LONG = f"holds a field of more than {MAX_FIELD} characters; check quotes and line ends"
+T = TypeVar("T")
 
 
-class Written(Protocol):
-    """How a file is written: what separates its fields, and in which encoding."""
+class Dialect(Protocol):
+    """What separates the fields of a file, and its encoding by the name that Python has for it."""
 
     @property
     def delimiter(self) -> str:
@@ -34,48 +40,37 @@ class Written(Protocol):
         """The encoding, by its name in Python."""
 
 
-def read_csv(path: Path, source: Written, variables: list[Variable], shown: str) -> pd.DataFrame:
+def read_csv(path: Path, dialect: Dialect, variables: list[Variable], shown: str) -> pd.DataFrame:
     """Parse a CSV file; codes are read as text, and become numbers only where nothing is lost by it."""
-    header = check_header(path, source, shown, [v.name for v in variables])
-    number = {v.name for v in variables if v.kind == "continuous" and v.role != "identifier"}
-    kept = {v.name for v in variables if v.role == "identifier" or (v.levels and isinstance(v.levels[0], str))}
-    codes = {v.name for v in variables} - number
-    problem = _long_field(path, source, shown)
-    if problem:
-        raise Refused(f"source: {shown} {problem}")
-    try:
+    header = check_header(path, dialect, shown, [v.name for v in variables])
+    numbers = {v.name for v in variables if v.kind == "continuous" and v.role != "identifier"}
+    texts = {v.name for v in variables if v.role == "identifier" or (v.levels and isinstance(v.levels[0], str))}
+    codes = {v.name for v in variables} - numbers
+
+    def parse() -> pd.DataFrame:
+        _check_fields(path, dialect, shown)
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             warnings.simplefilter("ignore", pd.errors.DtypeWarning)
             frame = pd.read_csv(
                 path,
-                sep=source.delimiter,
-                encoding=source.encoding,
+                sep=dialect.delimiter,
+                encoding=dialect.encoding,
                 dtype=dict.fromkeys(codes, "str"),
                 keep_default_na=False,
-                na_values=dict.fromkeys(number, MISSING) | {name: [""] for name in codes},
+                na_values=dict.fromkeys(numbers, MISSING) | {name: [""] for name in codes},
                 index_col=False,
                 low_memory=False,
                 engine="c",
             )
+        # Of a record that ends early, pandas fills the rest with missing values.
         if len(header) > 1 and frame[frame.columns[-1]].isna().any():
-            problem = _short_record(path, source, len(header), shown)
-    except UnicodeError:
-        problem = f"holds bytes that are not {source.encoding}; state its encoding"
-    except pd.errors.EmptyDataError:
-        problem = "holds no columns"
-    except pd.errors.ParserWarning:
-        problem = "has records with more fields than its header has names"
-    except pd.errors.ParserError as error:
-        problem = f"is not regular{_where(error)}"
-    except (csv.Error, ValueError, OverflowError):
-        problem = "holds a field that cannot be read; check quotes and very long numbers"
-    if problem:
-        raise Refused(f"source: {shown} {problem}")
-    columns = {name: frame[name] for name in frame.columns}
-    for name in (codes - kept) & columns.keys():
-        columns[name] = read_codes(columns[name])
-    return pd.DataFrame(columns)
+            _check_lengths(path, dialect, len(header), shown)
+        return frame
+
+    frame = _refusing(dialect, shown, parse)
+    as_numbers = (codes - texts) & set(frame.columns)
+    return pd.DataFrame({n: read_codes(frame[n]) if n in as_numbers else frame[n] for n in frame.columns})
 
 
 def read_codes(column: pd.Series) -> pd.Series:
@@ -90,33 +85,66 @@ def read_codes(column: pd.Series) -> pd.Series:
     return column
 
 
+def check_header(path: Path, dialect: Dialect, shown: str, declared: Sequence[str] = ()) -> list[str]:
+    """Return the column names; pandas would rename a duplicate column, so they are checked first."""
+    header = _refusing(dialect, shown, lambda: next(_records(path, dialect, shown), (0, []))[1])
+    with source_errors():
+        check_size(0, len(header), shown)
+    if any(not name.strip() for name in header):
+        raise Refused(f"source: {shown} has a column without a name")
+    check_names(header, shown, declared)
+    return header
+
+
+def check_names(names: Sequence[str], shown: str, declared: Sequence[str]) -> None:
+    """Refuse duplicate names. Where a header is missing they are values, so only declared ones are shown."""
+    columns: dict[str, list[str]] = {}
+    showable = set(declared)
+    for number, name in enumerate(names, start=1):
+        columns.setdefault(name, []).append(str(number))
+    duplicates = [
+        f"{cut(visible(name)) + ' ' if name in showable else ''}({named(numbers).replace(', ', ' and ')})"
+        for name, numbers in columns.items()
+        if len(numbers) > 1
+    ]
+    if duplicates:
+        raise Refused(f"source: {shown} holds columns twice: {named(duplicates)}; rename or remove one")
+    if pairs := look_alikes(names):
+        known = format_look_alikes(pair for pair in pairs if showable & set(pair))
+        numbers = ", ".join(f"({' and '.join(columns[name][0] for name in pair)})" for pair in pairs[:5])
+        raise Refused(
+            f"source: {shown} holds columns with names that look alike: {known}{' ' if known else ''}{numbers}; "
+            "rename one of each"
+        )
+
+
 def lines_of(file: TextIO, shown: str) -> Iterator[str]:
     """Yield the lines of a text, none of which is longer than a table's can be."""
     while line := file.readline(MAX_LINE + 1):
         if len(line) > MAX_LINE:
-            raise Refused(f"source: {too_long(shown)}")
+            raise Refused(f"source: {LONG_LINE.format(shown)}")
         yield line
 
 
-def _long_field(path: Path, source: Written, shown: str) -> str:
-    """Return what is wrong with a field that is too long or holds NUL, else nothing.
+def _records(path: Path, dialect: Dialect, shown: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the fields of each record, with the number of the line at which it ends."""
+    with path.open(encoding=dialect.encoding, newline="") as text:
+        reader = csv.reader(lines_of(text, shown), delimiter=dialect.delimiter)
+        for fields in reader:
+            yield reader.line_num, fields
+
+
+def _check_fields(path: Path, dialect: Dialect, shown: str) -> None:
+    """Refuse fields that are too long or hold NUL.
 
     Only quotes hide where a field ends, and only some encodings where a line does: other files have been
-    looked at while they were copied, and need no second look.
+    checked while they were copied, and need no second pass.
     """
-    if not WIDE.search(source.encoding) and _plain_lines(path):
-        return ""
-    try:
-        with path.open(encoding=source.encoding, newline="") as text:
-            for fields in csv.reader(lines_of(text, shown), delimiter=source.delimiter):
-                if any("\0" in field for field in fields):
-                    return "holds NUL bytes; state its encoding or repair it"
-    except UnicodeError:
-        return f"holds bytes that are not {source.encoding}; state its encoding"
-    except csv.Error as error:
-        if "field larger" in str(error):
-            return f"holds a field of more than {MAX_FIELD} characters; check quotes and line ends"
-    return ""
+    if not WIDE.search(dialect.encoding) and _plain_lines(path):
+        return
+    for _, fields in _records(path, dialect, shown):
+        if any("\0" in field for field in fields):
+            raise Refused(f"source: {shown} holds NUL bytes; state its encoding or repair it")
 
 
 def _plain_lines(path: Path) -> bool:
@@ -129,67 +157,38 @@ def _plain_lines(path: Path) -> bool:
     return True
 
 
-def _short_record(path: Path, source: Written, columns: int, shown: str) -> str:
-    """Return where a record ends early, else nothing; pandas fills it with missing values."""
-    with path.open(encoding=source.encoding, newline="") as file:
-        reader = csv.reader(lines_of(file, shown), delimiter=source.delimiter)
-        for fields in map(len, reader):
-            if 0 < fields < columns:
-                return f"is not regular: line {reader.line_num} has {fields} fields, the header {columns}"
-    return ""
+def _check_lengths(path: Path, dialect: Dialect, columns: int, shown: str) -> None:
+    """Refuse a record that ends early."""
+    for line, fields in _records(path, dialect, shown):
+        if 0 < len(fields) < columns:
+            problem = f"is not regular: line {line} has {len(fields)} fields, the header {columns}"
+            raise Refused(f"source: {shown} {problem}")
 
 
-def _where(error: Exception) -> str:
-    numbers = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
-    if not numbers:
-        return "; check its quotes and delimiter"
-    expected, line, found = numbers.groups()
-    return f": line {line} has {found} fields, the header {expected}"
+def _refusing(dialect: Dialect, shown: str, read: Callable[[], T]) -> T:
+    """Return what is read, or refuse the file without the text of an error, which may quote the data.
 
-
-def check_header(path: Path, source: Written, shown: str, declared: Sequence[str] = ()) -> list[str]:
-    """Return the column names; pandas would rename a doubled column, so they are looked at first."""
-    problem = ""
-    header: list[str] = []
+    It is refused after the error was handled, and not inside a context manager, where it would hold the error.
+    """
+    unknown = f"cannot be read: there is no encoding called {visible(dialect.encoding)}"
+    problem = unknown if "\0" in dialect.encoding else ""
     try:
-        with path.open(encoding=source.encoding, newline="") as file:
-            header = next(csv.reader(lines_of(file, shown), delimiter=source.delimiter), [])
+        if not problem:
+            return read()
     except UnicodeError:
-        problem = f"holds bytes that are not {source.encoding}; state its encoding"
-    except (LookupError, ValueError):
-        problem = f"cannot be read: there is no encoding called {visible(source.encoding)}"
-    except csv.Error:
-        problem = "has a header that cannot be read; check its quotes and delimiter"
+        problem = f"holds bytes that are not {dialect.encoding}; state its encoding"
+    except LookupError:
+        problem = unknown
     except PermissionError:
         problem = "may not be read by this user"
-    if problem:
-        raise Refused(f"source: {shown} {problem}")
-    with of_the_source():
-        check_size(0, len(header), shown)
-    if any(not name.strip() for name in header):
-        raise Refused(f"source: {shown} has a column without a name")
-    check_names(header, shown, declared)
-    return header
-
-
-def check_names(names: Sequence[str], shown: str, known: Sequence[str]) -> None:
-    """Refuse doubled names. Where a header is missing they are values, so only ``known`` ones are shown."""
-    places: dict[str, list[str]] = {}
-    shown_too = set(known)
-    for number, name in enumerate(names, start=1):
-        places.setdefault(name, []).append(str(number))
-    twice = [
-        f"{cut(visible(name)) + ' ' if name in shown_too else ''}({named(at).replace(', ', ' and ')})"
-        for name, at in places.items()
-        if len(at) > 1
-    ]
-    if twice:
-        raise Refused(f"source: {shown} holds columns twice: {named(twice)}; rename or remove one")
-    pairs = look_alikes(names)
-    told = [pair for pair in pairs if shown_too & set(pair)]
-    if pairs:
-        at = ", ".join(f"({' and '.join(places[n][0] for n in pair)})" for pair in pairs[:5])
-        raise Refused(
-            f"source: {shown} holds columns with names that look alike: "
-            f"{format_look_alikes(told)}{' ' if told else ''}{at}; rename one of each"
-        )
+    except pd.errors.EmptyDataError:
+        problem = "holds no columns"
+    except pd.errors.ParserWarning:
+        problem = "has records with more fields than its header has names"
+    except pd.errors.ParserError as error:
+        at = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+        where = f": line {at[2]} has {at[3]} fields, the header {at[1]}" if at else "; check its quotes and delimiter"
+        problem = f"is not regular{where}"
+    except (csv.Error, ValueError, OverflowError) as error:
+        problem = TOO_LONG if "field larger" in str(error) else UNREADABLE
+    raise Refused(f"source: {shown} {problem}")

@@ -15,7 +15,7 @@ _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 _NOTHING = np.uint64(0x94D049BB133111EB)
 
 
-class Content:
+class ContentDigest:
     """The digest of a table that arrives in pieces: of its columns' names and of its records as a bag.
 
     The order of the records and the size of the pieces do not matter; how often a record stands there does.
@@ -44,7 +44,7 @@ class Content:
 
 def content_digest(frame: pd.DataFrame) -> str:
     """Return a SHA-256 of a table's content that does not depend on the order of its records."""
-    content = Content()
+    content = ContentDigest()
     content.add(frame)
     return content.digest
 
@@ -63,7 +63,7 @@ def record_digests(frame: pd.DataFrame, without: Collection[str] = ()) -> np.nda
     return rows
 
 
-def bag_digest(records: np.ndarray) -> str:
+def records_digest(records: np.ndarray) -> str:
     """Return the SHA-256 of records as `record_digests` gives them, whatever their order."""
     return hashlib.sha256(np.sort(records).tobytes()).hexdigest()
 

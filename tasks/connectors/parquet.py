@@ -1,21 +1,22 @@
-"""Parquet files and folders of them, as their own schema has them."""
+"""Parquet files and folders of them, read as their own schema states."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import pandas as pd
 
 from tasks.common.errors import Refused, cut, named, visible
-from tasks.connectors.storage import LONG_FIELD, MAX_COLUMNS, MAX_FIELD, NEITHER, Place, parquet_names
+from tasks.connectors.copies import parquet_names
+from tasks.connectors.limits import LONG_FIELD, MAX_FIELD, MAX_TEXT, UNSUPPORTED, check_size
+from tasks.connectors.storage import Location
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-MAX_CELLS = 1_000_000_000
-MAX_TEXT = 4_000_000_000
-PIECE = 65_536
+BATCH = 65_536
+T = TypeVar("T")
 
 
 def read_table(path: Path, shown: str) -> Any:
@@ -32,14 +33,24 @@ def read_table(path: Path, shown: str) -> Any:
 
     with pq.ParquetFile(path) as file:
         _check_whole(file, shown)
-        odd = nested(file.schema_arrow)
-        if odd:
-            raise Refused(NEITHER.format(shown, named(odd)))
+        if unsupported := nested(file.schema_arrow):
+            raise Refused(UNSUPPORTED.format(shown, named(unsupported)))
         _check_text(path, [c.name for c in file.schema_arrow if _is_text(c.type)], shown)
         table = file.read()
     # Text that is not UTF-8 would fail later, wherever it is first looked at.
     table.validate(full=True)
     return table
+
+
+def _refusing(shown: str, read: Callable[[], T]) -> T:
+    """Return what is read, or refuse the file without the text of pyarrow's error, which may quote the data."""
+    try:
+        return read()
+    except Refused:
+        raise
+    except Exception:
+        unreadable = f"{shown} is not a readable parquet file"
+    raise Refused(unreadable)
 
 
 def nested(schema: Any) -> list[str]:
@@ -53,22 +64,7 @@ def nested_of(path: Path, shown: str) -> list[str]:
     """Return a file's columns of lists and structures, without reading its data."""
     import pyarrow.parquet as pq
 
-    try:
-        return nested(pq.read_schema(path))
-    except Exception:
-        unreadable = f"{shown} is not a readable parquet file"
-    raise Refused(unreadable)
-
-
-def check_size(records: int, columns: int, shown: str) -> None:
-    """Refuse a table that is larger than a table may be."""
-    if columns > MAX_COLUMNS:
-        raise Refused(f"{shown} has {columns} columns; a table may have {MAX_COLUMNS}: leave some out")
-    if records * columns > MAX_CELLS:
-        raise Refused(
-            f"{shown} holds {records} records of {columns} columns, more than {MAX_CELLS // 10**6} million "
-            "cells; divide it"
-        )
+    return _refusing(shown, lambda: nested(pq.read_schema(path)))
 
 
 def _check_whole(file: Any, shown: str) -> None:
@@ -92,7 +88,7 @@ def _check_text(path: Path, columns: Sequence[str], shown: str) -> None:
         return
     grown = 0.0
     with pq.ParquetFile(path, read_dictionary=list(columns)) as file:
-        for piece in file.iter_batches(PIECE, columns=list(columns)):
+        for piece in file.iter_batches(BATCH, columns=list(columns)):
             for name, column in zip(piece.schema.names, piece.columns, strict=True):
                 text = getattr(column, "dictionary", column)
                 lengths = pc.fill_null(pc.binary_length(text), 0).to_numpy(zero_copy_only=False)
@@ -122,17 +118,8 @@ def _is_text(kind: Any) -> bool:
     if kind is None:
         return False
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return any(
-        is_kind(kind)
-        for is_kind in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_binary,
-            pa.types.is_large_binary,
-            pa.types.is_string_view,
-            pa.types.is_binary_view,
-        )
-    )
+    texts = ("string", "large_string", "binary", "large_binary", "string_view", "binary_view")
+    return any(getattr(pa.types, f"is_{text}")(kind) for text in texts)
 
 
 def to_frame(table: Any) -> pd.DataFrame:
@@ -148,22 +135,19 @@ def columns_of(path: Path, shown: str) -> list[str]:
     """Return a file's column names, without reading its data."""
     import pyarrow.parquet as pq
 
-    try:
+    def names() -> list[str]:
         with pq.ParquetFile(path) as file:
             _check_whole(file, shown)
             return list(file.schema_arrow.names)
-    except Refused:
-        raise
-    except Exception:
-        unreadable = f"{shown} is not a readable parquet file"
-    raise Refused(unreadable)
+
+    return _refusing(shown, names)
 
 
-def columns_of_folder(place: Place) -> list[str]:
+def columns_of_folder(folder: Location) -> list[str]:
     """Return the columns of a folder on this machine, those of its partitions last."""
-    assert place.local is not None
-    first = parquet_names(place)[0]
-    return columns_of(place.local / first, visible(Path(first).name)) + list(partition(first, place.shown))
+    assert folder.local is not None
+    first = parquet_names(folder)[0]
+    return columns_of(folder.local / first, visible(Path(first).name)) + list(partition(first, folder.shown))
 
 
 def read_folder(files: Sequence[tuple[str, Path]], shown: str) -> tuple[pd.DataFrame, list[str]]:
@@ -172,7 +156,7 @@ def read_folder(files: Sequence[tuple[str, Path]], shown: str) -> tuple[pd.DataF
     Parameters
     ----------
     files : names within the folder, such as ``year=2024/a.parquet``, and where each can be read
-    shown : how messages call the folder
+    shown : the folder as messages name it
 
     Raises
     ------
@@ -181,22 +165,13 @@ def read_folder(files: Sequence[tuple[str, Path]], shown: str) -> tuple[pd.DataF
     """
     import pyarrow as pa
 
-    tables, kept, records = [], [], 0
+    tables, records = [], 0
     for name, path in files:
-        file = cut(visible(Path(name).name))
-        values = partition(name, shown)
-        table = _table_of(path, f"{file} in {shown}")
-        twice = sorted({*values} & {*table.column_names})
-        if twice or len(set(table.column_names)) < table.num_columns:
-            double = named(twice) or "a name stands twice"
-            raise Refused(f"{file} in {shown} holds columns twice: {double}")
-        for key, value in values.items():
-            table = table.append_column(key, pa.array([value] * len(table), pa.large_string()))
-        records += len(table)
-        check_size(records, table.num_columns, shown)
-        tables.append(_plain(table))
-        kept.append(tuple(values))
-    if len(set(kept)) > 1:
+        tables.append(_part(name, path, shown))
+        records += len(tables[-1])
+        check_size(records, tables[-1].num_columns, shown)
+    partitions = {tuple(partition(name, shown)) for name, _ in files}
+    if len(partitions) > 1:
         raise Refused(f"{shown} is partitioned in different ways (name=value); make them the same")
     names = tables[0].column_names
     if any(set(t.column_names) != set(names) for t in tables):
@@ -206,23 +181,28 @@ def read_folder(files: Sequence[tuple[str, Path]], shown: str) -> tuple[pd.DataF
     except pa.ArrowException:
         whole = None
     if whole is None:
-        odd = [n for n in names if len({str(t.schema.field(n).type) for t in tables} - {"null"}) > 1]
-        raise Refused(f"the files in {shown} hold columns of different types: {named(odd)}")
-    return to_frame(whole), list(kept[0])
+        different = [n for n in names if len({str(t.schema.field(n).type) for t in tables} - {"null"}) > 1]
+        raise Refused(f"the files in {shown} hold columns of different types: {named(different)}")
+    return to_frame(whole), list(partitions.pop())
 
 
-def _table_of(path: Path, shown: str) -> Any:
-    try:
-        return read_table(path, shown)
-    except Refused:
-        raise
-    except Exception:
-        unreadable = f"{shown} is not a readable parquet file"
-    raise Refused(unreadable)
+def _part(name: str, path: Path, folder: str) -> Any:
+    """Return the table of one file of a folder, with the values of its partition as columns of text."""
+    import pyarrow as pa
+
+    file = cut(visible(Path(name).name))
+    shown, values = f"{file} in {folder}", partition(name, folder)
+    table = _refusing(shown, lambda: read_table(path, shown))
+    duplicates = sorted({*values} & {*table.column_names})
+    if duplicates or len(set(table.column_names)) < table.num_columns:
+        raise Refused(f"{shown} holds columns twice: {named(duplicates) or 'a name stands twice'}")
+    for key, value in values.items():
+        table = table.append_column(key, pa.array([value] * len(table), pa.large_string()))
+    return _plain(table)
 
 
 def _plain(table: Any) -> Any:
-    """Return a table without its writer's habits: text is text, however it is stored."""
+    """Return a table without its writer's metadata, with text of one type however it is stored."""
     import pyarrow as pa
 
     fields = []
@@ -234,11 +214,11 @@ def _plain(table: Any) -> Any:
 
 def partition(name: str, shown: str) -> dict[str, str | None]:
     """Return what the folders of a file's name say: year=2024/sex=f/a.parquet; values are text, or none."""
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for part in name.split("/")[:-1]:
         key, equals, value = part.partition("=")
-        if not equals or not key or key in found:
+        if not equals or not key or key in values:
             # What a folder is called may be a value of the data.
             raise Refused(f"{shown} holds folders that are not called name=value, once each; rename or remove them")
-        found[unquote(key)] = None if value == NO_VALUE else unquote(value)
-    return found
+        values[unquote(key)] = None if value == NO_VALUE else unquote(value)
+    return values

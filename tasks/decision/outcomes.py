@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tasks.common.errors import Refused, ReleaseError, guarded, visible
+from tasks.common.errors import Refused, ReleaseError, sanitise_errors, visible
 from tasks.common.home import Home
 from tasks.connectors.fingerprint import same_table
 from tasks.policy.verdict import Gate
@@ -172,7 +172,7 @@ def waiting_at(home: Home, last: dict[str, Any]) -> Awaited | None:
 def mirror_entry(home: Home, entry: dict[str, Any]) -> bool:
     """Show an entry in MLflow's tags; return False when MLflow does not take it, for the ledger has it."""
     try:
-        return guarded(show_entry)(home, entry)
+        return sanitise_errors(show_entry)(home, entry)
     except ReleaseError:
         return False
 

@@ -26,28 +26,19 @@ from tasks.common.run import Run
 from tasks.common.secrets import check_name, secret
 from tasks.common.sections import Section
 from tasks.common.workspace import StoredMicrodata, StoredTable
+from tasks.connectors.copies import check_file, fetch, fetch_folder
 from tasks.connectors.csv import WIDE, check_header, check_names, read_codes, read_csv
-from tasks.connectors.fingerprint import bag_digest, content_digest, record_digests
-from tasks.connectors.parquet import (
-    check_size,
-    columns_of,
-    columns_of_folder,
-    read_folder,
-    read_table,
-    to_frame,
-)
+from tasks.connectors.fingerprint import content_digest, record_digests, records_digest
+from tasks.connectors.limits import UNSUPPORTED, check_size
+from tasks.connectors.parquet import columns_of, columns_of_folder, read_folder, read_table, to_frame
 from tasks.connectors.storage import (
-    NEITHER,
     PASSWORD,
-    Place,
+    Location,
     check_address,
-    check_file,
-    fetch,
-    fetch_folder,
     is_address,
-    local_place,
-    of_the_source,
-    open_place,
+    local_location,
+    open_location,
+    source_errors,
 )
 from tasks.record import ledger
 from tasks.record.dossier import SourceSummary
@@ -120,13 +111,13 @@ class SourceSection(Section):
         """Whether it is a file or folder at an address, and not a path on this machine."""
         return self.path is not None and self.package is None and is_address(self.path)
 
-    def place(self, base: Path, home: Home) -> Place:
+    def place(self, base: Path, home: Home) -> Location:
         """Return where a file or folder is."""
         if self.remote:
-            return open_place(str(self.path), self.storage, home)
-        return local_place(self.file(base))
+            return open_location(str(self.path), self.storage, home)
+        return local_location(self.file(base))
 
-    def folder_at(self, place: Place) -> bool:
+    def folder_at(self, place: Location) -> bool:
         """Return whether a folder of Parquet files stands there; a folder called x.csv is none."""
         kind = self.format or SUFFIXES.get(Path(place.path).suffix.lower(), "parquet")
         if kind != "parquet":
@@ -179,11 +170,11 @@ def ingest(run: Run, source: SourceSection, variables: tuple[Variable, ...], bas
     data, notes = to_microdata(frame, variables)
     notes += _check_levels(data, variables)
     names = tuple(v.name for v in variables if v.role == "identifier")
-    bag = ledger.keyed(run.home, f"records {bag_digest(record_digests(frame, names))}")
+    digest_of_records = ledger.keyed(run.home, f"records {records_digest(record_digests(frame, names))}")
     return Ingested(
         run.workspace.store("source", data),
         run.workspace.store_table("identifiers", identities(frame, names)) if names else None,
-        SourceSummary(len(data), len(data.schema), names, digest, tuple(notes), bag),
+        SourceSummary(len(data), len(data.schema), names, digest, tuple(notes), digest_of_records),
     )
 
 
@@ -191,12 +182,12 @@ def read(run: Run, source: SourceSection, variables: Iterable[Variable], base: P
     """Return the source's table and the SHA-256 of its content."""
     declared = list(variables)
     if source.sql is not None:
-        with of_the_source():
+        with source_errors():
             frame = _read_query(run, source, declared, base)
             check_size(*frame.shape, "the query's result")
         _check_types(frame, "the query", declared)
         return frame, content_digest(frame)
-    with of_the_source():
+    with source_errors():
         frame, digest, shown = _read_place(run, source, declared, base)
         check_size(*frame.shape, shown)
     if frame.empty:
@@ -371,7 +362,7 @@ def _check_types(frame: pd.DataFrame, shown: str, variables: Iterable[Variable])
         elif Decimal in types and name not in dropped:
             frame[name] = frame[name].astype("float64")
     if odd:
-        raise Refused(f"source: {NEITHER.format(shown, named(odd))}")
+        raise Refused(f"source: {UNSUPPORTED.format(shown, named(odd))}")
 
 
 def _plain(kind: type) -> bool:
@@ -414,7 +405,7 @@ def _read_parquet(path: Path, shown: str) -> pd.DataFrame:
 
 
 def _read_query(run: Run, source: SourceSection, variables: Iterable[Variable], base: Path) -> pd.DataFrame:
-    from tasks.connectors.postgres import read_query
+    from tasks.connectors.postgres.query import read_query
 
     address = source.url
     if source.database is not None:
@@ -471,9 +462,9 @@ def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> l
     if source.sql is not None or source.remote:
         return None
     path = source.file(base)
-    with of_the_source():
-        if source.folder_at(local_place(path)):
-            return columns_of_folder(local_place(path))
+    with source_errors():
+        if source.folder_at(local_location(path)):
+            return columns_of_folder(local_location(path))
         check_file(path)
         if path.stat().st_size == 0:
             raise Refused(f"{visible(path.name)} is empty")

@@ -17,8 +17,8 @@ from tasks.common.digests import sha256_of
 from tasks.common.errors import Fault, Refused, ReleaseError, visible
 from tasks.common.home import Home, account
 from tasks.common.secrets import secret
-from tasks.connectors.postgres import OURS, keep_table, remove_table
-from tasks.connectors.storage import Place, is_address, local_place, open_place
+from tasks.connectors.postgres.table import OURS, keep_table, remove_table
+from tasks.connectors.storage import Location, is_address, local_location, open_location
 from tasks.publication.candidate import RELEASE_ID
 from tasks.publication.manifest import MANIFEST, SIGNATURE, Manifest, verify_release
 from tasks.publication.signed import PUBLIC_KEY
@@ -65,11 +65,11 @@ class Delivery:
         """The comment by which a table is recognised as this delivery."""
         return f"{OURS}release {self.release} manifest {self.manifest}"
 
-    def open(self, home: Home) -> Place:
+    def open(self, home: Home) -> Location:
         """Return the folder at which it is."""
         if is_address(self.place):
-            return open_place(self.place, self.target.storage, home)
-        return local_place(Path(self.place))
+            return open_location(self.place, self.target.storage, home)
+        return local_location(Path(self.place))
 
 
 def deliver(home: Home, release_id: str, target: Target) -> str:
@@ -209,7 +209,7 @@ def _to_table(home: Home, delivery: Delivery, folder: Path) -> None:
     keep_table(address, table_of(delivery.place), parquet, delivery.mark, target.if_exists)
 
 
-def _to_folder(place: Place, folder: Path, files: Mapping[str, str]) -> None:
+def _to_folder(place: Location, folder: Path, files: Mapping[str, str]) -> None:
     """Write what is not there yet, the manifest last; nothing of another release is overwritten."""
     manifest, standing = (folder / MANIFEST).read_bytes(), (place / MANIFEST).read()
     if standing is not None and standing != manifest:
@@ -252,7 +252,7 @@ def _take_back(home: Home, delivery: Delivery) -> None:
         )
 
 
-def _put_notice(home: Home, delivery: Delivery, place: Place) -> list[str]:
+def _put_notice(home: Home, delivery: Delivery, place: Location) -> list[str]:
     """Put the signed notice into a folder, or only the release's id where it is missing; return its problems."""
     folder = home.releases / delivery.name / delivery.release
     signed = (folder / NOTICE).is_file()

@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from tasks.common.secrets import check_name
 from tasks.common.sections import Section
-from tasks.connectors.postgres import NAME_BYTES, IfExists, Table
+from tasks.connectors.postgres.table import NAME_BYTES, IfExists, Table
 from tasks.connectors.storage import check_address, is_address
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]{0,62}"

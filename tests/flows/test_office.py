@@ -20,7 +20,7 @@ from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
 from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home
-from tasks.connectors import postgres as database
+from tasks.connectors.postgres import table as table_module
 from tasks.decision.approval import approve
 from tasks.record import ledger
 
@@ -165,16 +165,16 @@ def test_a_crash_in_the_middle_of_the_copy_leaves_the_old_table_and_is_mended(
 ) -> None:
     first = office_.run()
     office_.fill(seed=2)
-    read = database._Lines.read
+    read = table_module._Lines.read
 
     def dies(self: Any, size: int = -1) -> bytes:
         read(self, 100)
         raise SystemExit(143)
 
-    monkeypatch.setattr(database._Lines, "read", dies)
+    monkeypatch.setattr(table_module._Lines, "read", dies)
     with pytest.raises((SystemExit, Fault)):
         office_.run()
-    monkeypatch.setattr(database._Lines, "read", read)
+    monkeypatch.setattr(table_module._Lines, "read", read)
     assert office_.released() == office_.published(first)
     entries = ledger.entries(office_.home)
     second = [e for e in entries if e["event"] == "published"][-1]["release"]

@@ -38,6 +38,7 @@ OURS = [
     "tasks.connectors.csv",
     "tasks.intake.ingest",
     "tasks.connectors.parquet",
+    "tasks.connectors.copies",
     "tasks.connectors.storage",
     "anoncore.microdata",
 ]

@@ -57,7 +57,7 @@ quick = settings(
 def told(error: Exception, *, of_names: bool = False) -> None:
     """Check a refusal's words: some, not too many, and none for the terminal to carry out.
 
-    Names that an `AnonymizationError` holds are written out by `guarded`, at the end of every task.
+    Names that an `AnonymizationError` holds are written out by `sanitise_errors`, at the end of every task.
     """
     text = str(error)
     assert text.strip()

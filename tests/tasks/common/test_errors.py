@@ -21,7 +21,7 @@ from tasks.common.errors import (
     InputOutputFault,
     Refused,
     ReleaseError,
-    guarded,
+    sanitise_errors,
     visible,
 )
 
@@ -30,7 +30,7 @@ CANARY = "CANARY-4711"
 
 def caught(function: Callable[[], object]) -> ReleaseError:
     with pytest.raises(ReleaseError) as raised:
-        guarded(function)()
+        sanitise_errors(function)()
     return raised.value
 
 
@@ -130,7 +130,7 @@ def test_the_message_says_where_a_fault_arose() -> None:
     frame = pd.DataFrame({"x": ["a"]})
     data = Microdata(frame, Schema([Variable("x", "nominal")]))
     error = caught(lambda: data.take(np.array([7])))
-    assert "an unexpected IndexError in microdata.py, line " in str(error)
+    assert "an unexpected IndexError in table.py, line " in str(error)
 
 
 def test_the_message_of_a_failed_read_names_file_and_reason_without_the_folder() -> None:
@@ -156,7 +156,7 @@ def test_errors_of_the_core_are_refusals(kind: type[AnonymizationError]) -> None
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
 def test_a_stop_passes(stop: BaseException) -> None:
     with pytest.raises(type(stop)):
-        guarded(raising(stop))()
+        sanitise_errors(raising(stop))()
 
 
 def test_control_characters_are_written_out() -> None:
@@ -172,9 +172,9 @@ def test_results_arguments_and_name_pass_unchanged() -> None:
         """Add."""
         return a + b
 
-    assert guarded(add)(1, b=2) == 3
-    assert guarded(add).__name__ == "add"
-    assert guarded(add).__doc__ == "Add."
+    assert sanitise_errors(add)(1, b=2) == 3
+    assert sanitise_errors(add).__name__ == "add"
+    assert sanitise_errors(add).__doc__ == "Add."
 
 
 @pytest.mark.parametrize(("kind", "code"), [(ReleaseError, 1), (Fault, 1), (InputOutputFault, 1), (Refused, 2)])

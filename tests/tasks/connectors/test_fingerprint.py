@@ -12,7 +12,7 @@ from anoncore.microdata import Variable
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.connectors.fingerprint import bag_digest, record_digests, same_table
+from tasks.connectors.fingerprint import record_digests, records_digest, same_table
 from tasks.intake.ingest import SourceSection, ingest
 from tasks.record import ledger
 
@@ -25,7 +25,7 @@ ROWS = ["a,41,x", "b,,y", "c,7.5,z w", "d,41,x"]
 
 
 def bag(frame: pd.DataFrame) -> str:
-    return bag_digest(record_digests(frame))
+    return records_digest(record_digests(frame))
 
 
 def taken(base: Any, name: str, content: str | pd.DataFrame) -> tuple[str, str | None]:

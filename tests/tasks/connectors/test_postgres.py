@@ -19,13 +19,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from anoncore.microdata import Variable
-from tasks.common.errors import InputOutputFault, Refused, guarded
+from tasks.common.errors import InputOutputFault, Refused, sanitise_errors
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.connectors import postgres as database
 from tasks.connectors.fingerprint import content_digest
-from tasks.connectors.postgres import Table, keep_table, read_query, remove_table
+from tasks.connectors.postgres import query
+from tasks.connectors.postgres import table as table_module
+from tasks.connectors.postgres.query import read_query
+from tasks.connectors.postgres.table import Table, keep_table, remove_table
 from tasks.intake.ingest import SourceSection, ingest
 
 CANARY = "CANARY4711"
@@ -54,7 +56,7 @@ def run_sql(url: str, statement: str, *parameters: Any) -> list[tuple[Any, ...]]
 
 def refusal(function: Any, *arguments: Any, kind: type[Exception] = Refused, **more: Any) -> str:
     with pytest.raises(kind) as raised:
-        guarded(function)(*arguments, **more)
+        sanitise_errors(function)(*arguments, **more)
     error = raised.value
     assert error.__context__ is None
     assert error.__cause__ is None
@@ -117,7 +119,7 @@ def test_many_pieces_make_one_table(postgres_url: str, monkeypatch: pytest.Monke
     sql = """SELECT i, i % 7 = 0 AS b, nullif(i % 5, 0)::numeric AS n, 'x' || i AS t
              FROM generate_series(1, 1001) i"""
     whole = read_query(postgres_url, sql, HERE)
-    monkeypatch.setattr(database, "ROWS", 100)
+    monkeypatch.setattr(query, "ROWS", 100)
     pieces = read_query(postgres_url, sql, HERE)
     pd.testing.assert_frame_equal(whole, pieces)
     assert content_digest(whole) == content_digest(pieces)
@@ -160,14 +162,14 @@ def test_what_is_not_one_reading_query_is_refused_and_changes_nothing(
 
 def test_a_query_sees_one_moment(postgres_url: str, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run_sql(postgres_url, f"CREATE TABLE {schema}.t AS SELECT i FROM generate_series(1, 500) i")
-    monkeypatch.setattr(database, "ROWS", 100)
-    typed = database._typed
+    monkeypatch.setattr(query, "ROWS", 100)
+    typed = query._typed
 
     def meanwhile(*given: Any, **more: Any) -> Any:
         run_sql(postgres_url, f"DELETE FROM {schema}.t")
         return typed(*given, **more)
 
-    monkeypatch.setattr(database, "_typed", meanwhile)
+    monkeypatch.setattr(query, "_typed", meanwhile)
     assert len(read_query(postgres_url, f"SELECT i FROM {schema}.t", HERE)) == 500
 
 
@@ -373,18 +375,18 @@ def test_names_are_quoted_and_columns_that_do_not_fit_refused(postgres_url: str,
 KILLED = """
 import os, sys
 from pathlib import Path
-from tasks.connectors import postgres as database
-database.ROWS = 10
-read, count = database._Lines.read, 0
+from tasks.connectors.postgres import table
+table.ROWS = 10
+read, count = table._Lines.read, 0
 def dies(self, size=-1):
     global count
     count += 1
     if count == 5:
         os.kill(os.getpid(), 9)
     return read(self, 10)
-database._Lines.read = dies
+table._Lines.read = dies
 url, schema, parquet = sys.argv[1:]
-database.keep_table(url, database.Table(schema, "people"), Path(parquet), "anonflow b", "replace")
+table.keep_table(url, table.Table(schema, "people"), Path(parquet), "anonflow b", "replace")
 """
 
 
@@ -416,7 +418,7 @@ def test_readers_see_the_old_table_until_the_new_one_is_whole(
     two = data(tmp_path, seed=1, name="two.parquet")
     keep_table(postgres_url, table, one, "anonflow a", "refuse")
     seen: list[Any] = []
-    same = database._same
+    same = table_module._same
 
     def looked(*given: Any) -> bool:
         other = threading.Thread(target=lambda: seen.append(rows(postgres_url, str(table))))
@@ -424,7 +426,7 @@ def test_readers_see_the_old_table_until_the_new_one_is_whole(
         other.join(10)
         return same(*given)
 
-    monkeypatch.setattr(database, "_same", looked)
+    monkeypatch.setattr(table_module, "_same", looked)
     keep_table(postgres_url, table, two, "anonflow b", "replace")
     assert seen == [expected(one)]
 
@@ -433,8 +435,8 @@ def test_what_is_read_back_otherwise_is_not_kept(
     postgres_url: str, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Table(schema, "people")
-    read = database._Lines.read
-    monkeypatch.setattr(database._Lines, "read", lambda self, size=-1: read(self, size).replace(b"NA", b"NB"))
+    read = table_module._Lines.read
+    monkeypatch.setattr(table_module._Lines, "read", lambda self, size=-1: read(self, size).replace(b"NA", b"NB"))
     told = refusal(keep_table, postgres_url, table, data(tmp_path), "anonflow a", "refuse", kind=InputOutputFault)
     assert "is not what was written" in told
     assert run_sql(postgres_url, f"SELECT to_regclass('{table}')") == [(None,)]

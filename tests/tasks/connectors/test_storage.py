@@ -19,13 +19,14 @@ from pydantic import ValidationError
 
 from anoncore.microdata import Variable
 from tasks.common.digests import sha256_of
-from tasks.common.errors import InputOutputFault, Refused, guarded
+from tasks.common.errors import InputOutputFault, Refused, sanitise_errors
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.common.secrets import secret
-from tasks.connectors import storage as places
-from tasks.connectors.storage import local_place, open_place, parquet_names
+from tasks.connectors import copies
+from tasks.connectors.copies import parquet_names
+from tasks.connectors.storage import local_location, open_location
 from tasks.intake.ingest import SourceSection, header_of, ingest
 
 CANARY = "CANARY4711"
@@ -51,7 +52,7 @@ def memory() -> str:
 
 def refusal(function: Any, *arguments: Any, kind: type[Exception] = Refused) -> str:
     with pytest.raises(kind) as raised:
-        guarded(function)(*arguments)
+        sanitise_errors(function)(*arguments)
     error = raised.value
     assert error.__context__ is None
     assert error.__cause__ is None
@@ -247,14 +248,14 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     home: Home, memory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(memory, "x.parquet", table(year=[1, 2, 1]))
-    pour = places._pour
+    copy = copies._copy
 
     def meanwhile(*given: Any, **more: Any) -> str:
-        done = pour(*given, **more)
+        done = copy(*given, **more)
         write(memory, "x.parquet", table(year=[1, 2, 2]))
         return done
 
-    monkeypatch.setattr(places, "_pour", meanwhile)
+    monkeypatch.setattr(copies, "_copy", meanwhile)
     assert "changed while it was read" in read_refused(home, path=f"{memory}/x.parquet")
 
 
@@ -356,13 +357,13 @@ def test_a_folder_that_changes_while_it_is_read_is_refused(
     home: Home, folder: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(folder[0], "a.parquet", table(year=[1, 2, 1]))
-    pour = places._pour
+    copy = copies._copy
 
     def meanwhile(*given: Any, **more: Any) -> str:
         write(folder[0], "b.parquet", table(year=[1, 2, 1]))
-        return pour(*given, **more)
+        return copy(*given, **more)
 
-    monkeypatch.setattr(places, "_pour", meanwhile)
+    monkeypatch.setattr(copies, "_copy", meanwhile)
     assert "changed while it was read" in read_refused(home, path=folder[1])
 
 
@@ -377,14 +378,14 @@ def test_files_stand_in_the_order_of_their_names(tmp_path: Path) -> None:
     names = [f"{i}.parquet" for i in np.random.default_rng(0).permutation(20)]
     for name in names:
         (tmp_path / name).write_bytes(b"x")
-    assert parquet_names(local_place(tmp_path)) == sorted(names)
+    assert parquet_names(local_location(tmp_path)) == sorted(names)
 
 
 # Places to write to
 
 
 def test_a_small_file_is_seen_whole_or_not_at_all(home: Home, tmp_path: Path, memory: str) -> None:
-    for place in (open_place(memory, None, home), local_place(tmp_path / "out")):
+    for place in (open_location(memory, None, home), local_location(tmp_path / "out")):
         place.make_folder()
         assert (place / "m.json").read() is None
         assert (place / "m.json").digest() is None

@@ -15,7 +15,7 @@ from anoncore.edits.model import EditSet
 from anoncore.microdata import Microdata, Variable
 from expectations.report import validate
 from tasks.assessment.assess import AssessmentSection, assess
-from tasks.common.errors import Refused, guarded
+from tasks.common.errors import Refused, sanitise_errors
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
@@ -67,7 +67,7 @@ class Given:
     def split(self, section: ReferenceSection, variables: tuple[Variable, ...] = VARIABLES) -> Split:
         """Split in a workspace of its own, so that one source can be split in many ways."""
         run = replace(self.run, workspace=self.run.workspace.branch(f"split-{time.monotonic_ns()}"))
-        return guarded(split)(run, self.checked, section, variables, self.base)
+        return sanitise_errors(split)(run, self.checked, section, variables, self.base)
 
 
 def started(

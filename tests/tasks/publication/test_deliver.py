@@ -16,10 +16,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pydantic import ValidationError
 
 from tasks.common.digests import sha256_of
-from tasks.common.errors import Fault, InputOutputFault, Refused, guarded
+from tasks.common.errors import Fault, InputOutputFault, Refused, sanitise_errors
 from tasks.common.home import Home, make_private, write_private
-from tasks.connectors.postgres import Table
-from tasks.connectors.storage import Place
+from tasks.connectors.postgres.table import Table
+from tasks.connectors.storage import Location
 from tasks.publication import deliver as module
 from tasks.publication.candidate import Candidate, PublicationSection
 from tasks.publication.deliver import cut_short, deliver, pending, recall, targets_of
@@ -95,7 +95,7 @@ def events(home: Home) -> list[str]:
 
 def refusal(function: Any, *arguments: Any, kind: type[Exception] = Refused) -> str:
     with pytest.raises(kind) as raised:
-        guarded(function)(*arguments)
+        sanitise_errors(function)(*arguments)
     assert raised.value.__context__ is None
     assert PASSWORD not in str(raised.value)
     return str(raised.value)
@@ -230,16 +230,16 @@ def test_the_manifest_comes_last_and_what_a_crash_left_is_completed(
     home: Home, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release, target = make_release(home), Target(folder=memory)
-    put, order = Place.put, []
+    put, order = Location.put, []
 
-    def dies(self: Place, source: Path) -> None:
+    def dies(self: Location, source: Path) -> None:
         order.append(source.name)
         if len(order) == 3:
             fsspec.filesystem("memory").pipe_file(self.path, b"half")
             raise KeyboardInterrupt
         put(self, source)
 
-    monkeypatch.setattr(Place, "put", dies)
+    monkeypatch.setattr(Location, "put", dies)
     with pytest.raises(KeyboardInterrupt):
         deliver(home, release, target)
     assert "manifest.json" not in stored(f"{memory}/{release}")
@@ -247,7 +247,7 @@ def test_the_manifest_comes_last_and_what_a_crash_left_is_completed(
     assert events(home) == ["delivering"]
     assert cut_short(home, "people") == [(release, target)]
     assert cut_short(home, "others") == []
-    monkeypatch.setattr(Place, "put", put)
+    monkeypatch.setattr(Location, "put", put)
     deliver(home, release, target)
     assert verify_release(fetched(f"{memory}/{release}", tmp_path / "copy")) == []
     assert cut_short(home, "people") == []

@@ -24,7 +24,7 @@ from anoncore.methods import SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.assessment.assess import AssessmentSection, assess
 from tasks.common.digests import sha256_of
-from tasks.common.errors import Fault, Refused, guarded
+from tasks.common.errors import Fault, Refused, sanitise_errors
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
@@ -546,7 +546,7 @@ def test_an_id_that_is_none_is_refused(run: Run, waiting: Path, release_id: str)
     (run.home.path / "dossier.json").write_text("{}")
     (run.home.path / "x").mkdir()
     with pytest.raises(Refused, match="awaits a decision; see anonflow list") as raised:
-        guarded(load_candidate)(run.home, release_id)
+        sanitise_errors(load_candidate)(run.home, release_id)
     assert str(raised.value).isprintable()
 
 
@@ -576,7 +576,7 @@ def test_a_candidate_that_was_changed_while_it_waited_is_refused(
     change, message = CHANGES[how]
     change(waiting)
     with pytest.raises(Refused, match=message) as raised:
-        guarded(load_candidate)(run.home, dossier.release.id)
+        sanitise_errors(load_candidate)(run.home, dossier.release.id)
     assert CANARY not in str(raised.value)
 
 

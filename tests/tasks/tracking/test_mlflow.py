@@ -72,13 +72,13 @@ track.set_status(found["run"], "approved", approver="me", approval_reason="wörk
 found["status"] = outcome.status
 # The same calls on a store that nobody can reach: the discard port, in an address with a password.
 import mlflow
-from tasks.common.errors import Fault, guarded
+from tasks.common.errors import Fault, sanitise_errors
 mlflow.set_tracking_uri("http://me:hunter2@127.0.0.1:9")
 found["unreachable"] = []
 calls = ((track.track, (found.pop("tracked"),)), (track.set_status, (found["run"], "published")))
 for function, arguments in calls:
     try:
-        guarded(function)(*arguments)
+        sanitise_errors(function)(*arguments)
     except Fault as error:
         clean = error.__context__ is None and error.__cause__ is None
         found["unreachable"].append([type(error).__name__, str(error), clean, int(error.code)])

@@ -1,0 +1,49 @@
+"""The largest tables and texts that are read, and what is refused beyond them."""
+
+from __future__ import annotations
+
+from tasks.common.errors import Refused
+
+# A line of text, and so a field that is not quoted, is never held in memory beyond this.
+MAX_LINE = 1 << 24
+MAX_FIELD = 131_072
+MAX_COLUMNS = 5_000
+MAX_CELLS = 1_000_000_000
+MAX_TEXT = 4_000_000_000
+UNSUPPORTED = "{} has columns that hold neither numbers nor text, but dates, bytes or lists: {}; convert them"
+LONG_FIELD = f"{{}} holds a field of more than {MAX_FIELD} characters, in {{}}; check quotes and line ends"
+LONG_LINE = f"{{}} holds a line of more than {MAX_LINE >> 20} million characters; check its line ends"
+
+
+def check_size(records: int, columns: int, shown: str) -> None:
+    """Refuse a table with more columns or cells than are read."""
+    if columns > MAX_COLUMNS:
+        raise Refused(f"{shown} has {columns} columns; a table may have {MAX_COLUMNS}: leave some out")
+    if records * columns > MAX_CELLS:
+        raise Refused(
+            f"{shown} holds {records} records of {columns} columns, more than {MAX_CELLS // 10**6} million "
+            "cells; divide it"
+        )
+
+
+class LineCheck:
+    """Checks text that passes by in blocks, in an encoding that has one byte for a line's end."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown, self._open = shown, 0
+
+    def add(self, block: bytes) -> None:
+        """Check the next block.
+
+        Raises
+        ------
+        Refused
+            When it holds NUL bytes, or a line that is too long.
+        """
+        if b"\0" in block:
+            raise Refused(f"{self._shown} holds NUL bytes; state its encoding or repair it")
+        ends = [at for at in (block.find(b"\n"), block.find(b"\r")) if at >= 0]
+        if self._open + min(ends, default=len(block)) > MAX_LINE:
+            raise Refused(LONG_LINE.format(self._shown))
+        last = max(block.rfind(b"\n"), block.rfind(b"\r"))
+        self._open = self._open + len(block) if last < 0 else len(block) - last - 1

@@ -1,0 +1,152 @@
+"""Queries: a result is read as one table, from PostgreSQL in one transaction, from others with SQLAlchemy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+
+from tasks.common.errors import Refused, visible
+from tasks.connectors.postgres.session import UNREADABLE_ADDRESS, is_postgres, parse_address, session
+
+ROWS = 20_000
+PORTAL = "anonflow_rows"
+WHOLE = (20, 21, 23, 26)
+REAL = (700, 701)
+BOOLEAN = 16
+NUMERIC = 1700
+TEXT = (18, 19, 25, 1042, 1043, 2950)
+EXACT_DIGITS = 18
+
+# The server itself says whether the text is one query: as a cursor it opens nothing else.
+OPEN = f"""
+DO $anonflow$
+DECLARE found CONSTANT refcursor := '{PORTAL}';
+BEGIN
+  OPEN found FOR EXECUTE current_setting('anonflow.statement');
+END
+$anonflow$
+"""
+
+
+def read_query(address: str, statement: str, base: Path, *, verbatim: Collection[str] = ()) -> pd.DataFrame:
+    """Return what a query finds.
+
+    PostgreSQL is read in one read-only, repeatable-read transaction, in pieces, so that no more of it than
+    the result's columns is in memory. Whole numbers, also those with gaps, are ``Int64``, truth values
+    ``boolean``, text is text, other numbers are float64; what is none of these comes as it is.
+
+    Parameters
+    ----------
+    address : database address, with a password where one is needed
+    statement : one query
+    base : folder to which the path of an SQLite database is relative
+    verbatim : columns whose decimals are kept to the last digit; other decimals become float64
+
+    Raises
+    ------
+    Refused
+        When the address or the statement is not acceptable, or the database refuses it.
+    InputOutputFault
+        When the database cannot be reached, or the connection is lost.
+    """
+    url = parse_address(address)
+    if is_postgres(url):
+        with session(url, "the query", readonly=True) as connection:
+            return _all_rows(connection, statement, set(verbatim))
+    return _read_other(url, statement, base)
+
+
+def _all_rows(connection: Any, statement: str, verbatim: set[str]) -> pd.DataFrame:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('anonflow.statement', %s, true)", (statement,))
+        cursor.execute(OPEN)
+    with connection.cursor(PORTAL) as cursor:
+        pieces = list(rows_in_pieces(cursor, verbatim))
+    whole = pd.concat([frame for _, frame in pieces], ignore_index=True) if len(pieces) > 1 else pieces[0][1]
+    whole.columns = pd.Index(pieces[0][0])
+    return whole
+
+
+def rows_in_pieces(cursor: Any, verbatim: Collection[str] = ()) -> Iterator[tuple[list[str], pd.DataFrame]]:
+    """Yield the names and some rows at a time, at least once; the frames' own columns are numbered."""
+    rows = cursor.fetchmany(ROWS)
+    first = True
+    while rows or first:
+        facts, first = cursor.description, False
+        columns = zip(*rows, strict=True) if rows else [()] * len(facts)
+        typed = [_typed(list(v), c, exact=c.name in verbatim) for v, c in zip(columns, facts, strict=True)]
+        yield [c.name for c in facts], pd.DataFrame(dict(enumerate(typed)))
+        rows = cursor.fetchmany(ROWS) if rows else []
+
+
+def _typed(values: list[Any], column: Any, *, exact: bool) -> Any:
+    """Return a column of the type that its kind in the database has, whatever values this piece holds."""
+    kind = column.type_code
+    # Whole by declaration; scales below 0 come as large numbers.
+    whole = column.scale == 0 and (column.precision or EXACT_DIGITS + 1) <= EXACT_DIGITS
+    if kind in WHOLE or (kind == NUMERIC and whole and not exact):
+        missing = np.array([v is None for v in values], dtype=bool)
+        known = np.array([0 if v is None else int(v) for v in values], dtype="int64")
+        return pd.arrays.IntegerArray(known, missing)
+    if kind in REAL or (kind == NUMERIC and not exact):
+        return np.array([np.nan if v is None else float(v) for v in values], dtype="float64")
+    if kind == BOOLEAN:
+        return pd.array(values, dtype="boolean")
+    if kind in TEXT:
+        return pd.array(values, dtype="str")
+    return pd.Series(values, dtype=object)
+
+
+def _read_other(url: Any, statement: str, base: Path) -> pd.DataFrame:
+    """Run one query where SQLAlchemy and pandas know how."""
+    import sqlalchemy
+
+    try:
+        engine = sqlalchemy.create_engine(_to_read(url, base), hide_parameters=True)
+        if engine.dialect.name == "sqlite":
+            sqlalchemy.event.listen(engine, "connect", _attach_nothing)
+        try:
+            # The statement goes to the driver as it stands: a colon or a percent sign in it means itself.
+            with engine.connect().execution_options(no_parameters=True) as connection:
+                return pd.read_sql_query(statement, connection)
+        finally:
+            engine.dispose()
+    except Refused:
+        raise
+    except sqlalchemy.exc.NoSuchModuleError:
+        problem = "the database address names a kind of database for which no driver is installed"
+    except ImportError as error:
+        problem = f"the database driver {error.name} is not installed"
+    except (sqlalchemy.exc.ArgumentError, ValueError):
+        problem = UNREADABLE_ADDRESS
+    except sqlalchemy.exc.ResourceClosedError:
+        problem = "the statement returns no table; write a query that only reads"
+    except Exception as error:
+        cause = error.__cause__ if isinstance(error, pd.errors.DatabaseError) and error.__cause__ else error
+        kind = type(getattr(cause, "orig", None) or cause).__name__
+        problem = f"the query failed in the database ({kind}); try it there, and check names and rights"
+    raise Refused(problem)
+
+
+def _attach_nothing(connection: Any, record: Any) -> None:
+    """Let a SQLite statement read the database that is named, and neither open nor create another."""
+    import sqlite3
+
+    connection.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+    )
+
+
+def _to_read(url: Any, base: Path) -> Any:
+    """Return the address; SQLite is opened to read, so that a mistyped path or statement changes nothing."""
+    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+        return url
+    where = (base / str(url.database)).absolute()
+    if not where.is_file():
+        raise Refused(f"there is no database file {visible(where.name)}")
+    return url.set(database=f"file:{quote(str(where))}", query={"mode": "ro", "uri": "true"})
