@@ -13,11 +13,10 @@ import typer
 
 # Frameworks and numerics are imported inside the commands: `anonflow --help` must answer at once, and
 # the embedded Prefect server must be on its way before anything heavy is loaded.
-from flows.commands import audit, decisions, deliver, judged, people, plans, releases
+from flows.commands import audit, decisions, deliver, judged, people, plans, releases, serve
 from flows.commands.options import err
 from flows.commands.shown import print_json
-from flows.embedded import EmbeddedServerError
-from flows.served import cli as served
+from flows.servers.process import ServerError
 from tasks.common.errors import ExitCode, Fault, ReleaseError, visible_lines
 
 INTERRUPTED = 130
@@ -37,7 +36,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "list": releases.list_,
     "show": releases.show,
     "ui": releases.ui,
-    "serve": served.serve,
+    "serve": serve.serve,
     "deliver": deliver.deliver,
 }
 
@@ -71,7 +70,7 @@ def guarded_exit(command: Callable[[], Any], as_json: bool) -> int:
     except ReleaseError as error:
         _report(error, as_json)
         return int(error.code)
-    except EmbeddedServerError as error:
+    except ServerError as error:
         _report(Fault(str(error)), as_json)
         return int(ExitCode.FAULT)
     except KeyboardInterrupt:

@@ -13,7 +13,7 @@ import typer
 from flows.commands.options import Json, Reason, Where, err, out, plain, stated
 from flows.commands.ready import tracking_ready
 from flows.commands.shown import print_json, safe, table
-from flows.served.settings import asleep
+from flows.servers.layout import is_stopped
 from tasks.common.errors import ExitCode, Refused, sanitise_errors, visible
 from tasks.common.home import Home
 
@@ -37,7 +37,7 @@ def verify(
     """Find whatever was changed, removed, reordered or cut off since: 0 nothing, 3 something was found."""
     where = Home.locate(home)
     # Without its server a store would be made, in which every run is missing.
-    away = mlflow and asleep(where)
+    away = mlflow and is_stopped(where)
     if mlflow and not away:
         where = tracking_ready(home)
     from tasks.audit import verification as audit

@@ -86,21 +86,22 @@ def compare(
     """Compare settings by risk and utility, publish nothing: 0 one passes, 3 none, 4 a person must decide."""
     begun = time.perf_counter()
     where = home_ready(home)
-    progress = shown.Progress(quiet=json_)
-    with platform(where, inline=inline) as server:
-        from flows.compare import Wanted, facts
+    with platform(where, inline=inline) as run_plan:
+        from flows.compare import Comparison, Wanted, checked_settings, facts
+        from flows.compare import compare as compare_settings
+        from flows.plan.model import load_plan
+        from flows.release import Direct
 
+        file = load_plan(plan)
         wanted = Wanted((*(methods or ()), *(more or ())), tuple(by_design or ()), risk, utility)
-        if server is None:
-            from flows import compare as comparing
-            from flows.plan.model import load_plan
-            from flows.release import Direct
+        checked_settings(file, wanted)
 
-            found = comparing.compare(load_plan(plan), where, Direct(progress), wanted)
-        else:
-            from flows.orchestration.prefect import compare_in_prefect
+        def body(runner: Direct) -> tuple[Comparison, str, str]:
+            found = compare_settings(file, where, runner, wanted)
+            return found, "Nothing passes" if found.best is None else "Compared", found.sentence
 
-            found = compare_in_prefect(plan, where, server, wanted, told=progress)
+        description = "Settings of one plan side by side; nothing is published."
+        found = run_plan("Compare", description, file, shown.Progress(quiet=json_), body)
     seconds = time.perf_counter() - begun
     if json_:
         places = {"folder": found.folder, "picture": found.picture}

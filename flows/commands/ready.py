@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from flows import embedded
 from tasks.common.errors import Refused
 from tasks.common.home import Home
+
+if TYPE_CHECKING:
+    from flows.plan.model import PlanFile
+
+T = TypeVar("T")
+
+
+class RunPlan(Protocol):
+    """Carries a body out, directly or as a Prefect flow; see `flows.orchestration.prefect.run_as_flow`."""
+
+    def __call__(
+        self,
+        name: str,
+        description: str,
+        file: PlanFile,
+        on_progress: Callable[[str, float | None], None],
+        body: Callable[[Any], tuple[T, str, str]],
+    ) -> T:
+        """Return the result of ``body``, which takes what carries out the steps."""
 
 
 def home_ready(given: Path | None) -> Home:
@@ -38,13 +57,13 @@ def tracking_ready(given: Path | None) -> Home:
 
 
 @contextmanager
-def platform(home: Home, *, inline: bool) -> Iterator[Any]:
-    """Give the embedded Prefect server, or None without Prefect; what a run needs is imported meanwhile."""
+def platform(home: Home, *, inline: bool) -> Iterator[RunPlan]:
+    """Give what carries out a plan, with Prefect unless ``inline``; what a run needs is imported meanwhile."""
     if inline:
         with embedded.imports():
-            import flows.release
+            from flows.release import Direct
         embedded.tracking_ready(home.path)
-        yield None
+        yield lambda name, description, file, on_progress, body: body(Direct(on_progress))[0]
         return
     with embedded.server(home.path) as server:
         # The server needs seconds to start; what the run will need is imported meanwhile.
@@ -53,5 +72,11 @@ def platform(home: Home, *, inline: bool) -> Iterator[Any]:
             import matplotlib.figure  # noqa: F401
             import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
 
-            import flows.orchestration.prefect  # noqa: F401
-        yield server
+            from flows.orchestration.prefect import run_as_flow
+        embedded.tracking_ready(home.path)
+
+        def run(name: str, description: str, file: PlanFile, on_progress: Any, body: Any) -> Any:
+            with server.session():
+                return run_as_flow(name, description, file, on_progress, body)
+
+        yield run

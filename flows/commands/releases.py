@@ -11,7 +11,7 @@ import typer
 from flows.commands.options import Inline, Json, Plan, Release, Where, out
 from flows.commands.ready import home_ready, platform
 from flows.commands.shown import Progress, finish, gates, place, print_json, safe, safe_lines, table
-from flows.served.settings import read_layout
+from flows.servers.layout import read_layout
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 
@@ -38,17 +38,19 @@ def run(
 def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild: bool) -> None:
     begun = time.perf_counter()
     where = home_ready(home)
-    progress = Progress(quiet=as_json)
-    with platform(where, inline=inline) as server:
-        if server is None:
-            from flows.plan.model import load_plan
-            from flows.release import Direct, carry_out
+    with platform(where, inline=inline) as run_plan:
+        from flows.plan.model import load_plan
+        from flows.release import Direct, carry_out
+        from tasks.decision.outcomes import Outcome
 
-            outcome = carry_out(load_plan(plan), where, Direct(progress), rebuild=rebuild)
-        else:
-            from flows.orchestration.prefect import carry_out_in_prefect
+        file = load_plan(plan)
 
-            outcome = carry_out_in_prefect(plan, where, server, told=progress, rebuild=rebuild)
+        def body(runner: Direct) -> tuple[Outcome, str, str]:
+            outcome = carry_out(file, where, runner, rebuild=rebuild)
+            return outcome, outcome.status.capitalize(), f"{outcome.release}: {outcome.reason}"
+
+        description = "From plan to published release, or to a refusal that says why."
+        outcome = run_plan("Release", description, file, Progress(quiet=as_json), body)
     finish(outcome, where.path, as_json, time.perf_counter() - begun)
 
 
@@ -119,6 +121,6 @@ def ui(
             f"this home is served: while anonflow serve runs, its pages are on {layout.prefect} and {layout.mlflow}"
         )
     where = home_ready(home)
-    from flows.ui import serve_uis
+    from flows.embedded.ui import serve_uis
 
     serve_uis(where.path, prefect_port=prefect_port, mlflow_port=mlflow_port, open_browser=browser)

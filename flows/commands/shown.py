@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.commands.options import err, out, plain
-from flows.served.settings import read_layout
+from flows.servers.layout import read_layout
 from tasks.common.errors import ExitCode, visible, visible_lines
 from tasks.common.home import Home
 

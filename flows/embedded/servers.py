@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import logging
 import os
 import secrets
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flows.embedded.settings import LOOPBACK, environment, ours, private_directories
+from flows.embedded.settings import environment, ours
+from flows.orchestration import compat
+from flows.servers.environment import HEALTH, LOOPBACK, private_directories
 from flows.servers.process import Child, listen
 
 
@@ -25,8 +25,6 @@ class Server:
         Address of the API.
     auth
         The secret it asks for, drawn anew at each start; ``None`` for the user's own server.
-    external
-        True if the user's own server is used and nothing was started.
     """
 
     def __init__(self, home: Path, url: str, auth: str | None, child: Child | None) -> None:
@@ -35,7 +33,7 @@ class Server:
 
     @property
     def external(self) -> bool:
-        """Whether the server is the user's own."""
+        """Whether the server is the user's own, and nothing was started."""
         return self._child is None
 
     @property
@@ -48,11 +46,11 @@ class Server:
 
         Raises
         ------
-        EmbeddedServerError
+        ServerError
             If it ended, or does not answer in time. The message names the log file.
         """
         if self._child:
-            self._child.wait("/api/health", timeout)
+            self._child.wait(HEALTH["prefect"], timeout)
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
@@ -63,11 +61,10 @@ class Server:
 
         Raises
         ------
-        EmbeddedServerError
+        ServerError
             As :meth:`wait`.
         """
         self.wait()
-        from prefect.events.worker import EventsWorker
         from prefect.settings import temporary_settings
 
         updates: dict[Any, Any] = {}
@@ -81,20 +78,12 @@ class Server:
                 # flow. No environment variable can say None.
                 "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": None,
             }
-            EventsWorker.set_client_override(None)
-        loggers = [logging.getLogger(name) for name in ("prefect.flow_runs", "prefect.task_runs")]
-        before = [logger.propagate for logger in loggers]
-        for logger in loggers:
-            logger.propagate = False
-        try:
-            with temporary_settings(updates):
-                try:
-                    yield
-                finally:
-                    flush()
-        finally:
-            for logger, propagate in zip(loggers, before, strict=True):
-                logger.propagate = propagate
+            compat.emit_events(enabled=True)
+        with compat.silent_runs(), temporary_settings(updates):
+            try:
+                yield
+            finally:
+                compat.send_queued()
 
     def stop(self) -> None:
         """Send what is queued and end our server once it is in the database; harmless when repeated."""
@@ -103,14 +92,9 @@ class Server:
         atexit.unregister(self.stop)
         if self._child is None:
             return
-        if self._child.process.poll() is None:
-            flush()
-        if "prefect" in sys.modules:
-            # An event emitted from here on would wait for a server that is gone.
-            from prefect.events.clients import NullEventsClient
-            from prefect.events.worker import EventsWorker
-
-            EventsWorker.set_client_override(NullEventsClient)
+        if self._child.poll() is None:
+            compat.send_queued()
+        compat.emit_events(enabled=False)
         self._child.stop()
         if os.environ.get("PREFECT_API_URL") == self.url:
             del os.environ["PREFECT_API_URL"], os.environ["PREFECT_API_AUTH_STRING"]
@@ -137,7 +121,7 @@ def start(home: Path) -> Server:
     private_directories(home)
     auth = f"anonflow:{secrets.token_urlsafe(24)}"
     variables = settings | {"PREFECT_SERVER_API_AUTH_STRING": auth}
-    child = Child("flows.embedded", "prefect", listen(), variables, home / "prefect" / "server.log")
+    child = Child("flows.embedded.child", "prefect", listen(), variables, home / "prefect" / "server.log")
     server = Server(home, f"http://{LOOPBACK}:{child.port}/api", auth, child)
     os.environ |= {"PREFECT_API_URL": server.url, "PREFECT_API_AUTH_STRING": auth}
     ours.add(server.url)
@@ -153,16 +137,3 @@ def server(home: Path) -> Iterator[Server]:
         yield running
     finally:
         running.stop()
-
-
-def flush(timeout: float = 30.0) -> None:
-    """Send the events and logs that Prefect still has queued in this process. Call from synchronous code."""
-    if "prefect.events.worker" not in sys.modules:
-        return
-    from prefect.events.worker import EventsWorker
-    from prefect.logging.handlers import APILogWorker
-
-    for worker in (EventsWorker, APILogWorker):
-        # It warns about each queue that is not empty yet, which is what we are here for.
-        logging.getLogger(worker.__name__).setLevel(logging.ERROR)
-        worker.drain_all(timeout=timeout)

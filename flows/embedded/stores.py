@@ -14,19 +14,17 @@ import zlib
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from flows.embedded.settings import FONTS, environment, private_directories
-from flows.servers.process import Child, EmbeddedServerError, listen
+from flows.embedded.settings import environment
+from flows.orchestration import compat
+from flows.servers.environment import FONTS, private_directories
+from flows.servers.process import Child, ServerError, listen
 from tasks.common.locks import locked
 
 TEMPLATES = Path(os.environ.get("ANONFLOW_TEMPLATES") or Path(sys.prefix) / "share" / "anonflow")
 
 
-def _prefect_database(home: Path) -> Path:
-    return Path(home).expanduser().resolve() / "prefect" / "prefect.db"
-
-
-def _mlflow_database(home: Path) -> Path:
-    return Path(home).expanduser().resolve() / "mlflow" / "mlflow.db"
+def _database(home: Path, package: str) -> Path:
+    return Path(home).expanduser().resolve() / package / f"{package}.db"
 
 
 def _stamp(database: Path, package: str) -> tuple[int, int]:
@@ -79,13 +77,13 @@ def prepared(database: Path, package: str) -> bool:
         partial.replace(database)
         return True
     if database.exists():
-        kept = database.with_suffix(f".before-{importlib.metadata.version(package)}")
+        backup = database.with_suffix(f".before-{importlib.metadata.version(package)}")
         with (
             contextlib.closing(sqlite3.connect(database)) as old,
-            contextlib.closing(sqlite3.connect(kept)) as new,
+            contextlib.closing(sqlite3.connect(backup)) as new,
         ):
             old.backup(new)
-        kept.chmod(0o600)
+        backup.chmod(0o600)
     return False
 
 
@@ -101,19 +99,13 @@ def tracking_ready(home: Path) -> str:
         The tracking address, also to be given to ``MlflowClient(tracking_uri=...)``.
     """
     uri = environment(home)["MLFLOW_TRACKING_URI"]
-    database = _mlflow_database(home)
+    database = _database(home, "mlflow")
     if uri != f"sqlite:///{database}" or migrated(database, "mlflow"):
         return uri
     private_directories(home)
     with migration_lock(database):
         if not prepared(database, "mlflow"):
-            import sqlalchemy
-            from mlflow.store.db import utils
-
-            engine = sqlalchemy.create_engine(uri)
-            # It creates what is missing, then upgrades from whatever version is there.
-            utils._initialize_tables(engine)  # type: ignore[no-untyped-call]
-            engine.dispose()
+            compat.create_mlflow_tables(uri)
             database.chmod(0o600)
             mark_migrated(database, "mlflow")
     return uri
@@ -141,31 +133,30 @@ def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
 
     Raises
     ------
-    EmbeddedServerError
+    ServerError
         If a migration fails; the message ends with its log.
     """
     directory.mkdir(parents=True, exist_ok=True)
     _list_fonts(directory / FONTS.name)
-    databases = {"prefect": _prefect_database, "mlflow": _mlflow_database}
-    templates = {package: directory / f"{package}.db" for package in databases}
+    templates = {package: directory / f"{package}.db" for package in ("prefect", "mlflow")}
     with tempfile.TemporaryDirectory() as scratch:
         home = private_directories(Path(scratch))
         # A server that the user has named is not what a template is made in.
-        store = {"MLFLOW_TRACKING_URI": f"sqlite:///{_mlflow_database(home)}"}
+        store = {"MLFLOW_TRACKING_URI": f"sqlite:///{_database(home, 'mlflow')}"}
         variables = environment(home) | store | {"ANONFLOW_TEMPLATES": scratch}
         missing = [package for package, template in templates.items() if not migrated(template, package)]
         children = [
-            Child("flows.embedded", f"migrate-{package}", listen(), variables, home / f"{package}.log")
+            Child("flows.embedded.child", f"migrate-{package}", listen(), variables, home / f"{package}.log")
             for package in missing
         ]
         for package, child in zip(missing, children, strict=True):
             code = child.process.wait()
             child.stop()
             if code:
-                raise EmbeddedServerError(f"{package} could not migrate: {child.log.read_text()[-2000:]}")
+                raise ServerError(f"{package} could not migrate: {child.log.read_text()[-2000:]}")
             partial = templates[package].with_suffix(".partial")
             partial.unlink(missing_ok=True)
-            with contextlib.closing(sqlite3.connect(databases[package](home))) as connection:
+            with contextlib.closing(sqlite3.connect(_database(home, package))) as connection:
                 connection.execute("VACUUM INTO ?", (str(partial),))
             mark_migrated(partial, package)
             partial.replace(templates[package])

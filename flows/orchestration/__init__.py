@@ -1,1 +1,1 @@
-"""Prefect: flows, tasks and their settings."""
+"""Prefect: releases as flows, its server application, and what depends on the internals of Prefect and MLflow."""

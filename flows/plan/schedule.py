@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from datetime import UTC, datetime
 from zoneinfo import available_timezones
 
+from cronsim import CronSim, CronSimError
 from pydantic import model_validator
 
 from tasks.common.sections import Section
 
-# Lowest and highest number of each field, and the names that stand for numbers.
-FIELDS = (
-    (0, 59, ()),
-    (0, 23, ()),
-    (1, 31, ()),
-    (1, 12, ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")),
-    (0, 7, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
-)
-PART = re.compile(r"(\*|[0-9a-z]+)(?:-([0-9a-z]+))?(?:/([0-9]+))?")
+# Any time will do: a cron line is checked when the clock is made.
+_SOME_TIME = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 class ScheduleSection(Section):
@@ -35,36 +29,47 @@ class ScheduleSection(Section):
     active: bool = True
 
     @model_validator(mode="after")
-    def _a_clock_can_read_it(self) -> ScheduleSection:
+    def _is_readable(self) -> ScheduleSection:
         if self.timezone not in available_timezones():
             raise ValueError("timezone must be a name such as Europe/Paris or UTC")
-        if self.cron is not None and not is_cron(self.cron):
-            raise ValueError("cron must have five fields, such as 0 3 * * * for every night at three")
+        if self.cron is not None:
+            check_cron(self.cron)
         return self
 
+    @property
+    def in_words(self) -> str:
+        """When the plan runs, for people."""
+        if self.cron is None:
+            return "on request"
+        return f"at {self.cron} ({self.timezone})" + ("" if self.active else ", suspended")
 
-def is_cron(text: str) -> bool:
-    """Return whether a line has five fields of numbers, names, ranges, lists and steps within bounds.
+
+def check_cron(line: str) -> None:
+    """Refuse a line that is not cron's, or that Prefect, which keeps the schedule, would read in another way.
+
+    Prefect keeps the schedule. It reads ``L``, ``LW`` and ``#`` in the day fields differently or not at all; and steps
+    over all days (``*/2``) beside another day field as "either day", where cron takes them as "both".
+
+    Raises
+    ------
+    ValueError
+        With what is allowed.
 
     Examples
     --------
-    >>> is_cron("*/15 8-18 * * mon-fri"), is_cron("60 3 * * *"), is_cron("@daily")
-    (True, False, False)
+    >>> check_cron("*/15 8-18 * * mon-fri")
+    >>> check_cron("60 3 * * *")
+    Traceback (most recent call last):
+    ...
+    ValueError: cron must have five fields within their bounds, such as 0 3 * * * for every night at 03:00
     """
-    fields = text.lower().split()
-    return len(fields) == len(FIELDS) and all(
-        _fits(part, *bounds) for field, bounds in zip(fields, FIELDS, strict=True) for part in field.split(",")
-    )
-
-
-def _fits(part: str, low: int, high: int, names: tuple[str, ...]) -> bool:
-    found = PART.fullmatch(part)
-    if found is None or (found[1] == "*" and found[2] is not None) or found[3] == "0":
-        return False
-    ends = [_number(end, low, high, names) for end in (found[1], found[2]) if end not in (None, "*")]
-    return None not in ends and ends == sorted(e for e in ends if e is not None)
-
-
-def _number(text: str, low: int, high: int, names: tuple[str, ...]) -> int | None:
-    number = low + names.index(text) if text in names else int(text) if text.isdigit() else None
-    return number if number is not None and low <= number <= high else None
+    try:
+        CronSim(line, _SOME_TIME)
+        readable = len(line.split()) == 5
+    except CronSimError:
+        readable = False
+    if not readable or set("L#") & set("".join(line.upper().split()[2::2])):
+        raise ValueError("cron must have five fields within their bounds, such as 0 3 * * * for every night at 03:00")
+    days = line.split()[2::2]
+    if "*" not in days and any(day.startswith("*") for day in days):
+        raise ValueError("cron must not combine steps over all days (*/2) with the other day field; list the days")

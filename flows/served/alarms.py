@@ -6,90 +6,99 @@ makes in the Prefect page; without one they only show up in the page's list of e
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient
-from prefect.events import emit_event
 from prefect.events.actions import DoNothing, SendNotification
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 
-from flows.served.waiting import Waiting
+from flows.served import monitor
+from flows.served.state import PendingDecision
 
 BLOCK = "anonflow"
-NOBODY = f" Nobody is told before there is a notification block named {BLOCK} (Blocks)."
-RELEASES: dict[str, str | list[str]] = {"prefect.resource.id": "anonflow.release.*"}
-RUNS: dict[str, str | list[str]] = {"prefect.resource.id": "prefect.flow-run.*"}
-TROUBLE = {"prefect.flow-run.Crashed", "prefect.flow-run.Failed", "prefect.flow-run.Refused"}
-
-ALARMS: dict[str, tuple[str, set[str], dict[str, str | list[str]]]] = {
-    "anonflow: a run stopped": (
-        "A run crashed, failed or was refused; its page says why.",
-        TROUBLE,
-        RUNS,
-    ),
-    "anonflow: a run is late": (
-        "A run is due and nothing runs it: look at the worker.",
-        {"prefect.flow-run.Late"},
-        RUNS,
-    ),
-    "anonflow: a release awaits a decision": (
-        "A candidate waits for a person.",
-        {"release.awaiting", "release.reminder"},
-        RELEASES,
-    ),
-    "anonflow: a decision was not accepted": (
-        "Somebody decided, and it was not accepted; the run says why.",
-        {"release.decision-refused"},
-        RELEASES,
-    ),
-}
+NO_BLOCK = f" Nothing is sent before there is a notification block named {BLOCK} (Blocks)."
+RELEASES, RUNS = "anonflow.release.*", "prefect.flow-run.*"
 
 
-async def ready_alarms(client: PrefectClient) -> None:
-    """Make the automations, and let them send where there is something to send with."""
-    block = await _block(client)
-    for name, (told, expect, match) in ALARMS.items():
+@dataclass(frozen=True)
+class Alarm:
+    """One automation: its name, what it reports, and the events of which resources set it off."""
+
+    name: str
+    text: str
+    events: frozenset[str]
+    resources: str
+
+    def automation(self, block: UUID | None) -> AutomationCore:
+        """Return the automation, which sends with a notification block where there is one."""
         action: Any = DoNothing()
         if block is not None:
-            body = "{{ event.resource.name }}: " + told + " ({{ event.event }})"
-            action = SendNotification(block_document_id=block, subject=name, body=body)
-        wanted = AutomationCore(
-            name=name,
-            description=told + (NOBODY if block is None else ""),
+            body = "{{ event.resource.name }}: " + self.text + " ({{ event.event }})"
+            action = SendNotification(block_document_id=block, subject=self.name, body=body)
+        return AutomationCore(
+            name=self.name,
+            description=self.text + (NO_BLOCK if block is None else ""),
             trigger=EventTrigger(
-                expect=expect,
-                match=ResourceSpecification(dict(match)),
+                expect=set(self.events),
+                match=ResourceSpecification({"prefect.resource.id": self.resources}),
                 for_each={"prefect.resource.id"},
                 posture=Posture.Reactive,
                 threshold=1,
             ),
             actions=[action],
         )
-        found = await client.read_automations_by_name(name)
-        if not found:
-            await client.create_automation(wanted)
-        elif (found[0].actions, found[0].description) != ([action], wanted.description):
-            await client.update_automation(found[0].id, wanted.model_copy(update={"enabled": found[0].enabled}))
 
 
-async def _block(client: PrefectClient) -> Any:
+ALARMS = (
+    Alarm(
+        "anonflow: a run stopped",
+        "A run crashed, failed or was refused; its page says why.",
+        frozenset({"prefect.flow-run.Crashed", "prefect.flow-run.Failed", "prefect.flow-run.Refused"}),
+        RUNS,
+    ),
+    Alarm(
+        "anonflow: a run is late",
+        "A run is due and has not started: check the worker.",
+        frozenset({"prefect.flow-run.Late"}),
+        RUNS,
+    ),
+    Alarm(
+        "anonflow: a release awaits a decision",
+        "A candidate waits for a person.",
+        frozenset({"release.awaiting", "release.reminder"}),
+        RELEASES,
+    ),
+    Alarm(
+        "anonflow: a decision was not accepted",
+        "A decision was not accepted; the run says why.",
+        frozenset({"release.decision-refused"}),
+        RELEASES,
+    ),
+)
+
+
+async def ready_alarms(client: PrefectClient) -> None:
+    """Make the automations, and let them send where there is something to send with."""
+    block = await _block(client)
+    for alarm in ALARMS:
+        automation = alarm.automation(block)
+        existing = await client.read_automations_by_name(alarm.name)
+        if not existing:
+            await client.create_automation(automation)
+        elif (existing[0].actions, existing[0].description) != (automation.actions, automation.description):
+            update = automation.model_copy(update={"enabled": existing[0].enabled})
+            await client.update_automation(existing[0].id, update)
+
+
+async def _block(client: PrefectClient) -> UUID | None:
     """Return the id of the block to send with, None without one."""
-    for document in await client.read_block_documents():
-        if document.name == BLOCK:
-            return document.id
-    return None
+    documents = await client.read_block_documents()
+    return next((document.id for document in documents if document.name == BLOCK), None)
 
 
-async def remind(entry: Waiting) -> None:
-    """Tell that a candidate still waits."""
-    emit_event(
-        "release.reminder",
-        resource={
-            "prefect.resource.id": f"anonflow.release.{entry.release}",
-            "prefect.resource.name": entry.release,
-            "anonflow.plan": entry.plan,
-        },
-        related=[{"prefect.resource.id": f"prefect.flow-run.{entry.run}", "prefect.resource.role": "flow-run"}],
-        payload={"release": entry.release, "plan": entry.plan, "until": entry.until},
-    )
+async def remind(pending: PendingDecision) -> None:
+    """Report that a candidate still waits."""
+    monitor.emit("reminder", pending.plan, pending.release, run=pending.run, until=pending.until)

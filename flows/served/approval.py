@@ -1,7 +1,7 @@
 """People decide in the Prefect page: the form, what it shows, and what becomes of an answer.
 
 Prefect carries the question and the answer; who may decide, on what, and that it was decided, is checked and
-entered by `tasks.decision.approval`, as for ``anonflow approve``.
+recorded by `tasks.decision.approval`, as for ``anonflow approve``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from prefect.input import RunInput
 from prefect.states import Cancelled, Completed
 from pydantic import Field
 
-from flows.orchestration.prefect import ThroughPrefect
+from flows.orchestration.prefect import PrefectRunner
 from flows.release import hand_over
-from flows.served import monitor, waiting
-from flows.served.waiting import Waiting
+from flows.served import monitor
+from flows.served.state import PendingDecision, pending_decision, remove_pending, store_pending
 from tasks.common.errors import Refused, sanitise_errors
 from tasks.common.formatting import markdown_cell, markdown_table, sentence
 from tasks.common.home import Home
@@ -32,7 +32,7 @@ from tasks.publication.deliver import pending, targets_of
 from tasks.record import ledger
 
 DAY = 86_400
-# Prefect's own clock is the backstop only: a wait ends by ours, which also enters it in the ledger.
+# Prefect's own clock is the backstop only: a wait ends by ours, which also records it in the ledger.
 GRACE = 7 * DAY
 # The wait of a plan that names no end; and the time after which people are reminded at the latest.
 ENDLESS = 36_500 * DAY
@@ -47,11 +47,11 @@ class Form(RunInput):
         title="Decision", description="Approve or reject. The space bar opens the list, too."
     )
     approver: str = Field(title="Your name", min_length=2, max_length=200, description="As on the list of people.")
-    reason: str = Field(title="Reason", min_length=3, max_length=2000, description="Kept in the ledger.")
+    reason: str = Field(title="Reason", min_length=3, max_length=2000, description="Recorded in the ledger.")
     dossier_sha256: str = Field(
         title="Dossier SHA-256",
         pattern=r"^\s*[0-9a-f]{64}\s*$",
-        description="Of the dossier you have read; a decision binds to it.",
+        description="Of the dossier you have read; the decision is bound to it.",
     )
     signature: str = Field(
         title="Signature",
@@ -61,15 +61,15 @@ class Form(RunInput):
     )
 
 
-def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str) -> Waiting | None:
+def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str) -> PendingDecision | None:
     """Tie a candidate to the run that waits with it; None when another run does already."""
-    if waiting.waiting_of(home, release=outcome.release) is not None:
+    if pending_decision(home, release=outcome.release) is not None:
         return None
     awaited = outcomes.awaited(home, outcome.release)
     now, expires = time.time(), awaited.terms["expires"]
     until = datetime.fromisoformat(expires).timestamp() if expires else 0.0
     half = (until - now) / 2 if expires else REMIND_AFTER
-    entry = Waiting(
+    entry = PendingDecision(
         release=outcome.release,
         dossier=awaited.dossier,
         plan=plan,
@@ -78,22 +78,22 @@ def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str)
         until=until,
         remind=now + min(half, REMIND_AFTER),
     )
-    waiting.wait(home, entry)
+    store_pending(home, entry)
     return entry
 
 
-def ask(home: Home, entry: Waiting) -> State[Any]:
+def ask(home: Home, entry: PendingDecision) -> State[Any]:
     """Return how the run ends, once it was decided; until then leave it suspended.
 
     Called again from the top when the run is resumed, it finds the answer under the same key, or the decision
     in the ledger. An answer that is not accepted is followed by a form that says why.
     """
     while (state := decided(home, entry)) is None:
-        text = described(home, entry)
+        text = describe(home, entry)
         monitor.note(entry.plan, "decision", text, "What people decide on")
         left = int(entry.until - time.time()) if entry.until else ENDLESS
         try:
-            given = suspend_flow_run(
+            answer = suspend_flow_run(
                 wait_for_input=Form.with_initial_data(description=text),
                 timeout=max(left, 0) + GRACE,
                 key=f"{entry.dossier[:16]}-{entry.asked}",
@@ -101,16 +101,16 @@ def ask(home: Home, entry: Waiting) -> State[Any]:
         except ObjectNotFound:
             refusal = "no answer came with the form; please decide again"
         else:
-            refusal = _take(home, entry, given)
+            refusal = _carry_out(home, entry, answer)
         entry = replace(entry, asked=entry.asked + 1, refused=refusal)
-        waiting.wait(home, entry)
+        store_pending(home, entry)
         if refusal:
-            monitor.tell("decision-refused", entry.plan, entry.release, reason=refusal)
+            monitor.emit("decision-refused", entry.plan, entry.release, reason=refusal)
     return state
 
 
-def decided(home: Home, entry: Waiting) -> State[Any] | None:
-    """Return how a release was decided, by the ledger; an approval that was cut short is carried out.
+def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
+    """Return how a release was decided, by the ledger; an approval that was interrupted is carried out.
 
     Raises
     ------
@@ -129,50 +129,45 @@ def decided(home: Home, entry: Waiting) -> State[Any] | None:
     by = last.get("approver") or "the policy"
     why = f"{event} by {by}: {last.get('approval_reason') or last['reason']}"
     if event == "expired":
-        why = "nobody decided in time; run the plan again for a new candidate"
-    monitor.tell(event, entry.plan, entry.release, approver=by, reason=why)
-    monitor.mirrored(home, entry.plan, last)
-    monitor.note(
-        entry.plan,
-        "decision",
-        f"**{event.capitalize()}.** {entry.release}: {markdown_cell(why)}",
-        "What was decided",
-    )
+        why = "the time to decide is over; run the plan again for a new candidate"
+    monitor.emit(event, entry.plan, entry.release, approver=by, reason=why)
+    monitor.mirror(home, entry.plan, last)
+    text = f"**{event.capitalize()}.** {entry.release}: {markdown_cell(why)}"
+    monitor.note(entry.plan, "decision", text, "What was decided")
     try:
         if event == "published":
-            step = ThroughPrefect(entry.plan, lambda label, seconds: None).step
-            left = pending(home, entry.release, targets_of(home, entry.release))
-            hand_over(home, entry.release, left, step)
+            step = PrefectRunner(entry.plan, lambda label, seconds: None).step
+            hand_over(home, entry.release, pending(home, entry.release, targets_of(home, entry.release)), step)
     finally:
-        waiting.settled(home, entry)
+        remove_pending(home, entry)
     kind = Cancelled if event == "expired" else Completed
     return kind(name=event.capitalize(), message=f"{entry.release}: {why}")
 
 
-def _take(home: Home, entry: Waiting, given: Form) -> str:
+def _carry_out(home: Home, entry: PendingDecision, answer: Form) -> str:
     """Carry a person's answer out; return why it is not accepted, else nothing."""
-    act = decisions.approve if given.decision == "approve" else decisions.reject
-    by, reason = given.approver.strip(), given.reason.strip()
+    act = decisions.approve if answer.decision == "approve" else decisions.reject
+    by, reason = answer.approver.strip(), answer.reason.strip()
     try:
         outcome = sanitise_errors(act)(
             home,
             entry.release,
             by=by,
             reason=reason,
-            dossier=given.dossier_sha256,
-            signature=given.signature.strip() or None,
+            dossier=answer.dossier_sha256,
+            signature=answer.signature.strip() or None,
         )
     except Refused as error:
         return str(error)
     if outcome.status == "awaiting":
         # Others must approve, too; the entry that ends the wait is mirrored with what came of it.
         outcomes.mirror_entry(home, outcome.entry)
-    if given.decision == "approve":
-        monitor.tell("approved", entry.plan, entry.release, approver=by)
+    if answer.decision == "approve":
+        monitor.emit("approved", entry.plan, entry.release, approver=by)
     return ""
 
 
-def described(home: Home, entry: Waiting) -> str:
+def describe(home: Home, entry: PendingDecision) -> str:
     """Return what stands above the form: why people are asked, the figures, and where to read more.
 
     The figures are those of the candidate, checked against the ledger: what lies in files beside it decides
@@ -181,11 +176,11 @@ def described(home: Home, entry: Waiting) -> str:
     awaited = outcomes.awaited(home, entry.release)
     until = f"{datetime.fromtimestamp(entry.until, UTC):%Y-%m-%d %H:%M} UTC" if entry.until else ""
     key = " --key PRIVATE.pem" if awaited.terms["signed"] else ""
-    so_far = markdown_cell(", ".join(a["approver"] for a in awaited.approvals))
+    approvers = markdown_cell(", ".join(a["approver"] for a in awaited.approvals))
     parts = [
         f"> **The last decision was not accepted:** {markdown_cell(entry.refused)}" if entry.refused else "",
-        *_assessed(home, entry, awaited),
-        f"Approved so far by {so_far}; {awaited.terms['approvers']} must." if so_far else "",
+        *_assessment(home, entry, awaited),
+        f"Approved so far by {approvers}; {awaited.terms['approvers']} must approve." if approvers else "",
         f"Decide until **{until}**." if until else "",
         f"Dossier SHA-256: `{awaited.dossier}`",
         f"In a terminal: `anonflow approve {entry.release} --by NAME --reason TEXT{key}`",
@@ -193,14 +188,14 @@ def described(home: Home, entry: Waiting) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _assessed(home: Home, entry: Waiting, awaited: outcomes.Awaited) -> list[str]:
+def _assessment(home: Home, entry: PendingDecision, awaited: outcomes.Awaited) -> list[str]:
     """Return the verdict, the gates and where the report is."""
     try:
         candidate = sanitise_errors(load_candidate)(home, entry.release)
     except Refused as error:
         return [f"## `{entry.release}`", f"**Do not approve it:** {markdown_cell(sentence(str(error)))}"]
     page = monitor.mlflow_page(awaited.entry.get("mlflow_run"))
-    head = ("Gate", "", "Found", "Limit", "Baseline")
+    head = ("Gate", "", "Observed", "Limit", "Baseline")
     rows = (
         (g.name, MARKS.get(g.verdict, g.verdict), g.figure, g.limit, g.baseline)
         for g in candidate.dossier.verdict.gates

@@ -1,28 +1,33 @@
-"""The processes of the stack: ``python -m flows.served.child PART DESCRIPTOR``, as ``stack`` starts them."""
+"""The processes of the stack: ``python -m flows.served.child PART FD``, as ``stack`` starts them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flows import embedded
-from flows.embedded.child import App, Parent, Recording, inherited, one_interface, run_app
-from flows.embedded.settings import HEALTH, USER
-from flows.servers.middleware import Door
-from flows.servers.pages import Page
+from flows.orchestration import compat
+from flows.orchestration.application import PrefectApplication
+from flows.servers.environment import HEALTH, imports
+from flows.servers.http import Parent, inherited, run_app
+from flows.servers.layout import USER
 
-# A worker that has not reached Prefect for so many seconds is not well.
-UNSEEN = 60.0
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.types import ASGIApp
+
+# A worker that has not reached Prefect for so many seconds is not healthy.
+UNREACHED = 60.0
 
 
 def _without_trigrams() -> None:
@@ -44,94 +49,102 @@ def _without_trigrams() -> None:
         return statement, parameters
 
 
-def _prefect_app() -> App:
+def _prefect_app() -> ASGIApp:
     if os.environ.pop("ANONFLOW_WITHOUT_TRIGRAMS", ""):
         _without_trigrams()
-    one_interface()
-    with embedded.imports():
+    compat.serve_first_interface_only()
+    with imports():
         from prefect.server.api.server import create_app
 
-        app = create_app()
-    return Recording(app, lambda: None)
+        return PrefectApplication(create_app())
 
 
-def _mlflow_app() -> App:
+def _mlflow_app() -> ASGIApp:
     store = os.environ.pop("ANONFLOW_MLFLOW_STORE")
-    artifacts = (Path(os.environ["ANONFLOW_HOME"]) / "mlflow" / "artifacts").as_uri()
     os.environ |= {
-        "_MLFLOW_SERVER_FILE_STORE": store,
-        "_MLFLOW_SERVER_REGISTRY_STORE": store,
-        "_MLFLOW_SERVER_ARTIFACT_ROOT": "mlflow-artifacts:/",
-        "_MLFLOW_SERVER_ARTIFACT_DESTINATION": artifacts,
-        "_MLFLOW_SERVER_SERVE_ARTIFACTS": "true",
-        # Names are checked at our own door, which also knows those that were allowed.
+        compat.MLFLOW_BACKEND_STORE: store,
+        compat.MLFLOW_REGISTRY_STORE: store,
+        compat.MLFLOW_ARTIFACT_ROOT: "mlflow-artifacts:/",
+        compat.MLFLOW_ARTIFACTS_DESTINATION: (Path(os.environ["ANONFLOW_HOME"]) / "mlflow" / "artifacts").as_uri(),
+        compat.MLFLOW_SERVE_ARTIFACTS: "true",
+        # Host names are checked by our own middleware, which also knows those that were allowed.
         "MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE": "true",
     }
-    with embedded.imports():
+    with imports():
         from mlflow.server.fastapi_app import app
         from mlflow.server.handlers import initialize_backend_stores
     initialize_backend_stores(store, store, "mlflow-artifacts:/")
-    served: App = app
+    served: ASGIApp = app
     return served
 
 
 def _serve(part: str, sock: socket.socket, parent: Parent) -> int:
     hosts = [name for name in os.environ.get("ANONFLOW_HOSTS", "").split(",") if name]
-    word = os.environ.pop("ANONFLOW_PASSWORD", None)
-    # A migration must not be cut short; the servers have nothing else to finish before they serve.
-    parent.at_end(lambda orderly: None)
+    password = os.environ.pop("ANONFLOW_PASSWORD", None)
+    parent.finish_first()
     app = _prefect_app() if part == "prefect" else _mlflow_app()
-    password = None if word is None else f"{USER}:{word}"
+    from flows.servers.middleware import HostAndBasicAuth, guard
+    from flows.servers.pages import Page
+
     page = Page(app, part, login=part == "prefect")
-    return run_app(Door(page, hosts, HEALTH[part], password), sock, parent)
+    login = None if password is None else f"{USER}:{password}"
+    return run_app(guard(page, HostAndBasicAuth(hosts, HEALTH[part], login)), sock, parent)
 
 
-async def _work(sock: socket.socket, parent: Parent) -> None:
-    """Keep deployments in step with the plans, run what is due, and wake what was decided or cut short."""
-    with embedded.imports():
-        from flows.served.keeper import keep
+def _worker_app() -> Starlette:
+    """Return the worker's health endpoint, whose lifespan is the reconciler's."""
+    with imports():
+        from starlette.applications import Starlette
+        from starlette.responses import JSONResponse
+        from starlette.routing import Route
+
+        from flows.served.reconciler import run_reconciler
+        from flows.served.report import Report
+        from tasks.common.values import to_json
+
+    report = Report()
+
+    async def health(request: Request) -> JSONResponse:
+        healthy = report.ready and time.time() - report.reached < UNREACHED
+        return JSONResponse(to_json(report), 200 if healthy else 503)
+
+    def on_end(reconciler: asyncio.Future[None]) -> None:
+        # Without it the worker is of no use: it ends, and is started again.
+        if not reconciler.cancelled():
+            logging.getLogger("anonflow").error("the reconciler ended", exc_info=reconciler.exception())
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        reconciler = asyncio.ensure_future(run_reconciler(report))
+        reconciler.add_done_callback(on_end)
+        yield
+        reconciler.cancel()
+        await asyncio.wait([reconciler])
+
+    return Starlette(routes=[Route(HEALTH["worker"], health)], lifespan=lifespan)
+
+
+def _work(sock: socket.socket, parent: Parent) -> int:
+    """Keep deployments in step with the plans, run what is due, and resume what was decided or interrupted."""
     logging.getLogger("anonflow").setLevel(logging.INFO)
     # It names runs by their numbers, and says nothing that the run's own page does not.
     logging.getLogger("prefect.flow_runs.worker").setLevel(logging.WARNING)
-    loop = asyncio.get_running_loop()
-    told: dict[str, Any] = {"ready": False, "seen": 0.0}
-    health = await asyncio.start_server(lambda r, w: _tell(told, r, w), sock=sock)
-    task = asyncio.ensure_future(keep(told))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
-    parent.at_end(lambda orderly: loop.call_soon_threadsafe(task.cancel))
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-    health.close()
-
-
-async def _tell(told: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer whoever asks whether the worker works, and which plans it has."""
-    with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        await reader.readuntil(b"\r\n\r\n")
-        well = told["ready"] and time.time() - told["seen"] < UNSEEN
-        status = b"200 OK" if well else b"503 Service Unavailable"
-        body = json.dumps(told).encode()
-        head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % (
-            status,
-            len(body),
-        )
-        writer.write(head + b"Connection: close\r\n\r\n" + body)
-        await writer.drain()
-    writer.close()
+    # The server passes on the signal that ended it: the processes that the worker has started come first.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return run_app(_worker_app(), sock, parent)
 
 
 def main(arguments: Iterable[str]) -> int:
-    """Be one part of the stack until the parent says so or is gone."""
+    """Be one part of the stack until the parent asks it to stop or is lost."""
     part, descriptor = arguments
     with inherited(descriptor) as (sock, parent):
         if part != "worker":
             return _serve(part, sock, parent)
-        asyncio.run(_work(sock, parent))
-        # What the worker has started must not outlive it; it is taken up at the next start.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        code = _work(sock, parent)
+        # What the worker has started must not outlive it; it is resumed at the next start.
         os.killpg(os.getpgrp(), signal.SIGTERM)
-    return 0
+    return code
 
 
 if __name__ == "__main__":

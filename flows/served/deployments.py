@@ -1,4 +1,4 @@
-"""Every plan of a folder as a Prefect deployment; put in step again whenever the folder changes."""
+"""Every plan of a folder as a Prefect deployment; brought in step again whenever the folder changes."""
 
 from __future__ import annotations
 
@@ -46,39 +46,38 @@ async def deploy(client: PrefectClient, folder: Folder) -> dict[str, str]:
     from flows.served.release import release
 
     flow_id = await client.create_flow(release)
-    found = await client.read_deployments(deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])))
-    known = {d.name: d for d in found}
-    done = {}
+    tagged = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
+    deployed = {d.name: d for d in await client.read_deployments(deployment_filter=tagged)}
+    changes = {}
     for name, file in folder.plans.items():
         body = _deployment(file)
         version = digest_of([str(body)])[:16]
-        if name in known and known[name].version == version:
-            done[name] = "unchanged"
+        if name in deployed and deployed[name].version == version:
+            changes[name] = "unchanged"
             continue
         await client.create_deployment(flow_id, name, version=version, **body)
-        done[name] = "changed" if name in known else "new"
-    for name, old in known.items():
+        changes[name] = "changed" if name in deployed else "new"
+    for name, old in deployed.items():
         if name not in folder.plans and not folder.problems:
             try:
                 await client.delete_deployment(old.id)
             except ObjectNotFound:
                 continue
-            done[name] = "removed"
-    return done
+            changes[name] = "removed"
+    return changes
 
 
 def _deployment(file: PlanFile) -> dict[str, Any]:
+    """Return the arguments of Prefect's client."""
     plan, schedule = file.plan, file.plan.schedule
     schedules = []
     if schedule.cron is not None:
-        clock = CronSchedule(cron=schedule.cron, timezone=schedule.timezone)
-        schedules = [DeploymentScheduleCreate(schedule=clock, active=schedule.active, slug="plan")]
-    told = [plan.publication.title, plan.publication.description]
-    if schedule.cron is not None:
-        told.append(f"Runs at `{schedule.cron}` ({schedule.timezone})" + ("" if schedule.active else ", switched off"))
-    told.append(f"Plan `{file.path.name}`, SHA-256 `{plan.digest[:16]}…`")
+        cron = CronSchedule(cron=schedule.cron, timezone=schedule.timezone)
+        schedules = [DeploymentScheduleCreate(schedule=cron, active=schedule.active, slug="plan")]
+    runs = f"Runs {schedule.in_words}." if schedule.cron is not None else ""
+    source = f"Plan `{file.path.name}`, SHA-256 `{plan.digest[:16]}…`"
     return {
-        "description": "\n\n".join(part for part in told if part),
+        "description": "\n\n".join(filter(None, (plan.publication.title, plan.publication.description, runs, source))),
         "tags": [TAG, f"plan:{plan.name}"],
         "parameters": {"plan": plan.name},
         "parameter_openapi_schema": {

@@ -10,24 +10,24 @@ import os
 from pathlib import Path
 from uuid import UUID
 
-from flows import embedded
+from flows.orchestration import compat
+from flows.servers.environment import imports, private_directories
 
 
 def main() -> None:
     """Carry out the run that the environment names."""
     os.umask(0o077)
-    embedded.private_directories(Path(os.environ["ANONFLOW_HOME"]))
-    with embedded.imports():
-        from prefect._internal.control_listener import configure_from_env
+    private_directories(Path(os.environ["ANONFLOW_HOME"]))
+    with imports():
         from prefect.engine import handle_engine_signals
         from prefect.flow_engine import load_flow_run, run_flow
         from prefect.logging.loggers import flow_run_logger
+        from prefect.runtime import flow_run
 
         from flows.served.release import release
 
-    run_id = UUID(os.environ["PREFECT__FLOW_RUN_ID"])
-    # By it the worker says that a run was cancelled.
-    configure_from_env()
+    run_id = UUID(flow_run.id)
+    compat.report_cancellation()
     with handle_engine_signals(run_id):
         run = load_flow_run(flow_run_id=run_id)
         run_flow(release, flow_run=run, error_logger=flow_run_logger(run).logger)

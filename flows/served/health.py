@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from flows.served import settings
-from flows.served.settings import HEALTH, NAMES, PARTS
+from flows.served.settings import logs
+from flows.servers.environment import HEALTH, NAMES, PARTS
+from flows.servers.layout import Layout, read_layout, runs
+from flows.servers.process import answers
 from tasks.common.home import Home
 
 PATIENCE = 8.0
@@ -16,33 +17,24 @@ PATIENCE = 8.0
 def problems(home: Home, parts: Sequence[str] = ()) -> list[str]:
     """Return what is wrong with these parts, by default with those that run in this home.
 
-    A server is well when it answers; the worker, when it has looked after Prefect within the last minute.
+    A server is healthy when it answers; the worker, when it has reached Prefect within the last minute.
     """
-    running = [part for part in PARTS if settings.holds(home, part)]
-    layout = settings.read_layout(home)
+    running = [part for part in PARTS if runs(home, part)]
+    layout = read_layout(home)
     if not running or layout is None:
         return ["anonflow serve does not run in this home"]
-    found = []
+    messages = []
     for part in parts or running:
         if part not in running:
-            found.append(f"{NAMES[part]} does not run in this home")
-        elif not (_postgres(home) if part == "postgres" else _answers(getattr(layout, part), HEALTH[part])):
-            found.append(f"{NAMES[part]} does not answer; its log is {settings.logs(home) / part}.log")
-    return found
+            messages.append(f"{NAMES[part]} does not run in this home")
+        elif not _is_healthy(part, home, layout):
+            messages.append(f"{NAMES[part]} does not answer; its log is {logs(home) / part}.log")
+    return messages
 
 
-def _answers(address: str, path: str) -> bool:
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=PATIENCE)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
-def _postgres(home: Home) -> bool:
+def _is_healthy(part: str, home: Home, layout: Layout) -> bool:
+    if part != "postgres":
+        return answers(urlsplit(getattr(layout, part)).netloc, HEALTH[part], PATIENCE)
     import psycopg2
 
     from flows.served.postgres import Postgres

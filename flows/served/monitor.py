@@ -22,11 +22,10 @@ from tasks.record.dossier import read_dossier
 from tasks.tracking.mlflow import mirror_version, page_of
 
 
-def tell(event: str, plan: str, release: str, **facts: Any) -> None:
-    """Emit ``release.EVENT`` about one release, tied to the run; counts, names and reasons only."""
-    related = []
-    if flow_run.id:
-        related = [{"prefect.resource.id": f"prefect.flow-run.{flow_run.id}", "prefect.resource.role": "flow-run"}]
+def emit(event: str, plan: str, release: str, *, run: str = "", **facts: Any) -> None:
+    """Emit ``release.EVENT`` about one release, tied to a run, by default this one; counts, names, reasons only."""
+    run = run or str(flow_run.id or "")
+    related = [{"prefect.resource.id": f"prefect.flow-run.{run}", "prefect.resource.role": "flow-run"}]
     emit_event(
         f"release.{event}",
         resource={
@@ -34,28 +33,36 @@ def tell(event: str, plan: str, release: str, **facts: Any) -> None:
             "prefect.resource.name": release or plan,
             "anonflow.plan": plan,
         },
-        related=related,
+        related=related if run else [],
         payload={"release": release, "plan": plan} | facts,
     )
 
 
-def assessed(home: Home, plan: str, outcome: Outcome) -> None:
-    """Tell how a run of a plan ended its own part."""
+def report_assessment(home: Home, plan: str, outcome: Outcome) -> None:
+    """Report how a run of a plan ended, apart from what people decide."""
     facts = {"status": outcome.status, "reason": outcome.reason}
     if outcome.gates:
-        tell("assessed", plan, outcome.release, **facts)
-        edits(home, plan, outcome.release)
-    tell(outcome.status, plan, outcome.release, **facts)
-    registered(plan, outcome.mlflow_run, outcome.release, outcome.status)
+        emit("assessed", plan, outcome.release, **facts)
+        _note_edits(home, plan, outcome.release)
+    emit(outcome.status, plan, outcome.release, **facts)
+    _register(plan, outcome.mlflow_run, outcome.release, outcome.status)
+
+
+def report_failure(error: Exception) -> None:
+    """Report that a run could not go on; the message holds no data, by rule."""
+    plan = str(flow_run.parameters.get("plan", ""))
+    emit("failed", plan, "", reason=str(error))
+    lines = ["**The run could not go on.**", *map(markdown_cell, str(error).split("\n"))]
+    note(plan, "trouble", "\n\n".join(lines), "Why the run could not go on")
 
 
 class Progress:
-    """How far a run is, as a bar in its page: steps end at very different paces, and a bar says which."""
+    """How far a run is, as a bar in its page that names the step: steps take very different times."""
 
     STEPS = 13
 
     def __init__(self, plan: str) -> None:
-        self.key = f"{plan.replace('_', '-')}-progress"
+        self.key = _key(plan, "progress")
         self.done = 0
         self.artifact: Any = None
 
@@ -65,47 +72,42 @@ class Progress:
             self.done += 1
         percent = min(100.0 * self.done / self.STEPS, 100.0)
         number = min(self.done + (seconds is None), self.STEPS)
-        told = f"Step {number} of {self.STEPS}: {label}"
+        description = f"Step {number} of {self.STEPS}: {label}"
         # A bar that is not drawn must not end the run it is about.
         with suppress(Exception):
             if self.artifact is None:
-                self.artifact = create_progress_artifact(percent, self.key, told)
+                self.artifact = create_progress_artifact(percent, self.key, description)
             else:
-                update_progress_artifact(self.artifact, percent, told)
+                update_progress_artifact(self.artifact, percent, description)
 
 
-def edits(home: Home, plan: str, release: str) -> None:
-    """Note how many records break each edit, before and after: counts, never values."""
+def _note_edits(home: Home, plan: str, release: str) -> None:
+    """Note how many records violate each edit, before and after: counts, never values."""
     facts = read_dossier(home, release).edits
     after = {rule.name: rule.violated for rule in facts.masked.rules}
     rows = ((r.name, r.checked, r.violated, after.get(r.name, "")) for r in facts.raw.rules)
-    told = f"{facts.repaired.records} records and {facts.repaired.cells} cells were repaired after masking."
-    head = ("Rule", "Checked", "Broken in the source", "Broken in the release")
-    note(plan, "edits", f"{markdown_table(head, rows)}\n\n{told}", "Edits before and after")
+    below = f"{facts.repaired.records} records and {facts.repaired.cells} cells were repaired after masking."
+    head = ("Edit", "Checked", "Violations in the source", "Violations in the release")
+    note(plan, "edits", f"{markdown_table(head, rows)}\n\n{below}", "Edits before and after")
 
 
 def note(plan: str, key: str, markdown: str, description: str) -> None:
-    """Leave a note in the run and in the plan's history; that it is not taken stops nothing."""
-    key = f"{plan.replace('_', '-')}-{key}"
+    """Leave a note in the run and in the plan's history; a note that fails stops nothing."""
     with suppress(Exception):
-        create_markdown_artifact(markdown=markdown, key=key, description=description)
+        create_markdown_artifact(markdown=markdown, key=_key(plan, key), description=description)
 
 
-def failed(error: Exception) -> None:
-    """Tell that a run could not go on; the message holds no data, by rule."""
-    plan = str(flow_run.parameters.get("plan", ""))
-    tell("failed", plan, "", reason=str(error))
-    told = ["**The run could not go on.**", *map(markdown_cell, str(error).split("\n"))]
-    note(plan, "trouble", "\n\n".join(told), "Why the run could not go on")
+def _key(plan: str, key: str) -> str:
+    return f"{plan.replace('_', '-')}-{key}"
 
 
-def mirrored(home: Home, plan: str, entry: dict[str, Any]) -> None:
+def mirror(home: Home, plan: str, entry: dict[str, Any]) -> None:
     """Mirror an entry of the ledger, the last of its release, in MLflow's tags and registry."""
     mirror_entry(home, entry)
-    registered(plan, entry.get("mlflow_run"), entry["release"], SHOWN.get(entry["event"], entry["event"]))
+    _register(plan, entry.get("mlflow_run"), entry["release"], SHOWN.get(entry["event"], entry["event"]))
 
 
-def registered(plan: str, mlflow_run: str | None, release: str, status: str) -> None:
+def _register(plan: str, mlflow_run: str | None, release: str, status: str) -> None:
     """Mirror a release in MLflow's registry; when that fails nothing stops, for the ledger has it."""
     if mlflow_run is None or status == "unchanged":
         return

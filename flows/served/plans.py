@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,33 +19,32 @@ class Folder:
 
 
 def read_folder(folder: Path) -> Folder:
-    """Read every plan (``*.yaml``, ``*.yml``) of a folder; two of one name are both left out, and said."""
-    plans: dict[str, PlanFile] = {}
+    """Read every plan (``*.yaml``, ``*.yml``) of a folder; plans of the same name are all problems."""
+    files: dict[str, list[PlanFile]] = {}
     problems: dict[str, str] = {}
-    twice: dict[str, list[str]] = {}
-    for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
+    for path in _files(folder):
         try:
             file = load_plan(path)
         except ReleaseError as error:
             problems[visible(path.name)] = str(error)
-            continue
-        same = twice.setdefault(file.plan.name, [])
-        same.append(visible(path.name))
-        plans[file.plan.name] = file
-    for name, files in twice.items():
-        if len(files) > 1:
-            del plans[name]
-            problems |= {file: f"{' and '.join(files)} have one name, {name}; change one" for file in files}
-    return Folder(plans, problems)
+        else:
+            files.setdefault(file.plan.name, []).append(file)
+    for plan, same in files.items():
+        if len(same) > 1:
+            names = [visible(file.path.name) for file in same]
+            problems |= {name: f"{' and '.join(names)} have the same name, {plan}; change one" for name in names}
+    return Folder({plan: same[0] for plan, same in files.items() if len(same) == 1}, problems)
 
 
 def stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return what changes when a plan of the folder does."""
-    found = []
-    for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
-        try:
-            facts = path.stat()
-        except OSError:
-            continue
-        found.append((path.name, facts.st_mtime_ns, facts.st_size))
-    return tuple(found)
+    """Return a value that changes when a plan of the folder does."""
+    facts = []
+    for path in _files(folder):
+        with suppress(OSError):
+            status = path.stat()
+            facts.append((path.name, status.st_mtime_ns, status.st_size))
+    return tuple(facts)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted((*folder.glob("*.yaml"), *folder.glob("*.yml")))

@@ -1,4 +1,4 @@
-"""A PostgreSQL of our own, from the pip package's programs: behind a socket that nobody else can open.
+"""A PostgreSQL of our own, from the pip package's programs, behind a socket that only our account can open.
 
 The package's own start-up opens every folder above the data to the whole machine when it runs as root, and
 asks for no password; so only its programs are used.
@@ -16,12 +16,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from flows.embedded.settings import USER
-from flows.served.settings import DATABASES, logs, secret
+import psutil
+
+from flows.served.settings import DATABASES, logs
+from flows.servers.layout import USER, secret
 from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home, make_private, write_private
 
@@ -60,7 +63,7 @@ class Postgres:
         where = quote(str(self.sockets), safe="")
         return f"postgresql://{USER}:{secret(self.home, 'postgres')}@/{database}?host={where}"
 
-    def start(self) -> None:
+    def start(self) -> Postgres:
         """Make the databases if there are none, and start the server; one left by a crash is ended first."""
         if not (self.data / "PG_VERSION").exists():
             self._initialise()
@@ -69,9 +72,14 @@ class Postgres:
         settings = SETTINGS | {"unix_socket_directories": str(self.sockets)}
         arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         self.process = self._popen("postgres", "-D", str(self.data), *arguments)
+        return self
+
+    def poll(self) -> int | None:
+        """Return the exit code of the server, None while it runs."""
+        return None if self.process is None else self.process.poll()
 
     def wait(self, timeout: float = 60.0) -> None:
-        """Return when the server answers and its databases stand.
+        """Return when the server answers and its databases exist.
 
         Raises
         ------
@@ -81,7 +89,7 @@ class Postgres:
         import psycopg2
 
         end = time.monotonic() + timeout
-        while time.monotonic() < end and self.process is not None and self.process.poll() is None:
+        while time.monotonic() < end and self.poll() is None:
             try:
                 create_databases(self.url("postgres"))
             except psycopg2.OperationalError:
@@ -91,7 +99,7 @@ class Postgres:
         raise Fault(f"PostgreSQL did not start; its log is {self.log}")
 
     def stop(self, timeout: float = 30.0) -> None:
-        """End the server: whole, with its connections closed."""
+        """End the server in order, and its connections."""
         if self.process is None or self.process.poll() is not None:
             return
         self.process.send_signal(signal.SIGINT)
@@ -104,46 +112,39 @@ class Postgres:
     def _initialise(self) -> None:
         shutil.rmtree(self.data, ignore_errors=True)
         self._own(make_private(self.data))
-        word = self.folder / "first-password"
-        write_private(word, secret(self.home, "postgres").encode())
+        password = self.folder / "first-password"
+        write_private(password, secret(self.home, "postgres").encode())
         options = ("--auth=scram-sha-256", "--encoding=utf8", "--locale=C.UTF-8", "-U", USER)
         try:
-            process = self._popen("initdb", *options, f"--pwfile={word}", "-D", str(self.data))
+            process = self._popen("initdb", *options, f"--pwfile={password}", "-D", str(self.data))
             failed = process.wait() != 0
         finally:
-            word.unlink()
+            password.unlink()
         if failed:
             shutil.rmtree(self.data, ignore_errors=True)
-            raise Fault(f"PostgreSQL could not make its files; its log is {self.log}")
+            raise Fault(f"PostgreSQL could not create its files; its log is {self.log}")
 
     def _end_left(self) -> None:
         """End the server that a killed `anonflow serve` may have left on these files."""
-        try:
-            pid = int((self.data / "postmaster.pid").read_text().split()[0])
-            running = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except (OSError, ValueError, IndexError):
-            return
-        if str(self.data).encode() not in running:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGINT)
-        end = time.monotonic() + 30
-        while (self.data / "postmaster.pid").exists() and time.monotonic() < end:
-            time.sleep(0.05)
+        with contextlib.suppress(OSError, ValueError, IndexError, psutil.Error):
+            left = psutil.Process(int((self.data / "postmaster.pid").read_text().split()[0]))
+            if str(self.data) in left.cmdline():
+                left.send_signal(signal.SIGINT)
+                left.wait(30)
 
     def _popen(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         command = [str(_programs() / program), *arguments]
         if self._nobody is not None:
             command = [*_as_nobody(*self._nobody), *command]
         descriptor = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
+        passed = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
         try:
             return subprocess.Popen(  # noqa: S603
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=descriptor,
                 stderr=subprocess.STDOUT,
-                env=kept,
+                env=passed,
                 cwd="/",
                 start_new_session=True,
                 umask=0o077,
@@ -160,7 +161,7 @@ class Postgres:
             inside = Path(tempfile.gettempdir()) / f"anonflow-{name}"
         make_private(inside)
         if inside.is_symlink() or inside.stat().st_uid not in (os.geteuid(), *(self._nobody or ())):
-            raise Refused(f"{inside.name} in the folder for temporary files belongs to somebody else; remove it")
+            raise Refused(f"{inside.name} in the folder for temporary files belongs to another user; remove it")
         self._own(inside)
         return inside
 
@@ -172,34 +173,32 @@ class Postgres:
 
 def create_databases(url: str) -> None:
     """Create the databases of Prefect and MLflow on a server, where they are missing."""
-    import psycopg2
     from psycopg2 import errors
 
-    connection = psycopg2.connect(url)
-    try:
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT datname FROM pg_database")
-            known = {name for (name,) in cursor.fetchall()}
-            for name in DATABASES:
-                if name not in known:
-                    with contextlib.suppress(errors.DuplicateDatabase, errors.UniqueViolation):
-                        cursor.execute(f'CREATE DATABASE "{name}"')
-    finally:
-        connection.close()
+    with _cursor(url) as cursor:
+        cursor.execute("SELECT datname FROM pg_database")
+        existing = {name for (name,) in cursor.fetchall()}
+        for name in DATABASES:
+            if name not in existing:
+                with contextlib.suppress(errors.DuplicateDatabase, errors.UniqueViolation):
+                    cursor.execute(f'CREATE DATABASE "{name}"')
 
 
 def has_trigrams(url: str) -> bool:
     """Return whether a server has the extension by which Prefect searches parts of names faster."""
+    with _cursor(url) as cursor:
+        cursor.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'")
+        return cursor.fetchone() is not None
+
+
+@contextlib.contextmanager
+def _cursor(url: str) -> Iterator[Any]:
     import psycopg2
 
-    connection = psycopg2.connect(url)
-    try:
+    with contextlib.closing(psycopg2.connect(url)) as connection:
+        connection.autocommit = True
         with connection.cursor() as cursor:
-            cursor.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'")
-            return cursor.fetchone() is not None
-    finally:
-        connection.close()
+            yield cursor
 
 
 def _programs() -> Path:

@@ -1,7 +1,7 @@
-"""The flow that a schedule starts: from plan to publication, with people asked in between.
+"""The flow that a schedule starts: from plan to publication, with approval by people in between.
 
-It knows nothing but the plan's name; home and plans stand in the environment. It may be begun again at any
-point, after a wait or after a crash: what it had reached stands in the ledger and in the home, and is never
+It is given the plan's name and nothing else; home and plans are named by the environment. It may be started again
+at any point, after a wait or after a crash: what it had reached is in the ledger and in the home, and is never
 made a second time.
 """
 
@@ -19,26 +19,30 @@ from prefect.exceptions import Pause
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
-from flows.served import waiting
+from flows.plan.model import PlanFile
+from flows.served import state as runs
+from flows.served.plans import read_folder
 from tasks.common.errors import Busy, Refused, ReleaseError, sanitise_errors, visible
 from tasks.common.home import Home
+from tasks.decision.outcomes import Outcome
 
 DESCRIPTION = """From plan to published release, or to a refusal that says why.
 
-Where the plan or the figures ask for people, the run waits: **Resume** opens the form. What they decide is
-entered, signed, in the ledger of the home; this page shows it."""
+Where the plan or the figures ask for a person's approval, the run waits: **Resume** opens the form. The decision is
+recorded, signed, in the ledger of the home; this page shows it."""
+STATES = {"published": "Published", "unchanged": "Unchanged", "rejected": "Rejected"}
 
 
 def run_name() -> str:
     """Return the plan and the time it was due, in the plan's own time zone."""
     plan = str(flow_run.parameters.get("plan", "release"))
-    entry = waiting.waiting_of(Home.locate(), run=str(flow_run.id))
-    if entry is not None:
-        return entry.name
-    return named(plan, flow_run.scheduled_start_time or datetime.now(UTC), _zone(plan))
+    pending = runs.pending_decision(Home.locate(), run=str(flow_run.id))
+    if pending is not None:
+        return pending.name
+    return run_name_of(plan, flow_run.scheduled_start_time or datetime.now(UTC), _zone(plan))
 
 
-def named(plan: str, due: datetime, zone: str) -> str:
+def run_name_of(plan: str, due: datetime, zone: str) -> str:
     """Return the name of a run."""
     return f"{plan} · {due.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"
 
@@ -54,46 +58,46 @@ def named(plan: str, due: datetime, zone: str) -> str:
 def release(plan: str) -> State[Any]:
     """Carry out a plan, or go on with the candidate that this run waits with."""
     home, run = Home.locate(), str(flow_run.id)
-    waiting.begin(home, run, str(flow_run.name), plan)
-    state: State[Any] | None = None
+    runs.begin_run(home, run, str(flow_run.name), plan)
     try:
-        state = sanitise_errors(_ended)(home, run, plan)
+        state: State[Any] = sanitise_errors(_carry_on)(home, run, plan)
     except Pause:
-        waiting.end(home, run)
+        runs.end_run(home, run)
         raise
     except ReleaseError as error:
         state = _stopped(error)
-    waiting.end(home, run)
+    runs.end_run(home, run)
     return state
 
 
-def _ended(home: Home, run: str, plan: str) -> State[Any]:
+def _carry_on(home: Home, run: str, plan: str) -> State[Any]:
+    # Late: a run that is refused, or has been decided, does without the numerics.
     from flows.served import approval
 
-    entry = waiting.waiting_of(home, run=run)
-    if entry is None:
-        outcome = _carried_out(home, plan)
+    pending = runs.pending_decision(home, run=run)
+    if pending is None:
+        outcome = _carry_out(home, plan)
         if outcome.status != "awaiting":
-            return _state(outcome)
-        entry = approval.enter(home, outcome, run, str(flow_run.name), plan)
-        if entry is None:
+            return Completed(name=STATES[outcome.status], message=f"{outcome.release}: {outcome.reason}")
+        pending = approval.enter(home, outcome, run, str(flow_run.name), plan)
+        if pending is None:
             return Completed(name="Awaits already", message=f"{outcome.release} waits in another run")
-    return approval.ask(home, entry)
+    return approval.ask(home, pending)
 
 
-def _carried_out(home: Home, plan: str) -> Any:
-    from flows.orchestration.prefect import ThroughPrefect
+def _carry_out(home: Home, plan: str) -> Outcome:
+    from flows.orchestration.prefect import PrefectRunner
     from flows.release import carry_out
     from flows.served import monitor
 
     file = plan_file(plan)
-    runner = ThroughPrefect(file.plan.name, monitor.Progress(plan))
+    runner = PrefectRunner(file.plan.name, monitor.Progress(plan))
     outcome = sanitise_errors(carry_out)(file, home, runner)
-    monitor.assessed(home, plan, outcome)
+    monitor.report_assessment(home, plan, outcome)
     return outcome
 
 
-def plan_file(plan: str) -> Any:
+def plan_file(plan: str) -> PlanFile:
     """Return the plan of that name from the folder of plans.
 
     Raises
@@ -101,33 +105,26 @@ def plan_file(plan: str) -> Any:
     Refused
         When there is none any more, or what is wrong with it.
     """
-    from flows.served.plans import read_folder
-
     folder = read_folder(Path(os.environ["ANONFLOW_PLANS"]))
     if plan in folder.plans:
         return folder.plans[plan]
-    said = "".join(f"\n{file}: {problem}" for file, problem in folder.problems.items())
-    raise Refused(f"no readable plan of the folder is named {visible(plan)}{said}")
+    unreadable = "".join(f"\n{file}: {problem}" for file, problem in folder.problems.items())
+    raise Refused(f"no readable plan of the folder is named {visible(plan)}{unreadable}")
 
 
 def _zone(plan: str) -> str:
     """Return the time zone of a plan; UTC where the plan cannot be read."""
     try:
-        return str(plan_file(plan).plan.schedule.timezone)
+        return plan_file(plan).plan.schedule.timezone
     except ReleaseError:
         return "UTC"
 
 
-def _state(outcome: Any) -> State[Any]:
-    names = {"published": "Published", "unchanged": "Unchanged", "rejected": "Rejected"}
-    return Completed(name=names[outcome.status], message=f"{outcome.release}: {outcome.reason}")
-
-
 def _stopped(error: ReleaseError) -> State[Any]:
-    """Return how a run ends that cannot go on: refused for a reason to mend, or failed on our side."""
+    """Return how a run ends that cannot go on: refused for a reason to correct, or failed on our side."""
     from flows.served import monitor
 
     if isinstance(error, Busy):
         return Cancelled(name="Skipped", message=str(error))
-    monitor.failed(error)
+    monitor.report_failure(error)
     return Failed(name="Refused" if isinstance(error, Refused) else "Failed", message=str(error))

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-from flows import embedded
-from flows.embedded import LOOPBACK, Child, EmbeddedServerError
-from flows.embedded.settings import NEIGHBOURS
-from flows.served import settings
 from flows.served.postgres import Postgres, create_databases, has_trigrams
-from flows.served.settings import DATABASES, HEALTH, NAMES, PARTS, Layout
+from flows.served.report import Report
+from flows.served.settings import DATABASES, logs, trim_logs, variables, with_database
+from flows.servers.environment import HEALTH, LOOPBACK, NAMES, PARTS, private_directories
+from flows.servers.layout import Layout, lock_of, read_layout, state_folder, write_layout
+from flows.servers.process import Child, fetch, listen, listen_near
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.common.locks import locked
+from tasks.common.values import from_json
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 # A part that lived this long has recovered: its next death is a first one.
@@ -32,11 +32,11 @@ RECOVERED = 60.0
 STOPPING = 20.0
 # Seconds between two looks at the size of the logs.
 LOGS_PACE = 15.0
-Told = Callable[[str], None]
+SERVERS = ("prefect", "mlflow", "worker")
 
 
-@dataclass
-class Wanted:
+@dataclass(frozen=True)
+class Request:
     """What to start, and where; of what is not started here, the environment names the address."""
 
     plans: Path
@@ -48,26 +48,42 @@ class Wanted:
     database: str | None = None
 
 
+class Process(Protocol):
+    """A running part: PostgreSQL, or a child of ours."""
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+
+    def stop(self, timeout: float) -> None:
+        """End it."""
+
+
 @dataclass
 class _Part:
-    """One process of the stack, with how often it died of late."""
+    """One process of the stack, and how often it died of late."""
 
     name: str
-    start: Callable[[], Any]
-    running: Any = None
-    begun: float = 0.0
+    start: Callable[[], Process]
+    process: Process
+    begun: float
     deaths: int = 0
-    due: float = field(default=0.0)
+    restart_at: float = 0.0
 
-    def run(self) -> None:
-        self.begun, self.due = time.monotonic(), 0.0
-        self.running = self.start()
+    @classmethod
+    def started(cls, name: str, start: Callable[[], Process]) -> _Part:
+        return cls(name, start, start(), time.monotonic())
 
-    @property
-    def code(self) -> int | None:
-        """Exit code of the process, None while it runs."""
-        ended: int | None = self.running.process.poll()
-        return ended
+    def restart(self) -> None:
+        self.begun, self.restart_at = time.monotonic(), 0.0
+        self.process = self.start()
+
+    def died(self) -> float:
+        """Plan the restart, after a pause that grows with every death; return the pause."""
+        now = time.monotonic()
+        self.deaths = 1 if now - self.begun > RECOVERED else self.deaths + 1
+        pause: float = min(FIRST_PAUSE * 2 ** (self.deaths - 1), LONGEST_PAUSE)
+        self.restart_at = now + pause
+        return pause
 
 
 class Stack:
@@ -77,162 +93,132 @@ class Stack:
     nothing. Every process ends when we end, however we end.
     """
 
-    def __init__(self, home: Home, wanted: Wanted, told: Told) -> None:
-        self.home, self.wanted, self.told = home, wanted, told
-        self.postgres = Postgres(home) if self._has("postgres") and wanted.database is None else None
-        self.sockets = {
-            "prefect": self._listen("prefect", wanted.prefect_port),
-            "mlflow": self._listen("mlflow", wanted.mlflow_port),
-            "worker": embedded.listen(),
-        }
-        self.layout = settings.write_layout(home, self._laid_out)
+    def __init__(self, home: Home, request: Request, report: Callable[[str], None]) -> None:
+        self.home, self.request, self.report = home, request, report
+        self.postgres = Postgres(home) if "postgres" in request.parts and request.database is None else None
+        ports = {"prefect": request.prefect_port, "mlflow": request.mlflow_port}
+        self.sockets = {part: self._listen(part, port) for part, port in ports.items() if part in request.parts}
+        if "worker" in request.parts:
+            self.sockets["worker"] = listen()
+        self.layout = write_layout(home, self._addresses)
         self.parts: list[_Part] = []
         self.trigrams = False
 
-    def _has(self, part: str) -> bool:
-        return part in self.wanted.parts
-
-    def _laid_out(self, known: Layout | None) -> Layout:
-        """Return the addresses: ours, those that the environment names, and of the others what is known."""
-        known = known or Layout()
-        ours = {part: f"http://{LOOPBACK}:{sock.getsockname()[1]}" for part, sock in self.sockets.items()}
-        there = {
+    def _addresses(self, known: Layout) -> Layout:
+        """Return the addresses: ours, those that the environment names, and for the others the known ones."""
+        parts = self.request.parts
+        elsewhere = {
             "prefect": os.environ.get("PREFECT_API_URL", "").removesuffix("/").removesuffix("/api"),
             "mlflow": os.environ.get("MLFLOW_TRACKING_URI", "").removesuffix("/"),
         }
-        found = {part: ours[part] if self._has(part) else there.get(part) or getattr(known, part) for part in ours}
-        if self._has("worker") and not found["prefect"]:
-            raise Refused("name the Prefect server that the worker works for in PREFECT_API_URL")
-        if self._has("worker") and not found["mlflow"]:
-            raise Refused("name the MLflow server that the worker writes to in MLFLOW_TRACKING_URI")
-        hosts = self.wanted.allow or (() if self._has("prefect") else known.hosts)
-        return Layout(str(self.wanted.plans.resolve()), **found, hosts=hosts)
+        addresses = {part: elsewhere.get(part) or getattr(known, part) for part in SERVERS}
+        addresses |= {part: f"http://{LOOPBACK}:{sock.getsockname()[1]}" for part, sock in self.sockets.items()}
+        if "worker" in parts and not addresses["prefect"]:
+            raise Refused("the worker needs a Prefect server: give its address in PREFECT_API_URL")
+        if "worker" in parts and not addresses["mlflow"]:
+            raise Refused("the worker needs an MLflow server: give its address in MLFLOW_TRACKING_URI")
+        hosts = self.request.allow or (() if "prefect" in parts else known.hosts)
+        return Layout(str(self.request.plans.resolve()), **addresses, hosts=hosts)
 
-    def start(self, ended: Callable[[], bool]) -> None:
-        """Start every part and return when all are healthy, or when ``ended`` says that it need not be.
+    def start(self, cancelled: Callable[[], bool]) -> None:
+        """Start every part and return when all are healthy, or when ``cancelled`` says so.
 
         Raises
         ------
-        ReleaseError, EmbeddedServerError
+        ReleaseError, ServerError
             If a part does not start; the message names its log.
         """
-        embedded.private_directories(self.home.path)
+        private_directories(self.home.path)
         if self.postgres is not None:
-            postgres = self.postgres
-            self.parts.append(_Part("postgres", lambda: postgres.start() or postgres))  # type: ignore[func-returns-value]
-            self.parts[-1].run()
-            postgres.wait()
+            self.parts.append(_Part.started("postgres", self.postgres.start))
+            self.postgres.wait()
         databases = self._databases()
-        for name in ("prefect", "mlflow", "worker"):
-            if self._has(name):
-                self.parts.append(_Part(name, self._starter(name, databases)))
-                self.parts[-1].run()
-        for part in self.parts:
-            if part.name in HEALTH and not ended():
-                _healthy(part, ended)
+        children = []
+        for name in SERVERS:
+            if name in self.sockets:
+                child = partial(self._child, name, databases)
+                self.parts.append(_Part.started(name, child))
+                children.append(self.parts[-1])
+        for part in children:
+            if isinstance(part.process, Child):
+                part.process.wait(HEALTH[part.name], cancelled=cancelled)
 
     def _databases(self) -> dict[str, str]:
-        if not (self._has("prefect") or self._has("mlflow")):
+        if not {"prefect", "mlflow"} & {*self.request.parts}:
             return {}
         if self.postgres is not None:
             return {name: self.postgres.url(name) for name in DATABASES}
-        if self.wanted.database is None:
-            raise Refused("name the database server of the other parts in ANONFLOW_DATABASE_URL")
-        self.trigrams = _prepared(self.wanted.database)
-        return {name: settings.with_database(self.wanted.database, name) for name in DATABASES}
+        if self.request.database is None:
+            raise Refused("Prefect and MLflow need a database server: give its address in ANONFLOW_DATABASE_URL")
+        self.trigrams = _prepared(self.request.database)
+        return {name: with_database(self.request.database, name) for name in DATABASES}
 
-    def _starter(self, name: str, databases: dict[str, str]) -> Callable[[], Child]:
-        variables = settings.variables(name, self.home, self.layout, databases, self.wanted.parts)
-        variables["ANONFLOW_WITHOUT_TRIGRAMS"] = "" if self.trigrams else "1"
-        log = settings.logs(self.home) / f"{name}.log"
-        return lambda: Child("flows.served.child", name, self.sockets[name].dup(), variables, log)
+    def _child(self, name: str, databases: dict[str, str]) -> Child:
+        environment = variables(name, self.home, self.layout, databases, self.request.parts)
+        environment["ANONFLOW_WITHOUT_TRIGRAMS"] = "" if self.trigrams else "1"
+        return Child("flows.served.child", name, self.sockets[name].dup(), environment, logs(self.home) / f"{name}.log")
 
-    def watch(self, ended: Callable[[], bool]) -> None:
-        """Restart whatever dies, after a pause that grows, until ``ended`` says so."""
-        looked = 0.0
-        while not ended():
+    def watch(self, cancelled: Callable[[], bool]) -> None:
+        """Restart whatever dies, after a pause that grows, until ``cancelled`` says so."""
+        trimmed = 0.0
+        while not cancelled():
             time.sleep(0.1)
             now = time.monotonic()
-            if now - looked > LOGS_PACE:
-                looked = now
-                settings.trim_logs(self.home)
+            if now - trimmed > LOGS_PACE:
+                trimmed = now
+                trim_logs(self.home)
             for part in self.parts:
-                if part.due:
-                    if now >= part.due:
-                        self._again(part)
-                elif (code := part.code) is not None:
-                    part.deaths = 1 if now - part.begun > RECOVERED else part.deaths + 1
-                    pause = min(FIRST_PAUSE * 2 ** (part.deaths - 1), LONGEST_PAUSE)
-                    part.due = now + pause
-                    self.told(f"{NAMES[part.name]} ended with code {code}; it is started again in {pause:g} s.")
+                if part.restart_at:
+                    if now >= part.restart_at:
+                        self._restart(part)
+                elif (code := part.process.poll()) is not None:
+                    self.report(f"{NAMES[part.name]} ended with code {code}; restarting in {part.died():g} s.")
 
-    def _again(self, part: _Part) -> None:
-        settings.trim_logs(self.home)
+    def _restart(self, part: _Part) -> None:
+        trim_logs(self.home)
         try:
-            part.run()
+            part.restart()
         except (OSError, RuntimeError) as error:
-            part.due = time.monotonic() + LONGEST_PAUSE
-            self.told(f"{NAMES[part.name]} could not be started ({type(error).__name__}); tried again later.")
+            part.restart_at = time.monotonic() + LONGEST_PAUSE
+            self.report(
+                f"{NAMES[part.name]} could not be started ({type(error).__name__}); trying again in "
+                f"{LONGEST_PAUSE:g} s."
+            )
 
     def stop(self) -> None:
         """End every part, the last started first."""
         for part in reversed(self.parts):
-            if part.running is not None:
-                part.running.stop(STOPPING)
+            part.process.stop(STOPPING)
         for sock in self.sockets.values():
             sock.close()
 
-    def report(self) -> dict[str, Any]:
-        """Return what the worker says of the plans it has."""
-        connection = http.client.HTTPConnection(LOOPBACK, self.sockets["worker"].getsockname()[1], timeout=30)
-        try:
-            connection.request("GET", "/")
-            told: dict[str, Any] = json.loads(connection.getresponse().read())
-            return told
-        finally:
-            connection.close()
+    def worker_report(self) -> Report:
+        """Return what the worker reports of itself and its plans."""
+        port = self.sockets["worker"].getsockname()[1]
+        return from_json(Report, json.loads(fetch(f"{LOOPBACK}:{port}", HEALTH["worker"], 30)[1]))
 
     def _listen(self, part: str, port: int) -> socket.socket:
-        """Listen on the port; where all parts are ours, on the next free one, and say so. 0 takes any.
+        """Listen on the port; where all parts are ours, on the next free one, with a message. 0 takes any.
 
         Raises
         ------
         Refused
-            When a part that others look for at its port cannot have it.
+            When the port of a part that others look for is taken.
         """
-        if not self._has(part):
-            return embedded.listen()
-        alone = self.wanted.parts != PARTS
-        for candidate in range(port, port + 1 if alone else min(port + NEIGHBOURS, 65536)) if port else ():
-            with contextlib.suppress(OSError):
-                found = embedded.listen(candidate, self.wanted.host)
-                if candidate != port:
-                    self.told(f"Port {port} is taken: {NAMES[part]} is on {candidate}.")
-                return found
-        if alone and port:
-            raise Refused(f"port {port} is taken; free it, or name another with --{part}-port")
-        return embedded.listen(0, self.wanted.host)
-
-
-def _healthy(part: _Part, ended: Callable[[], bool], timeout: float = 120.0) -> None:
-    """Return as soon as a part answers; its socket is ours too, so that a dead one must be looked for."""
-    end = time.monotonic() + timeout
-    while not ended() and time.monotonic() < end:
-        if part.code is not None:
-            raise EmbeddedServerError(f"{NAMES[part.name]} ended with code {part.code}; its log is {part.running.log}")
-        connection = http.client.HTTPConnection(LOOPBACK, part.running.port, timeout=1.0)
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            connection.request("GET", HEALTH[part.name])
-            if connection.getresponse().status == 200:
-                return
-        connection.close()
-        time.sleep(0.1)
-    if not ended():
-        raise EmbeddedServerError(f"{NAMES[part.name]} did not answer; its log is {part.running.log}")
+        if self.request.parts != PARTS:
+            try:
+                return listen(port, self.request.host)
+            except OSError:
+                taken = f"port {port} is taken; free it, or choose another with --{part}-port"
+            raise Refused(taken)
+        sock = listen_near(port, self.request.host)
+        if port and sock.getsockname()[1] != port:
+            self.report(f"Port {port} is taken: {NAMES[part]} is on {sock.getsockname()[1]}.")
+        return sock
 
 
 def _prepared(url: str) -> bool:
-    """Create the databases on somebody's server, and return whether it can search parts of names fast."""
+    """Create the databases on the user's own server; return whether it can search parts of names fast."""
     import psycopg2
 
     try:
@@ -254,27 +240,28 @@ def only_one(home: Home, parts: Sequence[str]) -> Iterator[None]:
     """
 
     def refused(part: str, holder: str) -> Refused:
-        known = settings.read_layout(home)
+        known = read_layout(home)
         where = f"; Prefect is on {known.prefect}, MLflow on {known.mlflow}" if known else ""
         return Refused(
             f"anonflow serve runs for this home already (process {holder}), with {NAMES[part]}{where}. "
-            "It takes up changed plans by itself"
+            "Changed plans need no restart"
         )
 
+    state_folder(home)
     with contextlib.ExitStack() as stack:
         for part in parts:
-            stack.enter_context(locked(settings.served(home) / f"{part}.lock", busy=partial(refused, part)))
+            stack.enter_context(locked(lock_of(home, part), busy=partial(refused, part)))
         yield
 
 
 @contextlib.contextmanager
 def until_signal() -> Iterator[Callable[[], bool]]:
-    """Give what says whether SIGTERM, SIGINT or SIGHUP has come."""
-    came: list[int] = []
+    """Return a function that says whether SIGTERM, SIGINT or SIGHUP has come."""
+    received: list[int] = []
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    before = [signal.signal(number, lambda received, _: came.append(received)) for number in numbers]
+    before = [signal.signal(number, lambda given, _: received.append(given)) for number in numbers]
     try:
-        yield lambda: bool(came)
+        yield lambda: bool(received)
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)

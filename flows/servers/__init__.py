@@ -1,1 +1,1 @@
-"""Server processes and the HTTP middleware in front of them."""
+"""Server processes, the settings and addresses they share, and the HTTP middleware in front of them."""

@@ -1,52 +1,123 @@
-"""What stands before both servers: known names only, and one password."""
+"""ASGI middleware: host allow-list with basic authentication, or with the token of one start.
+
+Both are Starlette authentication backends: `guard` puts one in front of an application, for requests and
+websockets alike.
+"""
 
 from __future__ import annotations
 
 import base64
 import hmac
 from collections.abc import Iterable
+from urllib.parse import quote, urlencode
 
-from flows.embedded.child import App, Receive, Scope, Send
-from flows.embedded.settings import LOOPBACK
-from flows.servers.pages import answer, refuse
+from starlette.authentication import AuthenticationBackend, AuthenticationError
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp
+
+from flows.servers.environment import LOOPBACK
 
 
-class Door:
-    """Lets in requests that name this server, with the password where one is asked for.
+class Answered(AuthenticationError):
+    """A request is not passed on to the application; it is answered with ``response``."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.status_code)
+        self.response = response
+
+
+def guard(app: ASGIApp, backend: AuthenticationBackend) -> ASGIApp:
+    """Return ``app`` behind a backend; the lifespan passes, websockets that are refused are closed."""
+
+    def answer(connection: HTTPConnection, error: AuthenticationError) -> Response:
+        if isinstance(error, Answered):
+            return error.response
+        raise error
+
+    return AuthenticationMiddleware(app, backend=backend, on_error=answer)
+
+
+class HostAndBasicAuth(AuthenticationBackend):
+    """Admits requests that name this server, with the password where one is asked for.
 
     Parameters
     ----------
-    app
-        The application behind.
     hosts
         Names under which this server may be called, besides the loopback address (DNS rebinding); a page of
-        another name may not send anything (forged requests).
+        another origin may not send anything (forged requests).
     health
         The one path that is open to all.
     password
         User and password of HTTP basic authentication; None where the application asks by itself.
     """
 
-    def __init__(self, app: App, hosts: Iterable[str], health: str, password: str | None = None) -> None:
-        self.app, self.health = app, health
-        self.hosts = {LOOPBACK, "localhost", *hosts}
-        self.expected = None if password is None else b"Basic " + base64.b64encode(password.encode())
+    def __init__(self, hosts: Iterable[str], health: str, password: str | None = None) -> None:
+        self.hosts, self.health = {LOOPBACK, "localhost", *hosts}, health
+        self.expected = None if password is None else "Basic " + base64.b64encode(password.encode()).decode()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or the application's lifespan."""
-        if scope["type"] == "lifespan" or (scope["type"] == "http" and scope["path"] == self.health):
-            return await self.app(scope, receive, send)
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        if not self._named(headers):
-            return await refuse(scope, send, 403, b"This server has another name; see anonflow serve --allow.")
-        given = headers.get(b"authorization", b"")
-        if self.expected is not None and not hmac.compare_digest(given, self.expected):
-            asks = [(b"www-authenticate", b'Basic realm="anonflow"'), (b"content-type", b"text/plain")]
-            return await answer(send, 401, asks, b"The password is told by: anonflow serve --secrets")
-        return await self.app(scope, receive, send)
+    async def authenticate(self, conn: HTTPConnection) -> None:
+        """Admit a request, or raise `Answered`."""
+        if _is_health_check(conn, self.health):
+            return
+        _check_host(conn, self.hosts, "This server has another name; see anonflow serve --allow.")
+        if self.expected is not None and not _same(conn.headers.get("authorization", ""), self.expected):
+            challenge = {"www-authenticate": 'Basic realm="anonflow"'}
+            text = "A password is needed; it is printed by: anonflow serve --secrets"
+            raise Answered(PlainTextResponse(text, 401, challenge))
 
-    def _named(self, headers: dict[bytes, bytes]) -> bool:
-        host = headers.get(b"host", b"").decode("latin-1")
-        origin = headers.get(b"origin", b"").decode("latin-1")
-        own = not origin or origin.partition("://")[2] == host
-        return own and (host in self.hosts or host.partition(":")[0] in self.hosts)
+
+class TokenAuth(AuthenticationBackend):
+    """Admits requests that carry the token of this start.
+
+    The token comes once, with the address; then the browser keeps it in a cookie that scripts cannot read.
+
+    Parameters
+    ----------
+    token
+        The secret of this start.
+    port
+        Our port, part of the cookie's name. Requests that name another machine or come from another page are
+        refused (DNS rebinding, forged requests); the port they name may differ, as through a tunnel.
+    health
+        The one path that is open to all.
+    """
+
+    def __init__(self, token: str, port: int, health: str) -> None:
+        self.token, self.cookie, self.health = token, f"anonflow-{port}", health
+
+    async def authenticate(self, conn: HTTPConnection) -> None:
+        """Admit a request, or raise `Answered`."""
+        if _is_health_check(conn, self.health):
+            return
+        _check_host(conn, {LOOPBACK, "localhost"}, "This address belongs to another page.")
+        if conn.scope["type"] == "http" and _same(conn.query_params.get("token", ""), self.token):
+            raise Answered(self._set_cookie(conn))
+        if not _same(conn.cookies.get(self.cookie, ""), self.token):
+            raise Answered(PlainTextResponse("Open the address that anonflow ui has printed.", 403))
+
+    def _set_cookie(self, conn: HTTPConnection) -> Response:
+        """Return the redirection to the same address without the token, which the cookie carries from here on."""
+        query = [pair for pair in conn.query_params.multi_items() if pair[0] != "token"]
+        # One slash only: two would name another host.
+        target = "/" + quote(conn.scope["path"].lstrip("/")) + (f"?{urlencode(query)}" if query else "")
+        response = RedirectResponse(target, 303, {"cache-control": "no-store"})
+        response.set_cookie(self.cookie, self.token, httponly=True, samesite="lax")
+        return response
+
+
+def _is_health_check(conn: HTTPConnection, path: str) -> bool:
+    return (conn.scope["type"], conn.scope["path"]) == ("http", path)
+
+
+def _check_host(conn: HTTPConnection, allowed: set[str], otherwise: str) -> None:
+    host = conn.headers.get("host", "")
+    origin = conn.headers.get("origin", "")
+    same_origin = not origin or origin.partition("://")[2] == host
+    if not same_origin or not {host, host.partition(":")[0]} & allowed:
+        raise Answered(PlainTextResponse(otherwise, 403))
+
+
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())

@@ -1,30 +1,30 @@
-"""What both pages need before they are shown: no calls to anybody else, and what their makers left out.
+"""Prefect's and MLflow's pages as they are served here: no calls to other servers, and corrections of display.
 
-Prefect's and MLflow's pages are served as their packages bring them, with a few lines put into the head of
-the document: preferences of a first visit, and corrections of what cannot be read or must not be offered.
+The pages are those of their packages, with a few lines added to the head of the document: preferences of a
+first visit, and corrections of what cannot be read or must not be offered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
-from typing import Any
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from flows.embedded.child import App, Receive, Scope, Send
-
-# No page may load from, or send to, anything but its own server.
-POLICY = b"default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; form-action 'self'"
+# No page may load from, or send to, any server but its own.
+POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; form-action 'self'"
 # MLflow's assistant starts programs on this machine, its gateway calls language models.
 BLOCKED = ("/ajax-api/3.0/mlflow/assistant", "/gateway", "/ajax-api/2.0/mlflow/gateway-proxy")
-# MLflow's page asks for the gateway's models by itself, and shows an error unless there are just none.
+# MLflow's page asks for the gateway's models by itself, and shows an error unless the list is empty.
 NO_MODELS = "/ajax-api/2.0/mlflow/gateway-proxy"
 
 # Preferences are set once; what the user chooses afterwards stays.
-_PREFER = """<script>(seen => {
-  for (const key in seen) if (localStorage.getItem(key) === null) localStorage.setItem(key, seen[key]);
+_PREFER = """<script>(preferences => {
+  for (const key in preferences)
+    if (localStorage.getItem(key) === null) localStorage.setItem(key, preferences[key]);
 })(%s)</script>"""
-# In a low window its form squeezes the text that people decide on to nothing; digests and tables are cut off,
+# In a low window its form leaves no room for the text that people decide on; digests and tables are cut off,
 # tables on the pages of artifacts too.
-# A first visit, before anybody could log in, begins with errors about the connection and the password.
+# A first visit, before a login was possible, begins with errors about the connection and the password.
 _PREFECT = (
     _PREFER % '{"prefect-show-promotional-content": "false"}'
     + """<style>
@@ -50,12 +50,15 @@ _MLFLOW = (
 if (location.hash.length < 3) location.hash = "#/experiments?workflowType=machine_learning";
 </script><style>[data-assistant-ui] { display: none !important; }</style>"""
 )
-_OF_THE_FILE = (b"content-length", b"cache-control", b"etag", b"last-modified", b"accept-ranges")
-HEADS = {"prefect": _PREFECT, "mlflow": _MLFLOW}
+_HEADS = {"prefect": _PREFECT, "mlflow": _MLFLOW}
+# Request headers that would bring the document packed, in part, or not at all.
+_UNWANTED = ("accept-encoding", "if-none-match", "if-modified-since", "range")
+# Response headers that no longer hold once lines were added.
+_OF_THE_FILE = ("content-length", "cache-control", "etag", "last-modified", "accept-ranges")
 
 
 class Page:
-    """An application whose document carries a few lines of ours, and which may call nobody else.
+    """An application whose document carries a few lines of ours, and which may call no other server.
 
     Parameters
     ----------
@@ -67,28 +70,31 @@ class Page:
         Whether Prefect asks for a password by itself.
     """
 
-    def __init__(self, app: App, role: str, *, login: bool = False) -> None:
+    def __init__(self, app: ASGIApp, role: str, *, login: bool = False) -> None:
         self.app, self.role = app, role
-        self.head = (HEADS[role] + (_LOGIN if login else "")).encode()
+        self.head = (_HEADS[role] + (_LOGIN if login else "")).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request that has been let in, or the application's lifespan."""
+        """Serve one request that has been admitted, or the application's lifespan."""
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
         path: str = scope["path"]
         if path.startswith(NO_MODELS) and scope.get("method") == "GET":
-            return await answer(send, 200, [(b"content-type", b"application/json")], b'{"endpoints": []}')
+            return await JSONResponse({"endpoints": []})(scope, receive, send)
         if path.startswith(BLOCKED):
-            return await refuse(scope, send, 404, b"Switched off.")
+            if scope["type"] == "websocket":
+                return await send({"type": "websocket.close", "code": 1008})
+            return await PlainTextResponse("Switched off.", 404)(scope, receive, send)
         if self._is_document(scope):
-            return await self.app(_plain(scope), receive, _Completed(send, self.head))
+            return await self.app(_whole(scope), receive, _WithHead(send, self.head))
 
-        async def sent(message: MutableMapping[str, Any]) -> None:
+        async def with_policy(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), (b"content-security-policy", POLICY)]
+                message.setdefault("headers", [])
+                MutableHeaders(scope=message).append("content-security-policy", POLICY)
             await send(message)
 
-        return await self.app(scope, receive, sent)
+        return await self.app(scope, receive, with_policy)
 
     def _is_document(self, scope: Scope) -> bool:
         if scope["type"] != "http" or scope.get("method") != "GET":
@@ -98,48 +104,35 @@ class Page:
         return path == "/" or (self.role == "prefect" and "." not in path and not path.startswith("/api/"))
 
 
-class _Completed:
-    """Sends a document on with lines put into its head; anything else as it is."""
+class _WithHead:
+    """Sends a document on with lines added to its head; anything else as it is."""
 
     def __init__(self, send: Send, head: bytes) -> None:
         self.send, self.head = send, head
-        self.start: MutableMapping[str, Any] = {}
+        self.start: Message = {}
         self.body = b""
 
-    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+    async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.start = message
             return
         self.body += message.get("body", b"")
         if message.get("more_body"):
             return
-        headers = [(name.lower(), value) for name, value in self.start.get("headers", [])]
-        if dict(headers).get(b"content-type", b"").startswith(b"text/html"):
+        headers = MutableHeaders(raw=[(name.lower(), value) for name, value in self.start.get("headers", [])])
+        if headers.get("content-type", "").startswith("text/html"):
             self.body = self.body.replace(b"<head>", b"<head>" + self.head, 1)
-            # A copy in the browser would be without the lines of a later version.
-            headers = [pair for pair in headers if pair[0] not in _OF_THE_FILE]
-            headers += [(b"content-length", b"%d" % len(self.body)), (b"cache-control", b"no-store")]
-        headers.append((b"content-security-policy", POLICY))
-        await self.send({**self.start, "headers": headers})
+            for name in _OF_THE_FILE:
+                del headers[name]
+            headers["content-length"] = str(len(self.body))
+            # A copy in the browser would lack the lines of a later version.
+            headers["cache-control"] = "no-store"
+        headers.append("content-security-policy", POLICY)
+        await self.send({**self.start, "headers": headers.raw})
         await self.send({"type": "http.response.body", "body": self.body})
 
 
-def _plain(scope: Scope) -> Scope:
+def _whole(scope: Scope) -> Scope:
     """Return the request as one for the whole document, not packed."""
-    unwanted = (b"accept-encoding", b"if-none-match", b"if-modified-since", b"range")
-    headers = [pair for pair in scope["headers"] if pair[0] not in unwanted]
+    headers = [(name, value) for name, value in Headers(scope=scope).raw if name.decode("latin-1") not in _UNWANTED]
     return {**scope, "headers": headers, "extensions": {}}
-
-
-async def answer(send: Send, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-    """Answer one request whole."""
-    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def refuse(scope: Scope, send: Send, status: int, body: bytes) -> None:
-    """Turn a request, or a websocket, away."""
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008})
-    else:
-        await answer(send, status, [(b"content-type", b"text/plain")], body)

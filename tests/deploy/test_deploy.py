@@ -17,7 +17,7 @@ import typer
 import yaml
 
 import anoncore
-from flows.plan.schedule import is_cron
+from flows.plan.schedule import check_cron
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 APP = ("prefect", "mlflow", "worker")
@@ -305,7 +305,7 @@ def test_deployments_have_a_clock_with_a_time_zone_and_a_limit(declared: dict[st
         assert deployment["work_pool"]["name"] == "anonflow"
         assert deployment["schedules"]
         for schedule in deployment["schedules"]:
-            assert is_cron(schedule["cron"])
+            check_cron(schedule["cron"])
             assert schedule["timezone"] in available_timezones()
 
 

@@ -21,9 +21,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.served import settings
 from flows.served.postgres import Postgres
-from flows.served.settings import LATE
+from flows.served.settings import LATE, logs
+from flows.served.state import PendingDecision, active_runs, pending_decision
+from flows.servers.layout import mlflow_auth, prefect_auth, read_layout
 from tasks.common.home import Home, write_private
 from tasks.publication.manifest import verify_release
 from tasks.record import ledger
@@ -128,7 +129,7 @@ class Served:
         return self.out.read_text()
 
     def logs(self) -> str:
-        return "\n".join(f"== {p.name}\n{p.read_text()[-3000:]}" for p in settings.logs(self.home).glob("*.log"))
+        return "\n".join(f"== {p.name}\n{p.read_text()[-3000:]}" for p in logs(self.home).glob("*.log"))
 
     def pid(self, part: str) -> int:
         """Return the process of a part, however often it was restarted."""
@@ -152,9 +153,9 @@ class Served:
     # --- Prefect
 
     def api(self, path: str, body: Any = None, method: str | None = None) -> Any:
-        layout = settings.read_layout(self.home)
+        layout = read_layout(self.home)
         assert layout is not None
-        token = base64.b64encode(settings.prefect_auth(self.home).encode()).decode()
+        token = base64.b64encode(prefect_auth(self.home).encode()).decode()
         request = urllib.request.Request(
             layout.api + path,
             data=None if body is None else json.dumps(body).encode(),
@@ -175,9 +176,9 @@ class Served:
             time.sleep(1)
 
     def mlflow(self, path: str) -> Any:
-        layout = settings.read_layout(self.home)
+        layout = read_layout(self.home)
         assert layout is not None
-        token = base64.b64encode(f"anonflow:{settings.secret(self.home, 'mlflow')}".encode()).decode()
+        token = base64.b64encode(":".join(mlflow_auth(self.home).values()).encode()).decode()
         request = urllib.request.Request(
             f"{layout.mlflow}/api/2.0/mlflow/{path}", headers={"Authorization": f"Basic {token}"}
         )
@@ -228,7 +229,7 @@ class Served:
 
     def approve(self, run: str) -> None:
         """Approve what the run waits with, by its form."""
-        self.decide(run, dossier_sha256=self.candidate(run)["dossier"])
+        self.decide(run, dossier_sha256=self.candidate(run).dossier)
 
     # --- the home
 
@@ -263,8 +264,8 @@ class Served:
             folder = self.home.releases / plan
             assert not folder.exists() or not list(folder.iterdir())
             if part == "run":
-                working = json.loads((self.home.path / "served" / "runs" / f"{run}.json").read_text())
-                os.kill(working["pid"], signal.SIGKILL)
+                (working,) = [active for active in active_runs(self.home) if active.run == run]
+                os.kill(working.pid, signal.SIGKILL)
             else:
                 self.kill(part)
         assert self.ended(run, 180)["name"] == "Published"
@@ -277,13 +278,11 @@ class Served:
         """Return what the ledger says of a plan's releases, in order."""
         return [e["event"] for e in ledger.entries(self.home) if e.get("name") == plan]
 
-    def candidate(self, run: str) -> dict[str, Any]:
+    def candidate(self, run: str) -> PendingDecision:
         """Return what the waiting run waits with."""
-        for path in (self.home.path / "waiting").glob("*.json"):
-            entry: dict[str, Any] = json.loads(path.read_text())
-            if entry["run"] == run:
-                return entry
-        raise AssertionError(f"{run} waits with nothing")
+        entry = pending_decision(self.home, run=run)
+        assert entry is not None, f"{run} waits with nothing"
+        return entry
 
     def database(self, name: str) -> str:
         """Make a database on the stack's PostgreSQL, and a secret of that name with its address."""

@@ -8,10 +8,13 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+
+from flows.served.state import active_runs, store_pending
 
 pytestmark = pytest.mark.platform
 
@@ -80,17 +83,16 @@ def test_a_candidate_that_waits_is_told_and_told_again(served: Any, receiver: Re
     run = served.run("patient")
     served.paused(run)
     entry = served.candidate(run)
-    told = ("a release awaits a decision", entry["release"])
+    told = ("a release awaits a decision", entry.release)
     served.until(lambda: receiver.hears(*told, "release.awaiting"), 40, lambda: str(receiver.heard))
-    assert entry["remind"] > time.time()
-    path = served.home.path / "waiting" / f"{entry['release']}.json"
-    path.write_text(json.dumps(entry | {"remind": time.time() - 1}))
+    assert entry.remind > time.time()
+    store_pending(served.home, replace(entry, remind=time.time() - 1))
     served.until(lambda: receiver.hears(*told, "release.reminder"), 40, lambda: str(receiver.heard))
     # Once.
-    assert served.candidate(run)["remind"] == 0
+    assert served.candidate(run).remind == 0
     assert sum("release.reminder" in text for text in receiver.heard) == 1
     served.decide(run, dossier_sha256="0" * 64)
-    told = ("a decision was not accepted", entry["release"])
+    told = ("a decision was not accepted", entry.release)
     served.until(lambda: receiver.hears(*told), 60, lambda: str(receiver.heard))
 
 
@@ -98,9 +100,9 @@ def test_a_killed_run_is_told_and_taken_up_again(served: Any, receiver: Receiver
     served.plan("shot", seed=81)
     served.deployed("shot")
     run = served.run("shot")
-    record = served.home.path / "served" / "runs" / f"{run}.json"
-    served.until(record.exists, 60, served.logs)
-    os.kill(json.loads(record.read_text())["pid"], signal.SIGKILL)
+    served.until(lambda: any(active.run == run for active in active_runs(served.home)), 60, served.logs)
+    (active,) = [active for active in active_runs(served.home) if active.run == run]
+    os.kill(active.pid, signal.SIGKILL)
     told = ("a run stopped", "shot ·", "prefect.flow-run.Crashed")
     served.until(lambda: receiver.hears(*told), 60, lambda: str(receiver.heard))
     assert served.paused(run)["name"] == "Suspended"

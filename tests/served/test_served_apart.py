@@ -14,8 +14,8 @@ from typing import Any
 import psycopg2
 import pytest
 
-from flows.served import settings
 from flows.served.postgres import Postgres
+from flows.servers.layout import read_layout
 from tasks.common.home import Home
 
 pytestmark = pytest.mark.platform
@@ -108,7 +108,7 @@ def test_parts_on_their_own_find_each_other(served: Any, theirs: str, tmp_path: 
         api = f"http://127.0.0.1:{apart.ports['prefect']}/api"
         # Nothing but the home says where MLflow is, and what the passwords are.
         apart.start("worker", PREFECT_API_URL=api)
-        layout = settings.read_layout(Home.locate(apart.home))
+        layout = read_layout(Home.locate(apart.home))
         assert layout is not None
         assert (layout.api, layout.mlflow) == (api, f"http://127.0.0.1:{apart.ports['mlflow']}")
         assert apart.run("--healthy").returncode == 0

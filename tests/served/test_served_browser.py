@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from flows.served import settings
-from flows.served.settings import USER
+from flows.servers.layout import Layout, mlflow_auth, prefect_auth, read_layout
 
 CHROMIUM = "/usr/bin/chromium"
 pytestmark = [
@@ -32,7 +31,7 @@ RAW = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}|\b[a-z]+-[a-z]+\b(?= subm
 class Browser:
     """A page, what it was refused, whom else it tried to call, and pictures of it."""
 
-    def __init__(self, context: Any, layout: settings.Layout, folder: Path) -> None:
+    def __init__(self, context: Any, layout: Layout, folder: Path) -> None:
         self.page, self.layout, self.folder = context.new_page(), layout, folder
         self.troubles: list[str] = []
         own = (layout.prefect, layout.mlflow, "data:", "blob:", "about:")
@@ -89,10 +88,10 @@ def browser(served: Any, folder: Path) -> Iterator[Browser]:
     """A browser that was never here before; every test of this module goes on where the last one stopped."""
     from playwright.sync_api import sync_playwright
 
-    layout = settings.read_layout(served.home)
+    layout = read_layout(served.home)
     assert layout is not None
-    word = settings.secret(served.home, "mlflow")
-    known = {"username": USER, "password": word, "origin": layout.mlflow}
+    user, password = mlflow_auth(served.home).values()
+    known = {"username": user, "password": password, "origin": layout.mlflow}
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         context = chromium.new_context(viewport={"width": 1366, "height": 768}, http_credentials=known)
@@ -128,7 +127,7 @@ def test_the_first_visit_of_prefect_leads_to_the_login_and_on(served: Any, brows
     assert "Cloud" not in browser.text()
     # The one refusal is how Prefect's page finds out that it must ask.
     browser.troubles = [t for t in browser.troubles if not t.startswith("401 ")]
-    browser.page.get_by_placeholder("admin:pass").fill(settings.prefect_auth(served.home))
+    browser.page.get_by_placeholder("admin:pass").fill(prefect_auth(served.home))
     browser.page.get_by_role("button", name="Login").click()
     browser.sees("Suspended", "Task runs")
     assert browser.page.url == address
@@ -174,7 +173,7 @@ def test_the_form_is_read_filled_in_and_taken(served: Any, browser: Browser, run
     browser.look(f"{browser.layout.prefect}/runs/flow-run/{run}")
     page.get_by_role("button", name="Resume").first.click()
     form = page.locator(".p-modal__body")
-    browser.sees("Incomes of the office", entry["release"], entry["dossier"])
+    browser.sees("Incomes of the office", entry.release, entry.dossier)
     browser.shoot("06-prefect-form")
     # What people decide on is there to be read in a low window, and whole.
     text = form.locator(".markdown-renderer").first.bounding_box()
@@ -189,7 +188,7 @@ def test_the_form_is_read_filled_in_and_taken(served: Any, browser: Browser, run
     form.locator(".p-select-button__control").first.focus()
     page.keyboard.press("Space")
     page.locator(".p-select-option").filter(has_text="approve").click()
-    for box, value in zip(form.locator("textarea").all(), ("Ada Lovelace", "read it", entry["dossier"]), strict=False):
+    for box, value in zip(form.locator("textarea").all(), ("Ada Lovelace", "read it", entry.dossier), strict=False):
         box.fill(value)
     browser.shoot("07-prefect-form-filled-in")
     page.get_by_role("button", name="Submit").click()

@@ -18,7 +18,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from flows.served import settings
+from flows.servers.layout import read_layout, secret
 from tasks.common.home import write_private
 from tasks.publication.manifest import verify_release
 from tasks.record import approvers as people
@@ -61,11 +61,11 @@ def released(served: Any) -> dict[str, Any]:
     run = next(r for r in served.runs("office") if r["state_type"] == "PAUSED")
     seen = {"run": run, "form": served.form(run["id"]), "candidate": served.candidate(run["id"])}
     served.decide(run["id"], dossier_sha256="0" * 64)
-    served.until(lambda: served.candidate(run["id"])["asked"] == 1, 60, served.logs)
+    served.until(lambda: served.candidate(run["id"]).asked == 1, 60, served.logs)
     served.paused(run["id"])
     seen["refused"] = served.form(run["id"])
     seen["approved"] = time.time()
-    served.decide(run["id"], dossier_sha256=seen["candidate"]["dossier"])
+    served.decide(run["id"], dossier_sha256=seen["candidate"].dossier)
     seen["state"] = served.ended(run["id"])
     with connection, connection.cursor() as cursor:
         cursor.execute("SELECT gross, tax, net FROM released")
@@ -83,7 +83,7 @@ def test_the_stack_was_up_in_time(served: Any) -> None:
 
 def test_people_see_what_they_decide_on(released: dict[str, Any]) -> None:
     text, fields = released["form"]["description"], released["form"]["schema"]["properties"]
-    assert released["candidate"]["dossier"] in text
+    assert released["candidate"].dossier in text
     assert "every gate passed" in text.lower() or "a person must decide" in text.lower()
     assert re.search(r"\(http://127\.0\.0\.1:\d+/#/experiments/\d+/runs/[0-9a-f]{32}/artifacts/", text)
     assert {"decision", "approver", "reason", "dossier_sha256", "signature"} <= set(fields)
@@ -102,7 +102,7 @@ def test_a_wrong_digest_is_refused_and_people_see_why(released: dict[str, Any]) 
 
 def test_an_approved_release_is_published_in_files_and_in_the_table(served: Any, released: dict[str, Any]) -> None:
     assert (released["state"]["type"], released["state"]["name"]) == ("COMPLETED", "Published")
-    folder = served.home.releases / "office" / released["candidate"]["release"]
+    folder = served.home.releases / "office" / released["candidate"].release
     assert verify_release(folder) == []
     # Half of the people are the reference.
     assert len(released["table"]) == 150
@@ -155,7 +155,7 @@ def test_mlflow_mirrors_what_the_ledger_says(served: Any, released: dict[str, An
     version = served.mlflow("registered-models/alias?name=office&alias=published")["model_version"]
     run = served.mlflow(f"runs/get?run_id={version['run_id']}")["run"]["data"]
     tags = {tag["key"]: tag["value"] for tag in run["tags"]}
-    assert version["description"] == tags["release.id"] == released["candidate"]["release"]
+    assert version["description"] == tags["release.id"] == released["candidate"].release
     assert (tags["release.status"], tags["release.approver"]) == ("published", "Ada Lovelace")
     with pytest.raises(urllib.error.HTTPError, match="HTTP Error 4"):
         served.mlflow("registered-models/alias?name=office&alias=candidate")
@@ -171,7 +171,7 @@ def test_what_was_decided_at_the_terminal_ends_the_run(served: Any) -> None:
     started = first[0]["start_time"]
     sys.stderr.write(f"trigger to first step {_seconds(started) - begun:.1f} s\n")
     program = Path(sys.executable).parent / "anonflow"
-    words = ["approve", served.candidate(run)["release"], "--by", "Grace", "--reason", "read it"]
+    words = ["approve", served.candidate(run).release, "--by", "Grace", "--reason", "read it"]
     done = subprocess.run([program, *words, "--home", served.home.path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     state = served.ended(run)
@@ -229,7 +229,7 @@ def test_a_rejection_ends_the_run_as_such(served: Any) -> None:
     served.deployed("other")
     run = served.run("other")
     served.paused(run)
-    dossier = served.candidate(run)["dossier"]
+    dossier = served.candidate(run).dossier
     served.decide(run, decision="reject", reason="too close", dossier_sha256=dossier)
     state = served.ended(run)
     assert (state["name"], served.events("other")) == ("Rejected", ["awaiting", "rejected"])
@@ -242,10 +242,10 @@ def test_a_candidate_that_was_changed_is_not_published(served: Any) -> None:
     run = served.run("changed")
     served.paused(run)
     entry = served.candidate(run)
-    with (served.home.candidates / entry["release"] / "data.csv").open("a") as file:
+    with (served.home.candidates / entry.release / "data.csv").open("a") as file:
         file.write("1,2,3\n")
-    served.decide(run, dossier_sha256=entry["dossier"])
-    served.until(lambda: served.candidate(run)["asked"] == 1, 60, served.logs)
+    served.decide(run, dossier_sha256=entry.dossier)
+    served.until(lambda: served.candidate(run).asked == 1, 60, served.logs)
     served.paused(run)
     assert "differ(s) from what was assessed" in served.form(run)["description"]
     assert "published" not in served.events("changed")
@@ -256,7 +256,7 @@ def test_a_wait_ends_when_its_time_is_over(served: Any) -> None:
     served.deployed("late")
     state = served.ended(served.run("late"))
     assert (state["type"], state["name"]) == ("CANCELLED", "Expired")
-    assert "nobody decided in time" in state["message"]
+    assert "the time to decide is over" in state["message"]
     assert served.events("late") == ["awaiting", "expired"]
 
 
@@ -269,24 +269,24 @@ def test_people_with_keys_decide_and_nobody_else(served: Any, tmp_path: Path) ->
     entry = served.candidate(run)
 
     def answered(asked: int, by: str, signature: str) -> str:
-        served.decide(run, approver=by, dossier_sha256=entry["dossier"], signature=signature)
-        served.until(lambda: served.candidate(run)["asked"] == asked, 90, served.logs)
+        served.decide(run, approver=by, dossier_sha256=entry.dossier, signature=signature)
+        served.until(lambda: served.candidate(run).asked == asked, 90, served.logs)
         served.paused(run)
         return str(served.form(run)["description"])
 
     def signature(by: str) -> str:
-        return people.sign(keys[by], "approve", entry["release"], entry["dossier"], by, "read it")
+        return people.sign(keys[by], "approve", entry.release, entry.dossier, by, "read it")
 
     assert "is not on the list of people" in answered(1, "Mallory", signature("Ada Lovelace"))
     assert "not Grace Hopper's signature" in answered(2, "Grace Hopper", signature("Ada Lovelace"))
-    assert "Approved so far by Ada Lovelace; 2 must" in answered(3, "Ada Lovelace", signature("Ada Lovelace"))
-    served.decide(run, approver="Grace Hopper", dossier_sha256=entry["dossier"], signature=signature("Grace Hopper"))
+    assert "Approved so far by Ada Lovelace; 2 must approve" in answered(3, "Ada Lovelace", signature("Ada Lovelace"))
+    served.decide(run, approver="Grace Hopper", dossier_sha256=entry.dossier, signature=signature("Grace Hopper"))
     assert served.ended(run)["name"] == "Published"
     assert served.events("signed") == ["awaiting", "approved", "approved", "publishing", "published"]
 
 
 def test_the_pages_ask_for_a_password_and_know_their_name(served: Any) -> None:
-    layout = settings.read_layout(served.home)
+    layout = read_layout(served.home)
     assert layout is not None
     assert status(f"{layout.api}/flow_runs/filter") in (401, 405)
     assert status(f"{layout.mlflow}/") == 401
@@ -307,7 +307,7 @@ def test_everything_is_private_and_no_password_is_in_a_command_line(served: Any)
     # Prefect's own page is public, and stands in a folder that is not.
     ours = [p for p in folder.rglob("*") if not (p.is_symlink() or p.is_relative_to(folder / "prefect" / "ui"))]
     assert not [p for p in ours if stat.S_IMODE(p.stat().st_mode) & 0o077]
-    words = [settings.secret(served.home, name).encode() for name in ("postgres", "prefect", "mlflow")]
+    words = [secret(served.home, name).encode() for name in ("postgres", "prefect", "mlflow")]
     lines = b"".join(p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists())
     assert not any(word in lines for word in words)
 

@@ -1,4 +1,3 @@
-import asyncio
 import http.client
 import json
 import os
@@ -12,14 +11,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from flows import embedded
-from flows.servers.pages import Page
-from flows.ui import Gate
-
 SERVE = """
 import sys
 from pathlib import Path
-from flows.ui import serve_uis
+from flows.embedded.ui import serve_uis
 serve_uis(Path(sys.argv[1]), prefect_port=int(sys.argv[2]), mlflow_port=0, open_browser=False)
 """
 
@@ -133,61 +128,3 @@ def test_nothing_stays_behind_when_it_is_killed(tmp_path):
     process.wait()
     assert len(pids) == 2
     assert all(gone(pid) for pid in pids)
-
-
-# --- the gate
-
-
-async def behind(scope, receive, send):
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"in"})
-
-
-def knock(path="/", query="", kind="http", **headers):
-    answers = []
-
-    async def send(message):
-        answers.append(message)
-
-    gate = Gate(Page(behind, "mlflow"), "secret", 4200, "/health")
-    given = [(name.encode(), value.encode()) for name, value in ({"host": "127.0.0.1:4200"} | headers).items()]
-    scope = {"type": kind, "path": path, "query_string": query.encode(), "headers": given}
-    asyncio.run(gate(scope, None, send))
-    return answers[0]
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"cookie": "anonflow-4200=guessed"},
-        {"cookie": "anonflow-5000=secret"},
-        {"cookie": "anonflow-4200=secret", "host": "evil.example:4200"},
-        {"cookie": "anonflow-4200=secret", "origin": "http://127.0.0.1:9999"},
-        {"cookie": "anonflow-4200=secret", "origin": "null"},
-        {"cookie": "="},
-    ],
-)
-def test_the_gate_keeps_others_out(headers):
-    assert knock(**headers)["status"] == 403
-    assert knock(kind="websocket", **headers)["type"] == "websocket.close"
-
-
-def test_the_gate_lets_its_owner_in():
-    cookie = "other=1; anonflow-4200=secret"
-    assert knock(cookie=cookie)["status"] == 200
-    assert knock(cookie=cookie, origin="http://127.0.0.1:4200")["status"] == 200
-    assert knock(cookie=cookie, host="localhost:8080", origin="http://localhost:8080")["status"] == 200
-    assert knock("/health", host="anything")["status"] == 200
-    assert knock("/gateway/x", cookie=cookie)["status"] == 404
-
-
-def test_the_gate_takes_the_token_out_of_the_address_and_never_leads_away():
-    headers = dict(knock("//evil.example/x y", "token=secret&tab=1")["headers"])
-    assert headers[b"location"] == b"/evil.example/x%20y?tab=1"
-    assert b"HttpOnly; SameSite=Lax" in headers[b"set-cookie"]
-
-
-def test_a_taken_port_is_refused():
-    with embedded.listen() as first, pytest.raises(OSError, match="in use"):
-        embedded.listen(first.getsockname()[1])

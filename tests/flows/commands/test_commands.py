@@ -12,7 +12,7 @@ import pytest
 
 from flows.cli import app, guarded_exit
 from flows.commands import options, shown
-from flows.served.settings import Layout, write_layout
+from flows.servers.layout import Layout, write_layout
 from tasks.common.home import Home
 from tasks.policy.verdict import Gate
 from tasks.record import ledger

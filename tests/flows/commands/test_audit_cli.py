@@ -357,7 +357,8 @@ def cut_off(*_: object, **__: object) -> None:
 def test_what_was_approved_and_then_changed_is_refused_to_the_run_that_waits_with_it(
     people_table: Any, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.served import approval, waiting
+    from flows.served import approval
+    from flows.served.state import PendingDecision
 
     outcome = run(people_table(tmp_path, "policy: {approval: person}"), home)
     with monkeypatch.context() as patch:
@@ -366,7 +367,7 @@ def test_what_was_approved_and_then_changed_is_refused_to_the_run_that_waits_wit
             decisions.approve(home, outcome.release, by="Ann", reason="read")
     with (home.candidates / outcome.release / "data.csv").open("a") as file:
         file.write("more")
-    entry = waiting.Waiting(outcome.release, outcome.entry["dossier"], "office", "run", "name", 0.0)
+    entry = PendingDecision(outcome.release, outcome.entry["dossier"], "office", "run", "name", 0.0)
     with pytest.raises(Refused, match=r"data\.csv of .* differ"):
         approval.decided(home, entry)
     assert ledger.entries(home)[-1]["event"] == "approved"

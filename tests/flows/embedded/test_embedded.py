@@ -313,7 +313,7 @@ def test_a_server_that_cannot_start_says_where_to_look(tmp_path):
     (tmp_path / "prefect" / "prefect.db").write_text("not a database at all, sadly")
     with (
         embedded.server(tmp_path) as server,
-        pytest.raises(embedded.EmbeddedServerError, match=r"server\.log"),
+        pytest.raises(embedded.ServerError, match=r"server\.log"),
     ):
         server.wait()
     assert "not a database" in (tmp_path / "prefect" / "server.log").read_text()

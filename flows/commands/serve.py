@@ -1,0 +1,140 @@
+"""``anonflow serve``: the stack in the foreground, for a terminal or a service manager."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from flows.commands.options import Where, plain
+from flows.servers.environment import LOOPBACK, NAMES, PARTS
+from flows.servers.layout import mlflow_auth, prefect_auth, read_layout
+from tasks.common.errors import Refused, visible, visible_lines
+from tasks.common.home import Home
+
+if TYPE_CHECKING:
+    from flows.served.stack import Request, Stack
+
+
+def serve(
+    plans: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PLANS]", help="Folder of plans, each with its schedule; by default this folder."),
+    ] = None,
+    home: Where = None,
+    prefect_port: Annotated[int, typer.Option(help="Port of Prefect.")] = 4200,
+    mlflow_port: Annotated[int, typer.Option(help="Port of MLflow.")] = 5000,
+    host: Annotated[str, typer.Option(help="Address to listen on; any other than the default needs TLS.")] = LOOPBACK,
+    allow: Annotated[
+        list[str] | None, typer.Option("--allow", help="A further host name under which the pages may be opened.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Only this part: postgres, prefect, mlflow or worker.")
+    ] = None,
+    secrets: Annotated[bool, typer.Option("--secrets", help="Print the passwords of the pages, and exit.")] = False,
+    healthy: Annotated[
+        bool, typer.Option("--healthy", help="Check whether the running parts answer (exit code 0 or 1), and exit.")
+    ] = False,
+) -> None:
+    """Run everything that scheduled releases need on this machine: PostgreSQL, Prefect, MLflow, a worker.
+
+    To use a PostgreSQL server of your own, give its address in ANONFLOW_DATABASE_URL.
+    """
+    where = Home.locate(home)
+    if secrets:
+        _print_secrets(where)
+        return
+    parts = _parts(only)
+    if healthy:
+        _print_health(where, parts if only else ())
+        return
+    folder = (plans or Path(".")).absolute()
+    if not folder.is_dir():
+        raise Refused(f"{folder.name} is not a folder of plans")
+    from flows.served.stack import Request
+
+    ports = {"prefect_port": prefect_port, "mlflow_port": mlflow_port}
+    _run(where, Request(folder, parts, **ports, host=host, allow=tuple(allow or ()), database=_database()))
+
+
+def _database() -> str | None:
+    """Return the address of the user's own PostgreSQL, if there is one."""
+    url = os.environ.get("ANONFLOW_DATABASE_URL") or None
+    if url is not None and urlsplit(url).scheme not in ("postgresql", "postgres"):
+        raise Refused("ANONFLOW_DATABASE_URL must begin with postgresql://")
+    return url and url.replace("postgres://", "postgresql://", 1)
+
+
+def _run(home: Home, request: Request) -> None:
+    from flows.served.stack import Stack, only_one, until_signal
+
+    begun = time.monotonic()
+    with until_signal() as stopped, only_one(home, request.parts):
+        stack = Stack(home, request, _say)
+        try:
+            stack.start(stopped)
+            if not stopped():
+                _print_ready(stack, time.monotonic() - begun)
+            stack.watch(stopped)
+        finally:
+            stack.stop()
+    _say("Stopped.")
+
+
+def _print_ready(stack: Stack, seconds: float) -> None:
+    from flows.served.settings import logs
+
+    parts = stack.request.parts
+    for name in ("prefect", "mlflow"):
+        if name in parts:
+            _line(NAMES[name], getattr(stack.layout, name))
+    if "worker" in parts:
+        report = stack.worker_report()
+        for name, schedule in report.schedules.items():
+            _line("Plan", f"{name}: {schedule}; {report.changes.get(name, 'unchanged')}")
+        for name, change in report.changes.items():
+            if change == "removed":
+                _line("Plan", f"{name}: removed")
+        for file, problem in report.problems.items():
+            plain.print(f"{'Refused':8} {visible(file)}: {visible_lines(problem)}")
+    _line("Logs", logs(stack.home))
+    _line("Secrets", f"anonflow serve --secrets --home {stack.home.path}")
+    _say(f"Ready after {seconds:.1f} s. Press Ctrl-C to stop.")
+
+
+def _parts(only: list[str] | None) -> tuple[str, ...]:
+    if set(only or ()) - set(PARTS):
+        raise Refused("--only takes postgres, prefect, mlflow or worker")
+    return tuple(part for part in PARTS if not only or part in only)
+
+
+def _print_secrets(home: Home) -> None:
+    layout = read_layout(home)
+    if layout is None:
+        raise Refused("anonflow serve has not run in this home yet")
+    user, password = mlflow_auth(home).values()
+    plain.print(f"Prefect  {visible(layout.prefect or '-')}  {prefect_auth(home)}")
+    plain.print(f"MLflow   {visible(layout.mlflow or '-')}  user {user}, password {password}")
+
+
+def _print_health(home: Home, parts: tuple[str, ...]) -> None:
+    from flows.served.health import problems
+
+    found = problems(home, parts)
+    plain.print(visible_lines("\n".join(found)) or "All running parts answer.")
+    if found:
+        raise typer.Exit(1)
+
+
+def _line(what: str, text: object) -> None:
+    plain.print(f"{what:8} {visible(text)}")
+
+
+def _say(text: str) -> None:
+    plain.print(visible_lines(text))
+    sys.stdout.flush()

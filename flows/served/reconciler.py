@@ -1,0 +1,214 @@
+"""The worker, and the reconciler beside it: changed plans, decisions made elsewhere, interrupted runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from prefect import get_client
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterTags,
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Crashed, Scheduled
+
+from flows.served import state
+from flows.served.alarms import ready_alarms, remind
+from flows.served.deployments import TAG, deploy, ready_pool
+from flows.served.plans import Folder, read_folder, stamp
+from flows.served.release import run_name_of
+from flows.served.report import Report
+from flows.served.settings import POOL
+from flows.served.worker import Worker
+from tasks.common.errors import Refused
+from tasks.common.home import Home
+from tasks.decision import outcomes
+
+# Seconds between two rounds.
+PACE = 2.0
+# Seconds between two looks for a notification block to send alarms with.
+ALARMS_PACE = 20.0
+# An interrupted run is started again this often; one that always dies is not started for ever.
+ATTEMPTS = 3
+# Seconds in which a run that a worker took must have begun.
+UNSTARTED = 90.0
+# Seconds in which a worker reports by itself that a run's process died, and a new process records that it began.
+GRACE = 5.0
+UNFINISHED = (StateType.RUNNING, StateType.CRASHED, StateType.CANCELLING)
+AGAIN = "Started again"
+
+log = logging.getLogger("anonflow.served")
+
+
+async def run_reconciler(report: Report) -> None:
+    """Work until cancelled; ``report`` is what the health endpoint answers."""
+    home, plans = Home.locate(), Path(os.environ["ANONFLOW_PLANS"])
+    async with get_client() as client:
+        await ready_pool(client)
+        reconciler = Reconciler(client, home, plans, report)
+        await reconciler.deploy_plans()
+        await ready_alarms(client)
+        worker = Worker(POOL, name=f"anonflow on {socket.gethostname()}", create_pool_if_not_found=False)
+        working = asyncio.ensure_future(worker.start(printer=lambda *_: None))
+        report.ready, report.reached = True, time.time()
+        try:
+            while not working.done():
+                await asyncio.sleep(PACE)
+                await reconciler.round()
+            working.result()
+        finally:
+            working.cancel()
+            await asyncio.wait([working], timeout=20)
+
+
+class Reconciler:
+    """Brings Prefect in step with what the home and the folder of plans say."""
+
+    def __init__(self, client: PrefectClient, home: Home, plans: Path, report: Report) -> None:
+        self.client, self.home, self.plans, self.report = client, home, plans, report
+        self.folder = Folder({}, {})
+        self.stamp: tuple[tuple[str, int, int], ...] = ()
+        self.alarms_checked = time.monotonic()
+        # Runs whose process is gone, and since when that is known.
+        self.gone: dict[str, float] = {}
+
+    async def round(self) -> None:
+        """Do everything once; what a server does not answer is tried again in the next round."""
+        if time.monotonic() - self.alarms_checked > ALARMS_PACE:
+            self.alarms_checked = time.monotonic()
+            await self._tried(self._ready_alarms)
+        jobs = [self.resume_decided, self.restart_interrupted, self.restart_unstarted, self.name_scheduled]
+        if stamp(self.plans) != self.stamp:
+            jobs.insert(0, self.deploy_plans)
+        if all([await self._tried(job) for job in jobs]):
+            self.report.reached = time.time()
+
+    async def _tried(self, job: Callable[[], Awaitable[None]]) -> bool:
+        try:
+            await job()
+        except Exception as error:
+            log.warning("%s: %s; tried again", getattr(job, "__name__", ""), type(error).__name__)
+            return False
+        return True
+
+    async def _ready_alarms(self) -> None:
+        """Take up a notification block that was made or removed meanwhile."""
+        await ready_alarms(self.client)
+
+    async def deploy_plans(self) -> None:
+        """Bring the deployments in step with the folder, and report what was done."""
+        current = stamp(self.plans)
+        self.folder = await asyncio.to_thread(read_folder, self.plans)
+        self.report.changes = await deploy(self.client, self.folder)
+        self.report.schedules = {name: file.plan.schedule.in_words for name, file in self.folder.plans.items()}
+        self.report.problems = self.folder.problems
+        self.stamp = current
+        log.info("plans: %s; not readable: %s", self.report.changes, sorted(self.folder.problems))
+
+    async def resume_decided(self) -> None:
+        """Resume runs whose release was decided elsewhere, or whose time is over; remind people of the others."""
+        now = time.time()
+        for pending in state.pending_decisions(self.home):
+            run = await self._run(pending.run)
+            if run is None or (run.state is not None and run.state.is_final() and not run.state.is_crashed()):
+                # Removed or ended by hand: the candidate waits on, and the plan's next run shows it again.
+                state.remove_pending(self.home, pending)
+            elif run.state is None or not run.state.is_paused():
+                continue
+            elif not self._is_open(pending.release):
+                await self._schedule(run, "Decided")
+            elif pending.remind and now >= pending.remind:
+                state.store_pending(self.home, replace(pending, remind=0.0))
+                await remind(pending)
+
+    def _is_open(self, release: str) -> bool:
+        """Return whether people can still decide on a release."""
+        try:
+            awaited = outcomes.awaited(self.home, release)
+        except Refused:
+            return False
+        return not (awaited.approved or awaited.expired)
+
+    async def restart_interrupted(self) -> None:
+        """Start runs again whose process is gone before they ended.
+
+        Claim: no run is started twice. One that is scheduled again is left alone until its new process is there,
+        or has had time to be.
+        """
+        gone = {}
+        for active in state.active_runs(self.home):
+            if active.is_running:
+                continue
+            run = await self._run(active.run)
+            if run is None or run.state is None or run.state.is_paused():
+                state.end_run(self.home, active.run)
+            elif run.state.type not in UNFINISHED:
+                if run.state.is_final():
+                    state.end_run(self.home, active.run)
+            elif (since := self.gone.get(active.run, time.monotonic())) > time.monotonic() - GRACE:
+                gone[active.run] = since
+            else:
+                await self._restart(active, run, run.state)
+        self.gone = gone
+
+    async def _restart(self, active: state.ActiveRun, run: FlowRun, last: State[Any]) -> None:
+        if active.attempts < ATTEMPTS:
+            state.count_attempt(self.home, active)
+            await self._schedule(run, AGAIN)
+            return
+        state.end_run(self.home, active.run)
+        if last.type is not StateType.CRASHED:
+            message = f"Its process ended {active.attempts + 1} times before the run did."
+            crashed: State[Any] = Crashed(message=message)
+            await self.client.set_flow_run_state(run.id, crashed, force=True)
+
+    async def restart_unstarted(self) -> None:
+        """Schedule runs again that a worker took and never began, because it was killed in between."""
+        begun = {active.run for active in state.active_runs(self.home) if active.is_running}
+        async for run in self._runs_in(StateType.PENDING):
+            due = run.next_scheduled_start_time or run.expected_start_time
+            taken = run.state.timestamp.timestamp() if run.state is not None else 0.0
+            since = max(taken, due.timestamp() if due is not None else 0.0)
+            if str(run.id) not in begun and time.time() - since > UNSTARTED:
+                await self._schedule(run, AGAIN)
+
+    async def name_scheduled(self) -> None:
+        """Give runs that are still to come the name they will have."""
+        async for run in self._runs_in(StateType.SCHEDULED):
+            plan = str(run.parameters.get("plan", ""))
+            if plan in self.folder.plans and not run.name.startswith(f"{plan} · ") and run.expected_start_time:
+                zone = self.folder.plans[plan].plan.schedule.timezone
+                await self.client.update_flow_run(run.id, name=run_name_of(plan, run.expected_start_time, zone))
+
+    async def _runs_in(self, kind: StateType) -> AsyncIterator[FlowRun]:
+        """Yield the runs of our deployments that are in a state of this kind."""
+        for run in await self.client.read_flow_runs(
+            flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[kind]))),
+            deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])),
+            limit=50,
+        ):
+            yield run
+
+    async def _schedule(self, run: FlowRun, why: str) -> None:
+        await self.client.set_flow_run_state(run.id, Scheduled(name=why), force=True)
+        log.info("%s: %s", run.name, why)
+
+    async def _run(self, run: str) -> FlowRun | None:
+        try:
+            return await self.client.read_flow_run(UUID(run))
+        except ObjectNotFound:
+            return None

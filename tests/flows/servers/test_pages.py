@@ -1,0 +1,39 @@
+"""What is changed of Prefect's and MLflow's pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from flows.servers.pages import Page
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "changed"),
+    [
+        ("mlflow", "/", True),
+        ("mlflow", "/get-artifact", False),
+        ("prefect", "/runs/flow-run/1", True),
+        ("prefect", "/assets/index.js", False),
+        ("prefect", "/api/flow_runs/1", False),
+    ],
+)
+def test_lines_are_added_to_the_document_alone(ask, document, role: str, path: str, changed: bool) -> None:
+    answer = ask(Page(document, role, login=role == "prefect"), path)
+    assert answer.status == 200
+    assert answer.headers["content-security-policy"].startswith("default-src 'self'")
+    assert (b"localStorage" in answer.body) is changed
+    if changed:
+        assert "etag" not in answer.headers
+        assert int(answer.headers["content-length"]) == len(answer.body)
+        assert answer.body.startswith(b"<html><head><script>")
+        assert answer.body.endswith(b"</head></html>")
+        assert (b"/login?redirect=" in answer.body) is (role == "prefect")
+
+
+def test_mlflow_offers_no_assistant_and_no_models(ask, document) -> None:
+    page = Page(document, "mlflow")
+    assert ask(page, "/ajax-api/3.0/mlflow/assistant/config").status == 404
+    assert ask(page, "/gateway/x").status == 404
+    models = ask(page, "/ajax-api/2.0/mlflow/gateway-proxy")
+    assert (models.status, models.body) == (200, b'{"endpoints":[]}')
+    assert ask(page, "/gateway/x", kind="websocket").kind == "websocket.close"
