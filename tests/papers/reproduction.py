@@ -859,7 +859,8 @@ def rendered(rows: Sequence[Row], head: Mapping[str, Any]) -> str:
             figure_3=figure_3(f),
             caught=caught(f),
         )
-    return text + "\n" + END.format(count=len(SEEDS), k=K, most=2 * K - 1)
+    text += "\n" + END.format(count=len(SEEDS), k=K, most=2 * K - 1)
+    return text.replace("A*", "A\\*")
 
 
 def _widths(part: Sequence[Row]) -> str:
