@@ -15,6 +15,7 @@ from tasks.assessment.assess import assess
 from tasks.common.digests import digest_of, plain
 from tasks.common.errors import ExitCode, Refused, sanitise_errors
 from tasks.common.home import Home, make_private, write_private
+from tasks.common.keys import keyed_digest
 from tasks.common.run import Run, exclusive_run
 from tasks.decision.outcomes import published_before
 from tasks.intake.ingest import Ingested, ingest
@@ -23,7 +24,6 @@ from tasks.intake.validate import Checked, validate_masked, validate_raw
 from tasks.masking.anonymize import mask, told
 from tasks.policy.verdict import decide
 from tasks.publication.dossier import Results, Stated, gather
-from tasks.record import ledger
 from tasks.record.dossier import Dossier, MethodStep, PlanIdentity, ReleaseIdentity
 from tasks.reporting import comparison_chart as frontier
 from tasks.reporting.comparison_chart import Tried
@@ -145,7 +145,7 @@ def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings:
     run = run.bound_to(source.digest)
     checked = step("Check the edits on the raw data", validate_raw, run, ingested, plan.edits)
     sides = step("Set the reference apart", split, run, checked, plan.reference, plan.variables, file.base, retry=True)
-    digest = ledger.keyed(run.home, plan.digest) if plan.confides else plan.digest
+    digest = keyed_digest(run.home, plan.digest) if plan.confides else plan.digest
     job = _Job(file, wanted, digest, ingested, checked, sides)
     tried, dossiers = [], {}
     for number, setting in enumerate(settings, start=1):

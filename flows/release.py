@@ -13,6 +13,7 @@ from tasks.assessment.assess import assess
 from tasks.assessment.prior_releases import against_earlier
 from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
 from tasks.common.home import Home, write_private
+from tasks.common.keys import keyed_digest
 from tasks.common.run import Run, exclusive_run
 from tasks.common.workspace import abandoned, wipe_abandoned
 from tasks.decision.cleanup import leftovers, remove_leftovers
@@ -28,9 +29,7 @@ from tasks.publication.deliver import cut_short, deliver, pending, ready
 from tasks.publication.documents import Shown, document
 from tasks.publication.dossier import Results, Stated, gather
 from tasks.publication.targets import Target
-from tasks.record import approvers as people
-from tasks.record import holdout_key as holdout
-from tasks.record import ledger
+from tasks.record import approvers, ledger, secret_keys
 from tasks.record.dossier import PlanIdentity
 from tasks.tracking.mlflow import track
 from tasks.tracking.runs import release_run
@@ -113,8 +112,7 @@ def wipe_dead(home: Home, step: Callable[..., Any]) -> None:
 def tidy(home: Home, step: Callable[..., Any]) -> None:
     """Settle what runs that were cut short have left, and say so by a step for each kind."""
     wipe_dead(home, step)
-    last = {entry["release"]: entry["event"] for entry in ledger.entries(home) if entry.get("release")}
-    if open_ := sum(event in ("publishing", "withdrawing") for event in last.values()):
+    if open_ := sum(e.event in ("publishing", "withdrawing") for e in ledger.last_of_releases(home)):
         step(f"Settle {open_} publication(s) or withdrawal(s) that were cut short", recover, home)
     else:
         recover(home)
@@ -128,11 +126,11 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         # That it fails is entered in the ledger, and keeps nobody from a new release.
         with suppress(ReleaseError):
             step(f"Finish the delivery to {target.shown}", deliver, run.home, release_, target)
-    holdout.check(run.home)
-    people.ready(run.home, plan.policy)
+    secret_keys.check(run.home)
+    approvers.ready(run.home, plan.policy)
     ready(run.home, plan.publication.to)
     ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)
-    digest = ledger.keyed(run.home, plan.digest) if plan.confides else plan.digest
+    digest = keyed_digest(run.home, plan.digest) if plan.confides else plan.digest
     source = ingested.summary
     known = None if rebuild else standing(run.home, digest, source.digest, source.records_digest)
     if known is not None:

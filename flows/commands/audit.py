@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,8 +21,6 @@ from tasks.common.home import Home
 app = typer.Typer(no_args_is_help=True, help="The signed record: verify it, read it, hand it to auditors.")
 
 By = Annotated[str, typer.Option("--by", help="Who does this.")]
-# What an entry is about, besides a release.
-SUBJECTS = ("release", "person", "delivers")
 
 
 @app.command()
@@ -68,25 +67,25 @@ def verify(
 def list_(home: Where = None, json_: Json = False) -> None:
     """List every entry, oldest first."""
     from tasks.record import ledger
+    from tasks.record.entry import entry_json
 
     known = sanitise_errors(ledger.entries)(Home.locate(home))
     if json_:
-        print_json(known)
+        print_json([entry_json(entry) for entry in known])
         return
     shown = table("No", "When", "Event", "About", "By", "Digest")
     for column in shown.columns[:4:3]:
         column.no_wrap = True
     for entry in known:
-        about = next((str(entry[s]) for s in SUBJECTS if entry.get(s)), "")
-        who = str(entry.get("approver") or entry.get("by") or "")
-        unverified = " (unverified)" if entry.get("identity") == "unverified" else ""
+        decided = getattr(entry.facts, "decided", None)
+        unverified = " (unverified)" if decided and not decided.signature else ""
         shown.add_row(
-            safe(entry.get("number")),
-            safe(str(entry.get("time"))[:16].replace("T", " ")),
-            safe(entry.get("event")),
-            safe(about),
-            safe(who) + unverified,
-            safe(str(entry.get("digest"))[:12]),
+            safe(entry.number),
+            safe(entry.time[:16].replace("T", " ")),
+            safe(entry.event),
+            safe(entry.facts.subject),
+            safe(entry.facts.actor) + unverified,
+            safe(entry.digest[:12]),
         )
     out.print(shown)
 
@@ -99,20 +98,20 @@ def show(
 ) -> None:
     """Show every fact that is recorded about a release, or in one entry."""
     from tasks.record import ledger
+    from tasks.record.entry import entry_json
 
     known = sanitise_errors(ledger.entries)(Home.locate(home))
-    chosen = [e for e in known if what in (str(e.get("number")), *(e.get(s) for s in SUBJECTS))]
+    chosen = [entry_json(e) for e in known if what in (str(e.number), e.facts.subject)]
     if not chosen:
         raise Refused(f"the ledger holds nothing about {what!r}; see anonflow audit list")
     if json_:
         print_json(chosen)
         return
     for entry in chosen:
-        number, event = safe(entry.get("number")), safe(entry.get("event"))
-        out.print(f"[bold]{number} {event}[/bold] {safe(entry.get('time'))}")
-        for key, value in entry.items():
+        out.print(f"[bold]{safe(entry['number'])} {safe(entry['event'])}[/bold] {safe(entry['time'])}")
+        for key, value in _flat(entry):
             if key not in ("number", "event", "time"):
-                plain.print(f"  {visible(key)}: {visible(_told(value))}")
+                plain.print(f"  {visible(key)}: {visible(value)}")
 
 
 @app.command()
@@ -129,7 +128,7 @@ def export(
 ) -> None:
     """Hand the ledger to auditors, with the public keys; or print what is to be kept elsewhere."""
     from tasks.audit import verification as audit
-    from tasks.record import ledger
+    from tasks.record import signing
 
     if target is None and not anchor and not public_key:
         raise Refused("name a file to write, or what to print: --anchor, --public-key")
@@ -138,9 +137,10 @@ def export(
     if target is not None:
         told |= {"file": target, "entries": sanitise_errors(audit.export)(where, target)}
     if anchor:
-        told |= sanitise_errors(audit.head)(where)
+        last = sanitise_errors(audit.last_entry)(where)
+        told |= {"number": last.number, "time": last.time, "digest": last.digest}
     if public_key:
-        told |= {"public_key": sanitise_errors(ledger.public_key)(where)}
+        told |= {"public_key": sanitise_errors(signing.public_key)(where)}
     if json_:
         print_json(told)
         return
@@ -155,28 +155,27 @@ def export(
 @app.command(name="rotate-key")
 def rotate_key(by: By, reason: Reason, home: Where = None) -> None:
     """Sign with a new key from now on; the entry that says so is the last that the old one signs."""
-    from tasks.record import ledger
+    from tasks.record import ledger, signing
 
     stated(by, reason, does="does this")
     where = Home.locate(home)
     entry = sanitise_errors(ledger.rotate_key)(where, by=by.strip(), reason=reason.strip())
-    out.print(f"Entry {entry['number']} names the new key. Keep its public half elsewhere:", soft_wrap=True)
-    sys.stdout.write(ledger.public_key(where))
+    out.print(f"Entry {entry.number} names the new key. Keep its public half elsewhere:", soft_wrap=True)
+    sys.stdout.write(signing.public_key(where))
 
 
 @app.command()
 def resume(by: By, reason: Reason, home: Where = None) -> None:
     """Go on after the ledger's end, or keys/holdout, was lost and is in no backup; it stays on record."""
-    from tasks.record import holdout_key as holdout
-    from tasks.record import ledger
+    from tasks.record import ledger, secret_keys
 
     stated(by, reason, does="does this")
     where = Home.locate(home)
     lost = any(f.kind in ("truncated", "head") for f in sanitise_errors(ledger.problems)(where))
-    if not lost and not sanitise_errors(holdout.is_another)(where):
+    if not lost and not sanitise_errors(secret_keys.problems)(where, ledger.entries(where)):
         raise Refused("the ledger's end is not lost; there is nothing to resume")
     entry = sanitise_errors(ledger.resume)(where, by=by.strip(), reason=reason.strip())
-    out.print(f"Entry {entry['number']} says what was lost. anonflow audit verify keeps telling of it.")
+    out.print(f"Entry {entry.number} says what was lost. anonflow audit verify keeps telling of it.")
 
 
 @app.command()
@@ -188,5 +187,10 @@ def mirror(home: Where = None) -> None:
     out.print(f"{sanitise_errors(audit.mirror)(where)} run(s) in MLflow say what the ledger says.")
 
 
-def _told(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+def _flat(form: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Give each fact of an entry, one inside another under both their names."""
+    for key, value in form.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)

@@ -66,13 +66,15 @@ def sign(
     home: Where = None,
 ) -> None:
     """Print your signature under a decision, to be pasted into the form or given with --signature."""
-    from tasks.record import approvers as people
+    from tasks.record.decision import ACTS, Decision
+    from tasks.record.decision import sign as signed
 
-    if decision not in people.ACTS:
+    if decision not in ACTS:
         raise Refused("--decision takes approve, reject or withdraw")
     stated(by, reason)
     digest = _digest(dossier) if dossier else _of_the_ledger(Home.locate(home), release)
-    signature = sanitise_errors(people.sign)(key, people.ACTS[decision], release, digest, by, reason, _password(key))
+    said = Decision(decision=ACTS[decision], release=release, dossier=digest, by=by, reason=reason)
+    signature = sanitise_errors(signed)(key, said, _password(key))
     sys.stdout.write(signature + "\n")
 
 
@@ -93,15 +95,17 @@ def _settle(
     where = tracking_ready(home)
     from tasks.decision import approval as decisions
     from tasks.decision import outcomes
-    from tasks.record import approvers as people
+    from tasks.record import decision
 
     dossier = _digest(dossier) if dossier else None
     by, reason = by.strip(), reason.strip()
     if key is not None:
         digest = dossier or _of_the_ledger(where, release)
-        signature = sanitise_errors(people.sign)(key, action, release, digest, by, reason, _password(key))
+        said = decision.Decision(decision=action, release=release, dossier=digest, by=by, reason=reason)
+        signature = sanitise_errors(decision.sign)(key, said, _password(key))
     act = sanitise_errors(getattr(decisions, action))
-    outcome = act(where, release, by=by, reason=reason, dossier=dossier, signature=signature)
+    request = decisions.Request(release=release, by=by, reason=reason, dossier=dossier, signature=signature)
+    outcome = act(where, request)
     outcomes.mirror_entry(where, outcome.entry)
     if action == "approve":
         sanitise_errors(deliver.after_approval)(where, outcome)
@@ -142,11 +146,11 @@ def _digest(given: str) -> str:
 def _of_the_ledger(home: Home, release: str) -> str:
     from tasks.record import ledger
 
-    known = [e for e in ledger.find(home, release=release) if "dossier" in e]
+    known = ledger.of_release(home, release)
     if not known:
         raise Refused(f"no release is called {json.dumps(release)} here; see anonflow list, or give --dossier")
-    awaited = [e for e in known if e["event"] in ("awaiting", "published")]
-    return str((awaited or known)[-1]["dossier"])
+    awaited = [e for e in known if e.event in ("awaiting", "published")]
+    return (awaited or known)[-1].facts.dossier
 
 
 def _password(key: Path) -> bytes | None:

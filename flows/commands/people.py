@@ -30,7 +30,7 @@ def add(
 ) -> None:
     """Put a person on the list. From the first one on, every decision needs a signature."""
     from tasks.common import keys
-    from tasks.record import approvers as people
+    from tasks.record import approvers
 
     if (key is None) == (new is None):
         raise Refused("give their public key, --key PUBLIC.pem, or make one, --new PRIVATE.pem")
@@ -43,13 +43,13 @@ def add(
         sanitise_errors(write_private)(new, keys.new_private())
         public = keys.read_private(new, new.name).public_key()
     try:
-        person = sanitise_errors(people.add)(where, name, public, tuple(account or ()))
+        person = sanitise_errors(approvers.add)(where, name, public, tuple(account or ()))
     except BaseException:
         if new is not None:
             new.unlink(missing_ok=True)
         raise
     if json_:
-        print_json(people.shown((person,))[0])
+        print_json(approvers.shown((person,))[0])
         return
     out.print(f"{safe(person.name)} may decide here; their key is {person.fingerprint}", soft_wrap=True)
     if new is not None:
@@ -59,11 +59,11 @@ def add(
 @app.command(name="list")
 def list_(home: Where = None, json_: Json = False) -> None:
     """List who may decide."""
-    from tasks.record import approvers as people
+    from tasks.record import approvers
 
-    found = people.listed(Home.locate(home))
+    found = approvers.listed(Home.locate(home))
     if json_:
-        print_json({"people": people.shown(found)})
+        print_json({"people": approvers.shown(found)})
         return
     if not found:
         out.print("Nobody is on the list, so names are taken as they are typed. Start with: anonflow people add")
@@ -78,12 +78,12 @@ def list_(home: Where = None, json_: Json = False) -> None:
 @app.command()
 def remove(name: Name, home: Where = None) -> None:
     """Take a person off the list; what they have decided stays in the ledger."""
-    from tasks.record import approvers as people
+    from tasks.record import approvers
 
     where = Home.locate(home)
-    sanitise_errors(people.remove)(where, name)
+    sanitise_errors(approvers.remove)(where, name)
     out.print(f"{safe(name)} may not decide here any more", soft_wrap=True)
-    if not people.listed(where):
+    if not approvers.listed(where):
         err.print("Nobody is on the list any more, so names are taken as they are typed.")
 
 
@@ -95,12 +95,12 @@ def account(
 ) -> None:
     """Say under which account a person runs plans, so that they are known as the requester."""
     from tasks.common import keys
-    from tasks.record import approvers as people
+    from tasks.record import approvers
 
     where = Home.locate(home)
-    person = sanitise_errors(people.find)(where, name)
+    person = sanitise_errors(approvers.find)(where, name)
     public = keys.public_of(person.public_key)
     if public is None:
         raise Refused(f"the key of {name} cannot be read; remove them and add them again")
-    sanitise_errors(people.add)(where, person.name, public, (account,))
+    sanitise_errors(approvers.add)(where, person.name, public, (account,))
     out.print(f"{safe(person.name)} runs plans as {safe(account)}", soft_wrap=True)

@@ -57,11 +57,12 @@ def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild:
 def list_(home: Where = None, json_: Json = False) -> None:
     """List what was decided, oldest first."""
     from tasks.record import ledger
+    from tasks.record.entry import entry_json
 
     where = Home.locate(home)
     entries = ledger.entries(where)
     if json_:
-        print_json(entries)
+        print_json([entry_json(entry) for entry in entries])
         return
     if not entries:
         out.print(f"Nothing was decided yet in {safe(where.path)}. Start with: anonflow demo", soft_wrap=True)
@@ -69,11 +70,11 @@ def list_(home: Where = None, json_: Json = False) -> None:
     shown = table("When", "Plan", "Release", "Event", "By")
     for entry in entries:
         shown.add_row(
-            safe(entry["time"]),
-            safe(entry.get("name") or ""),
-            safe(entry.get("release") or entry.get("delivers") or entry.get("person") or ""),
-            safe(entry["event"]),
-            safe(entry.get("approver") or entry["by"]),
+            safe(entry.time),
+            safe(getattr(entry.facts, "name", "")),
+            safe(entry.facts.subject),
+            safe(entry.event),
+            safe(entry.facts.actor),
         )
     out.print(shown)
 
@@ -83,30 +84,32 @@ def show(release: Release, home: Where = None, json_: Json = False) -> None:
     from tasks.publication.withdraw import NOTICE
     from tasks.record import ledger
     from tasks.record.dossier import read_dossier
+    from tasks.record.entry import entry_json
 
     where = Home.locate(home)
-    entries = ledger.find(where, release=release)
+    entries = ledger.of_release(where, release)
     if not entries:
         raise Refused(f"no release is called {release!r}; see anonflow list")
-    dossier = read_dossier(where, entries[-1]["release"])
+    dossier = read_dossier(where, entries[-1].facts.release)
     if json_:
-        print_json({"events": entries, "dossier": dossier.to_dict() | {"sha256": dossier.digest}})
+        events = [entry_json(entry) for entry in entries]
+        print_json({"events": events, "dossier": dossier.to_dict() | {"sha256": dossier.digest}})
         return
-    published = where.releases / entries[-1]["name"] / release
     last, reason = entries[-1], dossier.verdict.reason
-    if last.get("approver"):
-        reason = f"by {last['approver']}: {last.get('approval_reason')}. The policy said: {reason}"
-    out.print(f"[bold]{safe(release)}[/bold]: {safe(last['event'])}; {safe_lines(reason)}")
+    published = where.releases / last.facts.name / release
+    if last.facts.decided:
+        reason = f"by {last.facts.actor}: {last.facts.decided.reason}. The policy said: {reason}"
+    out.print(f"[bold]{safe(release)}[/bold]: {safe(last.event)}; {safe_lines(reason)}")
     out.print(gates(dossier.verdict.gates))
     if (published / NOTICE).exists():
         place("Notice", published / NOTICE)
-        published = where.withdrawn / entries[-1]["name"] / release
+        published = where.withdrawn / last.facts.name / release
     if published.exists():
         place("Files", published)
     place("Report", where.assessment(release) / "report.html")
     for entry in entries:
-        why = f": {entry['approval_reason']}" if "approval_reason" in entry else ""
-        place("History", f"{entry['time']} {entry['event']} by {entry.get('approver') or entry['by']}{why}")
+        why = f": {entry.facts.decided.reason}" if entry.facts.decided else ""
+        place("History", f"{entry.time} {entry.event} by {entry.facts.actor}{why}")
 
 
 def ui(

@@ -127,7 +127,7 @@ def finish(outcome: Any, home: Path, as_json: bool, seconds: float, settled: str
     if settled in ("reject", "withdraw"):
         code = ExitCode.PUBLISHED
     if as_json:
-        facts = asdict(outcome) | {"record": record_of(Home(home), outcome.entry)}
+        facts = asdict(outcome) | {"mlflow_run": outcome.mlflow_run, "record": record_of(Home(home), outcome.entry)}
         del facts["entry"]
         print_json(facts | {"exit_code": int(code), "total_seconds": round(seconds, 2)})
     else:
@@ -150,11 +150,10 @@ def _summary(outcome: Any, home: Path, seconds: float) -> None:
         for page in sorted(outcome.report.parent.glob("custodian-*.html")):
             place("Secret", page)
     if outcome.status == "awaiting":
-        key = " --key PRIVATE.pem" if Home(home).people.exists() else ""
+        key = " --key PRIVATE.pem" if Home(home).approvers.exists() else ""
         place("Decide", f"anonflow approve {outcome.release} --by NAME --reason TEXT{key}{hint}")
         place("", f"anonflow reject {outcome.release} --by NAME --reason TEXT{key}{hint}")
-        if outcome.entry:
-            place("Dossier", outcome.entry["dossier"])
+        place("Dossier", outcome.entry.facts.dossier)
     layout = read_layout(Home(home))
     place("UIs", f"{layout.prefect} and {layout.mlflow}" if layout else f"anonflow ui{hint}")
     _took(seconds, outcome.seconds)

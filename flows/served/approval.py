@@ -30,6 +30,7 @@ from tasks.decision import conclude, outcomes
 from tasks.publication.candidate import load_candidate
 from tasks.publication.deliver import pending, targets_of
 from tasks.record import ledger
+from tasks.record.approval_rule import WaitingCandidate
 
 DAY = 86_400
 # Prefect's own clock is the backstop only: a wait ends by ours, which also records it in the ledger.
@@ -65,13 +66,13 @@ def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str)
     """Tie a candidate to the run that waits with it; None when another run does already."""
     if pending_decision(home, release=outcome.release) is not None:
         return None
-    awaited = outcomes.awaited(home, outcome.release)
-    now, expires = time.time(), awaited.terms["expires"]
+    candidate = outcomes.waiting_candidate(home, outcome.release)
+    now, expires = time.time(), candidate.terms.expires
     until = datetime.fromisoformat(expires).timestamp() if expires else 0.0
     half = (until - now) / 2 if expires else REMIND_AFTER
     entry = PendingDecision(
         release=outcome.release,
-        dossier=awaited.dossier,
+        dossier=candidate.facts.dossier,
         plan=plan,
         run=run,
         name=name,
@@ -118,16 +119,16 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
         When enough have approved, and the candidate is not what they have approved.
     """
     sanitise_errors(conclude.recover)(home)
-    last = ledger.find(home, release=entry.release)[-1]
-    if last["event"] in outcomes.WAITS:
-        awaited = outcomes.awaited(home, entry.release)
-        if awaited.approved:
+    last = ledger.of_release(home, entry.release)[-1]
+    if last.event in outcomes.WAITS:
+        if outcomes.waiting_candidate(home, entry.release).approved:
             # It would be published by now, were it what was approved: this raises why it is not.
             sanitise_errors(load_candidate)(home, entry.release)
         return None
-    event = "published" if last["event"] == "unchanged" else last["event"]
-    by = last.get("approver") or "the policy"
-    why = f"{event} by {by}: {last.get('approval_reason') or last['reason']}"
+    event = "published" if last.event == "unchanged" else last.event
+    decided = last.facts.decided
+    by = decided.approver if decided else "the policy"
+    why = f"{event} by {by}: {decided.reason if decided else last.facts.reason}"
     if event == "expired":
         why = "the time to decide is over; run the plan again for a new candidate"
     monitor.emit(event, entry.plan, entry.release, approver=by, reason=why)
@@ -147,23 +148,22 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
 def _carry_out(home: Home, entry: PendingDecision, answer: Form) -> str:
     """Carry a person's answer out; return why it is not accepted, else nothing."""
     act = decisions.approve if answer.decision == "approve" else decisions.reject
-    by, reason = answer.approver.strip(), answer.reason.strip()
+    request = decisions.Request(
+        release=entry.release,
+        by=answer.approver.strip(),
+        reason=answer.reason.strip(),
+        dossier=answer.dossier_sha256,
+        signature=answer.signature.strip() or None,
+    )
     try:
-        outcome = sanitise_errors(act)(
-            home,
-            entry.release,
-            by=by,
-            reason=reason,
-            dossier=answer.dossier_sha256,
-            signature=answer.signature.strip() or None,
-        )
+        outcome = sanitise_errors(act)(home, request)
     except Refused as error:
         return str(error)
     if outcome.status == "awaiting":
         # Others must approve, too; the entry that ends the wait is mirrored with what came of it.
         outcomes.mirror_entry(home, outcome.entry)
     if answer.decision == "approve":
-        monitor.emit("approved", entry.plan, entry.release, approver=by)
+        monitor.emit("approved", entry.plan, entry.release, approver=request.by)
     return ""
 
 
@@ -173,28 +173,28 @@ def describe(home: Home, entry: PendingDecision) -> str:
     The figures are those of the candidate, checked against the ledger: what lies in files beside it decides
     nothing. Of a candidate that was changed nothing is shown but that it was.
     """
-    awaited = outcomes.awaited(home, entry.release)
+    candidate = outcomes.waiting_candidate(home, entry.release)
     until = f"{datetime.fromtimestamp(entry.until, UTC):%Y-%m-%d %H:%M} UTC" if entry.until else ""
-    key = " --key PRIVATE.pem" if awaited.terms["signed"] else ""
-    approvers = markdown_cell(", ".join(a["approver"] for a in awaited.approvals))
+    key = " --key PRIVATE.pem" if candidate.terms.signed else ""
+    approvers = markdown_cell(", ".join(a.approver for a in candidate.approvals))
     parts = [
         f"> **The last decision was not accepted:** {markdown_cell(entry.refused)}" if entry.refused else "",
-        *_assessment(home, entry, awaited),
-        f"Approved so far by {approvers}; {awaited.terms['approvers']} must approve." if approvers else "",
+        *_assessment(home, entry, candidate),
+        f"Approved so far by {approvers}; {candidate.terms.approvers} must approve." if approvers else "",
         f"Decide until **{until}**." if until else "",
-        f"Dossier SHA-256: `{awaited.dossier}`",
+        f"Dossier SHA-256: `{candidate.facts.dossier}`",
         f"In a terminal: `anonflow approve {entry.release} --by NAME --reason TEXT{key}`",
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _assessment(home: Home, entry: PendingDecision, awaited: outcomes.Awaited) -> list[str]:
+def _assessment(home: Home, entry: PendingDecision, waits: WaitingCandidate) -> list[str]:
     """Return the verdict, the gates and where the report is."""
     try:
         candidate = sanitise_errors(load_candidate)(home, entry.release)
     except Refused as error:
         return [f"## `{entry.release}`", f"**Do not approve it:** {markdown_cell(sentence(str(error)))}"]
-    page = monitor.mlflow_page(awaited.entry.get("mlflow_run"))
+    page = monitor.mlflow_page(waits.facts.mlflow_run)
     head = ("Gate", "", "Observed", "Limit", "Baseline")
     rows = (
         (g.name, MARKS.get(g.verdict, g.verdict), g.figure, g.limit, g.baseline)

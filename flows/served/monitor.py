@@ -17,7 +17,7 @@ from prefect.runtime import flow_run
 from tasks.common.errors import ReleaseError, sanitise_errors
 from tasks.common.formatting import markdown_cell, markdown_table
 from tasks.common.home import Home
-from tasks.decision.outcomes import SHOWN, Outcome, mirror_entry
+from tasks.decision.outcomes import SHOWN, Entry, Outcome, mirror_entry
 from tasks.record.dossier import read_dossier
 from tasks.tracking.mlflow import mirror_version, page_of
 
@@ -101,10 +101,10 @@ def _key(plan: str, key: str) -> str:
     return f"{plan.replace('_', '-')}-{key}"
 
 
-def mirror(home: Home, plan: str, entry: dict[str, Any]) -> None:
+def mirror(home: Home, plan: str, entry: Entry) -> None:
     """Mirror an entry of the ledger, the last of its release, in MLflow's tags and registry."""
     mirror_entry(home, entry)
-    _register(plan, entry.get("mlflow_run"), entry["release"], SHOWN.get(entry["event"], entry["event"]))
+    _register(plan, entry.facts.mlflow_run, entry.facts.release, SHOWN.get(entry.event, entry.event))
 
 
 def _register(plan: str, mlflow_run: str | None, release: str, status: str) -> None:

@@ -138,10 +138,10 @@ class Reconciler:
     def _is_open(self, release: str) -> bool:
         """Return whether people can still decide on a release."""
         try:
-            awaited = outcomes.awaited(self.home, release)
+            candidate = outcomes.waiting_candidate(self.home, release)
         except Refused:
             return False
-        return not (awaited.approved or awaited.expired)
+        return not (candidate.approved or outcomes.has_expired(candidate))
 
     async def restart_interrupted(self) -> None:
         """Start runs again whose process is gone before they ended.

@@ -16,12 +16,12 @@ from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.common.run import Run
-from tasks.connectors.fingerprint import same_table
 from tasks.intake.ingest import SourceSection, read, to_microdata
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
 from tasks.record import ledger
 from tasks.record.dossier import SourceSummary
+from tasks.record.entry import ReleaseFacts
 
 # The newest; each costs two searches.
 AT_MOST = 50
@@ -46,13 +46,10 @@ def against_earlier(
 
 def _folders(home: Home, name: str, source: SourceSummary) -> Iterator[Path]:
     """Give the folders of published releases of these data, oldest first, withdrawn ones too."""
-    seen = set()
-    for entry in ledger.find(home, "published"):
-        if entry["release"] not in seen and (
-            entry["name"] == name or same_table(entry, source.digest, source.records_digest)
-        ):
-            seen.add(entry["release"])
-            yield home.files_of(entry["name"], entry["release"])
+    published = {entry.facts.release: entry.facts for entry in ledger.find(home, ReleaseFacts, "published")}
+    for release, facts in published.items():
+        if facts.name == name or facts.is_about(source.digest, source.records_digest):
+            yield home.files_of(facts.name, release)
 
 
 def _attacked(

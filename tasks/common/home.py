@@ -100,9 +100,9 @@ class Home:
         return self.path / "ledger.head"
 
     @property
-    def people(self) -> Path:
-        """Who may decide, as the ledger has it: for reading."""
-        return self.path / "people.json"
+    def approvers(self) -> Path:
+        """The list of approvers, as the ledger has it: for reading."""
+        return self.path / "approvers.json"
 
     @property
     def key(self) -> Path:
@@ -111,21 +111,28 @@ class Home:
 
     @property
     def digest_key(self) -> Path:
-        """The key behind keyed digests, which stay the same when the signing key is changed."""
-        return self.path / "keys" / "digests.pem"
+        """The secret behind keyed digests, which stays the same in every run."""
+        return self.path / "keys" / "digests"
 
     @property
-    def holdout(self) -> Path:
-        """The key behind who is held out, which stays the same in every run."""
+    def holdout_key(self) -> Path:
+        """The secret that decides which records are held out, which stays the same in every run."""
         return self.path / "keys" / "holdout"
 
-    def holdout_secret(self) -> str:
+    def digest_secret(self) -> bytes:
+        """Return the secret behind keyed digests, drawn on first use."""
+        return _drawn_once(self.digest_key)
+
+    def holdout_secret(self) -> bytes:
         """Return the secret that decides which records are held out, drawn on first use."""
-        path = self.holdout
-        if not path.exists():
-            make_private(path.parent)
-            write_first(path, secrets.token_hex(32).encode())
-        return path.read_text()
+        return _drawn_once(self.holdout_key)
+
+
+def _drawn_once(path: Path) -> bytes:
+    if not path.exists():
+        make_private(path.parent)
+        write_first(path, secrets.token_hex(32).encode())
+    return path.read_bytes()
 
 
 def account() -> str:

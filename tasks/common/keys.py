@@ -1,10 +1,11 @@
-"""Ed25519 keys: made, read, shown and used; who holds one can sign, whoever has its public half can check."""
+"""Make, read, show and use keys: Ed25519 pairs for signatures, one secret per home for keyed digests."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
+import hmac
 import stat
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from tasks.common.errors import Fault, Refused, visible
+from tasks.common.home import Home
 
 RAW_BYTES = 32
 GROUP_AND_OTHERS = 0o077
@@ -104,27 +106,39 @@ def fingerprint(public: str) -> str:
     return hashlib.sha256(public.encode()).hexdigest()[:16]
 
 
-def holds(public: Ed25519PublicKey, content: bytes, signature: bytes) -> bool:
-    """Return whether ``signature`` is that of ``content`` by the key."""
-    try:
-        public.verify(signature, content)
-    except InvalidSignature:
-        return False
-    return True
-
-
-def holds_hex(public: Ed25519PublicKey | None, content: bytes, signature: object) -> bool:
+def verifies_hex(public: Ed25519PublicKey | None, content: bytes, signature: str) -> bool:
     """Return whether a signature in hexadecimal is that of ``content``; without a key it is not."""
     try:
-        return public is not None and holds(public, content, bytes.fromhex(str(signature)))
+        return _verifies(public, content, bytes.fromhex(signature))
     except ValueError:
         return False
 
 
-def holds_base64(public: Ed25519PublicKey | None, content: bytes, signature: object) -> bool:
-    """Return whether a signature in base64 is that of ``content``; without a key it is not."""
+def verifies_base64(public: Ed25519PublicKey | None, content: bytes, signature: str) -> bool:
+    """Return whether a signature in base64, in one line or several, is that of ``content``; without a key it is not."""
     try:
-        given = base64.b64decode("".join(str(signature).split()), validate=True)
-        return public is not None and holds(public, content, given)
+        return _verifies(public, content, base64.b64decode("".join(signature.split()), validate=True))
     except (ValueError, binascii.Error):
         return False
+
+
+def keyed_digest(home: Home, content: str) -> str:
+    """Return a digest of ``content`` that does not let anyone without the home's digest key test guesses.
+
+    HMAC-SHA256, with a key of its own that stays when the signing key is changed: the same content has the same digest.
+    """
+    return hmac.new(home.digest_secret(), content.encode(), hashlib.sha256).hexdigest()
+
+
+def secret_fingerprint(path: Path) -> str | None:
+    """Return what recognises a secret file and reveals nothing of it; None when there is none."""
+    return hmac.new(path.read_bytes(), b"fingerprint", hashlib.sha256).hexdigest() if path.is_file() else None
+
+
+def _verifies(public: Ed25519PublicKey | None, content: bytes, signature: bytes) -> bool:
+    try:
+        if public is not None:
+            public.verify(signature, content)
+    except InvalidSignature:
+        return False
+    return public is not None

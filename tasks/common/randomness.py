@@ -74,8 +74,8 @@ class RandomStreams:
         """Draw the entropy of a new run into a private folder."""
         entropy = _entropy(seed)
         write_private(folder / "entropy", str(entropy).encode())
-        secret = str(entropy) if seed.stated else home.holdout_secret()
-        key = hashlib.sha256(b"lasting " + secret.encode()).hexdigest()[:16]
+        secret = str(entropy).encode() if seed.stated else home.holdout_secret()
+        key = hashlib.sha256(b"lasting " + secret).hexdigest()[:16]
         write_private(folder / "persistent-key", key.encode())
         return cls(folder)
 

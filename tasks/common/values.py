@@ -40,7 +40,7 @@ def _decoded(kind: Any, value: Any) -> Any:
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, UnionType):
         return _decoded_union(arguments, value)
-    if origin is Literal and value in arguments:
+    if origin is Literal and any(value == one and type(value) is type(one) for one in arguments):
         return value
     if origin is tuple and isinstance(value, list):
         kinds = arguments[:1] * len(value) if arguments[-1:] == (...,) else arguments

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
@@ -66,14 +65,6 @@ def record_digests(frame: pd.DataFrame, without: Collection[str] = ()) -> np.nda
 def records_digest(records: np.ndarray) -> str:
     """Return the SHA-256 of records as `record_digests` gives them, whatever their order."""
     return hashlib.sha256(np.sort(records).tobytes()).hexdigest()
-
-
-def same_table(entry: Mapping[str, Any], data: str, records: str | None) -> bool:
-    """Return whether an entry of the ledger is about the same file, or about the same records.
-
-    Entries that were made before records were entered tell the file alone.
-    """
-    return entry.get("data") == data or (records is not None and entry.get("records") == records)
 
 
 def _values(column: pd.Series) -> np.ndarray:

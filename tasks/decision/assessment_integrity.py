@@ -1,52 +1,44 @@
-"""What is kept of an assessment for those who decide: figures, report, and what the custodian alone reads."""
+"""Verify stored assessment documents against the digests in the ledger: figures, report, custodian's pages."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tasks.common.digests import sha256_of
 from tasks.common.errors import Refused, visible
 from tasks.common.home import DOSSIER, Home
 from tasks.record.dossier import read_dossier
+from tasks.record.entry import ReleaseFacts
 
 REPORT = "report.html"
 CUSTODIAN = re.compile(r"custodian-step[0-9]+\.html")
 
 
 def custodian_pages(home: Home, release: str) -> dict[str, str]:
-    """Return the SHA-256 of each page that the custodian alone reads, by its name."""
+    """Return the SHA-256 of each page that only the custodian reads, by its name."""
     folder = home.assessment(release)
     return {p.name: sha256_of(p) for p in sorted(folder.glob("*")) if CUSTODIAN.fullmatch(p.name)}
 
 
-def changed_pages(home: Home, entry: dict[str, Any]) -> list[str]:
-    """Return what differs between the pages that are kept and what an entry of the ledger says of them.
+def changed_pages(home: Home, facts: ReleaseFacts) -> list[str]:
+    """Return what differs between the stored pages and what was entered of them, a sentence each.
 
-    One sentence for each; the dossier is checked elsewhere. Entries of before the custodian's pages were
-    entered say nothing of those.
+    The dossier is checked by `stored_dossier_digest`.
     """
-    folder = home.assessment(entry["release"])
-    pages: dict[str, str] | None = entry.get("custodian")
-    told = dict(pages or {})
-    if REPORT in (entry.get("candidate") or {}):
-        told[REPORT] = entry["candidate"][REPORT]
-    found = []
-    for name, digest in told.items():
+    folder = home.assessment(facts.release)
+    entered = {**facts.custodian, REPORT: facts.candidate[REPORT]}
+    changed = []
+    for name, digest in entered.items():
         if not (folder / name).is_file():
-            found.append(f"{visible(name)} is gone")
+            changed.append(f"{visible(name)} is gone")
         elif sha256_of(folder / name) != digest:
-            found.append(f"{visible(name)} was changed since it was assessed")
-    there = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
-    return found + [
-        f"{visible(name)} was added"
-        for name in there
-        if name not in {*told, DOSSIER, REPORT} and not (pages is None and CUSTODIAN.fullmatch(name))
-    ]
+            changed.append(f"{visible(name)} was changed since it was assessed")
+    stored = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+    return changed + [f"{visible(name)} was added" for name in stored if name not in {*entered, DOSSIER}]
 
 
-def kept_dossier(home: Home, release: str) -> str | None:
-    """Return the digest of the dossier that is kept; empty when it is not whole, None when gone."""
+def stored_dossier_digest(home: Home, release: str) -> str | None:
+    """Return the digest of the stored dossier; empty when it is not whole, None when it is gone."""
     try:
         return read_dossier(home, release).digest
     except FileNotFoundError:

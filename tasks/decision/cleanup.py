@@ -1,4 +1,4 @@
-"""Remove what a process that was killed has left in the home, beside its workspace; nobody uses it."""
+"""Remove what a process that was killed has left in the home, beside its workspace."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tasks.common.home import Home
 from tasks.record import ledger
+from tasks.record.entry import ReleaseFacts
 
 # What `write_private` calls a file until it is whole, which takes milliseconds.
 HALF = re.compile(r"\..+\.[0-9a-f]{8}")
@@ -17,23 +18,23 @@ WRITING_SECONDS = 60
 
 
 def leftovers(home: Home) -> list[Path]:
-    """Return half-written files, releases that were staged only, and candidates nobody was asked about.
+    """Return half-written files, releases that were only staged, and candidates that were never entered.
 
-    Call it with no other decision under way, or take what it says as a guess.
+    Without the locks of `remove_leftovers` the answer is a guess, since a decision may be under way.
     """
-    return [*_half_written(home), *_staged(home), *_unasked(home)]
+    return [*_half_written(home), *_staged(home), *_not_entered(home)]
 
 
 def remove_leftovers(home: Home) -> int:
-    """Remove them while nobody decides or publishes; return how many there were."""
-    with ledger.locked(home, ledger.DECIDING), ledger.locked(home, ledger.PUBLISHING):
-        found = leftovers(home)
-        for path in found:
+    """Remove `leftovers` while no decision or publication is under way; return how many there were."""
+    with ledger.deciding(home), ledger.publishing(home):
+        paths = leftovers(home)
+        for path in paths:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
-    return len(found)
+    return len(paths)
 
 
 def _half_written(home: Home) -> Iterator[Path]:
@@ -47,10 +48,10 @@ def _staged(home: Home) -> Iterator[Path]:
     yield from (path for path in home.releases.glob("*/.*/") if path.is_dir())
 
 
-def _unasked(home: Home) -> Iterator[Path]:
+def _not_entered(home: Home) -> Iterator[Path]:
     folders = [path for path in home.candidates.glob("*/") if path.is_dir()]
-    known = {entry.get("release") for entry in ledger.find(home, "awaiting")} if folders else set()
-    yield from (path for path in folders if path.name not in known)
+    entered = {e.facts.release for e in ledger.find(home, ReleaseFacts, "awaiting")} if folders else set()
+    yield from (path for path in folders if path.name not in entered)
 
 
 def _age(path: Path) -> float:

@@ -1,4 +1,4 @@
-"""Carry out what policy or people decided: publish, keep for a person, reject; enter it in the ledger.
+"""Carry out what the policy or approvers decide: publish, keep for approvers, reject; enter it in the ledger.
 
 The ledger is the truth and MLflow's tags mirror it. A publication is announced in the ledger before the
 files are put in place, so that a crash in between is seen and settled by the next run; a withdrawal too.
@@ -7,10 +7,9 @@ files are put in place, so that a crash in between is seen and settled by the ne
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from tasks.common.digests import sha256_of
 from tasks.common.errors import Refused
@@ -18,213 +17,192 @@ from tasks.common.home import Home, account
 from tasks.common.run import Run
 from tasks.decision.assessment_integrity import custodian_pages
 from tasks.decision.outcomes import (
-    DECIDED,
-    Awaited,
+    Entry,
     Outcome,
     Status,
     ended,
+    has_expired,
     mirror_entry,
     now,
     outcome_of,
     published_before,
-    waiting_at,
+    waiting_after,
 )
 from tasks.publication.candidate import Candidate, keep_candidate, load_candidate
 from tasks.publication.manifest import MANIFEST, Approval, Manifest, verify_release
 from tasks.publication.publish import publish
 from tasks.publication.withdraw import move_aside
-from tasks.record import approvers as people
-from tasks.record import holdout_key as holdout
-from tasks.record import ledger
+from tasks.record import approvers, ledger
+from tasks.record.approval_rule import WaitingCandidate
 from tasks.record.dossier import Dossier
+from tasks.record.entry import ReleaseFacts, SignedDecision, Terms
+from tasks.record.secret_keys import fingerprints
 from tasks.tracking import mlflow as track
 
-# Why what policy lets pass is not published yet.
+# Why what the policy lets pass is not published yet.
 ASKED = "people were asked about the same release before, and have not decided yet"
 
 
 def recover(home: Home) -> None:
     """Settle what a crash has cut short, and candidates whose time is over.
 
-    Whole publications are entered, others given up, or carried out when people have approved them;
+    Whole publications are entered, others given up, or carried out when enough have approved them;
     withdrawals are ended.
     """
-    late: list[Outcome] = []
-    with ledger.locked(home, ledger.DECIDING):
+    with ledger.deciding(home):
         ledger.settle(home)
-        last = {entry["release"]: entry for entry in ledger.entries(home) if entry.get("release")}
-        for entry in last.values():
-            if entry["event"] == "publishing":
-                folder = home.releases / entry["name"] / entry["release"]
-                whole = folder.is_dir() and not verify_release(folder)
-                facts_ = ledger.facts_of(entry) | {"recovered": True} | (_files(folder) if whole else {})
-                entry = ledger.append(home, "published" if whole else "abandoned", **facts_)
-                if whole:
-                    late.append(ended(home, "published", entry, entry["reason"], folder))
-            elif entry["event"] == "withdrawing":
-                late.append(end_withdrawal(home, entry))
-            elif (waiting := waiting_at(home, entry)) and waiting.expired:
-                late.append(expire(home, waiting))
-            elif waiting and waiting.approved:
-                late += _resumed(home, waiting)
-    for outcome in late:
+        settled = [outcome for entry in ledger.last_of_releases(home) if (outcome := _settle(home, entry))]
+    for outcome in settled:
         mirror_entry(home, outcome.entry)
+
+
+def _settle(home: Home, entry: Entry) -> Outcome | None:
+    """Settle the release whose last entry this is; None when there is nothing to mirror."""
+    if entry.event == "publishing":
+        folder = home.releases / entry.facts.name / entry.facts.release
+        facts = replace(entry.facts, recovered=True)
+        if folder.is_dir() and not verify_release(folder):
+            published = ledger.append(home, "published", _with_files(facts, folder))
+            return ended(home, "published", published, facts.reason, folder)
+        ledger.append(home, "abandoned", facts)
+        return None
+    if entry.event == "withdrawing":
+        return end_withdrawal(home, entry)
+    waiting = waiting_after(home, entry)
+    if waiting and has_expired(waiting):
+        return expire(home, waiting)
+    return _resume(home, waiting) if waiting and waiting.approved else None
 
 
 def conclude(run: Run, candidate: Candidate, mlflow_run: str) -> Outcome:
     """Do what the verdict says and enter it in the ledger."""
-    dossier = candidate.dossier
-    decision, release = dossier.verdict.decision, dossier.release.id
-    known = facts(dossier, mlflow_run) | {"mlflow": _logged(mlflow_run)} | _kept(run.home, release)
-    folder: Path | None = None
-    with ledger.locked(run.home, ledger.DECIDING):
-        others = published_before(run.home, known["plan"], known["data"], known.get("records"))
-        if decision == "publish" and others > dossier.history.published:
-            decision = "await"
-        if decision == "publish" and _waits(run.home, release):
-            decision, known = "await", known | {"reason": ASKED}
-        gone = ledger.find(run.home, "withdrawn", release=release)
-        if decision == "publish" and not gone:
-            again = bool(ledger.find(run.home, "published", release=release))
-            folder, entry = _publish(run.home, candidate, known, again=again)
-            status: Status = "unchanged" if again else "published"
-        else:
-            status = "awaiting" if decision == "await" and not gone else "rejected"
-            if status == "awaiting":
-                keep_candidate(run.home, candidate)
-                known |= {"approval": _terms(run.home, dossier)}
-            if gone:
-                known |= {"reason": f"identical to what was withdrawn on {gone[-1]['time'][:10]}"}
-            entry = ledger.append(run.home, status, **known)
-    return outcome_of(run.home, status, dossier, entry, folder)
+    home, dossier = run.home, candidate.dossier
+    facts = release_facts(home, dossier, mlflow_run)
+    with ledger.deciding(home):
+        gone = ledger.of_release(home, facts.release, "withdrawn")
+        if gone:
+            facts = replace(facts, reason=f"identical to what was withdrawn on {gone[-1].time[:10]}")
+            return outcome_of(home, "rejected", dossier, ledger.append(home, "rejected", facts), None)
+        others = published_before(home, facts.plan, facts.data, facts.records)
+        decision = "await" if others > dossier.history.published and facts.verdict == "publish" else facts.verdict
+        if decision == "publish" and _waits(home, facts.release):
+            decision, facts = "await", replace(facts, reason=ASKED)
+        if decision == "publish":
+            again = bool(ledger.of_release(home, facts.release, "published"))
+            folder, entry = _publish(home, candidate, facts, again=again)
+            return outcome_of(home, "unchanged" if again else "published", dossier, entry, folder)
+        status: Status = "awaiting" if decision == "await" else "rejected"
+        if status == "awaiting":
+            keep_candidate(home, candidate)
+            facts = replace(facts, terms=_terms(home, dossier))
+        return outcome_of(home, status, dossier, ledger.append(home, status, facts), None)
 
 
 def _waits(home: Home, release: str) -> bool:
-    """Return whether people were asked about the same content, and have not decided yet."""
-    told = ledger.find(home, release=release)
-    return bool(told) and waiting_at(home, told[-1]) is not None
+    """Return whether approvers were asked about the same content, and have not decided yet."""
+    about = ledger.of_release(home, release)
+    return bool(about) and waiting_after(home, about[-1]) is not None
 
 
-def facts(dossier: Dossier, mlflow_run: str) -> dict[str, Any]:
-    """Return what the ledger keeps of a dossier."""
+def release_facts(home: Home, dossier: Dossier, mlflow_run: str) -> ReleaseFacts:
+    """Return what is entered of a candidate: what its dossier says, and digests of what stays beside it."""
     run, source, verdict = dossier.run, dossier.source, dossier.verdict
-    known = {
-        "run": run.id,
-        "by": account(),
-        "requester": run.requester,
-        "name": dossier.release.name,
-        "release": dossier.release.id,
-        "plan": dossier.plan.digest,
-        "data": source.digest,
-        "records": source.records_digest,
-        "rebuild": run.rebuild or None,
-        "dossier": dossier.digest,
-        "candidate": dict(dossier.files),
-        "decision": verdict.decision,
-        "reason": verdict.reason,
-        "individual_protection": f"none: {dossier.unprotected}" if dossier.unprotected else "required",
-        "gates": {g.name: [g.verdict, g.figure] for g in verdict.gates},
-        "mlflow_run": mlflow_run,
-        "version": run.versions["anonflow"],
-        "code": run.code,
-    }
-    absent = [name for name in ("records", "rebuild") if known[name] is None]
-    return {name: fact for name, fact in known.items() if name not in absent}
+    return ReleaseFacts(
+        by=account(),
+        run=run.id,
+        requester=run.requester,
+        name=dossier.release.name,
+        release=dossier.release.id,
+        plan=dossier.plan.digest,
+        data=source.digest,
+        records=source.records_digest,
+        rebuild=run.rebuild,
+        dossier=dossier.digest,
+        candidate=dossier.files,
+        verdict=verdict.decision,
+        reason=verdict.reason,
+        unprotected=dossier.unprotected,
+        gates={g.name: (g.verdict, g.figure) for g in verdict.gates},
+        mlflow_run=mlflow_run,
+        mlflow=track.fingerprint(mlflow_run),
+        version=run.versions["anonflow"],
+        code=run.code,
+        custodian=custodian_pages(home, dossier.release.id),
+        keys=fingerprints(home),
+    )
 
 
-def _kept(home: Home, release: str) -> dict[str, Any]:
-    """Return digests of what stays in the home beside the candidate: pages, and who is held out."""
-    kept: dict[str, Any] = {"custodian": custodian_pages(home, release)}
-    held_out = holdout.digest(home)
-    return kept | ({"holdout": held_out} if held_out else {})
-
-
-def _logged(mlflow_run: str) -> dict[str, str]:
-    """Return digests of what MLflow holds of a run, by which a later change is found."""
-    return track.fingerprint(mlflow_run)
-
-
-def _terms(home: Home, dossier: Dossier) -> dict[str, Any]:
+def _terms(home: Home, dossier: Dossier) -> Terms:
     """Return who must approve a candidate and until when, to be entered and signed."""
     asked, days = dossier.approval, dossier.approval.within_days
-    return {
-        "approvers": asked.approvers,
-        "names": list(asked.names),
-        "requester_may_approve": asked.requester_may_approve,
-        "runner_may_approve": asked.requester_may_approve,
-        "expires": (now() + timedelta(days=days)).isoformat(timespec="seconds") if days else None,
-        "signed": bool(people.listed(home)),
-    }
+    return Terms(
+        approvers=asked.approvers,
+        names=asked.names,
+        requester_may_approve=asked.requester_may_approve,
+        expires=(now() + timedelta(days=days)).isoformat(timespec="seconds") if days else "",
+        signed=bool(approvers.listed(home)),
+    )
 
 
-def expire(home: Home, waiting: Awaited) -> Outcome:
+def expire(home: Home, waiting: WaitingCandidate) -> Outcome:
     """Enter that the time to decide is over, and remove the candidate."""
-    until = waiting.terms["expires"]
-    entry = ledger.append(home, "expired", **facts_of_wait(waiting))
-    shutil.rmtree(home.candidates / entry["release"], ignore_errors=True)
+    release = waiting.facts.release
+    entry = ledger.append(home, "expired", replace(waiting.facts, by=account()))
+    shutil.rmtree(home.candidates / release, ignore_errors=True)
     reason = (
-        f"{entry['release']} waited until {until}, and too few decided in time; it is removed. Run the plan "
+        f"{release} waited until {waiting.terms.expires}, and too few decided in time; it is removed. Run the plan "
         "again for a new one"
     )
     return ended(home, "expired", entry, reason)
 
 
-def facts_of_wait(waiting: Awaited) -> dict[str, Any]:
-    """Return what the ledger keeps of a candidate that waits, for the entry that follows."""
-    return ledger.facts_of(waiting.entry) | {"by": account()}
-
-
-def _resumed(home: Home, waiting: Awaited) -> list[Outcome]:
-    """Publish what enough people have approved and a crash kept from being published."""
+def _resume(home: Home, waiting: WaitingCandidate) -> Outcome | None:
+    """Publish what enough have approved and a crash kept from being published."""
     try:
-        candidate = load_candidate(home, waiting.entry["release"])
+        candidate = load_candidate(home, waiting.facts.release)
     except Refused:
-        # Changed or gone: whoever asks for it is told so.
-        return []
-    last = waiting.approvals[-1]
-    return [publish_approved(home, candidate, ledger.facts_of(last), waiting.approvals)]
+        # Changed or gone: a later decision about it is refused for that reason.
+        return None
+    return publish_approved(home, candidate, waiting)
 
 
-def publish_approved(
-    home: Home,
-    candidate: Candidate,
-    known: dict[str, Any],
-    approvals: Sequence[dict[str, Any]],
-) -> Outcome:
-    """Publish a candidate whole; ``known`` is the last approval as the ledger keeps it."""
-    kept = [{k: a.get(k) for k in DECIDED[:-1]} for a in approvals]
-    target, entry = _publish(home, candidate, known | {"approvals": kept})
+def publish_approved(home: Home, candidate: Candidate, waiting: WaitingCandidate) -> Outcome:
+    """Publish a candidate that enough have approved."""
+    facts = replace(waiting.facts, by=account(), decided=waiting.approvals[-1], approvals=waiting.approvals)
+    target, entry = _publish(home, candidate, facts)
     shutil.rmtree(candidate.folder)
-    by = "; ".join(f"{a['approver']} ({a['approval_reason']})" for a in approvals)
-    told = f"approved by {by}; the policy had said: {entry['reason']}"
-    return outcome_of(home, "published", candidate.dossier, entry, target, told)
+    by = "; ".join(f"{a.approver} ({a.reason})" for a in waiting.approvals)
+    reason = f"approved by {by}; the policy had said: {facts.reason}"
+    return outcome_of(home, "published", candidate.dossier, entry, target, reason)
 
 
-def _publish(
-    home: Home, candidate: Candidate, known: dict[str, Any], *, again: bool = False
-) -> tuple[Path, dict[str, Any]]:
+def _publish(home: Home, candidate: Candidate, facts: ReleaseFacts, *, again: bool = False) -> tuple[Path, Entry]:
     """Announce, publish, confirm; what stands already is confirmed as unchanged."""
-    announced = None if again else ledger.append(home, "publishing", **known)
-    approvals = known.get("approvals", ())
-    approval = Approval(
-        by=", ".join(a["approver"] for a in approvals), reason="; ".join(a["approval_reason"] for a in approvals)
-    )
-    target = publish(home, candidate, approval if approvals else None, announced)
-    entry = ledger.append(home, "unchanged" if again else "published", **known | _files(target))
-    return target, entry
+    announced = None if again else ledger.append(home, "publishing", facts)
+    target = publish(home, candidate, _summary(facts.approvals), announced)
+    return target, ledger.append(home, "unchanged" if again else "published", _with_files(facts, target))
 
 
-def _files(folder: Path) -> dict[str, Any]:
-    """Return the digests of what was published, for the ledger."""
-    return {"manifest": sha256_of(folder / MANIFEST), "files": dict(Manifest.read(folder).files)}
+def _summary(approvals: tuple[SignedDecision, ...]) -> Approval | None:
+    """Return who approved and why, as a manifest says it."""
+    if not approvals:
+        return None
+    return Approval(by=", ".join(a.approver for a in approvals), reason="; ".join(a.reason for a in approvals))
 
 
-def end_withdrawal(home: Home, announced: dict[str, Any]) -> Outcome:
+def _with_files(facts: ReleaseFacts, folder: Path) -> ReleaseFacts:
+    """Return the facts with the digests of what was published."""
+    return replace(facts, manifest=sha256_of(folder / MANIFEST), files=Manifest.read(folder).files)
+
+
+def end_withdrawal(home: Home, announced: Entry) -> Outcome:
     """Put a notice in place of a release whose withdrawal the ledger has announced."""
     move_aside(home, announced)
-    entry = ledger.append(home, "withdrawn", **ledger.facts_of(announced))
+    facts = announced.facts
+    entry = ledger.append(home, "withdrawn", facts)
+    why = f"{facts.actor}: {facts.decided.reason}" if facts.decided else facts.actor
     reason = (
-        f"withdrawn by {entry['approver']}: {entry['approval_reason']}; a notice stands in its place. Copies "
-        "that others have taken cannot be called back: tell those who have them"
+        f"withdrawn by {why}; a notice stands in its place. Copies "
+        "that others have taken cannot be called back: inform those who have them"
     )
-    return ended(home, "withdrawn", entry, reason, home.withdrawn / entry["name"] / entry["release"])
+    return ended(home, "withdrawn", entry, reason, home.withdrawn / facts.name / facts.release)

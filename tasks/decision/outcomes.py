@@ -1,175 +1,133 @@
-"""What has come of plans and their data, as the ledger has it; MLflow mirrors it."""
+"""What plans and their data have led to, as the ledger has it; MLflow mirrors it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal
 
 from tasks.common.errors import Refused, ReleaseError, sanitise_errors, visible
 from tasks.common.home import Home
-from tasks.connectors.fingerprint import same_table
 from tasks.policy.verdict import Gate
-from tasks.record import approvers as people
 from tasks.record import ledger
+from tasks.record.approval_rule import WaitingCandidate
 from tasks.record.dossier import Dossier
+from tasks.record.entry import Event, Facts, LedgerEntry, ReleaseFacts
+from tasks.record.replay import LedgerReplay
 from tasks.tracking import mlflow as track
 
 Status = Literal["published", "unchanged", "rejected", "awaiting", "withdrawn", "expired"]
+Entry = LedgerEntry[ReleaseFacts]
 
 # A candidate waits until it is decided on, and again when its publication was cut short.
-WAITS = ("awaiting", "approved", "abandoned")
+WAITS: tuple[Event, ...] = ("awaiting", "approved", "abandoned")
 # How a run of a plan, or what came of it, can have ended.
-ENDS: tuple[ledger.Event, ...] = (
-    "published",
-    "awaiting",
-    "rejected",
-    "abandoned",
-    "expired",
-    "withdrawing",
-    "withdrawn",
+ENDS: tuple[Event, ...] = ("published", "awaiting", "rejected", "abandoned", "expired", "withdrawing", "withdrawn")
+UNCHANGED = (
+    "plan and data are unchanged; no new release is made, since repeated releases of one table could be averaged"
 )
-UNCHANGED = "the data and the plan are unchanged; repeated releases of one table can be averaged, so none is made"
-# What one person's decision adds to the facts.
-DECIDED = ("approver", "approval_reason", "identity", "approver_key", "approver_signature", "count")
-
 # What MLflow's status tag says after an entry; entries of other events are not mirrored.
-SHOWN: dict[str, Status] = {status: status for status in get_args(Status)} | {
+SHOWN: dict[Event, Status] = {
+    "published": "published",
     "unchanged": "published",
+    "rejected": "rejected",
+    "awaiting": "awaiting",
     "approved": "awaiting",
+    "withdrawn": "withdrawn",
+    "expired": "expired",
 }
-
 # By event, what a run of the same plan on the same data comes to.
-STANDS: dict[str, tuple[Status, str]] = {
+STANDS: dict[Event, tuple[Status, str]] = {
     "published": ("unchanged", UNCHANGED),
     "awaiting": ("awaiting", "this candidate awaits a decision already"),
     "rejected": (
         "rejected",
         "rejected before, and neither data nor plan have changed since; change one of them, or run with "
-        "--rebuild, which the ledger tells",
+        "--rebuild, which is entered in the ledger",
     ),
 }
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended, and where to look."""
+    """How a run or a decision ended, and where to look."""
 
     status: Status
     release: str
     reason: str
+    entry: Entry
     folder: Path | None = None
     report: Path | None = None
-    mlflow_run: str | None = None
     records: int | None = None
     gates: tuple[Gate, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
-    entry: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Awaited:
-    """A candidate that waits: what was entered for it, and who has approved it so far."""
-
-    entry: dict[str, Any]
-    approvals: tuple[dict[str, Any], ...]
 
     @property
-    def dossier(self) -> str:
-        """The digest that decisions are about."""
-        return str(self.entry["dossier"])
-
-    @property
-    def terms(self) -> dict[str, Any]:
-        """Who must approve and until when, as the plan asked when the candidate was made."""
-        terms = {"approvers": 1, "names": [], "requester_may_approve": True, "expires": None, "signed": False}
-        return terms | (self.entry.get("approval") or {})
-
-    @property
-    def expired(self) -> bool:
-        """Whether the time to decide is over and too few have approved."""
-        until = self.terms["expires"]
-        return bool(until) and not self.approved and now() > datetime.fromisoformat(until)
-
-    @property
-    def approved(self) -> bool:
-        """Whether enough have approved; the publication was cut short then."""
-        return len(self.approvals) >= int(self.terms["approvers"])
+    def mlflow_run(self) -> str:
+        """The tracked run."""
+        return self.entry.facts.mlflow_run
 
 
-def standing(home: Home, plan_digest: str, data_digest: str, records: str | None = None) -> Outcome | None:
+def standing(home: Home, plan: str, data: str, records: str) -> Outcome | None:
     """Return what the same plan and data have led to already: a release, a candidate, or a rejection.
 
-    The same data are the same file, and the same ``records`` in another.
+    The same data are the same file, and the same records in another. Drawing anew until a candidate passes would make
+    the verdict worthless, so a rejection stands too.
 
-    Drawing anew until a candidate passes would make the verdict worthless, so a rejection stands too.
+    Parameters
+    ----------
+    plan, data, records : digests of the plan, of the file, and of its records
     """
-    ends = ledger.find(home, *ENDS, plan=plan_digest)
-    known = [entry for entry in ends if same_table(entry, data_digest, records)]
-    if not known or known[-1]["event"] not in STANDS:
+    ends = ledger.find(home, ReleaseFacts, *ENDS)
+    known = [e for e in ends if e.facts.plan == plan and e.facts.is_about(data, records)]
+    if not known or known[-1].event not in STANDS:
         return None
-    last = known[-1]
-    status, reason = STANDS[last["event"]]
-    folder = home.releases / last["name"] / last["release"]
-    if status == "unchanged" and not folder.is_dir():
+    entry = known[-1]
+    status, reason = STANDS[entry.event]
+    folder = home.releases / entry.facts.name / entry.facts.release if status == "unchanged" else None
+    if folder is not None and not folder.is_dir():
         return None
     if status == "rejected":
-        why = f"by {last['approver']}" if "approver" in last else last["reason"]
+        why = f"by {entry.facts.decided.approver}" if entry.facts.decided else entry.facts.reason
         reason = f"{reason} ({visible(why)})"
-    return Outcome(
-        status=status,
-        release=last["release"],
-        reason=reason,
-        folder=folder if status == "unchanged" else None,
-        report=home.assessment(last["release"]) / "report.html",
-        mlflow_run=last.get("mlflow_run"),
-        entry=last,
-    )
+    return ended(home, status, entry, reason, folder)
 
 
-def published_before(home: Home, plan_digest: str, data_digest: str, records: str | None = None) -> int:
+def published_before(home: Home, plan: str, data: str, records: str) -> int:
     """Count the releases of the same data that other plans have led to, and all that were withdrawn."""
-    both = ledger.find(home, "withdrawn", "published")
-    same = [entry for entry in both if same_table(entry, data_digest, records)]
-    gone = {e["release"] for e in same if e["event"] == "withdrawn"}
-    found = [e for e in same if e["event"] == "published"]
-    return len({e["release"] for e in found if e["plan"] != plan_digest or e["release"] in gone})
+    same = [e for e in ledger.find(home, ReleaseFacts, "withdrawn", "published") if e.facts.is_about(data, records)]
+    gone = {e.facts.release for e in same if e.event == "withdrawn"}
+    published = {e.facts.release: e.facts.plan for e in same if e.event == "published"}
+    return sum(other != plan or release in gone for release, other in published.items())
 
 
-def awaited(home: Home, release_id: str) -> Awaited:
-    """Return a candidate that waits for people.
+def waiting_candidate(home: Home, release: str) -> WaitingCandidate:
+    """Return a candidate that waits for approvers.
 
     Raises
     ------
     Refused
         When no such candidate waits.
     """
-    events = ledger.find(home, release=release_id)
-    if not any(e["event"] == "awaiting" for e in events):
-        raise Refused(f"no candidate {visible(Path(release_id).name)!r} awaits a decision; see anonflow list")
-    last = events[-1]
-    if last["event"] not in WAITS:
-        raise Refused(f"{release_id} awaits no decision any more: it is {last['event']} since {last['time']}")
-    begin = max(i for i, e in enumerate(events) if e["event"] == "awaiting")
-    approvals: dict[str, dict[str, Any]] = {}
-    on_list = people.listed(home)
-    for entry in events[begin + 1 :]:
-        who = str(entry.get("approver"))
-        known = any(p.name == who and p.fingerprint == entry.get("approver_key") for p in on_list)
-        if entry["event"] == "approved" and (known or not on_list):
-            approvals.setdefault(people.folded(who), entry)
-    return Awaited(events[begin], tuple(approvals.values()))
+    known = ledger.entries(home)
+    about = [e for e in ledger.select(known, ReleaseFacts) if e.facts.release == release]
+    if not any(e.event == "awaiting" for e in about):
+        raise Refused(f"no candidate {visible(Path(release).name)!r} awaits a decision; see anonflow list")
+    candidate = LedgerReplay.of(known).candidate(release) if about[-1].event in WAITS else None
+    if candidate is None:
+        raise Refused(f"{release} awaits no decision any more: it is {about[-1].event} since {about[-1].time}")
+    return candidate
 
 
-def waiting_at(home: Home, last: dict[str, Any]) -> Awaited | None:
-    """Return the candidate whose last entry this is, when it waits for people."""
-    if last["event"] not in WAITS or not ledger.find(home, "awaiting", release=last["release"]):
+def waiting_after(home: Home, last: Entry) -> WaitingCandidate | None:
+    """Return the candidate whose last entry this is, when it waits for approvers."""
+    if last.event not in WAITS or not ledger.of_release(home, last.facts.release, "awaiting"):
         return None
-    return awaited(home, last["release"])
+    return waiting_candidate(home, last.facts.release)
 
 
-def mirror_entry(home: Home, entry: dict[str, Any]) -> bool:
+def mirror_entry(home: Home, entry: Entry) -> bool:
     """Show an entry in MLflow's tags; return False when MLflow does not take it, for the ledger has it."""
     try:
         return sanitise_errors(show_entry)(home, entry)
@@ -177,7 +135,7 @@ def mirror_entry(home: Home, entry: dict[str, Any]) -> bool:
         return False
 
 
-def show_entry(home: Home, entry: dict[str, Any]) -> bool:
+def show_entry(home: Home, entry: Entry) -> bool:
     """Show an entry in MLflow's tags; return False when it says nothing that is shown there.
 
     Raises
@@ -185,56 +143,49 @@ def show_entry(home: Home, entry: dict[str, Any]) -> bool:
     ReleaseError
         When MLflow does not take it.
     """
-    if not entry.get("mlflow_run") or entry["event"] not in SHOWN:
+    decided = entry.facts.decided
+    if entry.event not in SHOWN:
         return False
-    said = {key: str(entry[key]) for key in ("approver", "approval_reason") if entry.get(key)}
-    track.set_status(str(entry["mlflow_run"]), SHOWN[entry["event"]], **record_of(home, entry), **said)
+    tags = {"approver": decided.approver, "approval_reason": decided.reason} if decided else {}
+    track.set_status(entry.facts.mlflow_run, SHOWN[entry.event], **record_of(home, entry), **tags)
     return True
 
 
-def record_of(home: Home, entry: dict[str, Any]) -> dict[str, str]:
-    """Return what MLflow is told of an entry, so that the ledger cannot lose it unseen."""
-    return {"entry": f"{entry['number']} {entry['digest']}", "home": ledger.identity(home)}
+def record_of(home: Home, entry: LedgerEntry[Facts]) -> dict[str, str]:
+    """Return what MLflow holds of an entry, so that the ledger cannot lose it unnoticed."""
+    return {"entry": f"{entry.number} {entry.digest}", "home": ledger.identity(home)}
 
 
-def ended(home: Home, status: Status, entry: dict[str, Any], reason: str, folder: Path | None = None) -> Outcome:
-    """Return the outcome that an entry of the ledger tells, without a run at hand."""
-    return Outcome(
-        status=status,
-        release=entry["release"],
-        reason=reason,
-        folder=folder,
-        report=home.assessment(entry["release"]) / "report.html",
-        mlflow_run=entry.get("mlflow_run"),
-        entry=entry,
-    )
+def ended(home: Home, status: Status, entry: Entry, reason: str, folder: Path | None = None) -> Outcome:
+    """Return the outcome to which an entry of the ledger has led, without a run at hand."""
+    report = home.assessment(entry.facts.release) / "report.html"
+    return Outcome(status, entry.facts.release, reason, entry, folder, report)
 
 
 def outcome_of(
-    home: Home,
-    status: Status,
-    dossier: Dossier,
-    entry: dict[str, Any],
-    folder: Path | None,
-    told: str = "",
+    home: Home, status: Status, dossier: Dossier, entry: Entry, folder: Path | None, reason: str = ""
 ) -> Outcome:
-    """Return the outcome of a run, with its gates; ``told`` takes the place of the entry's reason."""
-    reason = told or entry["reason"]
+    """Return the outcome of a run, with its gates; ``reason`` takes the place of the entry's."""
+    release, reason = dossier.release, reason or entry.facts.reason
     if status == "unchanged":
         reason += "; the release is identical to the one that stands, so nothing new is published"
     return Outcome(
         status=status,
-        release=dossier.release.id,
+        release=release.id,
         reason=reason,
-        folder=folder,
-        report=(folder or home.assessment(dossier.release.id)) / "report.html",
-        mlflow_run=entry["mlflow_run"],
-        records=dossier.release.records,
-        gates=dossier.verdict.gates,
         entry=entry,
+        folder=folder,
+        report=(folder or home.assessment(release.id)) / "report.html",
+        records=release.records,
+        gates=dossier.verdict.gates,
     )
 
 
+def has_expired(candidate: WaitingCandidate) -> bool:
+    """Return whether the time to decide on a candidate is over, and too few have approved."""
+    return candidate.has_expired(now())
+
+
 def now() -> datetime:
-    """Return the time at which it is decided."""
+    """Return the time at which a decision is made."""
     return datetime.now(UTC)

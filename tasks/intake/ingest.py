@@ -22,6 +22,7 @@ from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.names import appearance, format_look_alikes
 from tasks.common.errors import Refused, cut, named, odd, visible
 from tasks.common.home import Home
+from tasks.common.keys import keyed_digest
 from tasks.common.run import Run
 from tasks.common.secrets import check_name, secret
 from tasks.common.sections import Section
@@ -40,7 +41,6 @@ from tasks.connectors.storage import (
     open_location,
     source_errors,
 )
-from tasks.record import ledger
 from tasks.record.dossier import SourceSummary
 
 Format = Literal["csv", "parquet", "stata"]
@@ -170,11 +170,11 @@ def ingest(run: Run, source: SourceSection, variables: tuple[Variable, ...], bas
     data, notes = to_microdata(frame, variables)
     notes += _check_levels(data, variables)
     names = tuple(v.name for v in variables if v.role == "identifier")
-    digest_of_records = ledger.keyed(run.home, f"records {records_digest(record_digests(frame, names))}")
+    digest_of_records = keyed_digest(run.home, f"records {records_digest(record_digests(frame, names))}")
     return Ingested(
         run.workspace.store("source", data),
         run.workspace.store_table("identifiers", identities(frame, names)) if names else None,
-        SourceSummary(len(data), len(data.schema), names, digest, tuple(notes), digest_of_records),
+        SourceSummary(len(data), len(data.schema), names, digest, digest_of_records, tuple(notes)),
     )
 
 

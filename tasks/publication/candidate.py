@@ -135,7 +135,7 @@ def prepare_data(
         records=len(frame),
         variables=tuple(schema),
         files=tuple(ReleasedFile(f, (folder / f).stat().st_size, digests[f]) for f in files),
-        targets=tuple(target.facts() for target in section.to),
+        targets=tuple(target.facts for target in section.to),
     )
 
 
@@ -169,12 +169,12 @@ def load_candidate(home: Home, release_id: str) -> Candidate:
     folder = home.candidates / release_id
     if not (RELEASE_ID.fullmatch(release_id) and folder.is_dir()):
         raise Refused(f"no candidate {visible(Path(release_id).name)!r} awaits a decision; see anonflow list")
-    awaiting = ledger.find(home, "awaiting", release=release_id)
+    awaiting = ledger.of_release(home, release_id, "awaiting")
     try:
         dossier = Dossier.from_json((folder / DOSSIER).read_bytes())
     except (FileNotFoundError, Refused):
         dossier = None
-    if not awaiting or dossier is None or awaiting[-1].get("dossier") != dossier.digest:
+    if not awaiting or dossier is None or awaiting[-1].facts.dossier != dossier.digest:
         raise Refused(f"the dossier of {release_id} was changed after it was assessed; reject it and run again")
     candidate = Candidate(folder, dossier)
     if changed := candidate.changed_files:

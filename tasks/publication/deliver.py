@@ -2,20 +2,21 @@
 
 The release at home is whole before anything is delivered. Each delivery is announced in the ledger and then
 confirmed, so that one a crash has cut short is seen; it can be done again, for what stands there already is
-recognised. Entries name the release as ``delivers``.
+recognised.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tasks.common.digests import sha256_of
 from tasks.common.errors import Fault, Refused, ReleaseError, visible
 from tasks.common.home import Home, account
+from tasks.common.locks import locked
 from tasks.common.secrets import secret
 from tasks.connectors.postgres.table import OURS, keep_table, remove_table
 from tasks.connectors.storage import Location, is_address, local_location, open_location
@@ -26,50 +27,9 @@ from tasks.publication.targets import Target, table_of
 from tasks.publication.withdraw import NOTICE, NOTICE_SIGNATURE, notice_problems
 from tasks.record import ledger
 from tasks.record.dossier import read_dossier
+from tasks.record.entry import DeliveryFacts, LedgerEntry, ReleaseFacts, TargetFacts
 
-LOCK = "deliver.lock"
-EVENTS: tuple[ledger.Event, ...] = ("delivering", "delivered", "delivery failed", "recalled", "recall failed")
 DATA = ("data.parquet", "data.csv")
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """One release at one place of a target, as the ledger announces and confirms it.
-
-    Parameters
-    ----------
-    release, name : its id and its plan's name
-    manifest : SHA-256 of its manifest
-    place : the table's name or the folder's address
-    """
-
-    release: str
-    name: str
-    manifest: str
-    target: Target
-    place: str
-
-    @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> Delivery:
-        """Return the delivery that an entry of the ledger is about."""
-        target = Target.model_validate(entry["target"])
-        return cls(entry["delivers"], entry["name"], entry["manifest"], target, entry["place"])
-
-    def append(self, home: Home, event: ledger.Event, **more: str) -> None:
-        """Enter what happened to it in the ledger."""
-        facts = {"delivers": self.release, "name": self.name, "by": account(), "manifest": self.manifest}
-        ledger.append(home, event, **facts, target=self.target.facts(), place=self.place, **more)
-
-    @property
-    def mark(self) -> str:
-        """The comment by which a table is recognised as this delivery."""
-        return f"{OURS}release {self.release} manifest {self.manifest}"
-
-    def open(self, home: Home) -> Location:
-        """Return the folder at which it is."""
-        if is_address(self.place):
-            return open_location(self.place, self.target.storage, home)
-        return local_location(Path(self.place))
 
 
 def deliver(home: Home, release_id: str, target: Target) -> str:
@@ -87,21 +47,28 @@ def deliver(home: Home, release_id: str, target: Target) -> str:
     InputOutputFault
         When the target cannot be reached; trying again may help.
     """
-    with ledger.locked(home, LOCK):
+    with _lock(home):
         folder = _published(home, release_id)
         manifest = Manifest.read(folder)
         place = target.place(release_id, manifest.version)
-        delivery = Delivery(release_id, manifest.name, sha256_of(folder / MANIFEST), target, place)
-        delivery.append(home, "delivering")
+        delivery = DeliveryFacts(
+            by=account(),
+            release=release_id,
+            name=manifest.name,
+            manifest=sha256_of(folder / MANIFEST),
+            target=target.facts,
+            place=place,
+        )
+        ledger.append(home, "delivering", delivery)
         try:
             if target.table is not None:
                 _to_table(home, delivery, folder)
             else:
-                _to_folder(delivery.open(home), folder, manifest.files)
+                _to_folder(_open(home, delivery), folder, manifest.files)
         except ReleaseError as error:
-            delivery.append(home, "delivery failed", reason=str(error))
+            ledger.append(home, "delivery failed", replace(delivery, reason=str(error)))
             raise
-        delivery.append(home, "delivered")
+        ledger.append(home, "delivered", delivery)
     return place
 
 
@@ -121,18 +88,18 @@ def recall(home: Home, release_id: str) -> list[str]:
     the notice of the withdrawal is put there. What holds another release by now is left alone.
     """
     problems = []
-    with ledger.locked(home, LOCK):
+    with _lock(home):
         for last in _last_by_place(home).values():
-            if last["delivers"] != release_id or last["event"] == "recalled":
+            if last.facts.release != release_id or last.event == "recalled":
                 continue
-            delivery = Delivery.of(last)
+            delivery = replace(last.facts, by=account(), reason="")
             try:
                 _take_back(home, delivery)
             except ReleaseError as error:
-                delivery.append(home, "recall failed", reason=str(error))
-                problems.append(f"{delivery.target.shown}: {error}")
+                ledger.append(home, "recall failed", replace(delivery, reason=str(error)))
+                problems.append(f"{Target.of(delivery.target).shown}: {error}")
             else:
-                delivery.append(home, "recalled")
+                ledger.append(home, "recalled", delivery)
     return problems
 
 
@@ -144,8 +111,8 @@ def pending(home: Home, release_id: str, targets: Iterable[Target]) -> list[Targ
     version = Manifest.read(_published(home, release_id)).version
 
     def delivered(target: Target) -> bool:
-        entry = last.get((target.system, target.place(release_id, version)))
-        return entry is not None and (entry["event"], entry["delivers"]) == ("delivered", release_id)
+        entry = last.get((target.facts.system, target.place(release_id, version)))
+        return entry is not None and (entry.event, entry.facts.release) == ("delivered", release_id)
 
     return [target for target in targets if not delivered(target)]
 
@@ -154,59 +121,71 @@ def cut_short(home: Home, name: str) -> list[tuple[str, Target]]:
     """Return the deliveries of a plan's releases that were announced last and neither ended nor failed."""
     gone = withdrawn(home)
     return [
-        (entry["delivers"], Target.model_validate(entry["target"]))
+        (entry.facts.release, Target.of(entry.facts.target))
         for entry in _last_by_place(home).values()
-        if entry["event"] == "delivering" and entry["name"] == name and entry["delivers"] not in gone
+        if entry.event == "delivering" and entry.facts.name == name and entry.facts.release not in gone
     ]
 
 
 def targets_of(home: Home, release_id: str) -> list[Target]:
     """Return the targets of a release: those that its plan states, and those of later deliveries."""
-    delivered = [e["target"] for e in ledger.find(home, "delivering", delivers=release_id)]
-    published = ledger.find(home, "published", release=release_id)
-    stated: tuple[Mapping[str, str], ...] = ()
+    deliveries = [entry.facts for entry in ledger.find(home, DeliveryFacts, "delivering")]
+    published = ledger.of_release(home, release_id, "published")
+    stated: tuple[TargetFacts, ...] = ()
     try:
         dossier = read_dossier(home, release_id) if published else None
     except (OSError, Refused):
         dossier = None
-    if dossier is not None and dossier.digest == published[-1]["dossier"]:
+    if dossier is not None and dossier.digest == published[-1].facts.dossier:
         stated = dossier.release.targets
-    targets = map(Target.model_validate, (*stated, *delivered))
-    return list({(target.system, target.table or target.folder): target for target in targets}.values())
+    targets = (*stated, *(facts.target for facts in deliveries if facts.release == release_id))
+    return list({(facts.system, facts.table or facts.folder): Target.of(facts) for facts in targets}.values())
+
+
+def _lock(home: Home) -> AbstractContextManager[None]:
+    """Let one process at a time deliver and recall."""
+    return locked(home.path / "deliver.lock")
 
 
 def withdrawn(home: Home) -> set[str]:
     """Return the releases that are withdrawn, or are being so."""
-    return {e["release"] for e in ledger.entries(home) if e["event"] in ("withdrawing", "withdrawn")}
+    return {e.facts.release for e in ledger.find(home, ReleaseFacts, "withdrawing", "withdrawn")}
 
 
 def _published(home: Home, release_id: str) -> Path:
     """Return the folder of a published release that is what it was."""
-    events = ledger.find(home, "published", release=release_id) if RELEASE_ID.fullmatch(release_id) else []
+    events = ledger.of_release(home, release_id, "published") if RELEASE_ID.fullmatch(release_id) else []
     shown = visible(Path(release_id).name)
     if not events:
         raise Refused(f"no release {shown!r} is published; see anonflow list")
     if release_id in withdrawn(home):
         raise Refused(f"{shown} is withdrawn and is not delivered any more")
-    folder: Path = home.releases / events[-1]["name"] / release_id
+    folder: Path = home.releases / events[-1].facts.name / release_id
     if differences := verify_release(folder):
         problem = "; ".join(one.sentence for one in differences)
         raise Fault(f"{shown} is no longer what was published: {problem}; restore it from a backup")
     return folder
 
 
-def _last_by_place(home: Home) -> dict[tuple[str, str], dict[str, Any]]:
+def _last_by_place(home: Home) -> dict[tuple[str, str], LedgerEntry[DeliveryFacts]]:
     """Return the last entry about each place at which a release was to stand."""
-    entries = (entry for entry in ledger.entries(home) if entry["event"] in EVENTS)
-    return {(Target.model_validate(entry["target"]).system, entry["place"]): entry for entry in entries}
+    return {(entry.facts.target.system, entry.facts.place): entry for entry in ledger.find(home, DeliveryFacts)}
 
 
-def _to_table(home: Home, delivery: Delivery, folder: Path) -> None:
-    parquet, target = folder / DATA[0], delivery.target
+def _open(home: Home, delivery: DeliveryFacts) -> Location:
+    """Return the folder of a delivery."""
+    if is_address(delivery.place):
+        return open_location(delivery.place, delivery.target.storage, home)
+    return local_location(Path(delivery.place))
+
+
+def _to_table(home: Home, delivery: DeliveryFacts, folder: Path) -> None:
+    parquet, target = folder / DATA[0], Target.of(delivery.target)
     if not parquet.is_file():
         raise Refused("a table is filled from data.parquet, which this release does not have; add it to formats")
     address = secret(str(target.database), home)
-    keep_table(address, table_of(delivery.place), parquet, delivery.mark, target.if_exists)
+    mark = f"{OURS}release {delivery.release} manifest {delivery.manifest}"
+    keep_table(address, table_of(delivery.place), parquet, mark, target.if_exists)
 
 
 def _to_folder(place: Location, folder: Path, files: Mapping[str, str]) -> None:
@@ -228,7 +207,7 @@ def _to_folder(place: Location, folder: Path, files: Mapping[str, str]) -> None:
             raise Fault(f"{MANIFEST} read back from {place.shown} is not what was written")
 
 
-def _take_back(home: Home, delivery: Delivery) -> None:
+def _take_back(home: Home, delivery: DeliveryFacts) -> None:
     target = delivery.target
     if target.table is not None:
         # Without the manifest's digest: a table that was delivered anew is recognised as well.
@@ -236,7 +215,7 @@ def _take_back(home: Home, delivery: Delivery) -> None:
         left = f"{OURS}withdrawn {delivery.release}"
         remove_table(secret(str(target.database), home), table_of(delivery.place), mark, left)
         return
-    place = delivery.open(home)
+    place = _open(home, delivery)
     names = place.names()
     if not names:
         return
@@ -252,11 +231,11 @@ def _take_back(home: Home, delivery: Delivery) -> None:
         )
 
 
-def _put_notice(home: Home, delivery: Delivery, place: Location) -> list[str]:
+def _put_notice(home: Home, delivery: DeliveryFacts, place: Location) -> list[str]:
     """Put the signed notice into a folder, or only the release's id where it is missing; return its problems."""
     folder = home.releases / delivery.name / delivery.release
     signed = (folder / NOTICE).is_file()
-    announced = ledger.find(home, "withdrawing", release=delivery.release)
+    announced = ledger.of_release(home, delivery.release, "withdrawing")
     entry = announced[-1] if announced else None
     problems = notice_problems(folder, entry, ledger.public_keys(home)) if signed else []
     if signed and not problems:

@@ -17,7 +17,6 @@ from tasks.common.home import account
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.common.sources import source_folders
-from tasks.connectors.fingerprint import same_table
 from tasks.intake.ingest import Ingested
 from tasks.intake.split import Split
 from tasks.intake.validate import Checked, Validated
@@ -37,6 +36,7 @@ from tasks.record.dossier import (
     RunFacts,
     SourceSummary,
 )
+from tasks.record.entry import ReleaseFacts
 
 LIBRARIES = ("anonflow", "numpy", "scipy", "pandas", "prefect", "mlflow", "great-expectations")
 
@@ -118,8 +118,8 @@ def _approval_terms(policy: PolicySection) -> ApprovalTerms:
 
 def _earlier_runs(run: Run, source: SourceSummary) -> int:
     """Count the runs on the same data that the ledger knows."""
-    entries = ledger.entries(run.home)
-    return len({e["run"] for e in entries if same_table(e, source.digest, source.records_digest)})
+    known = [entry.facts for entry in ledger.find(run.home, ReleaseFacts)]
+    return len({facts.run for facts in known if facts.is_about(source.digest, source.records_digest)})
 
 
 def _seed(seed: SeedSection) -> str:

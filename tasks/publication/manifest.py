@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tasks.common.digests import sha256_of
 from tasks.common.errors import visible
 from tasks.common.values import from_json, to_json
 from tasks.publication.signed import PUBLIC_KEY, SignedFile, signature_of
+from tasks.record.entry import Facts, LedgerEntry
 
 MANIFEST = "manifest.json"
 SIGNATURE = signature_of(MANIFEST)
@@ -34,9 +35,9 @@ class LedgerReference:
     digest: str
 
     @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> LedgerReference:
+    def of(cls, entry: LedgerEntry[Facts]) -> LedgerReference:
         """Return the reference to an entry."""
-        return cls(entry["number"], entry["digest"])
+        return cls(entry.number, entry.digest)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 from tasks.common.digests import sha256_of
 from tasks.common.errors import Fault
@@ -14,10 +13,11 @@ from tasks.publication.candidate import Candidate, changed_files
 from tasks.publication.manifest import MANIFEST, Approval, LedgerReference, Manifest, verify_release
 from tasks.publication.signed import write_signed
 from tasks.record import ledger
+from tasks.record.entry import Facts, LedgerEntry
 
 
 def publish(
-    home: Home, candidate: Candidate, approval: Approval | None = None, entry: dict[str, Any] | None = None
+    home: Home, candidate: Candidate, approval: Approval | None = None, entry: LedgerEntry[Facts] | None = None
 ) -> Path:
     """Publish a candidate; return the folder of the release.
 
@@ -33,7 +33,7 @@ def publish(
     """
     release = candidate.dossier.release
     target: Path = make_private(home.releases / release.name) / release.id
-    with ledger.locked(home, ledger.PUBLISHING):
+    with ledger.publishing(home):
         if target.exists():
             _check_unchanged(target)
             return target

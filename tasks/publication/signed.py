@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tasks.common import keys
 from tasks.common.home import Home, write_private
-from tasks.record import ledger
+from tasks.record import signing
 
 PUBLIC_KEY = "public-key.pem"
 
@@ -22,7 +23,7 @@ class SignedFile:
 
     content: bytes
     signature: str
-    public_key: bytes
+    public_key: str
 
     @classmethod
     def read(cls, folder: Path, name: str) -> SignedFile:
@@ -34,16 +35,16 @@ class SignedFile:
             When a part of it is missing or cannot be read.
         """
         signature = (folder / signature_of(name)).read_text(encoding="ascii")
-        return cls((folder / name).read_bytes(), signature, (folder / PUBLIC_KEY).read_bytes())
+        return cls((folder / name).read_bytes(), signature, (folder / PUBLIC_KEY).read_text(encoding="ascii"))
 
     @property
     def genuine(self) -> bool:
         """Whether the signature is that of the content by the key beside it; whose key that is, a reader must know."""
-        return ledger.signed(self.public_key, self.content, self.signature)
+        return keys.verifies_hex(keys.public_of(self.public_key), self.content, self.signature)
 
 
 def write_signed(home: Home, folder: Path, name: str, content: bytes) -> None:
     """Write a file, its signature by the home's key, and the public key."""
     write_private(folder / name, content)
-    write_private(folder / signature_of(name), ledger.sign(home, content).encode())
-    write_private(folder / PUBLIC_KEY, ledger.public_key(home).encode())
+    write_private(folder / signature_of(name), signing.sign(home, content).encode())
+    write_private(folder / PUBLIC_KEY, signing.public_key(home).encode())

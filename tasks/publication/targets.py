@@ -8,8 +8,10 @@ from pydantic import model_validator
 
 from tasks.common.secrets import check_name
 from tasks.common.sections import Section
+from tasks.common.values import to_json
 from tasks.connectors.postgres.table import NAME_BYTES, IfExists, Table
 from tasks.connectors.storage import check_address, is_address
+from tasks.record.entry import TargetFacts
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
 TABLE = re.compile(rf"({NAME})\.({NAME})")
@@ -83,13 +85,14 @@ class Target(Section):
         return f"table {self.table}" if self.table is not None else f"folder {self.folder}"
 
     @property
-    def system(self) -> str:
-        """The database or storage in which the target is, by the name of its secret."""
-        return f"database {self.database}" if self.table is not None else f"storage {self.storage or ''}"
+    def facts(self) -> TargetFacts:
+        """The target as the dossier and the ledger state it: names, and never a secret."""
+        return TargetFacts(**self.model_dump(mode="json", exclude={"if_exists"} if self.folder else set()))
 
-    def facts(self) -> dict[str, str]:
-        """Return the target as the dossier and the ledger state it: names, and never a secret."""
-        return self.model_dump(mode="json", exclude_none=True, exclude={"if_exists"} if self.folder else set())
+    @classmethod
+    def of(cls, facts: TargetFacts) -> Target:
+        """Return the target that was stated so."""
+        return cls.model_validate(to_json(facts))
 
 
 def table_of(place: str) -> Table:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from tasks.common import keys
 from tasks.common.home import Home, make_private, sync
 from tasks.publication.manifest import LedgerReference
 from tasks.publication.signed import PUBLIC_KEY, SignedFile, signature_of, write_signed
 from tasks.record import ledger
+from tasks.record.entry import LedgerEntry, ReleaseFacts
 
 NOTICE = "WITHDRAWN.json"
 NOTICE_SIGNATURE = signature_of(NOTICE)
@@ -35,14 +35,15 @@ class Notice:
     notice: str = COPIES
 
     @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> Notice:
+    def of(cls, entry: LedgerEntry[ReleaseFacts]) -> Notice:
         """Return the notice of a withdrawal that the ledger announces."""
+        facts = entry.facts
         return cls(
-            release=entry["release"],
-            name=entry["name"],
-            withdrawn=entry["time"],
-            by=entry["approver"],
-            reason=entry["approval_reason"],
+            release=facts.release,
+            name=facts.name,
+            withdrawn=entry.time,
+            by=facts.actor,
+            reason=facts.decided.reason if facts.decided else "",
             ledger=LedgerReference.of(entry),
         )
 
@@ -59,7 +60,7 @@ class Notice:
         return isinstance(stored, dict) and stored | {"notice": self.notice} == json.loads(self.to_json())
 
 
-def move_aside(home: Home, entry: Mapping[str, Any]) -> Path:
+def move_aside(home: Home, entry: LedgerEntry[ReleaseFacts]) -> Path:
     """Move a release's folder to the withdrawn ones, and put a notice in its place; return the new folder.
 
     Each step is done when it is not done yet, so that it completes what a crash has cut short.
@@ -68,10 +69,10 @@ def move_aside(home: Home, entry: Mapping[str, Any]) -> Path:
     ----------
     entry : the ledger's announcement of the withdrawal
     """
-    name, release_id = entry["name"], entry["release"]
+    name, release_id = entry.facts.name, entry.facts.release
     place: Path = home.releases / name / release_id
     aside: Path = make_private(make_private(home.withdrawn) / name) / release_id
-    with ledger.locked(home, ledger.PUBLISHING):
+    with ledger.publishing(home):
         notice = _stage_notice(home, place.with_name(f".{release_id}.withdrawn"), Notice.of(entry))
         if place.is_dir() and not (place / NOTICE).exists():
             os.rename(place, aside)
@@ -85,7 +86,7 @@ def move_aside(home: Home, entry: Mapping[str, Any]) -> Path:
     return aside
 
 
-def notice_problems(folder: Path, entry: Mapping[str, Any] | None, signers: Collection[str]) -> list[str]:
+def notice_problems(folder: Path, entry: LedgerEntry[ReleaseFacts] | None, signers: Collection[str]) -> list[str]:
     """Return what is wrong with a notice, one sentence per finding.
 
     Parameters
@@ -98,7 +99,7 @@ def notice_problems(folder: Path, entry: Mapping[str, Any] | None, signers: Coll
     except (OSError, ValueError):
         return ["the notice of its withdrawal is gone, or cannot be read"]
     problems = [] if signed.genuine else [f"{NOTICE} is not what was signed"]
-    public = keys.public_of(signed.public_key.decode("ascii", "replace"))
+    public = keys.public_of(signed.public_key)
     if signers and (public is None or keys.raw(public) not in signers):
         problems.append(f"{PUBLIC_KEY}, which signs the notice, is no key of this home")
     if entry is not None and not Notice.of(entry).is_stated_by(signed.content):

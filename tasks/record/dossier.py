@@ -15,6 +15,7 @@ from tasks.common.errors import Refused
 from tasks.common.home import DOSSIER, Home
 from tasks.common.values import from_json, to_json
 from tasks.policy.verdict import Verdict
+from tasks.record.entry import TargetFacts
 
 FORMAT = 1
 
@@ -61,16 +62,16 @@ class SourceSummary:
     records, variables : how many of them
     dropped : its identifiers, which are not released
     digest : SHA-256 of its content
-    notes : what reading has changed or noticed, a sentence each
     records_digest : of its records in any order, without identifiers; keyed, so that guesses cannot be tried on it
+    notes : what reading has changed or noticed, a sentence each
     """
 
     records: int
     variables: int
     dropped: tuple[str, ...]
     digest: str
+    records_digest: str
     notes: tuple[str, ...] = ()
-    records_digest: str | None = None
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class ReleaseIdentity:
     records: int
     variables: tuple[Variable, ...] = ()
     files: tuple[ReleasedFile, ...] = ()
-    targets: tuple[Mapping[str, str], ...] = ()
+    targets: tuple[TargetFacts, ...] = ()
 
 
 @dataclass(frozen=True)

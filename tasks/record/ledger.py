@@ -2,81 +2,70 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import json
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, TypeVar, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tasks.common import keys
 from tasks.common.errors import Fault, Refused, ReleaseError
-from tasks.common.home import PRIVATE_FILE, Home, account, make_private, write_private
-from tasks.record.ledger_verification import (
-    CHAIN,
-    CUT_SHORT,
+from tasks.common.home import PRIVATE_FILE, Home, account, write_private
+from tasks.common.locks import locked
+from tasks.common.values import to_json
+from tasks.record.entry import (
+    KIND_OF,
     START,
+    Event,
+    Facts,
+    KeyFacts,
+    LedgerEntry,
+    LossFacts,
+    Position,
+    ReleaseFacts,
+    canonical,
+    content_digest,
+    entry_line,
+    parse_entry,
+)
+from tasks.record.ledger_verification import (
+    CUT_SHORT,
     Finding,
+    Head,
     acceptance,
     chain_problems,
-    entry_digest,
-    entry_line,
-    form_problems,
-    head_content,
     head_problems,
-    parsed_line,
+    line_problems,
     read_head,
     signature_problems,
     signers_of,
+    stated_losses,
 )
+from tasks.record.signing import key_name, next_key, signing_key
 
-Event = Literal[
-    "publishing",
-    "published",
-    "unchanged",
-    "abandoned",
-    "rejected",
-    "awaiting",
-    "approved",
-    "expired",
-    "withdrawing",
-    "withdrawn",
-    "person-added",
-    "person-removed",
-    "key-rotated",
-    "resumed",
-    "settled",
-    "delivering",
-    "delivered",
-    "delivery failed",
-    "recalled",
-    "recall failed",
-]
-# Locks of a home: nobody else decides, nobody else puts files of releases in place.
-DECIDING, PUBLISHING = "decide.lock", "publish.lock"
+K = TypeVar("K", bound=Facts)
+Entries = list[LedgerEntry[Facts]]
 BEHIND = "an append did not end: the ledger's head named the entry before the last one"
 
 
-def append(home: Home, event: Event, **facts: Any) -> dict[str, Any]:
+def append(home: Home, event: Event, facts: K) -> LedgerEntry[K]:
     """Append one signed entry and return it.
 
     Each entry holds the digest of the one before it, and the signed head names the last, so that a
-    changed, removed or reordered entry is found by `problems`. Facts are counts, digests, names and
-    reasons; never data.
+    changed, removed or reordered entry is found by `problems`.
 
     Raises
     ------
     Fault
         When the ledger does not end with the entry that its head names: going on would hide the loss.
     """
-    with locked(home):
-        return _append(home, event, facts)
+    with ledger_lock(home):
+        key = signing_key(home)
+        return _append(home, event, facts, _settled(home, entries(home), key), key)
 
 
 def settle(home: Home) -> bool:
@@ -89,27 +78,24 @@ def settle(home: Home) -> bool:
     """
     if not home.ledger.exists():
         return False
-    with locked(home):
-        known = entries(home)
-        head = read_head(home)
-        if not known or (head is not None and head.get("number") == len(known)):
+    with ledger_lock(home):
+        known, head = entries(home), read_head(home)
+        if not known or (head is not None and head.number == len(known)):
             return False
-        key = _key(home)
-        return len(_settled(home, known, key)) > len(known)
+        return len(_settled(home, known, signing_key(home))) > len(known)
 
 
-def resume(home: Home, *, by: str, reason: str) -> dict[str, Any]:
-    """Go on with a ledger whose end was lost; the new entry says what the head told of it."""
-    with locked(home):
-        head = read_head(home)
-        lost = {"number": head.get("number"), "digest": head.get("digest")} if head else None
-        return _append(home, "resumed", {"by": by, "reason": reason, "head": lost}, checked=False)
+def resume(home: Home, *, by: str, reason: str) -> LedgerEntry[LossFacts]:
+    """Go on with a ledger whose end was lost; the new entry says which entry the head had named."""
+    with ledger_lock(home):
+        facts = LossFacts(by=by, reason=reason, head=_position(read_head(home)))
+        return _append(home, "resumed", facts, entries(home), signing_key(home))
 
 
-def entries(home: Home) -> list[dict[str, Any]]:
+def entries(home: Home) -> Entries:
     """Return every entry, oldest first.
 
-    What an append left that did not end is passed over: nobody was told of it. `problems` names it.
+    What an append left that did not end is passed over: it was never reported. `problems` names it.
 
     Raises
     ------
@@ -117,25 +103,34 @@ def entries(home: Home) -> list[dict[str, Any]]:
         When a line is not an entry.
     """
     whole, rest = _lines(home)
-    lines = [line for line in whole if line.strip()]
-    found = [entry for line in (*lines, rest) if (entry := parsed_line(line)) is not None]
-    if len(found) < len(lines) + (parsed_line(rest) is not None):
+    parsed = [parse_entry(line) for line in whole if line.strip()]
+    if None in parsed:
         raise Fault("the ledger holds a line that is not an entry; restore it from a backup")
-    return found
+    return [entry for entry in (*parsed, parse_entry(rest)) if entry is not None]
 
 
-def find(home: Home, *events: Event, **facts: Any) -> list[dict[str, Any]]:
-    """Return the entries of ``events`` whose facts equal those given, oldest first."""
+def find(home: Home, kind: type[K], *events: Event) -> list[LedgerEntry[K]]:
+    """Return the entries with facts of this kind, of these events or of all, oldest first."""
+    return select(entries(home), kind, *events)
+
+
+def select(known: Sequence[LedgerEntry[Facts]], kind: type[K], *events: Event) -> list[LedgerEntry[K]]:
+    """Return those of the entries that hold facts of this kind, of these events or of all."""
     return [
-        entry
-        for entry in entries(home)
-        if (not events or entry.get("event") in events) and all(entry.get(k) == v for k, v in facts.items())
+        cast("LedgerEntry[K]", entry)
+        for entry in known
+        if isinstance(entry.facts, kind) and (not events or entry.event in events)
     ]
 
 
-def facts_of(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry's facts, without what chains and signs it."""
-    return {k: v for k, v in entry.items() if k not in CHAIN}
+def of_release(home: Home, release: str, *events: Event) -> list[LedgerEntry[ReleaseFacts]]:
+    """Return the entries about one candidate or release, oldest first."""
+    return [entry for entry in find(home, ReleaseFacts, *events) if entry.facts.release == release]
+
+
+def last_of_releases(home: Home) -> list[LedgerEntry[ReleaseFacts]]:
+    """Return the last entry about each candidate or release."""
+    return list({entry.facts.release: entry for entry in find(home, ReleaseFacts)}.values())
 
 
 def problems(home: Home, public: str | None = None) -> list[Finding]:
@@ -143,199 +138,89 @@ def problems(home: Home, public: str | None = None) -> list[Finding]:
 
     Parameters
     ----------
-    public : the public key that should have signed last, as `public_key` gave it and as it was kept
-        elsewhere; the home's own when not given, which whoever can write there can replace
+    public : the public key that should have signed last, as `public_key` gave it and as it was kept elsewhere; the
+        home's own when not given, which can be replaced by anyone who can write there
     """
     whole, rest = _lines(home)
-    lines = [line for line in whole if line.strip()]
-    parsed = [parsed_line(line) for line in (*lines, *([rest] if parsed_line(rest) is not None else []))]
-    known = [entry for entry in parsed if entry is not None]
-    found = [
-        Finding("unreadable", f"line {number}", f"line {number} of the ledger is not an entry")
-        for number, entry in enumerate(parsed, start=1)
-        if entry is None
-    ]
-    if rest and parsed_line(rest) is None:
-        sentence = "the last line is unfinished: an append did not end, and what it said is not on record"
-        found.append(Finding("unfinished", f"line {len(lines) + 1}", sentence))
-    found += chain_problems(known)
-    last, mismatch = _last_key(home, known, public)
+    known = [entry for line in (*whole, rest) if (entry := parse_entry(line)) is not None]
+    found = [*line_problems(whole, rest), *chain_problems(known)]
+    last, mismatch = _last_key(home, bool(known), public)
     found += mismatch
     if last:
         signers, changes = signers_of(known, last)
-        found += changes + signature_problems(known, signers)
-        found += head_problems(home, known, signers or [last])
-    found += form_problems([*whole, *([rest] if parsed_line(rest) is not None else [])], found)
-    return found + [
-        Finding(
-            "resumed",
-            f"entry {entry.get('number')}",
-            f"entry {entry.get('number')} says that what stood before it was lost, and why",
-        )
-        for entry in known
-        if entry.get("event") == "resumed"
-    ]
+        found += [*changes, *signature_problems(known, signers), *head_problems(home, known, signers or [last])]
+    return [*found, *stated_losses(known)]
 
 
-def sign(home: Home, content: bytes) -> str:
-    """Return the Ed25519 signature of ``content``, in hexadecimal."""
-    return _key(home).sign(content).hex()
+def trusted(home: Home) -> None:
+    """Refuse to rely on a ledger that is not in order.
 
-
-def public_key(home: Home) -> str:
-    """Return the public key that verifies this home's signatures, in PEM form."""
-    return keys.pem(_key(home).public_key())
-
-
-def public_keys(home: Home) -> list[str]:
-    """Return every public key that has signed here, oldest first, in base64; the last is in use."""
-    changes = find(home, "key-rotated")
-    return [*(str(entry.get("old_key")) for entry in changes), keys.raw(_key(home).public_key())]
-
-
-def identity(home: Home) -> str:
-    """Return by which text this home is told from others: the fingerprint of its first key."""
-    return keys.fingerprint(public_keys(home)[0])
-
-
-def signed(public_pem: bytes, content: bytes, signature: str) -> bool:
-    """Return whether ``signature``, as `sign` writes it, is that of ``content`` by the key in PEM form."""
-    return keys.holds_hex(keys.public_of(public_pem.decode("ascii", "replace")), content, signature)
-
-
-def rotate_key(home: Home, *, by: str, reason: str) -> dict[str, Any]:
-    """Sign with a new key from now on; return the entry, the last that the old key signs.
-
-    The entry names both keys, and the new one signs it too, so that nobody without the new key can put
-    a history of their own before it. Digests that depend on the first key keep depending on it.
+    Raises
+    ------
+    Refused
+        With the first finding.
     """
-    with locked(home):
-        old = _key(home)
-        if not home.digest_key.exists():
-            make_private(home.digest_key.parent)
-            write_private(home.digest_key, home.key.read_bytes())
-        write_private(_next(home), keys.new_private())
-        new = keys.read_private(_next(home), "the new key")
-        known = _settled(home, entries(home), old)
-        named = {
-            "old_key": keys.raw(old.public_key()),
-            "new_key": keys.raw(new.public_key()),
-        }
-        accepted = new.sign(acceptance(named, known[-1].get("digest") if known else START)).hex()
-        facts = {"by": by, "reason": reason} | named | {"accepted": accepted}
-        entry = _append(home, "key-rotated", facts)
-        os.replace(_next(home), home.key)
-    return entry
+    found = [f.sentence for f in problems(home) if f.kind not in (*CUT_SHORT, "resumed")]
+    if found:
+        raise Refused(f"the ledger is not in order, so nothing is decided: {found[0]}; see anonflow audit verify")
 
 
-def keyed(home: Home, digest: str) -> str:
-    """Return a digest that nobody can try guesses on who has not the home's key.
-
-    The signature is deterministic, so the same digest has the same keyed one, also after the signing key
-    was changed.
-    """
-    key = keys.read_private(home.digest_key, "keys/digests.pem") if home.digest_key.exists() else _key(home)
-    return hashlib.sha256(key.sign(f"digest {digest}".encode()).hex().encode()).hexdigest()
+def ledger_lock(home: Home) -> AbstractContextManager[None]:
+    """Let one process at a time append."""
+    return locked(home.path / "ledger.lock")
 
 
-@contextmanager
-def locked(home: Home, name: str = "ledger.lock") -> Iterator[None]:
-    """Keep other processes of this home out."""
-    descriptor = os.open(home.path / name, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def deciding(home: Home) -> AbstractContextManager[None]:
+    """Let one process at a time decide in a home."""
+    return locked(home.path / "decide.lock")
 
 
-# Appending
-
-
-def _append(home: Home, event: Event, facts: dict[str, Any], *, checked: bool = True) -> dict[str, Any]:
-    known = entries(home)
-    key = _key(home)
-    if checked:
-        known = _settled(home, known, key)
-    body = {
-        "number": len(known) + 1,
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "event": event,
-        "previous": str(known[-1].get("digest")) if known else START,
-    } | facts
-    digest = entry_digest(body)
-    entry = body | {"digest": digest, "signature": key.sign(digest.encode()).hex()}
-    line = entry_line(entry) + b"\n"
-    if not known and read_head(home) is None:
-        # So that a first append that does not end does not look like a head that was removed.
-        _write_head(home, {"number": 0, "digest": START}, key)
-    descriptor = os.open(home.ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
-    with os.fdopen(descriptor, "ab") as file:
-        _finish_last_line(home, file)
-        file.write(line)
-        file.flush()
-        os.fsync(file.fileno())
-    _write_head(home, entry, key)
-    return entry
-
-
-def _settled(home: Home, known: list[dict[str, Any]], key: Ed25519PrivateKey) -> list[dict[str, Any]]:
-    """Return the entries, and one more where the head was behind: that it was must not be forgotten."""
-    if not _is_behind(home, known, keys.raw(key.public_key())):
-        return known
-    head = read_head(home) or {}
-    facts = {"by": account(), "reason": BEHIND, "head": {k: head.get(k) for k in ("number", "digest")}}
-    return [*known, _append(home, "settled", facts, checked=False)]
-
-
-def _is_behind(home: Home, known: list[dict[str, Any]], public: str) -> bool:
-    """Return whether the head lacks the last entry; refuse to go on after others were cut off."""
-    found = head_problems(home, known, signers_of(known, public)[0] or [public])
-    cut = [f for f in found if f.kind not in CUT_SHORT]
-    if cut:
-        raise Fault(
-            f"{cut[0].sentence}; nothing is entered. Restore the ledger from a backup, or state the loss "
-            "with anonflow audit resume"
-        )
-    return any(f.kind == "behind" for f in found)
-
-
-def _write_head(home: Home, entry: dict[str, Any], key: Ed25519PrivateKey) -> None:
-    head = {"number": entry["number"], "digest": entry["digest"]}
-    signature = key.sign(head_content(head)).hex()
-    write_private(home.head, (json.dumps(head | {"signature": signature}) + "\n").encode())
-
-
-def _finish_last_line(home: Home, file: BinaryIO) -> None:
-    """Complete an entry that lacks its line end; put aside what is not an entry, the remains of a crash."""
-    rest = _lines(home)[1]
-    if not rest:
-        return
-    if parsed_line(rest) is not None:
-        file.write(b"\n")
-        return
-    write_private(home.ledger.with_suffix(f".unfinished-{secrets.token_hex(4)}"), rest)
-    file.truncate(home.ledger.stat().st_size - len(rest))
-
-
-def _lines(home: Home) -> tuple[list[bytes], bytes]:
-    """Return the ledger's lines, and what follows the last line end."""
-    content = home.ledger.read_bytes() if home.ledger.exists() else b""
-    *whole, rest = content.split(b"\n")
-    return whole, rest
+def publishing(home: Home) -> AbstractContextManager[None]:
+    """Let one process at a time put files of releases in place."""
+    return locked(home.path / "publish.lock")
 
 
 # Keys
 
 
-def _last_key(home: Home, known: list[dict[str, Any]], public: str | None) -> tuple[str, list[Finding]]:
+def public_keys(home: Home) -> list[str]:
+    """Return every public key that has signed here, oldest first, in base64; the last is in use."""
+    return [*(e.facts.old_key for e in find(home, KeyFacts)), keys.raw(signing_key(home).public_key())]
+
+
+def identity(home: Home) -> str:
+    """Return what distinguishes this home from others: the fingerprint of its first key."""
+    return keys.fingerprint(public_keys(home)[0])
+
+
+def rotate_key(home: Home, *, by: str, reason: str) -> LedgerEntry[KeyFacts]:
+    """Sign with a new key from now on; return the entry, the last that the old key signs.
+
+    The entry names both keys, and the new one signs it too, so that a history without the new key cannot be put
+    before it.
+    """
+    with ledger_lock(home):
+        old = signing_key(home)
+        write_private(next_key(home), keys.new_private())
+        new = keys.read_private(next_key(home), "the new key")
+        known = _settled(home, entries(home), old)
+        facts = KeyFacts(
+            by=by, reason=reason, old_key=keys.raw(old.public_key()), new_key=keys.raw(new.public_key()), accepted=""
+        )
+        accepted = new.sign(acceptance(facts, known[-1].digest if known else START)).hex()
+        entry = _append(home, "key-rotated", replace(facts, accepted=accepted), known, old)
+        os.replace(next_key(home), home.key)
+    return entry
+
+
+def _last_key(home: Home, filled: bool, public: str | None) -> tuple[str, list[Finding]]:
     """Return the public key to trust, and what is wrong with the home's own; none when there is none."""
     own, found = "", []
-    if not home.key.exists() and known:
-        found.append(Finding("key", "keys", f"the signing key {_named(home)} is gone"))
+    if not home.key.exists() and filled:
+        found.append(Finding("key", "keys", f"the signing key {key_name(home)} is gone"))
     elif public is None or os.access(home.key, os.R_OK):
         try:
-            own = keys.raw(_key(home).public_key())
+            own = keys.raw(signing_key(home).public_key())
         except ReleaseError as error:
             found.append(Finding("key", "keys", str(error)))
     if public is None:
@@ -349,38 +234,78 @@ def _last_key(home: Home, known: list[dict[str, Any]], public: str | None) -> tu
     return keys.raw(given), found
 
 
-def _named(home: Home) -> str:
-    return f"in {home.key.parent.name}/{home.key.name}"
+# Appending
 
 
-def _key(home: Home) -> Ed25519PrivateKey:
-    """Return the signing key, made on first use, by one process alone."""
-    if not home.key.exists():
-        make_private(home.key.parent)
-        with locked(home, "key.lock"):
-            if not home.key.exists():
-                _make_first_key(home)
-    if _next(home).exists():
-        _end_rotation(home)
-    return keys.read_private(home.key, f"the signing key {_named(home)}")
+def _append(home: Home, event: Event, facts: K, known: Entries, key: Ed25519PrivateKey) -> LedgerEntry[K]:
+    if KIND_OF[event] is not type(facts):
+        raise TypeError(f"an entry {event} holds {KIND_OF[event].__name__}, not {type(facts).__name__}")
+    entry = LedgerEntry(
+        number=len(known) + 1,
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        event=event,
+        previous=known[-1].digest if known else START,
+        facts=facts,
+    )
+    digest = content_digest(entry)
+    entry = replace(entry, digest=digest, signature=key.sign(digest.encode()).hex())
+    if not known and read_head(home) is None:
+        # So that a first append that does not end does not look like a head that was removed.
+        _write_head(home, Head(number=0, digest=START), key)
+    descriptor = os.open(home.ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
+    with os.fdopen(descriptor, "ab") as file:
+        _finish_last_line(home, file)
+        file.write(entry_line(entry) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    _write_head(home, Head(number=entry.number, digest=entry.digest), key)
+    return entry
 
 
-def _make_first_key(home: Home) -> None:
-    if home.ledger.exists() and home.ledger.stat().st_size:
-        raise Fault(f"the signing key {_named(home)} is gone; restore it from a backup")
-    write_private(home.key, keys.new_private())
+def _settled(home: Home, known: Entries, key: Ed25519PrivateKey) -> Entries:
+    """Return the entries, and one more where the head was behind: that it was must not be forgotten.
+
+    Raises
+    ------
+    Fault
+        When entries were cut off.
+    """
+    public = keys.raw(key.public_key())
+    found = head_problems(home, known, signers_of(known, public)[0] or [public])
+    if cut := [f for f in found if f.kind not in CUT_SHORT]:
+        raise Fault(
+            f"{cut[0].sentence}; nothing is entered. Restore the ledger from a backup, or state the loss "
+            "with anonflow audit resume"
+        )
+    if not found:
+        return known
+    facts = LossFacts(by=account(), reason=BEHIND, head=_position(read_head(home)))
+    return [*known, _append(home, "settled", facts, known, key)]
 
 
-def _next(home: Home) -> Path:
-    return home.key.with_name(f"{home.key.name}.next")
+def _position(head: Head | None) -> Position | None:
+    return Position(number=head.number, digest=head.digest) if head else None
 
 
-def _end_rotation(home: Home) -> None:
-    """Put a new key in its place that the ledger names already; a crash came between."""
-    with locked(home, "key.lock"):
-        changes = find(home, "key-rotated")
-        if not (changes and _next(home).exists()):
-            return
-        new = keys.read_private(_next(home), "the new key")
-        if changes[-1].get("new_key") == keys.raw(new.public_key()):
-            os.replace(_next(home), home.key)
+def _write_head(home: Home, head: Head, key: Ed25519PrivateKey) -> None:
+    signed = replace(head, signature=key.sign(head.content).hex())
+    write_private(home.head, canonical(to_json(signed)) + b"\n")
+
+
+def _finish_last_line(home: Home, file: BinaryIO) -> None:
+    """Complete an entry that lacks its line end; put aside what is not an entry, the remains of a crash."""
+    rest = _lines(home)[1]
+    if not rest:
+        return
+    if parse_entry(rest) is not None:
+        file.write(b"\n")
+        return
+    write_private(home.ledger.with_suffix(f".unfinished-{secrets.token_hex(4)}"), rest)
+    file.truncate(home.ledger.stat().st_size - len(rest))
+
+
+def _lines(home: Home) -> tuple[list[bytes], bytes]:
+    """Return the ledger's lines, and what follows the last line end."""
+    content = home.ledger.read_bytes() if home.ledger.exists() else b""
+    *whole, rest = content.split(b"\n")
+    return whole, rest

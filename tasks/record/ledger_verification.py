@@ -1,155 +1,162 @@
-"""What can be wrong with the ledger: its chain, its signatures, its head; and what these are made of."""
+"""Find what is wrong with the ledger: its chain, its signatures, its form and its head."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tasks.common import keys
+from tasks.common.errors import visible
 from tasks.common.home import Home
+from tasks.common.values import from_json
+from tasks.record.entry import START, Facts, KeyFacts, LedgerEntry, LossFacts, content_digest, entry_line, parse_entry
 
-START = "0" * 64
-# What is entered beside the facts.
-CHAIN = ("number", "time", "event", "previous", "digest", "signature")
 # What a crash in the middle of an append leaves; the next append settles it.
 CUT_SHORT = ("unfinished", "behind")
+Entries = Sequence[LedgerEntry[Facts]]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is not as it was left: a kind for scripts, where it is, and a sentence."""
+    """What is not as it was entered: a kind for scripts, where it is, and a sentence."""
 
     kind: str
     where: str
     sentence: str
 
 
-def parsed_line(line: bytes) -> dict[str, Any] | None:
-    """Return the entry, or the head, that a line holds; None when it holds none."""
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """Which entry is the last, signed, so that entries that are cut off are missed."""
+
+    number: int
+    digest: str
+    signature: str = ""
+
+    @property
+    def content(self) -> bytes:
+        """What is signed of it."""
+        return f"anonflow head {self.number} {self.digest}".encode()
+
+
+def read_head(home: Home) -> Head | None:
+    """Return the head of the ledger; None when there is none, or none that can be read."""
     try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
+        return from_json(Head, json.loads(home.head.read_bytes()))
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
-    return entry if isinstance(entry, dict) else None
 
 
-def entry_digest(body: dict[str, Any]) -> str:
-    """Return the digest of an entry without digest and signature."""
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+def line_problems(lines: Sequence[bytes], rest: bytes) -> Iterator[Finding]:
+    """Find lines that are no entries, or not written as they were entered; ``rest`` follows the last line end."""
+    place = 0
+    for line in [*lines, *([rest] if parse_entry(rest) else [])]:
+        if not line.strip():
+            yield Finding("changed", "ledger", "the ledger holds an empty line, which is never entered")
+            continue
+        place += 1
+        entry = parse_entry(line)
+        if entry is None:
+            yield Finding("unreadable", f"line {place}", f"line {place} of the ledger is not an entry")
+        elif line != entry_line(entry):
+            yield Finding("changed", f"entry {place}", f"entry {place} is not written as it was entered")
+    if rest and parse_entry(rest) is None:
+        sentence = "the last line is unfinished: an append did not end, and what it said is not on record"
+        yield Finding("unfinished", f"line {place + 1}", sentence)
 
 
-def chain_problems(known: list[dict[str, Any]]) -> list[Finding]:
-    """Return which entries do not follow the one before them, and which are not what they were."""
-    numbers = {entry.get("number") for entry in known}
-    found = []
-    before, number_before = START, 0
-    for place, entry in enumerate(known, start=1):
-        number = entry.get("number")
-        number = number if isinstance(number, int) else place
+def chain_problems(entries: Entries) -> Iterator[Finding]:
+    """Find entries that do not follow the one before them, and those that were changed."""
+    numbers = {entry.number for entry in entries}
+    previous, number = START, 0
+    for place, entry in enumerate(entries, start=1):
         where = f"entry {place}"
-        if entry.get("previous") != before or entry.get("number") != number_before + 1:
-            lost = any(n not in numbers for n in range(number_before + 1, number))
-            kind = "removed" if lost else "reordered" if number != number_before + 1 else "chain"
+        if entry.previous != previous or entry.number != number + 1:
+            lost = any(n not in numbers for n in range(number + 1, entry.number))
+            kind = "removed" if lost else "reordered" if entry.number != number + 1 else "chain"
             why = {"removed": ": entries were removed", "reordered": ": the order was changed"}.get(kind, "")
-            found.append(Finding(kind, where, f"{where} does not follow the one before it{why}"))
-        if entry.get("digest") != entry_digest({k: v for k, v in entry.items() if k not in CHAIN[-2:]}):
-            found.append(Finding("changed", where, f"{where} was changed"))
-        before, number_before = str(entry.get("digest")), number
-    return found
+            yield Finding(kind, where, f"{where} does not follow the one before it{why}")
+        if entry.digest != content_digest(entry):
+            yield Finding("changed", where, f"{where} was changed")
+        previous, number = entry.digest, entry.number
 
 
-def signers_of(known: list[dict[str, Any]], last: str) -> tuple[list[str], list[Finding]]:
-    """Return who should have signed each entry, going back from the key that is trusted.
+def signers_of(entries: Entries, last: str) -> tuple[list[str], list[Finding]]:
+    """Return which public key should have signed each entry, going back from the one that is trusted.
 
-    A change of keys counts when the new key has accepted it: who holds none of ours cannot put another
+    A change of keys counts when the new key has accepted it: without any of this home's keys no one can put another
     history before it.
     """
-    changes = [(place, e) for place, e in enumerate(known) if e.get("event") == "key-rotated"]
-    signers, found = [last] * len(known), []
+    signers, problems = [last] * len(entries), []
     key = last
-    for place, entry in reversed(changes):
-        where = f"entry {place + 1}"
-        new = keys.public_of(str(entry.get("new_key")))
-        agreed = keys.holds_hex(new, acceptance(entry, entry.get("previous")), entry.get("accepted"))
-        if entry.get("new_key") != key or not agreed:
+    for place, entry in reversed(list(enumerate(entries))):
+        if not isinstance(entry.facts, KeyFacts):
+            continue
+        agreed = keys.verifies_hex(
+            keys.public_of(entry.facts.new_key), acceptance(entry.facts, entry.previous), entry.facts.accepted
+        )
+        if entry.facts.new_key != key or not agreed:
+            where = f"entry {place + 1}"
             sentence = f"{where} names a new key that is not the one which signs after it"
-            found.append(Finding("key", where, sentence))
+            problems.append(Finding("key", where, sentence))
             break
-        key = str(entry.get("old_key"))
+        key = entry.facts.old_key
         signers[: place + 1] = [key] * (place + 1)
-    return signers, found
+    return signers, problems
 
 
-def signature_problems(known: list[dict[str, Any]], signers: Sequence[str]) -> list[Finding]:
-    """Return which entries are not signed by those who should have."""
+def acceptance(change: KeyFacts, previous: str) -> bytes:
+    """Return what a new key signs of the change that brings it in, after the entry of digest ``previous``."""
+    return f"anonflow key {change.old_key} {change.new_key} {previous}".encode()
+
+
+def signature_problems(entries: Entries, signers: Sequence[str]) -> Iterator[Finding]:
+    """Find entries that are not signed by the key which should have signed them."""
     public = {text: keys.public_of(text) for text in set(signers)}
-    return [
-        Finding("signature", f"entry {place}", f"entry {place} is not signed by this home's key")
-        for place, (entry, signer) in enumerate(zip(known, signers, strict=True), start=1)
-        if not keys.holds_hex(public[signer], str(entry.get("digest")).encode(), entry.get("signature"))
-    ]
+    for place, (entry, signer) in enumerate(zip(entries, signers, strict=True), start=1):
+        if not keys.verifies_hex(public[signer], entry.digest.encode(), entry.signature):
+            yield Finding("signature", f"entry {place}", f"entry {place} is not signed by this home's key")
 
 
-def read_head(home: Home) -> dict[str, Any] | None:
-    """Return the head that stands in the home; None when none does, or none that can be read."""
-    return parsed_line(home.head.read_bytes()) if home.head.exists() else None
-
-
-def head_content(head: dict[str, Any]) -> bytes:
-    """Return what is signed of a head."""
-    return f"anonflow head {head.get('number')} {head.get('digest')}".encode()
-
-
-def head_problems(home: Home, known: list[dict[str, Any]], signers: Sequence[str]) -> list[Finding]:
+def head_problems(home: Home, entries: Entries, signers: Sequence[str]) -> list[Finding]:
     """Return whether the head names the last entry, signed; else entries may have been cut off."""
-    head = read_head(home)
-    where = home.head.name
+    head, where, last = read_head(home), home.head.name, len(entries)
     if head is None:
         gone = "is gone" if not home.head.exists() else "cannot be read"
         sentence = f"{where}, which names the last entry, {gone}: whether entries were cut off is not known"
-        return [Finding("head", where, sentence)] if known or home.head.exists() else []
-    number = head.get("number")
-    if not isinstance(number, int) or number > len(known):
-        sentence = f"the ledger ends with entry {len(known)}, and its head names entry {number}: it was cut off"
+        return [Finding("head", where, sentence)] if entries or home.head.exists() else []
+    if head.number > last:
+        sentence = f"the ledger ends with entry {last}, and its head names entry {head.number}: it was cut off"
         return [Finding("truncated", where, sentence)]
-    signer = keys.public_of(signers[max(number, 1) - 1]) if number >= 0 else None
-    if not keys.holds_hex(signer, head_content(head), head.get("signature")):
+    signer = keys.public_of(signers[max(head.number, 1) - 1]) if head.number >= 0 else None
+    if not keys.verifies_hex(signer, head.content, head.signature):
         return [Finding("head", where, f"{where} is not signed by this home's key")]
-    if head.get("digest") != (known[number - 1].get("digest") if number else START):
-        return [Finding("truncated", where, f"entry {number} is not the one that the ledger's head names")]
-    if number < len(known):
-        ends = f"the ledger's head names entry {number}, and the ledger ends with entry {len(known)}"
-        if number < len(known) - 1:
-            return [Finding("head", where, f"{ends}: an older head was put in its place")]
-        sentence = f"{ends}: an append did not end, or an older head was put in its place"
-        return [Finding("behind", where, sentence)]
-    return []
+    if head.digest != (entries[head.number - 1].digest if head.number else START):
+        return [Finding("truncated", where, f"entry {head.number} is not the one that the ledger's head names")]
+    if head.number == last:
+        return []
+    ends = f"the ledger's head names entry {head.number}, and the ledger ends with entry {last}"
+    if head.number < last - 1:
+        return [Finding("head", where, f"{ends}: an older head was put in its place")]
+    return [Finding("behind", where, f"{ends}: an append did not end, or an older head was put in its place")]
 
 
-def acceptance(named: dict[str, Any], previous: object) -> bytes:
-    """Return what a new key signs of the change that brings it in."""
-    return f"anonflow key {named.get('old_key')} {named.get('new_key')} {previous}".encode()
+def stated_losses(entries: Entries) -> Iterator[Finding]:
+    """Find entries that state a loss of what stood before them."""
+    for entry in entries:
+        if isinstance(entry.facts, LossFacts) and entry.event == "resumed":
+            where = f"entry {entry.number}"
+            yield Finding("resumed", where, f"{where} says that what stood before it was lost, and why")
 
 
-def entry_line(entry: dict[str, Any]) -> bytes:
-    """Return how an entry is written: in one form only, so that no other text reads as the same entry."""
-    return json.dumps(entry, sort_keys=True).encode("ascii")
-
-
-def form_problems(lines: Sequence[bytes], found: Sequence[Finding]) -> list[Finding]:
-    """Return which lines read as their entry and are not what was written: spaces, order, doubled keys."""
-    known = {f.where for f in found if f.kind in ("changed", "unreadable")}
-    changed, place = [], 0
-    for line in lines:
-        if not line.strip():
-            changed.append(Finding("changed", "ledger", "the ledger holds an empty line, which nobody enters"))
-            continue
-        place += 1
-        where, entry = f"entry {place}", parsed_line(line)
-        if entry is not None and where not in known and line != entry_line(entry):
-            changed.append(Finding("changed", where, f"{where} is not written as it was entered"))
-    return changed
+def reference_problems(entries: Entries, where: str, number: Any, digest: Any) -> Iterator[Finding]:
+    """Find whether the entry that a file or a run names is missing, or is another by now."""
+    there = isinstance(number, int) and 0 < number <= len(entries)
+    if not there or entries[number - 1].digest != digest:
+        sentence = (
+            f"{where} names entry {visible(number)} of the ledger, which "
+            f"{'is another now' if there else 'is not there'}: the ledger was cut off or written anew"
+        )
+        yield Finding("truncated", where, sentence)

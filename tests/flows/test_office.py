@@ -21,8 +21,9 @@ from flows.release import Direct, carry_out
 from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home
 from tasks.connectors.postgres import table as table_module
-from tasks.decision.approval import approve
+from tasks.decision.approval import Request, approve
 from tasks.record import ledger
+from tasks.record.entry import DeliveryFacts, ReleaseFacts
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -144,7 +145,7 @@ def test_from_a_query_to_a_table_and_a_folder_and_nothing_twice(office_: Office)
     office_.ask(f"DROP TABLE {office_.schema}.persons")
     office_.ask(f"ALTER TABLE {office_.schema}.shuffled RENAME TO persons")
     assert office_.run().status == "unchanged"
-    assert len([e for e in ledger.entries(office_.home) if "delivers" in e]) == 4
+    assert len(ledger.find(office_.home, DeliveryFacts)) == 4
     assert ledger.problems(office_.home) == []
     for path in office_.home.path.rglob("*"):
         if path.is_file():
@@ -176,8 +177,7 @@ def test_a_crash_in_the_middle_of_the_copy_leaves_the_old_table_and_is_mended(
         office_.run()
     monkeypatch.setattr(table_module._Lines, "read", read)
     assert office_.released() == office_.published(first)
-    entries = ledger.entries(office_.home)
-    second = [e for e in entries if e["event"] == "published"][-1]["release"]
+    second = ledger.find(office_.home, ReleaseFacts, "published")[-1].facts.release
     assert second != first.release
     outcome = office_.run()
     assert outcome.status == "unchanged"
@@ -194,7 +194,7 @@ def test_a_target_that_does_not_take_it_keeps_no_other_from_it(
     with pytest.raises(Fault, match="was not delivered everywhere") as raised:
         office_.run()
     assert "was not delivered by anonflow" in str(raised.value)
-    release = next(e["release"] for e in ledger.entries(office_.home) if e["event"] == "published")
+    release = ledger.find(office_.home, ReleaseFacts, "published")[0].facts.release
     assert "manifest.json" in office_.stored(release)
     office_.ask(f"DROP TABLE {office_.schema}.released")
     done = deliver.settle(office_.home, release)
@@ -208,10 +208,10 @@ def test_what_a_person_approves_is_delivered(office_: Office) -> None:
     waits = office_.run(office_.plan(approval="person"))
     assert waits.status == "awaiting", waits.reason
     assert office_.ask(f"SELECT to_regclass('{office_.schema}.released')") == [(None,)]
-    outcome = approve(office_.home, waits.release, by="A. Smith", reason="read it")
+    outcome = approve(office_.home, Request(release=waits.release, by="A. Smith", reason="read it"))
     deliver.after_approval(office_.home, outcome)
     assert office_.released() == office_.published(outcome)
-    ledger.append(office_.home, "withdrawn", release=outcome.release, name="office", by="A. Smith")
+    ledger.append(office_.home, "withdrawn", outcome.entry.facts)
     assert deliver.settle(office_.home, outcome.release)["withdrawn"] is True
     assert office_.ask(f"SELECT to_regclass('{office_.schema}.released')") == [(None,)]
     assert "manifest.json" not in office_.stored(outcome.release)

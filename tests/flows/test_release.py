@@ -15,9 +15,11 @@ from flows.release import Direct, carry_out
 from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home
 from tasks.common.run import exclusive_run
-from tasks.decision.approval import approve, reject
+from tasks.decision.approval import Request, approve, reject
 from tasks.publication.manifest import verify_release
-from tasks.record import ledger
+from tasks.record import ledger, signing
+from tasks.record.entry import ReleaseFacts
+from tasks.record.ledger_verification import Head
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -41,7 +43,7 @@ def test_a_release_is_published_whole(office, home):
     }  # fmt: skip
     assert verify_release(outcome.folder) == []
     assert ledger.problems(home) == []
-    assert [e["event"] for e in ledger.entries(home)] == ["publishing", "published"]
+    assert [e.event for e in ledger.entries(home)] == ["publishing", "published"]
     assert not any(home.workspaces.iterdir())
     assert sum(outcome.seconds.values()) > 0
 
@@ -106,16 +108,16 @@ def test_a_rejection_stands_until_plan_or_data_change(office, home, people):
     again = _run(office(more=strict), home)
     assert (again.status, again.release) == ("rejected", first.release)
     assert again.reason.startswith("rejected before, and neither data nor plan have changed")
-    assert len(ledger.find(home, "rejected")) == 1
+    assert len(ledger.find(home, ReleaseFacts, "rejected")) == 1
     assert _run(office(more=strict), home, rebuild=True).release != first.release
-    assert len(ledger.find(home, "rejected")) == 2
+    assert len(ledger.find(home, ReleaseFacts, "rejected")) == 2
     assert _run(office(people(seed=3), more=strict), home).release != first.release
     assert _run(office(), home).status == "published"
 
 
 def test_what_a_person_has_rejected_is_not_asked_again(office, home):
     outcome = _run(office(more="policy: {approval: person}"), home)
-    reject(home, outcome.release, by="A. Smith", reason="too risky")
+    reject(home, Request(release=outcome.release, by="A. Smith", reason="too risky"))
     again = _run(office(more="policy: {approval: person}"), home)
     assert again.status == "rejected"
     assert again.reason.endswith("(by A. Smith)")
@@ -137,18 +139,18 @@ def test_awaiting_then_approved(office, home):
     assert outcome.status == "awaiting"
     assert not home.releases.exists()
     assert _run(plan, home).status == "awaiting"
-    done = approve(home, outcome.release, by="A. Smith", reason="read the report")
+    done = approve(home, Request(release=outcome.release, by="A. Smith", reason="read the report"))
     assert done.status == "published"
     assert verify_release(done.folder) == []
-    assert [e["event"] for e in ledger.entries(home)] == ["awaiting", "approved", "publishing", "published"]
-    assert ledger.entries(home)[1]["approver"] == "A. Smith"
+    assert [e.event for e in ledger.entries(home)] == ["awaiting", "approved", "publishing", "published"]
+    assert ledger.entries(home)[1].facts.actor == "A. Smith"
     with pytest.raises(Refused, match="awaits"):
-        approve(home, outcome.release, by="A. Smith", reason="again")
+        approve(home, Request(release=outcome.release, by="A. Smith", reason="again"))
 
 
 def test_awaiting_then_rejected(office, home):
     outcome = _run(office(more="policy: {approval: person}"), home)
-    assert reject(home, outcome.release, by="A. Smith", reason="too risky").status == "rejected"
+    assert reject(home, Request(release=outcome.release, by="A. Smith", reason="too risky")).status == "rejected"
     assert not any(home.candidates.iterdir())
     assert ledger.problems(home) == []
 
@@ -158,8 +160,8 @@ def test_a_candidate_changed_while_waiting_is_not_published(office, home):
     data = home.candidates / outcome.release / "data.csv"
     data.write_text(data.read_text() + "x")
     with pytest.raises((Refused, Fault), match=r"data\.csv"):
-        approve(home, outcome.release, by="A. Smith", reason="fine")
-    assert reject(home, outcome.release, by="A. Smith", reason="changed").status == "rejected"
+        approve(home, Request(release=outcome.release, by="A. Smith", reason="fine"))
+    assert reject(home, Request(release=outcome.release, by="A. Smith", reason="changed")).status == "rejected"
     assert not home.releases.exists() or not any(home.releases.rglob("data*"))
 
 
@@ -185,20 +187,20 @@ def test_a_publication_cut_short_is_settled_by_the_next_run(office, home):
     plan = office()
     first = _run(plan, home)
     lines = home.ledger.read_text().splitlines()
-    assert json.loads(lines[-1])["event"] == "published"
+    announced = ledger.entries(home)[0]
 
     def cut_short() -> None:
         home.ledger.write_text(lines[0] + "\n")
-        ledger._write_head(home, json.loads(lines[0]), ledger._key(home))
+        ledger._write_head(home, Head(number=1, digest=announced.digest), signing.signing_key(home))
 
     cut_short()
     assert _run(plan, home).status == "unchanged"
     entry = ledger.entries(home)[-1]
-    assert (entry["event"], entry["recovered"]) == ("published", True)
+    assert (entry.event, entry.facts.recovered) == ("published", True)
     cut_short()
     shutil.rmtree(first.folder)
     assert _run(plan, home).status == "published"
-    assert [e["event"] for e in ledger.entries(home)][:2] == ["publishing", "abandoned"]
+    assert [e.event for e in ledger.entries(home)][:2] == ["publishing", "abandoned"]
     assert ledger.problems(home) == []
 
 
@@ -212,10 +214,10 @@ def test_a_rejected_candidate_cannot_be_approved_any_more(office, home):
     outcome = _run(office(more="policy: {approval: person}"), home)
     kept = home.candidates / outcome.release
     shutil.copytree(kept, home.path / "copy")
-    reject(home, outcome.release, by="A. Smith", reason="too risky")
+    reject(home, Request(release=outcome.release, by="A. Smith", reason="too risky"))
     shutil.move(home.path / "copy", kept)
     with pytest.raises(Refused, match="awaits no decision any more: it is rejected"):
-        approve(home, outcome.release, by="A. Smith", reason="after all")
+        approve(home, Request(release=outcome.release, by="A. Smith", reason="after all"))
 
 
 def test_records_of_one_person_stay_on_one_side(office, home, people):

@@ -11,6 +11,7 @@ from flows.release import Direct, carry_out
 from tasks.common.home import Home
 from tasks.policy.verdict import Gate
 from tasks.record import ledger
+from tasks.record.entry import ReleaseFacts
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 GATE = "earlier releases of these data"
@@ -80,7 +81,7 @@ def test_a_blank_line_and_another_order_do_not_make_another_table(office, home):
     file.write_text(head + "".join(rows[::-1]) + "\n\n")
     assert carry_out(load_plan(path), home, Direct()).release == first.release
     again = carry_out(load_plan(path), home, Direct(), rebuild=True)
-    assert [bool(e.get("rebuild")) for e in ledger.find(home, "published")] == [
+    assert [e.facts.rebuild for e in ledger.find(home, ReleaseFacts, "published")] == [
         False,
         again.status == "published",
     ]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tasks.record import ledger
+from tasks.record.entry import ReleaseFacts
 from tests.reliability.running import Done, Nursery, Place, settled, time_passes, whole
 
 
@@ -91,7 +92,7 @@ def _after(place: Place, nursery: Nursery, done: Done, how: str, point: str) -> 
     dead = [f for f in place.home.workspaces.glob("*/") if (f / "owner").exists()]
     pending = _pending(place)
     before = ledger.entries(place.home) if place.home.ledger.exists() else []
-    announced = any(entry["event"] == "publishing" for entry in before)
+    announced = any(entry.event == "publishing" for entry in before)
     time_passes(place.home)
     again = nursery.command("run", place.plan, "--inline")
     if again.code not in (0, 4):
@@ -103,14 +104,14 @@ def _after(place: Place, nursery: Nursery, done: Done, how: str, point: str) -> 
     if again.code in (0, 4):
         problems += [f"after the next run: {sentence}" for sentence in settled(place.home)]
     problems += [f"temporary folder: {p.name}" for p in (place.left / "tmp").iterdir()]
-    events = tuple(e["event"] for e in ledger.entries(place.home)) if place.home.ledger.exists() else ()
+    events = tuple(e.event for e in ledger.entries(place.home)) if place.home.ledger.exists() else ()
     return Kill(how, point, killed, tuple(problems), bool(dead), announced, events)
 
 
 def _pending(place: Place) -> bool:
     if not place.home.ledger.exists():
         return False
-    known = [e["event"] for e in ledger.entries(place.home) if e.get("release")]
+    known = [e.event for e in ledger.find(place.home, ReleaseFacts)]
     return bool(known) and known[-1] in ("publishing", "withdrawing")
 
 

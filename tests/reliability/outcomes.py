@@ -71,7 +71,7 @@ def endings(place: Place, run: Run, way: str) -> Iterator[Ended]:
     done = run("run", place.write(), *inline)
     yield judge(place, "published", way, done, {0})
     yield judge(place, "published, and run again", way, run("run", place.plan, *inline), {0})
-    release = ledger.entries(place.home)[-1]["release"]
+    release = ledger.entries(place.home)[-1].facts.subject
     done = run("withdraw", release, "--by", "A. Smith", "--reason", "a test")
     yield judge(place, "withdrawn", way, done, {0})
     place.clear()
@@ -81,7 +81,7 @@ def endings(place: Place, run: Run, way: str) -> Iterator[Ended]:
         place.clear()
         done = run("run", place.write(policy="approval: person, membership_auc: 1"), *inline)
         yield judge(place, "awaiting a person", way, done, {4})
-        release = ledger.entries(place.home)[-1]["release"]
+        release = ledger.entries(place.home)[-1].facts.subject
         done = run(decision, release, "--by", "A. Smith", "--reason", "a test")
         yield judge(place, f"awaiting, and a person says {decision}", way, done, {0})
     yield from refused_inputs(place, run, way)

@@ -19,6 +19,7 @@ from tasks.common.home import Home
 from tasks.publication.manifest import verify_release
 from tasks.publication.withdraw import NOTICE
 from tasks.record import ledger
+from tasks.record.entry import Event, ReleaseFacts
 from tasks.record.ledger_verification import CUT_SHORT
 from tests.reliability.canaries import Canaries, Hit, release_of
 
@@ -197,11 +198,9 @@ def whole(home: Home) -> list[str]:
         return found
     problems = ledger.problems(home) if home.ledger.exists() else []
     found += [f"ledger: {p.sentence}" for p in problems if p.kind not in CUT_SHORT]
-    entries = ledger.entries(home)
     events: dict[str, list[str]] = {}
-    for entry in entries:
-        if entry.get("release"):
-            events.setdefault(entry["release"], []).append(entry["event"])
+    for entry in ledger.find(home, ReleaseFacts):
+        events.setdefault(entry.facts.release, []).append(entry.event)
     for folder in releases(home):
         found += [f"{folder.name}: {one.sentence}" for one in verify_release(folder)]
         if "publishing" not in events.get(folder.name, ()):
@@ -219,9 +218,7 @@ def whole(home: Home) -> list[str]:
 def settled(home: Home) -> list[str]:
     """Return what must not be once a run has ended after one that was cut short."""
     found = whole(home) + [f"ledger: {one.sentence}" for one in ledger.problems(home)]
-    published = {
-        e["release"] for e in ledger.entries(home) if e["event"] == "published"
-    } - {e["release"] for e in ledger.entries(home) if e["event"] == "withdrawn"}  # fmt: skip
+    published = entered(home, "published") - entered(home, "withdrawn")
     standing = {folder.name for folder in releases(home)}
     if published != standing:
         found.append(f"{len(published)} published by the ledger, {len(standing)} stand")
@@ -234,11 +231,16 @@ def settled(home: Home) -> list[str]:
             found.append(f"a half-written file is left: {inside.parent}/{path.name[:-8]}")
         if path.is_dir() and path.parent.parent == home.releases and path.name.startswith("."):
             found.append("a staged release is left")
-    waiting = {e["release"] for e in ledger.entries(home) if e["event"] == "awaiting"}
+    waiting = entered(home, "awaiting")
     for folder in home.candidates.glob("*"):
         if folder.name not in waiting:
             found.append("a candidate is left that nobody was asked about")
     return found
+
+
+def entered(home: Home, event: Event) -> set[str]:
+    """Return the releases about which an event was entered."""
+    return {e.facts.release for e in ledger.find(home, ReleaseFacts, event)}
 
 
 def workspaces(home: Home) -> list[Path]:

@@ -10,7 +10,7 @@ import pytest
 
 from tasks.common.home import Home, make_private, write_private
 from tasks.decision.cleanup import leftovers, remove_leftovers
-from tasks.record import ledger
+from tests.tasks.facts import enter
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_half_written_files_are_removed_once_nobody_can_be_writing_them(home: Ho
             "assessments/a-1/.report.html.0a1b2c3d",
         )
     ]
-    young = half(home.path / ".people.json.0a1b2c3d", 1)
+    young = half(home.path / ".approvers.json.0a1b2c3d", 1)
     own = [half(home.path / name, 120) for name in (".gitignore", ".env.local", "notes.0a1b2c3d")]
     assert sorted(leftovers(home)) == sorted(old)
     assert remove_leftovers(home) == 3
@@ -49,7 +49,7 @@ def test_staged_releases_and_candidates_nobody_was_asked_about_are_removed(home:
     waits = make_private(home.candidates / "office-aaaaaaaaaaaa")
     unasked = make_private(home.candidates / "office-bbbbbbbbbbbb")
     write_private(unasked / "data.csv", b"x")
-    ledger.append(home, "awaiting", release="office-aaaaaaaaaaaa")
+    enter(home, "awaiting", release="office-aaaaaaaaaaaa")
     assert remove_leftovers(home) == 2
     assert not staged.exists()
     assert not unasked.exists()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
 import json
 import os
 import signal
@@ -26,8 +25,10 @@ from flows.served.settings import LATE, logs
 from flows.served.state import PendingDecision, active_runs, pending_decision
 from flows.servers.layout import mlflow_auth, prefect_auth, read_layout
 from tasks.common.home import Home, write_private
+from tasks.common.locks import locked
 from tasks.publication.manifest import verify_release
 from tasks.record import ledger
+from tasks.record.entry import ReleaseFacts
 
 PROGRAM = Path(sys.executable).parent / "anonflow"
 CANARY = "Qx7-Canary-Zw"
@@ -236,12 +237,8 @@ class Served:
     @contextlib.contextmanager
     def held(self, name: str) -> Iterator[None]:
         """Hold a lock of the home, so that whoever needs it waits at that very place."""
-        descriptor = os.open(self.home.path / name, os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with locked(self.home.path / name):
             yield
-        finally:
-            os.close(descriptor)
 
     def check_whole(self, plan: str) -> None:
         """Check that the plan's release stands, once and whole, and that the ledger can be trusted."""
@@ -272,11 +269,11 @@ class Served:
         self.check_whole(plan)
 
     def ledger(self) -> list[tuple[str, str]]:
-        return [(e["event"], e.get("release") or e.get("delivers", "")) for e in ledger.entries(self.home)]
+        return [(e.event, e.facts.subject) for e in ledger.entries(self.home)]
 
     def events(self, plan: str) -> list[str]:
         """Return what the ledger says of a plan's releases, in order."""
-        return [e["event"] for e in ledger.entries(self.home) if e.get("name") == plan]
+        return [e.event for e in ledger.find(self.home, ReleaseFacts) if e.facts.name == plan]
 
     def candidate(self, run: str) -> PendingDecision:
         """Return what the waiting run waits with."""

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flows.servers.layout import read_layout, secret
 from tasks.common.home import write_private
 from tasks.publication.manifest import verify_release
-from tasks.record import approvers as people
-from tasks.record import ledger
+from tasks.record import approvers, ledger
+from tasks.record.decision import Decision, sign
 
 pytestmark = pytest.mark.platform
 
@@ -275,7 +275,8 @@ def test_people_with_keys_decide_and_nobody_else(served: Any, tmp_path: Path) ->
         return str(served.form(run)["description"])
 
     def signature(by: str) -> str:
-        return people.sign(keys[by], "approve", entry.release, entry.dossier, by, "read it")
+        said = {"release": entry.release, "dossier": entry.dossier, "by": by, "reason": "read it"}
+        return sign(keys[by], Decision(decision="approve", **said))
 
     assert "is not on the list of people" in answered(1, "Mallory", signature("Ada Lovelace"))
     assert "not Grace Hopper's signature" in answered(2, "Grace Hopper", signature("Ada Lovelace"))
@@ -325,7 +326,7 @@ def _person(served: Any, folder: Path, name: str) -> Path:
     path = folder / f"{name.split()[0]}.pem"
     form, encoding = serialization.PrivateFormat.PKCS8, serialization.Encoding.PEM
     write_private(path, key.private_bytes(encoding, form, serialization.NoEncryption()))
-    people.add(served.home, name, key.public_key())
+    approvers.add(served.home, name, key.public_key())
     return path
 
 

@@ -13,11 +13,11 @@ from tasks.common.digests import digest_of, sha256_of
 from tasks.common.home import Home, make_private, write_private
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.decision import approval as decisions
-from tasks.decision import conclude, outcomes
+from tasks.decision import approval, conclude, outcomes
 from tasks.policy.verdict import Verdict
 from tasks.publication.candidate import Candidate
-from tasks.record import approvers as people
+from tasks.record import approvers
+from tasks.record.decision import ACTS, Decision, sign
 from tasks.record.dossier import ApprovalTerms, History, PlanIdentity, ReleaseIdentity, SourceSummary
 from tasks.tracking import mlflow as track
 from tests.tasks.dossiers import RUN, small_dossier
@@ -33,16 +33,19 @@ class Office:
     def assessed(self, decision: str = "await", content: str = "a", **more: Any) -> tuple[Run, Candidate]:
         """Return a run with a candidate; the same content has the same release."""
         run = Run.start(self.home, SeedSection())
+        self.home.digest_secret()
         folder = make_private(run.workspace.folder / "candidate")
         files = {"data.csv": f"x\n{content}\n", "codebook.json": "{}", "report.html": "<p>"}
         for name, text in files.items():
             write_private(folder / name, text.encode())
         release = f"office-{digest_of(content)[:12]}"
+        data = more.get("data", "2" * 64)
+        data = more.get("data", "2" * 64)
         terms = {f.name: more[f.name] for f in fields(ApprovalTerms) if f.name in more}
         dossier = small_dossier(
             plan=PlanIdentity("office", more.get("plan", "1" * 64)),
             run=replace(RUN, id=run.id, rebuild=more.get("rebuild", False)),
-            source=SourceSummary(2, 1, (), more.get("data", "2" * 64), records_digest=more.get("records")),
+            source=SourceSummary(2, 1, (), data, records_digest=more.get("records", f"of {data}")),
             verdict=Verdict(decision, "every gate passed", ()),
             approval=ApprovalTerms(**terms | {"names": tuple(more.get("names", ()))}),
             release=ReleaseIdentity(release, "office", 1),
@@ -75,15 +78,17 @@ class Office:
         """Put somebody on the list; return their private key."""
         path = self.base / f"{name}.pem"
         write_private(path, keys.new_private())
-        people.add(self.home, name, keys.read_private(path, name).public_key(), accounts)
+        approvers.add(self.home, name, keys.read_private(path, name).public_key(), accounts)
         return path
 
     def settle(self, action: str, release: str, dossier: str, name: str, reason: str = "read") -> outcomes.Outcome:
         """Decide as a person on the list does, with their key."""
         key = self.base / f"{name}.pem"
-        signature = people.sign(key, people.ACTS[action], release, dossier, name, reason)
-        act = getattr(decisions, action)
-        return act(self.home, release, by=name, reason=reason, dossier=dossier, signature=signature)
+        decision = Decision(decision=ACTS[action], release=release, dossier=dossier, by=name, reason=reason)
+        act = getattr(approval, action)
+        signature = sign(key, decision)
+        request = approval.Request(release=release, by=name, reason=reason, dossier=dossier, signature=signature)
+        return act(self.home, request)
 
 
 @pytest.fixture

@@ -204,7 +204,7 @@ def dossier(decision: str = "publish", **options: bool) -> Dossier:
             description="The NHANES I epidemiologic follow-up study, for teaching.",
         ),
         run=replace(RUN, versions={"anonflow": "0.1.0", "numpy": "2.4.6", "scipy": "1.17.1", "pandas": "3.0.1"}),
-        source=SourceSummary(1629, 63, ("seqn",), "dead" * 16, ("63 record(s) lack a value of wt82",)),
+        source=SourceSummary(1629, 63, ("seqn",), "dead" * 16, "5" * 64, ("63 record(s) lack a value of wt82",)),
         split=SplitSummary(
             kind="holdout" if reference else "leave-one-out",
             original=814,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,16 @@ from typer.testing import CliRunner
 from flows.cli import app, guarded_exit
 from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
+from tasks.audit import tracked_runs
 from tasks.audit import verification as audit
 from tasks.common import keys
 from tasks.common.errors import Refused
 from tasks.common.home import Home, write_private
-from tasks.decision import approval as decisions
-from tasks.decision import conclude, outcomes
-from tasks.record import approvers as people
-from tasks.record import ledger
+from tasks.decision import approval, conclude, outcomes
+from tasks.decision.approval import Request
+from tasks.record import approvers, ledger
+from tasks.record.decision import ACTS, Decision, sign
+from tasks.record.entry import ApproverFacts, ReleaseFacts
 from tasks.tracking import mlflow as track
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
@@ -40,6 +43,10 @@ def home(tmp_path: Path) -> Home:
 
 def run(plan: Path, home: Home, **options: Any) -> outcomes.Outcome:
     return carry_out(load_plan(plan), home, Direct(), **options)
+
+
+def last_facts(home: Home) -> ReleaseFacts:
+    return ledger.find(home, ReleaseFacts)[-1].facts
 
 
 def client() -> Any:
@@ -191,10 +198,9 @@ def own(tmp_path: Path, tracked: tuple[Home, str, str]) -> tuple[Home, str]:
     mine = Home(tmp_path / "own")
     shutil.copytree(home.path, mine.path)
     client().set_terminated(copy.info.run_id)
-    facts = ledger.facts_of(ledger.entries(mine)[-1]) | {"mlflow_run": copy.info.run_id}
-    facts |= {"mlflow": track.fingerprint(copy.info.run_id)}
-    entry = ledger.append(mine, "published", **facts)
-    client().set_tag(copy.info.run_id, "release.entry", f"{entry['number']} {entry['digest']}")
+    facts = replace(last_facts(mine), mlflow_run=copy.info.run_id, mlflow=track.fingerprint(copy.info.run_id))
+    entry = ledger.append(mine, "published", facts)
+    client().set_tag(copy.info.run_id, "release.entry", f"{entry.number} {entry.digest}")
     assert audit.verify(mine) == []
     return mine, copy.info.run_id
 
@@ -223,20 +229,6 @@ def test_notes_that_people_add_in_mlflow_are_no_finding(own: tuple[Home, str]) -
     client().set_tag(run_id, "release.home", "another")
 
 
-def test_runs_of_before_are_checked_by_what_was_entered_of_them(own: tuple[Home, str]) -> None:
-    """Entries of earlier versions hold no digests of circumstances and histories."""
-    home, run_id = own
-    facts = ledger.facts_of(ledger.entries(home)[-1])
-    facts["mlflow"] = {k: v for k, v in facts["mlflow"].items() if k not in ("run", "history")}
-    entry = ledger.append(home, "published", **facts)
-    client().set_tag(run_id, "release.entry", f"{entry['number']} {entry['digest']}")
-    client().set_tag(run_id, "mlflow.user", "Eve")
-    assert kinds(home) == set()
-    client().log_param(run_id, "approved", "yes")
-    assert kinds(home) == {"mlflow parameters"}
-    client().set_tag(run_id, "release.home", "another")
-
-
 def test_what_is_read_from_mlflow_lies_in_the_home_meanwhile(
     own: tuple[Home, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,7 +244,7 @@ def test_what_is_read_from_mlflow_lies_in_the_home_meanwhile(
     assert places
     assert all(p.is_relative_to(home.workspaces) for p in places)
     assert list(home.workspaces.iterdir()) == []
-    monkeypatch.setattr(audit.Run, "opened", lambda *_: (_ for _ in ()).throw(PermissionError))
+    monkeypatch.setattr(tracked_runs.Run, "opened", lambda *_: (_ for _ in ()).throw(PermissionError))
     assert kinds(home) == set()
     assert not places[-1].is_relative_to(home.path)
     client().set_tag(run_id, "release.home", "another")
@@ -260,7 +252,7 @@ def test_what_is_read_from_mlflow_lies_in_the_home_meanwhile(
 
 def test_a_run_that_is_gone_for_good_is_found(own: tuple[Home, str], monkeypatch: pytest.MonkeyPatch) -> None:
     home, run_id = own
-    ledger.append(home, "published", **ledger.facts_of(ledger.entries(home)[-1]) | {"mlflow_run": "f" * 32})
+    ledger.append(home, "published", replace(last_facts(home), mlflow_run="f" * 32))
     assert "mlflow deleted" in kinds(home)
     client().set_tag(run_id, "release.home", "another")
 
@@ -274,7 +266,7 @@ def test_a_ledger_put_back_to_an_older_state_is_found_by_what_mlflow_mirrors(
     for path in (mine.ledger, mine.head):
         path.unlink()
     shutil.rmtree(mine.releases)
-    ledger.append(mine, "person-removed", person="nobody", by="x")
+    ledger.append(mine, "approver-removed", ApproverFacts(approver="No One", by="x", public_key=""))
     found = audit.verify(mine)
     assert "truncated" in {f.kind for f in found}
     assert any(release in f.where for f in found)
@@ -307,14 +299,15 @@ POLICY = "policy: {approval: person, approvers: 2, requester_may_approve: false,
 def person(home: Home, base: Path, name: str, *accounts: str) -> Path:
     path = base / f"{name}.pem"
     write_private(path, keys.new_private())
-    people.add(home, name, keys.read_private(path, name).public_key(), accounts)
+    approvers.add(home, name, keys.read_private(path, name).public_key(), accounts)
     return path
 
 
 def settle(home: Home, base: Path, action: str, release: str, name: str) -> outcomes.Outcome:
-    dossier = ledger.find(home, release=release)[-1]["dossier"]
-    signature = people.sign(base / f"{name}.pem", people.ACTS[action], release, dossier, name, "read")
-    outcome = getattr(decisions, action)(home, release, by=name, reason="read", signature=signature)
+    dossier = ledger.of_release(home, release)[-1].facts.dossier
+    decision = Decision(decision=ACTS[action], release=release, dossier=dossier, by=name, reason="read")
+    signature = sign(base / f"{name}.pem", decision)
+    outcome = getattr(approval, action)(home, Request(release=release, by=name, reason="read", signature=signature))
     assert outcomes.mirror_entry(home, outcome.entry)
     return outcome
 
@@ -330,9 +323,8 @@ def test_a_release_that_two_must_approve_and_one_withdraws(
     monkeypatch.setenv("ANONFLOW_REQUESTER", "Carl")
     outcome = run(plan, home)
     assert outcome.status == "awaiting", outcome.reason
-    entry = ledger.entries(home)[-1]
-    assert entry["requester"] == "Carl"
-    assert len(entry["code"]) == 64
+    assert last_facts(home).requester == "Carl"
+    assert len(last_facts(home).code) == 64
     with pytest.raises(Refused, match="Carl asked for this release"):
         settle(home, tmp_path, "approve", outcome.release, "Carl")
     assert settle(home, tmp_path, "approve", outcome.release, "Ann").status == "awaiting"
@@ -357,20 +349,20 @@ def cut_off(*_: object, **__: object) -> None:
 def test_what_was_approved_and_then_changed_is_refused_to_the_run_that_waits_with_it(
     people_table: Any, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.served import approval
+    from flows.served import approval as served
     from flows.served.state import PendingDecision
 
     outcome = run(people_table(tmp_path, "policy: {approval: person}"), home)
     with monkeypatch.context() as patch:
         patch.setattr(conclude, "_publish", cut_off)
         with pytest.raises(KeyboardInterrupt):
-            decisions.approve(home, outcome.release, by="Ann", reason="read")
+            approval.approve(home, Request(release=outcome.release, by="Ann", reason="read"))
     with (home.candidates / outcome.release / "data.csv").open("a") as file:
         file.write("more")
-    entry = PendingDecision(outcome.release, outcome.entry["dossier"], "office", "run", "name", 0.0)
+    entry = PendingDecision(outcome.release, outcome.entry.facts.dossier, "office", "run", "name", 0.0)
     with pytest.raises(Refused, match=r"data\.csv of .* differ"):
-        approval.decided(home, entry)
-    assert ledger.entries(home)[-1]["event"] == "approved"
+        served.decided(home, entry)
+    assert ledger.entries(home)[-1].event == "approved"
 
 
 # The commands
@@ -399,12 +391,12 @@ def test_people_are_added_listed_and_removed(home: Home, tmp_path: Path, capsys:
 def test_the_record_is_listed_shown_exported_and_verified(home: Home, tmp_path: Path, capsys: Any) -> None:
     person(home, tmp_path, "Ann")
     code, out, _ = ask(capsys, home, "audit", "list")
-    assert (code, "person-added" in out, "Ann" in out) == (0, True, True)
+    assert (code, "approver-added" in out, "Ann" in out) == (0, True, True)
     code, out, _ = ask(capsys, home, "audit", "show", "1")
     assert (code, "public_key: " in out) == (0, True)
     assert ask(capsys, home, "audit", "show", "nothing")[0] == 2
     code, out, _ = ask(capsys, home, "audit", "show", "Ann", "--json")
-    assert json.loads(out)[0]["event"] == "person-added"
+    assert json.loads(out)[0]["event"] == "approver-added"
     _, anchor, _ = ask(capsys, home, "audit", "export", "--anchor")
     _, public, _ = ask(capsys, home, "audit", "export", "--public-key")
     (tmp_path / "public.pem").write_text(public)
@@ -422,7 +414,7 @@ def test_the_record_is_listed_shown_exported_and_verified(home: Home, tmp_path: 
     code, out, _ = ask(capsys, home, "audit", "verify", "--no-mlflow", "--json")
     said = json.loads(out)
     assert (code, said["exit_code"]) == (3, 3)
-    assert {"changed", "people"} <= {f["kind"] for f in said["findings"]}
+    assert {"changed", "approvers"} <= {f["kind"] for f in said["findings"]}
 
 
 def test_a_loss_is_resumed_once_it_is_stated(home: Home, tmp_path: Path, capsys: Any) -> None:
@@ -447,7 +439,8 @@ def test_a_signature_is_made_on_another_machine(home: Home, tmp_path: Path, caps
     said = ("office-0123456789ab", "--by", "Ann", "--reason", "read", "--key", str(key))
     code, out, _ = ask(capsys, empty, "sign", *said, "--decision", "approve", "--dossier", "D" * 64)
     assert code == 0
-    assert out.strip() == people.sign(key, "approve", said[0], "d" * 64, "Ann", "read")
+    decision = Decision(decision="approve", release=said[0], dossier="d" * 64, by="Ann", reason="read")
+    assert out.strip() == sign(key, decision)
     for wrong in (("--decision", "approve"), ("--decision", "maybe", "--dossier", "d" * 64)):
         assert ask(capsys, empty, "sign", *said, *wrong)[0] == 2
     code, _, err = ask(capsys, empty, "sign", *said, "--decision", "approve", "--dossier", "d" * 12)

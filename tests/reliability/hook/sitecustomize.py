@@ -39,7 +39,7 @@ _CLOCKS = (
     "tasks.common.workspace",
     "tasks.common.run",
     "tasks.record.ledger",
-    "tasks.decision.conclude",
+    "tasks.decision.outcomes",
     "tasks.publication.dossier",
     "tasks.intake.split",
 )

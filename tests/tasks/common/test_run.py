@@ -53,7 +53,7 @@ from tasks.record import ledger
 from tasks.intake.ingest import SourceSection, ingest
 from tasks.intake.split import ReferenceSection, split
 from tasks.intake.validate import EditsSection, validate_raw
-from tasks.publication.publish import PublicationSection, prepare_data
+from tasks.publication.candidate import PublicationSection, prepare_data
 from tasks.common.home import Home, make_private
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run, exclusive_run
@@ -67,7 +67,7 @@ sides = split(run, validate_raw(run, ingested, EditsSection()), ReferenceSection
 run.workspace.store_arrays("scores", scores=np.zeros(3))
 run.branch("setting-1", "a").workspace.store("released", sides.original.load())
 prepare_data(run, sides.original, "{}", "people", PublicationSection(), "0")
-ledger.append(home, "awaiting", release="x")
+ledger.resume(home, by="x", reason="y")
 with exclusive_run(home, "people"):
     pass
 """

@@ -12,7 +12,7 @@ from anoncore.microdata import Variable
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.connectors.fingerprint import record_digests, records_digest, same_table
+from tasks.connectors.fingerprint import record_digests, records_digest
 from tasks.intake.ingest import SourceSection, ingest
 from tasks.record import ledger
 
@@ -98,11 +98,3 @@ def test_nobody_without_the_home_can_try_guesses_on_what_is_entered(tmp_path):
     home = Home.locate(tmp_path / "home")
     ledger.rotate_key(home, by="x", reason="y")
     assert taken(tmp_path, "b.csv", "id,age,land\n\n" + "\n".join(ROWS) + "\n")[1] == first
-
-
-def test_entries_without_records_match_by_the_file_alone():
-    assert same_table({"data": "d"}, "d", "r")
-    assert same_table({"data": "other", "records": "r"}, "d", "r")
-    assert not same_table({"data": "other"}, "d", None)
-    assert not same_table({"data": "other", "records": None}, "d", "r")
-    assert not same_table({"data": "other", "records": "s"}, "d", "r")

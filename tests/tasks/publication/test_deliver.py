@@ -28,7 +28,9 @@ from tasks.publication.publish import publish
 from tasks.publication.targets import Target
 from tasks.record import ledger
 from tasks.record.dossier import PlanIdentity, ReleaseIdentity
+from tasks.record.entry import DeliveryFacts
 from tests.tasks.dossiers import small_dossier
+from tests.tasks.facts import enter
 
 CANARY = "CANARY4711"
 PASSWORD = "hunter2-CANARY4711"
@@ -75,13 +77,12 @@ def make_release(home: Home, seed: int = 0, to: tuple[Target, ...] = (), *, parq
     release = f"people-{seed:012x}"
     dossier = small_dossier(
         plan=PlanIdentity("people", "0" * 64),
-        release=ReleaseIdentity(release, "people", 40, targets=tuple(t.facts() for t in to)),
+        release=ReleaseIdentity(release, "people", 40, targets=tuple(t.facts for t in to)),
         files={p.name: sha256_of(p) for p in folder.iterdir()},
     )
     write_private(make_private(home.assessment(release)) / "dossier.json", dossier.to_json())
     publish(home, Candidate(folder, dossier))
-    facts = {"release": release, "name": "people", "by": "me", "dossier": dossier.digest}
-    ledger.append(home, "published", **facts, plan="0" * 64, data="1" * 64)
+    enter(home, release=release, name="people", dossier=dossier.digest)
     return release
 
 
@@ -90,7 +91,7 @@ def table(schema: str, **more: Any) -> Target:
 
 
 def events(home: Home) -> list[str]:
-    return [e["event"] for e in ledger.entries(home) if "delivers" in e]
+    return [e.event for e in ledger.find(home, DeliveryFacts)]
 
 
 def refusal(function: Any, *arguments: Any, kind: type[Exception] = Refused) -> str:
@@ -331,7 +332,7 @@ def test_a_withdrawn_release_is_taken_back_from_everywhere(
     release = make_release(home)
     for target in targets:
         deliver(home, release, target)
-    ledger.append(home, "withdrawing", release=release, name="people", by="me")
+    enter(home, "withdrawing", release=release, name="people")
     assert recall(home, release) == []
     assert ask(postgres_url, f"SELECT to_regclass('{office}.people')") == [(None,)]
     for address in (memory, f"file://{tmp_path}/out"):

@@ -46,8 +46,8 @@ from tasks.publication.candidate import (
 from tasks.publication.dossier import Results, Stated, gather
 from tasks.publication.manifest import verify_release
 from tasks.publication.publish import publish
-from tasks.record import ledger
 from tasks.record.dossier import Dossier, PlanIdentity, ReleaseIdentity
+from tests.tasks.facts import enter
 
 CANARY = "CANARY4711"
 SEED = 730274627364518273645182736451827364518273
@@ -164,7 +164,7 @@ def release(run: Run, candidate: Candidate) -> Path:
 def waiting(run: Run, candidate: Candidate) -> Path:
     """A candidate that awaits a person, as the flow leaves it."""
     folder = keep_candidate(run.home, candidate)
-    ledger.append(run.home, "awaiting", release=candidate.dossier.release.id, dossier=candidate.dossier.digest)
+    enter(run.home, "awaiting", release=candidate.dossier.release.id, dossier=candidate.dossier.digest)
     return folder
 
 
@@ -522,7 +522,7 @@ def test_a_dossier_of_numpy_numbers_is_the_same_after_waiting(run: Run, dossier:
     figures = {"n": np.int64(3), "x": np.float64(0.1), "p": Path("a"), "whole": 2}
     changed = Candidate(run.workspace.folder / "candidate", replace(dossier, assessment=dossier.assessment | figures))
     keep_candidate(run.home, changed)
-    ledger.append(run.home, "awaiting", release=dossier.release.id, dossier=changed.dossier.digest)
+    enter(run.home, "awaiting", release=dossier.release.id, dossier=changed.dossier.digest)
     assert load_candidate(run.home, dossier.release.id).dossier.digest == changed.dossier.digest
 
 
@@ -598,5 +598,5 @@ def test_a_candidate_that_waits_already_is_replaced_by_its_like(run: Run, waitin
     prepare(run, "0" * 64)
     again = prepare_documents(run, replace(dossier, files={}), "<html>later</html>")
     assert keep_candidate(run.home, again) == waiting
-    ledger.append(run.home, "awaiting", release=dossier.release.id, dossier=again.dossier.digest)
+    enter(run.home, "awaiting", release=dossier.release.id, dossier=again.dossier.digest)
     assert load_candidate(run.home, dossier.release.id).dossier.digest == again.dossier.digest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,19 @@ from tasks.common import keys
 from tasks.common.errors import Fault, Refused
 from tasks.common.home import write_private
 from tasks.policy.verdict import PolicySection
-from tasks.record import approvers as people
-from tasks.record import ledger
-from tasks.record.ledger_verification import entry_digest
+from tasks.record import approvers, ledger
+from tasks.record.approval_rule import signature_objection
+from tasks.record.decision import Decision, sign
+from tasks.record.entry import ApproverFacts, content_digest, entry_line
 
-SAID = ("approve", "office-0123456789ab", "d" * 64, "Ann Smith", "read the report")
+SAID = Decision(
+    decision="approve", release="office-0123456789ab", dossier="d" * 64, by="Ann Smith", reason="read the report"
+)
+
+
+def verify(office: Any, decision: Decision, signature: str) -> None:
+    if objection := signature_objection(approvers.listed(office.home), decision, signature):
+        raise Refused(objection)
 
 
 def public(path: Path) -> Any:
@@ -31,46 +40,42 @@ def public(path: Path) -> Any:
 def test_the_list_comes_from_the_ledger_and_is_shown_in_a_private_file(office: Any) -> None:
     office.person("Ann Smith", "asmith")
     office.person("Bob")
-    assert [(p.name, p.accounts) for p in people.listed(office.home)] == [
+    assert [(p.name, p.accounts) for p in approvers.listed(office.home)] == [
         ("Ann Smith", ("asmith",)),
         ("Bob", ()),
     ]
-    shown = json.loads(office.home.people.read_text())
+    shown = json.loads(office.home.approvers.read_text())
     assert [p["name"] for p in shown] == ["Ann Smith", "Bob"]
-    assert stat.S_IMODE(office.home.people.stat().st_mode) == 0o600
-    entries = ledger.find(office.home, "person-added")
-    assert [e["person"] for e in entries] == ["Ann Smith", "Bob"]
-    assert entries[0]["public_key"] == keys.raw(public(office.base / "Ann Smith.pem"))
-    people.remove(office.home, "Ann Smith")
-    assert [p.name for p in people.listed(office.home)] == ["Bob"]
-    assert ledger.find(office.home, "person-removed")[0]["person"] == "Ann Smith"
-    assert "PRIVATE" not in office.home.ledger.read_text() + office.home.people.read_text()
+    assert stat.S_IMODE(office.home.approvers.stat().st_mode) == 0o600
+    entries = ledger.find(office.home, ApproverFacts, "approver-added")
+    assert [e.facts.approver for e in entries] == ["Ann Smith", "Bob"]
+    assert entries[0].facts.public_key == keys.raw(public(office.base / "Ann Smith.pem"))
+    approvers.remove(office.home, "Ann Smith")
+    assert [p.name for p in approvers.listed(office.home)] == ["Bob"]
+    assert ledger.find(office.home, ApproverFacts, "approver-removed")[0].facts.approver == "Ann Smith"
+    assert "PRIVATE" not in office.home.ledger.read_text() + office.home.approvers.read_text()
 
 
 def test_a_name_written_into_the_file_may_not_decide(office: Any) -> None:
     office.person("Ann")
     forged = keys.raw(Ed25519PrivateKey.generate().public_key())
-    office.home.people.write_text(json.dumps([{"name": "Eve", "public_key": forged}]))
+    office.home.approvers.write_text(json.dumps([{"name": "Eve", "public_key": forged}]))
     with pytest.raises(Refused, match="Eve is not on the list of people who may decide here; on it: Ann"):
-        people.find(office.home, "Eve")
-    office.home.people.unlink()
-    assert [p.name for p in people.listed(office.home)] == ["Ann"]
+        approvers.find(office.home, "Eve")
+    office.home.approvers.unlink()
+    assert [p.name for p in approvers.listed(office.home)] == ["Ann"]
 
 
 def test_a_name_written_into_the_ledger_stops_every_decision(office: Any) -> None:
     office.person("Ann")
     release, dossier = office.waiting()
     last = ledger.entries(office.home)[-1]
-    forged = {k: v for k, v in last.items() if k in ("time", "by")} | {
-        "number": last["number"] + 1,
-        "previous": last["digest"],
-        "event": "person-added",
-        "person": "Eve",
-        "public_key": keys.raw(Ed25519PrivateKey.generate().public_key()),
-    }
-    forged |= {"digest": entry_digest(forged), "signature": last["signature"]}
-    with office.home.ledger.open("a") as file:
-        file.write(json.dumps(forged) + "\n")
+    key = keys.raw(Ed25519PrivateKey.generate().public_key())
+    facts = ApproverFacts(by="Ann", approver="Eve", public_key=key)
+    forged = replace(last, number=last.number + 1, previous=last.digest, event="approver-added", facts=facts)
+    forged = replace(forged, digest=content_digest(forged))
+    with office.home.ledger.open("ab") as file:
+        file.write(entry_line(forged) + b"\n")
     with pytest.raises(Refused, match="the ledger is not in order, so nothing is decided: entry 3 is not signed"):
         office.settle("approve", release, dossier, "Ann")
 
@@ -80,17 +85,17 @@ def test_one_name_one_key(office: Any) -> None:
     other = Ed25519PrivateKey.generate().public_key()
     for name in ("Ann Smith", "ann  smith", "ANN SMITH"):
         with pytest.raises(Refused, match="on the list already, with another key"):
-            people.add(office.home, name, other)
+            approvers.add(office.home, name, other)
     with pytest.raises(Refused, match="this key is Ann Smith's"):
-        people.add(office.home, "Bob", public(ann))
+        approvers.add(office.home, "Bob", public(ann))
     with pytest.raises(Refused, match="the account asmith is Ann Smith's"):
-        people.add(office.home, "Bob", other, ("asmith",))
+        approvers.add(office.home, "Bob", other, ("asmith",))
     for name in ("", "  ", "x" * 201, "a\x1b[2Jb"):
         with pytest.raises(Refused, match="printable characters"):
-            people.add(office.home, name, other)
-    assert people.add(office.home, "Ann Smith", public(ann), ("nightly",)).accounts == ("asmith", "nightly")
+            approvers.add(office.home, name, other)
+    assert approvers.add(office.home, "Ann Smith", public(ann), ("nightly",)).accounts == ("asmith", "nightly")
     with pytest.raises(Refused, match="not on the list"):
-        people.remove(office.home, "Bob")
+        approvers.remove(office.home, "Bob")
 
 
 @pytest.mark.parametrize("form", ["pem", "base64"])
@@ -114,47 +119,43 @@ def test_what_is_no_public_key_is_refused(office: Any) -> None:
             keys.read_public(file)
 
 
-def test_a_signature_is_one_persons_under_one_decision(office: Any) -> None:
+def test_a_signature_is_one_approvers_under_one_decision(office: Any) -> None:
     ann, bob = office.person("Ann Smith"), office.person("Bob")
-    signature = people.sign(ann, *SAID)
-    people.verify(office.home, *SAID, signature)
+    signature = sign(ann, SAID)
+    verify(office, SAID, signature)
     assert len(base64.b64decode(signature)) == 64
-    changed = {
-        "decision": ("reject", *SAID[1:]),
-        "release": ("approve", "office-000000000000", *SAID[2:]),
-        "dossier": (*SAID[:2], "e" * 64, *SAID[3:]),
-        "person": (*SAID[:3], "Bob", SAID[4]),
-        "reason": (*SAID[:4], "did not read it"),
-    }
-    for said in changed.values():
+    others = (
+        {"decision": "reject"},
+        {"release": "office-000000000000"},
+        {"dossier": "e" * 64},
+        {"by": "Bob"},
+        {"reason": "did not read it"},
+    )
+    for other in others:
         with pytest.raises(Refused, match=r"this is not .*'s signature under this decision"):
-            people.verify(office.home, *said, signature)
-    for wrong in (people.sign(bob, *SAID), "", None, "zz", "A" * 88, signature[:-4]):
+            verify(office, replace(SAID, **other), signature)
+    for wrong in (sign(bob, SAID), "", "zz", "A" * 88, signature[:-4]):
         with pytest.raises(Refused, match="signature"):
-            people.verify(office.home, *SAID, wrong)
+            verify(office, SAID, wrong)
+    eve = replace(SAID, by="Eve")
     with pytest.raises(Refused, match="Eve is not on the list"):
-        people.verify(office.home, *SAID[:3], "Eve", SAID[4], people.sign(bob, *SAID[:3], "Eve", SAID[4]))
+        verify(office, eve, sign(bob, eve))
 
 
 def test_lines_that_a_form_breaks_anew_do_not_matter(office: Any) -> None:
     ann = office.person("Ann Smith")
-    signature = people.sign(ann, *SAID[:4], "read the report\nand the figures é")
+    signature = sign(ann, replace(SAID, reason="read the report\nand the figures é"))
     broken = f" {signature[:40]}\r\n{signature[40:]} "
-    people.verify(office.home, *SAID[:4], "read  the report\r\n and the figures e\u0301", broken)
-
-
-def test_without_a_list_no_signature_is_anybodys(office: Any) -> None:
-    with pytest.raises(Refused, match="not on the list"):
-        people.verify(office.home, *SAID, None)
+    verify(office, replace(SAID, reason="read  the report\r\n and the figures e\u0301"), broken)
 
 
 def test_a_private_key_that_others_can_read_does_not_sign(office: Any) -> None:
     ann = office.person("Ann Smith")
     ann.chmod(0o644)
     with pytest.raises(Refused, match=r"the key Ann Smith\.pem can be read by others; run chmod 600"):
-        people.sign(ann, *SAID)
+        sign(ann, SAID)
     with pytest.raises(Refused, match=r"there is no key nobody\.pem"):
-        people.sign(office.base / "nobody.pem", *SAID)
+        sign(office.base / "nobody.pem", SAID)
 
 
 def test_a_private_key_with_a_password(office: Any) -> None:
@@ -166,10 +167,10 @@ def test_a_private_key_with_a_password(office: Any) -> None:
     )
     path = office.base / "sealed.pem"
     write_private(path, sealed)
-    people.add(office.home, "Ann Smith", key.public_key())
-    people.verify(office.home, *SAID, people.sign(path, *SAID, b"secret"))
+    approvers.add(office.home, "Ann Smith", key.public_key())
+    verify(office, SAID, sign(path, SAID, b"secret"))
     with pytest.raises(Fault, match=r"sealed\.pem cannot be read"):
-        people.sign(path, *SAID)
+        sign(path, SAID)
 
 
 @pytest.mark.parametrize(
@@ -186,16 +187,16 @@ def test_what_a_policy_asks_of_people_is_checked_before_a_run(office: Any, polic
     office.person("Ann")
     office.person("Bob")
     if message is None:
-        people.ready(office.home, PolicySection(**policy))
+        approvers.ready(office.home, PolicySection(**policy))
         return
     with pytest.raises(Refused, match=message):
-        people.ready(office.home, PolicySection(**policy))
+        approvers.ready(office.home, PolicySection(**policy))
 
 
 def test_without_a_list_the_requester_cannot_be_kept_from_approving(office: Any) -> None:
-    people.ready(office.home, PolicySection(approvers=2))
+    approvers.ready(office.home, PolicySection(approvers=2))
     with pytest.raises(Refused, match="requester_may_approve: false needs a list of people"):
-        people.ready(office.home, PolicySection(requester_may_approve=False))
+        approvers.ready(office.home, PolicySection(requester_may_approve=False))
 
 
 @pytest.mark.parametrize(

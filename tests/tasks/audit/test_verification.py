@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from tasks.audit import verification as audit
 from tasks.common import keys
 from tasks.common.errors import Refused
-from tasks.common.home import Home, account, make_private, write_private
-from tasks.decision import conclude, outcomes
+from tasks.common.home import Home, make_private, write_private
+from tasks.decision import conclude
 from tasks.publication.candidate import load_candidate
 from tasks.publication.publish import publish
 from tasks.publication.withdraw import move_aside
-from tasks.record import approvers as people
-from tasks.record import ledger
+from tasks.record import approvers, ledger, signing
+from tasks.record.decision import Decision, sign
+from tasks.record.entry import LedgerEntry, ReleaseFacts, SignedDecision
+from tasks.record.ledger_verification import Head
+from tests.tasks.facts import enter
 
 
 @pytest.fixture
@@ -32,7 +36,7 @@ def filled(office: Any) -> Any:
     office.person("Bob")
     office.out = office.published("out", custodian="<p>counts before")
     office.gone = office.published("gone", data="3" * 64)
-    office.settle("withdraw", office.gone.release, ledger.entries(office.home)[-1]["dossier"], "Ann")
+    office.settle("withdraw", office.gone.release, office.gone.entry.facts.dossier, "Ann")
     release, dossier = office.waiting("no", data="4" * 64)
     office.settle("reject", release, dossier, "Bob")
     office.waits = office.waiting("waits", data="5" * 64)[0]
@@ -71,18 +75,22 @@ def cut(office: Any, entries: int) -> None:
     office.home.ledger.write_text("".join(lines[:entries]))
 
 
+def head(office: Any, entry: LedgerEntry[Any]) -> None:
+    """Sign that an entry is the last."""
+    ledger._write_head(office.home, Head(number=entry.number, digest=entry.digest), signing.signing_key(office.home))
+
+
 def put_back(office: Any, entries: int) -> None:
     """Put ledger and head back to an older state together, as from a backup."""
     cut(office, entries)
-    last = ledger.entries(office.home)[-1]
-    ledger._write_head(office.home, last, ledger._key(office.home))
+    head(office, ledger.entries(office.home)[-1])
 
 
 def cut_behind(office: Any) -> None:
     """Cut entries off, and put back a head that is older still."""
     known = ledger.entries(office.home)
     cut(office, -2)
-    ledger._write_head(office.home, known[2], ledger._key(office.home))
+    head(office, known[2])
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -91,35 +99,38 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
+def awaiting(office: Any, **more: Any) -> ReleaseFacts:
+    """What was entered of the candidate that waits."""
+    return replace(ledger.of_release(office.home, office.waits, "awaiting")[-1].facts, **more)
+
+
 def as_published(office: Any, **more: Any) -> None:
-    """Publish what waits as whoever has the home's key, and no person's, can: without an approval."""
+    """Publish what waits as someone with the home's key, and no approver's, can: without an approval."""
     candidate = load_candidate(office.home, office.waits)
-    known = ledger.facts_of(ledger.find(office.home, "awaiting", release=office.waits)[-1]) | more
-    announced = ledger.append(office.home, "publishing", **known)
+    facts = awaiting(office, **more)
+    announced = ledger.append(office.home, "publishing", facts)
     place = publish(office.home, candidate, None, announced)
-    ledger.append(office.home, "published", **known | conclude._files(place))
+    ledger.append(office.home, "published", conclude._with_files(facts, place))
     shutil.rmtree(candidate.folder)
 
 
-def approved(office: Any, **more: Any) -> None:
+def approved(office: Any, **decided: Any) -> None:
     """Enter an approval of what waits with the home's key alone, and publish."""
-    said = {"approver": "Ann", "approval_reason": "read", "identity": "unverified"} | more
-    known = ledger.facts_of(ledger.find(office.home, "awaiting", release=office.waits)[-1])
-    ledger.append(office.home, "approved", **known | said)
-    as_published(office, **said)
+    decision = SignedDecision(**{"approver": "Ann", "reason": "read"} | decided)
+    ledger.append(office.home, "approved", awaiting(office, decided=decision))
+    as_published(office, decided=decision)
 
 
 def rejected(office: Any) -> None:
-    """Reject what waits with the home's key alone, as if policy had."""
-    ledger.append(office.home, "rejected", **ledger.facts_of(ledger.find(office.home, "awaiting")[-1]))
+    """Reject what waits with the home's key alone, as if the policy had."""
+    ledger.append(office.home, "rejected", awaiting(office))
     shutil.rmtree(office.home.candidates / office.waits)
 
 
-def withdrawn(office: Any, *events: Any, **said: Any) -> None:
+def withdrawn(office: Any, *events: Any) -> None:
     """Withdraw a release with the home's key alone."""
-    known = ledger.facts_of(ledger.find(office.home, "published", release=office.out.release)[-1]) | said
-    known |= {"approver": "Ann", "approval_reason": "read"}
-    announced = [ledger.append(office.home, event, **known) for event in events]
+    facts = replace(office.out.entry.facts, decided=SignedDecision(approver="Ann", reason="read"))
+    announced = [ledger.append(office.home, event, facts) for event in events]
     move_aside(office.home, announced[0])
 
 
@@ -139,7 +150,7 @@ def stray(path: Path) -> None:
 
 
 FORGER = Ed25519PrivateKey.generate()
-NOBODY = {"approver": "Nobody", "identity": "verified", "approver_signature": "A" * 88}
+NEVER_LISTED = SignedDecision(approver="Nobody", reason="fine", signature="A" * 88)
 
 
 TAMPERING: dict[str, tuple[Callable[[Any], object], set[str]]] = {
@@ -189,14 +200,14 @@ TAMPERING: dict[str, tuple[Callable[[Any], object], set[str]]] = {
         lambda o: (o.home.assessment(o.out.release) / "dossier.json").unlink(),
         {"assessment"},
     ),
-    "the list that is shown changed": (lambda o: edit(o.home.people, "Ann", "Eve"), {"people"}),
-    "the list that is shown removed": (lambda o: o.home.people.unlink(), {"people"}),
+    "the list that is shown changed": (lambda o: edit(o.home.approvers, "Ann", "Eve"), {"approvers"}),
+    "the list that is shown removed": (lambda o: o.home.approvers.unlink(), {"approvers"}),
     "the key removed": (lambda o: o.home.key.unlink(), {"key"}),
     "the key opened to others": (lambda o: o.home.key.chmod(0o644), {"key"}),
     "the key replaced": (lambda o: write_private(o.home.key, keys.new_private()), {"signature", "head"}),
     "a line broken": (lambda o: edit(o.home.ledger, '{"', "{"), {"unreadable"}),
     "a field of an entry doubled": (
-        lambda o: edit(o.home.ledger, '{"', '{"person": "Eve", "'),
+        lambda o: edit(o.home.ledger, '{"', '{"approver":"Eve","'),
         {"changed"},
     ),
     "ledger cut off behind an old head": (
@@ -205,12 +216,12 @@ TAMPERING: dict[str, tuple[Callable[[Any], object], set[str]]] = {
     ),
     "published without an approval": (lambda o: as_published(o), {"approval"}),
     "published with an approval by a name that was never listed": (
-        lambda o: as_published(o, **NOBODY, approval_reason="fine"),
+        lambda o: as_published(o, decided=NEVER_LISTED),
         {"approval"},
     ),
     "an approval without a signature": (lambda o: approved(o), {"approval"}),
     "an approval with an invented signature": (
-        lambda o: approved(o, identity="verified", approver_signature="A" * 88),
+        lambda o: approved(o, signature="A" * 88),
         {"approval"},
     ),
     "rejected by nobody": (lambda o: rejected(o), {"approval"}),
@@ -221,11 +232,11 @@ TAMPERING: dict[str, tuple[Callable[[Any], object], set[str]]] = {
         {"notice"},
     ),
     "a notice that says another reason": (
-        lambda o: notice(o, lambda c: ledger.sign(o.home, c), reason="keep using it"),
+        lambda o: notice(o, lambda c: signing.sign(o.home, c), reason="keep using it"),
         {"notice"},
     ),
     "a notice of another day": (
-        lambda o: notice(o, lambda c: ledger.sign(o.home, c), withdrawn="1999-01-01"),
+        lambda o: notice(o, lambda c: signing.sign(o.home, c), withdrawn="1999-01-01"),
         {"notice"},
     ),
     "a report changed": (lambda o: spoil(o.home.assessment(o.out.release) / "report.html"), {"assessment"}),
@@ -255,14 +266,12 @@ TAMPERING: dict[str, tuple[Callable[[Any], object], set[str]]] = {
         {"unknown candidate"},
     ),
     "the key of who is held out replaced": (
-        lambda o: write_private(o.home.holdout, b"f" * 64),
-        {"holdout"},
+        lambda o: write_private(o.home.holdout_key, b"f" * 64),
+        {"secret key"},
     ),
-    "the key of who is held out removed": (lambda o: o.home.holdout.unlink(), {"holdout"}),
-    "a key of digests slipped in": (
-        lambda o: write_private(o.home.digest_key, keys.new_private()),
-        {"digest key"},
-    ),
+    "the key of who is held out removed": (lambda o: o.home.holdout_key.unlink(), {"secret key"}),
+    "the key of digests replaced": (lambda o: write_private(o.home.digest_key, b"f" * 64), {"secret key"}),
+    "the key of digests removed": (lambda o: o.home.digest_key.unlink(), {"secret key"}),
 }
 
 
@@ -297,14 +306,9 @@ def test_an_approval_that_the_homes_own_key_invents_is_found(office: Any) -> Non
     """Whoever has the home's key, and not Ann's, enters an approval in her name."""
     office.person("Ann")
     release, dossier = office.waiting()
-    facts = outcomes.awaited(office.home, release).entry
-    said = {
-        "approver": "Ann",
-        "approval_reason": "fine",
-        "identity": "verified",
-        "approver_signature": "A" * 88,
-    }
-    ledger.append(office.home, "approved", **ledger.facts_of(facts) | said)
+    office.waits = release
+    decided = SignedDecision(approver="Ann", reason="fine", signature="A" * 88)
+    ledger.append(office.home, "approved", awaiting(office, decided=decided))
     assert ledger.problems(office.home) == []
     assert found(office.home) == {"approval"}
     assert dossier
@@ -327,9 +331,9 @@ def test_one_approval_of_two_and_one_by_the_requester_do_not_make_a_publication(
 
 
 def forged_by_others(office: Any, dossier: str, name: str) -> None:
-    signature = people.sign(office.base / f"{name}.pem", "approve", office.waits, dossier, name, "read")
-    key = people.find(office.home, name).fingerprint
-    approved(office, approver=name, identity="verified", approver_signature=signature, approver_key=key)
+    decision = Decision(decision="approve", release=office.waits, dossier=dossier, by=name, reason="read")
+    signature = sign(office.base / f"{name}.pem", decision)
+    approved(office, approver=name, key=approvers.find(office.home, name).fingerprint, signature=signature)
 
 
 def test_a_decision_stays_its_givers_after_they_have_left(office: Any) -> None:
@@ -337,12 +341,12 @@ def test_a_decision_stays_its_givers_after_they_have_left(office: Any) -> None:
     office.person("Bob")
     release, dossier = office.waiting()
     office.settle("approve", release, dossier, "Ann")
-    people.remove(office.home, "Ann")
+    approvers.remove(office.home, "Ann")
     office.person("Ann")
-    last = ledger.facts_of(ledger.find(office.home, "published")[-1])
-    ledger.append(office.home, "published", **last | {"recovered": True})
+    last = ledger.of_release(office.home, release, "published")[-1].facts
+    ledger.append(office.home, "published", replace(last, recovered=True))
     assert found(office.home) == set()
-    ledger.append(office.home, "published", **last | {"approval_reason": "another"})
+    ledger.append(office.home, "published", replace(last, decided=replace(last.decided, reason="another")))
     assert found(office.home) == {"approval"}
 
 
@@ -351,35 +355,24 @@ def test_what_a_publication_puts_together_meanwhile_is_no_finding(office: Any) -
     beside = office.home.releases / "office" / ".office-000000000000"
     stray(beside / "data.csv")
     assert found(office.home) == {"unknown release"}
-    facts = ledger.facts_of(ledger.entries(office.home)[-1]) | {"release": "office-000000000000"}
-    ledger.append(office.home, "publishing", **facts | {"by": account()})
+    enter(office.home, "publishing", release="office-000000000000")
     assert "unknown release" not in found(office.home)
 
 
-def test_a_key_of_digests_that_a_crash_left_is_no_finding(office: Any) -> None:
-    office.published()
-    write_private(office.home.digest_key, office.home.key.read_bytes())
-    assert found(office.home) == set()
-    ledger.rotate_key(office.home, by="x", reason="yearly")
-    assert found(office.home) == set()
-    office.home.digest_key.unlink()
-    assert found(office.home) == {"digest key"}
-
-
 def test_an_anchor_kept_elsewhere_finds_what_was_put_back(filled: Any) -> None:
-    kept = audit.head(filled.home)
-    assert found(filled.home, anchor=kept["digest"]) == set()
-    ledger.append(filled.home, "unchanged", release="", by="x")
-    assert found(filled.home, anchor=kept["digest"].upper() + "\n") == set()
+    kept = audit.last_entry(filled.home).digest
+    assert found(filled.home, anchor=kept) == set()
+    ledger.append(filled.home, "unchanged", filled.out.entry.facts)
+    assert found(filled.home, anchor=kept.upper() + "\n") == set()
     put_back(filled, -2)
-    assert "anchor" in found(filled.home, anchor=kept["digest"])
+    assert "anchor" in found(filled.home, anchor=kept)
 
 
 def test_a_home_that_was_made_anew_is_found_with_the_public_key(filled: Any) -> None:
-    kept = ledger.public_key(filled.home)
+    kept = signing.public_key(filled.home)
     for path in (filled.home.ledger, filled.home.head, filled.home.key):
         path.unlink()
-    ledger.append(filled.home, "unchanged", release="", by="x")
+    ledger.append(filled.home, "unchanged", filled.out.entry.facts)
     assert {"key", "signature"} <= found(filled.home, public_key=kept)
 
 
@@ -394,7 +387,7 @@ def test_releases_of_older_keys_are_still_in_order(filled: Any) -> None:
 def test_an_empty_home_has_nothing_to_find_and_nothing_to_anchor(office: Any) -> None:
     assert found(office.home) == set()
     with pytest.raises(Refused, match="nothing to anchor"):
-        audit.head(office.home)
+        audit.last_entry(office.home)
 
 
 def test_an_exported_ledger_verifies_by_what_it_says(filled: Any, tmp_path: Path) -> None:

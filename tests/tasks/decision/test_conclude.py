@@ -18,23 +18,29 @@ from tasks.audit import verification as audit
 from tasks.common import keys
 from tasks.common.errors import Fault, InputOutputFault, Refused
 from tasks.common.home import account
-from tasks.decision import approval as decisions
-from tasks.decision import conclude, outcomes
+from tasks.decision import approval, conclude, outcomes
+from tasks.decision.approval import Request
 from tasks.publication import deliver, withdraw
 from tasks.publication.manifest import verify_release
 from tasks.publication.targets import Target
-from tasks.record import approvers as people
-from tasks.record import holdout_key as holdout
-from tasks.record import ledger
+from tasks.record import approvers, ledger, secret_keys
+from tasks.record.decision import Decision, sign
+from tasks.record.entry import ReleaseFacts, SignedDecision
 from tasks.tracking import mlflow as track
+from tests.tasks.facts import enter
 
 
 def events(office: Any) -> list[str]:
-    return [e["event"] for e in ledger.entries(office.home)]
+    return [e.event for e in ledger.entries(office.home)]
 
 
 def approve(office: Any, release: str, by: str, **more: Any) -> outcomes.Outcome:
-    return decisions.approve(office.home, release, by=by, reason="read", **more)
+    return approval.approve(office.home, Request(release=release, by=by, reason="read", **more))
+
+
+def last(office: Any, *events: Any) -> outcomes.Entry:
+    """The last entry about a release."""
+    return ledger.find(office.home, ReleaseFacts, *events)[-1]
 
 
 def in_order(office: Any) -> None:
@@ -47,24 +53,29 @@ def in_order(office: Any) -> None:
 
 def test_an_entry_says_who_when_what_and_with_which_code(office: Any) -> None:
     release, dossier = office.waiting(approvers=2, names=["Ann", "Bob"], within_days=2)
-    entry = ledger.entries(office.home)[-1]
-    assert {"by", "time", "requester", "plan", "data", "dossier", "candidate", "gates", "reason"} <= set(entry)
-    assert (entry["code"], entry["version"], entry["requester"]) == ("c" * 64, "0", "runner")
-    assert entry["approval"]["approvers"] == 2
-    assert entry["approval"]["names"] == ["Ann", "Bob"]
-    waiting = outcomes.awaited(office.home, release)
-    assert (waiting.dossier, waiting.approvals, waiting.expired) == (dossier, (), False)
+    facts = last(office).facts
+    assert (facts.code, facts.version, facts.requester, facts.by) == ("c" * 64, "0", "runner", account())
+    assert (facts.release, facts.dossier, facts.verdict, facts.reason) == (
+        release,
+        dossier,
+        "await",
+        "every gate passed",
+    )
+    assert set(facts.candidate) == {"data.csv", "codebook.json", "report.html"}
+    assert (facts.terms.approvers, facts.terms.names) == (2, ("Ann", "Bob"))
+    waiting = outcomes.waiting_candidate(office.home, release)
+    assert (waiting.facts, waiting.approvals, outcomes.has_expired(waiting)) == (facts, (), False)
 
 
 def test_a_publication_is_entered_with_the_digests_of_its_files(office: Any) -> None:
     outcome = office.published()
-    entry = ledger.entries(office.home)[-1]
+    entry = last(office)
     manifest = json.loads((outcome.folder / "manifest.json").read_text())
-    assert entry["files"] == manifest["files"]
-    announced = ledger.find(office.home, "publishing")[0]
-    assert manifest["ledger"] == {"entry": announced["number"], "digest": announced["digest"]}
+    assert entry.facts.files == manifest["files"]
+    announced = last(office, "publishing")
+    assert manifest["ledger"] == {"entry": announced.number, "digest": announced.digest}
     assert outcomes.record_of(office.home, outcome.entry) == {
-        "entry": f"{entry['number']} {entry['digest']}",
+        "entry": f"{entry.number} {entry.digest}",
         "home": ledger.identity(office.home),
     }
 
@@ -76,8 +87,7 @@ def test_at_a_desk_a_typed_name_decides_and_is_entered_as_unverified(office: Any
     release, dossier = office.waiting()
     outcome = approve(office, release, "A. Smith", dossier=dossier.upper())
     assert outcome.status == "published"
-    entry = ledger.find(office.home, "approved")[0]
-    assert (entry["approver"], entry["identity"]) == ("A. Smith", "unverified")
+    assert last(office, "approved").facts.decided == SignedDecision(approver="A. Smith", reason="read")
     manifest = json.loads((outcome.folder / "manifest.json").read_text())
     assert manifest["approved"] == {"by": "A. Smith", "reason": "read"}
     in_order(office)
@@ -95,7 +105,7 @@ def test_two_must_be_two_names_at_a_desk_too(office: Any) -> None:
 def test_a_decision_without_name_or_reason_is_refused(office: Any, by: str, reason: str) -> None:
     release, _ = office.waiting()
     with pytest.raises(Refused, match="state who decides and why"):
-        decisions.approve(office.home, release, by=by, reason=reason)
+        approval.approve(office.home, Request(release=release, by=by, reason=reason))
 
 
 # People with keys
@@ -109,14 +119,15 @@ def test_with_a_list_every_decision_needs_a_listed_name_and_its_signature(office
     with pytest.raises(Refused, match="Eve is not on the list"):
         approve(office, release, "Eve")
     with pytest.raises(Refused, match="reject needs Ann's signature"):
-        decisions.reject(office.home, release, by="Ann", reason="no")
-    other = people.sign(office.base / "Ann.pem", "reject", release, dossier, "Ann", "read")
+        approval.reject(office.home, Request(release=release, by="Ann", reason="no"))
+    rejection = Decision(decision="reject", release=release, dossier=dossier, by="Ann", reason="read")
+    other = sign(office.base / "Ann.pem", rejection)
     with pytest.raises(Refused, match="this is not Ann's signature under this decision"):
         approve(office, release, "Ann", signature=other)
-    assert events(office) == ["person-added", "awaiting"]
+    assert events(office) == ["approver-added", "awaiting"]
     assert office.settle("approve", release, dossier, "Ann").status == "published"
     with pytest.raises(Refused, match="withdraw needs Ann's signature"):
-        decisions.withdraw(office.home, release, by="Ann", reason="no")
+        approval.withdraw(office.home, Request(release=release, by="Ann", reason="no"))
     assert office.settle("withdraw", release, dossier, "Ann").status == "withdrawn"
     in_order(office)
 
@@ -132,7 +143,7 @@ def test_a_candidate_of_before_the_list_needs_a_signature_after_it(office: Any) 
 def test_emptying_the_list_does_not_open_what_waits(office: Any) -> None:
     office.person("Ann")
     release, _ = office.waiting()
-    people.remove(office.home, "Ann")
+    approvers.remove(office.home, "Ann")
     with pytest.raises(Refused, match="the list is empty; add them again"):
         approve(office, release, "Ann")
 
@@ -175,7 +186,7 @@ def test_two_approvers_are_two_people(office: Any) -> None:
     second = office.settle("approve", release, dossier, "Bob")
     assert second.status == "published"
     assert events(office)[2:] == ["awaiting", "approved", "approved", "publishing", "published"]
-    assert [a["approver"] for a in ledger.entries(office.home)[-1]["approvals"]] == ["Ann", "Bob"]
+    assert [a.approver for a in last(office).facts.approvals] == ["Ann", "Bob"]
     assert json.loads((second.folder / "manifest.json").read_text())["approved"]["by"] == "Ann, Bob"
     in_order(office)
 
@@ -197,7 +208,7 @@ def test_an_approval_counts_while_its_giver_is_on_the_list(office: Any) -> None:
         office.person(name)
     release, dossier = office.waiting(approvers=2)
     office.settle("approve", release, dossier, "Ann")
-    people.remove(office.home, "Ann")
+    approvers.remove(office.home, "Ann")
     assert office.settle("approve", release, dossier, "Bob").status == "awaiting"
     assert office.settle("approve", release, dossier, "Carl").status == "published"
     in_order(office)
@@ -216,7 +227,7 @@ def test_the_requester_may_not_approve(office: Any) -> None:
     office.person("Ann", "runner")
     office.person("Bob")
     release, dossier = office.waiting(requester_may_approve=False)
-    with pytest.raises(Refused, match=r"Ann asked for this release \(as runner\).*somebody else must"):
+    with pytest.raises(Refused, match=r"Ann asked for this release \(as runner\).*another approver must"):
         office.settle("approve", release, dossier, "Ann")
     assert office.settle("approve", release, dossier, "Bob").status == "published"
     in_order(office)
@@ -228,8 +239,8 @@ def test_a_requester_whom_nobody_knows_must_be_named_first(office: Any) -> None:
     release, dossier = office.waiting(requester_may_approve=False)
     with pytest.raises(Refused, match="say who does: anonflow people account NAME runner"):
         office.settle("approve", release, dossier, "Ann")
-    known = people.find(office.home, "Bob")
-    people.add(office.home, "Bob", keys.public_of(known.public_key), ("runner",))
+    known = approvers.find(office.home, "Bob")
+    approvers.add(office.home, "Bob", keys.public_of(known.public_key), ("runner",))
     assert office.settle("approve", release, dossier, "Ann").status == "published"
 
 
@@ -249,7 +260,7 @@ def test_an_account_is_the_systems_whatever_the_environment_says(office: Any, mo
     office.person("Ann")
     release, dossier = office.waiting()
     office.settle("approve", release, dossier, "Ann")
-    assert {e["by"] for e in ledger.entries(office.home)} == {mine}
+    assert {e.facts.by for e in ledger.entries(office.home)} == {mine}
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
     assert account() == "4000000000"
 
@@ -259,7 +270,7 @@ def test_whoever_ran_a_plan_for_another_may_not_approve_it(office: Any) -> None:
     office.person("Bob", account())
     office.person("Carl")
     release, dossier = office.waiting(requester_may_approve=False)
-    with pytest.raises(Refused, match=r"Bob ran the plan .*so somebody else must"):
+    with pytest.raises(Refused, match=r"Bob ran the plan .*another approver must"):
         office.settle("approve", release, dossier, "Bob")
     assert office.settle("approve", release, dossier, "Carl").status == "published"
     in_order(office)
@@ -304,12 +315,12 @@ def test_a_decision_that_comes_too_late_is_refused(office: Any, monkeypatch: pyt
     release, _ = office.waiting(within_days=2)
     later(monkeypatch, 2.01)
     with pytest.raises(Refused, match=r"waited until .*too few decided in time.*Run the plan again"):
-        getattr(decisions, decision)(office.home, release, by="A. Smith", reason="read")
+        getattr(approval, decision)(office.home, Request(release=release, by="A. Smith", reason="read"))
     assert events(office) == ["awaiting", "expired"]
     assert not (office.home.candidates / release).exists()
     with pytest.raises(Refused, match="awaits no decision any more: it is expired"):
         approve(office, release, "A. Smith")
-    assert outcomes.standing(office.home, "1" * 64, "2" * 64) is None
+    assert outcomes.standing(office.home, "1" * 64, "2" * 64, "r") is None
     in_order(office)
 
 
@@ -325,7 +336,7 @@ def test_one_of_two_approvals_does_not_stop_the_clock(office: Any, monkeypatch: 
     later(monkeypatch, 3)
     conclude.recover(office.home)
     assert events(office) == ["awaiting", "approved", "expired"]
-    assert outcomes.standing(office.home, "1" * 64, "2" * 64) is None
+    assert outcomes.standing(office.home, "1" * 64, "2" * 64, "r") is None
 
 
 # What a crash cuts short
@@ -364,7 +375,7 @@ def test_what_mlflow_is_told_of_an_entry(
 ) -> None:
     shown: list[str] = []
     monkeypatch.setattr(track, "set_status", lambda run, status, **tags: shown.append(status))
-    entry = ledger.append(office.home, event, release="office-1", mlflow_run="0")
+    entry = enter(office.home, event)
     assert outcomes.mirror_entry(office.home, entry) is (status is not None)
     assert shown == ([status] if status else [])
     monkeypatch.setattr(track, "set_status", crash_of_mlflow)
@@ -397,7 +408,7 @@ def test_an_approval_cut_short_can_be_given_again(office: Any, monkeypatch: pyte
 def test_a_withdrawn_release_is_kept_apart_and_a_signed_notice_takes_its_place(office: Any) -> None:
     outcome = office.published()
     before = {p.name: p.read_bytes() for p in outcome.folder.iterdir()}
-    done = decisions.withdraw(office.home, outcome.release, by="A. Smith", reason="a wrong column")
+    done = approval.withdraw(office.home, Request(release=outcome.release, by="A. Smith", reason="a wrong column"))
     assert done.status == "withdrawn"
     assert "Copies that others have taken cannot be called back" in done.reason
     assert done.folder == office.home.withdrawn / "office" / outcome.release
@@ -406,10 +417,10 @@ def test_a_withdrawn_release_is_kept_apart_and_a_signed_notice_takes_its_place(o
     assert stat.S_IMODE(done.folder.stat().st_mode) == 0o500
     assert {stat.S_IMODE(p.stat().st_mode) for p in done.folder.iterdir()} == {0o400}
     notice = json.loads((outcome.folder / "WITHDRAWN.json").read_text())
-    entry = ledger.find(office.home, "withdrawing")[0]
+    entry = last(office, "withdrawing")
     assert notice["reason"] == "a wrong column"
-    assert notice["withdrawn"] == entry["time"]
-    assert notice["ledger"]["entry"] == entry["number"]
+    assert notice["withdrawn"] == entry.time
+    assert notice["ledger"]["entry"] == entry.number
     assert withdraw.notice_problems(outcome.folder, entry, ledger.public_keys(office.home)) == []
     assert events(office)[-2:] == ["withdrawing", "withdrawn"]
     assert office.home.files_of("office", outcome.release) == done.folder
@@ -420,22 +431,22 @@ def test_what_is_not_published_cannot_be_withdrawn(office: Any) -> None:
     release, _ = office.waiting("b")
     for unknown in (release, "../x", "nothing", ""):
         with pytest.raises(Refused, match="is published; see anonflow list"):
-            decisions.withdraw(office.home, unknown, by="x", reason="y")
+            approval.withdraw(office.home, Request(release=unknown, by="x", reason="y"))
     outcome = office.published()
     with pytest.raises(Refused, match="is not the one of"):
-        decisions.withdraw(office.home, outcome.release, by="x", reason="y", dossier="e" * 64)
-    decisions.withdraw(office.home, outcome.release, by="x", reason="y")
+        approval.withdraw(office.home, Request(release=outcome.release, by="x", reason="y", dossier="e" * 64))
+    approval.withdraw(office.home, Request(release=outcome.release, by="x", reason="y"))
     with pytest.raises(Refused, match="is withdrawn already"):
-        decisions.withdraw(office.home, outcome.release, by="x", reason="y")
+        approval.withdraw(office.home, Request(release=outcome.release, by="x", reason="y"))
 
 
 def test_the_same_records_in_another_file_are_the_same_data(office: Any) -> None:
     plan, file, other = "1" * 64, "2" * 64, "3" * 64
     office.published(records="r")
-    assert ledger.find(office.home, "published")[0]["records"] == "r"
+    assert last(office, "published").facts.records == "r"
     assert outcomes.standing(office.home, plan, other, "r").status == "unchanged"
     assert outcomes.standing(office.home, plan, other, "s") is None
-    assert outcomes.standing(office.home, plan, file) is not None
+    assert outcomes.standing(office.home, plan, file, "s") is not None
     assert outcomes.published_before(office.home, "4" * 64, other, "r") == 1
     assert outcomes.published_before(office.home, "4" * 64, other, "s") == 0
     again, candidate = office.assessed("publish", "b", plan="4" * 64, data=other, records="r")
@@ -446,18 +457,17 @@ def test_the_ledger_tells_that_a_release_was_drawn_anew(office: Any) -> None:
     run, candidate = office.assessed("publish", rebuild=True)
     conclude.conclude(run, candidate, "0")
     office.published("b", plan="4" * 64, data="5" * 64)
-    told = {e["release"]: e.get("rebuild") for e in ledger.find(office.home, "published")}
-    assert list(told.values()) == [True, None]
+    assert [e.facts.rebuild for e in ledger.find(office.home, ReleaseFacts, "published")] == [True, False]
 
 
 def test_a_withdrawn_release_stands_no_more_and_still_counts(office: Any) -> None:
     outcome = office.published()
-    assert outcomes.standing(office.home, "1" * 64, "2" * 64).status == "unchanged"
-    assert outcomes.published_before(office.home, "1" * 64, "2" * 64) == 0
-    decisions.withdraw(office.home, outcome.release, by="x", reason="y")
-    assert outcomes.standing(office.home, "1" * 64, "2" * 64) is None
-    assert outcomes.published_before(office.home, "1" * 64, "2" * 64) == 1
-    assert outcomes.published_before(office.home, "3" * 64, "2" * 64) == 1
+    assert outcomes.standing(office.home, "1" * 64, "2" * 64, "r").status == "unchanged"
+    assert outcomes.published_before(office.home, "1" * 64, "2" * 64, "r") == 0
+    approval.withdraw(office.home, Request(release=outcome.release, by="x", reason="y"))
+    assert outcomes.standing(office.home, "1" * 64, "2" * 64, "r") is None
+    assert outcomes.published_before(office.home, "1" * 64, "2" * 64, "r") == 1
+    assert outcomes.published_before(office.home, "3" * 64, "2" * 64, "r") == 1
     again = office.published("b", published=1)
     assert again.status == "published"
     assert json.loads((again.folder / "manifest.json").read_text())["version"] == 2
@@ -466,7 +476,7 @@ def test_a_withdrawn_release_stands_no_more_and_still_counts(office: Any) -> Non
 
 def test_the_very_same_content_is_not_published_again(office: Any) -> None:
     outcome = office.published()
-    decisions.withdraw(office.home, outcome.release, by="x", reason="y")
+    approval.withdraw(office.home, Request(release=outcome.release, by="x", reason="y"))
     again = office.published(published=1)
     assert again.status == "rejected"
     assert again.reason.startswith("identical to what was withdrawn on 2")
@@ -478,7 +488,7 @@ def test_the_very_same_content_is_not_published_again(office: Any) -> None:
 def test_a_forged_notice_is_put_nowhere_else(office: Any, tmp_path: Path) -> None:
     outcome = office.published()
     deliver.deliver(office.home, outcome.release, Target(folder=str(tmp_path / "out")))
-    decisions.withdraw(office.home, outcome.release, by="A. Smith", reason="a wrong column")
+    approval.withdraw(office.home, Request(release=outcome.release, by="A. Smith", reason="a wrong column"))
     path = outcome.folder / "WITHDRAWN.json"
     before = path.read_bytes()
     path.write_bytes(before.replace(b"a wrong column", b"keep using it!"))
@@ -523,9 +533,9 @@ def test_a_withdrawal_that_is_killed_is_ended_by_the_next_command(
     with monkeypatch.context() as patch:
         STEPS[step](patch)
         with pytest.raises(KeyboardInterrupt):
-            decisions.withdraw(office.home, outcome.release, by="A. Smith", reason="a wrong column")
+            approval.withdraw(office.home, Request(release=outcome.release, by="A. Smith", reason="a wrong column"))
     assert events(office)[-1] == "withdrawing"
-    assert outcomes.standing(office.home, "1" * 64, "2" * 64) is None
+    assert outcomes.standing(office.home, "1" * 64, "2" * 64, "r") is None
     assert "cut short" in {f.kind for f in audit.verify(office.home, mlflow=False)}
     conclude.recover(office.home)
     assert events(office)[-1] == "withdrawn"
@@ -538,7 +548,7 @@ def test_a_withdrawal_that_is_killed_is_ended_by_the_next_command(
 def test_a_release_that_is_gone_can_still_be_withdrawn(office: Any) -> None:
     outcome = office.published()
     shutil.rmtree(outcome.folder)
-    assert decisions.withdraw(office.home, outcome.release, by="x", reason="y").status == "withdrawn"
+    assert approval.withdraw(office.home, Request(release=outcome.release, by="x", reason="y")).status == "withdrawn"
     assert [f.kind for f in audit.verify(office.home, mlflow=False)] == ["release missing"]
 
 
@@ -558,31 +568,30 @@ def test_nothing_is_decided_on_a_ledger_that_was_cut_off(office: Any) -> None:
 
 def test_a_run_is_refused_when_others_would_be_held_out(office: Any) -> None:
     office.published()
-    kept = office.home.holdout.read_bytes()
-    holdout.check(office.home)
+    kept = office.home.holdout_key.read_bytes()
+    secret_keys.check(office.home)
     ledger.rotate_key(office.home, by="x", reason="yearly")
-    holdout.check(office.home)
-    office.home.holdout.write_bytes(b"f" * 64)
+    secret_keys.check(office.home)
+    office.home.holdout_key.write_bytes(b"f" * 64)
     with pytest.raises(Refused, match=r"keys/holdout.*is not the key of the earlier runs.*restore it") as told:
-        holdout.check(office.home)
+        secret_keys.check(office.home)
     assert "f" * 8 not in str(told.value)
     ledger.resume(office.home, by="x", reason="the disk was replaced")
-    holdout.check(office.home)
+    secret_keys.check(office.home)
     office.published("b", data="3" * 64)
-    holdout.check(office.home)
-    office.home.holdout.write_bytes(kept)
+    secret_keys.check(office.home)
+    office.home.holdout_key.write_bytes(kept)
     with pytest.raises(Refused, match="is not the key of the earlier runs"):
-        holdout.check(office.home)
+        secret_keys.check(office.home)
 
 
-def test_entries_of_before_say_nothing_of_keys_and_pages(office: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A ledger of an earlier version is in order, and its candidates can be decided on."""
-    with monkeypatch.context() as patch:
-        patch.setattr(conclude, "_kept", lambda *_: {})
-        release, _ = office.waiting(custodian="<p>counts before")
-        office.published("b", data="3" * 64)
-    office.home.holdout.write_bytes(b"f" * 64)
-    holdout.check(office.home)
-    in_order(office)
-    assert approve(office, release, "A. Smith").status == "published"
-    in_order(office)
+def test_a_run_is_refused_when_its_data_would_not_be_recognised(office: Any) -> None:
+    office.published()
+    office.home.digest_key.unlink()
+    with pytest.raises(Refused, match=r"keys/digests is gone: the same data would not be recognised.*restore it"):
+        secret_keys.check(office.home)
+    office.home.digest_secret()
+    with pytest.raises(Refused, match=r"keys/digests is not the key of the earlier runs"):
+        secret_keys.check(office.home)
+    ledger.resume(office.home, by="x", reason="the disk was replaced")
+    secret_keys.check(office.home)

@@ -1,0 +1,310 @@
+"""Entries of the ledger: what each kind holds, and the one form in which an entry is written, signed and read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Literal, TypeVar, get_args
+
+from tasks.common.values import from_json, to_json
+
+FORMAT: Final = 1
+# What the first entry names as the digest of the entry before it.
+START = "0" * 64
+
+ReleaseEvent = Literal[
+    "awaiting",
+    "approved",
+    "rejected",
+    "expired",
+    "publishing",
+    "published",
+    "unchanged",
+    "abandoned",
+    "withdrawing",
+    "withdrawn",
+]
+DeliveryEvent = Literal["delivering", "delivered", "delivery failed", "recalled", "recall failed"]
+ApproverEvent = Literal["approver-added", "approver-removed"]
+KeyEvent = Literal["key-rotated"]
+LossEvent = Literal["resumed", "settled"]
+Event = Literal[ReleaseEvent, DeliveryEvent, ApproverEvent, KeyEvent, LossEvent]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What every entry says beside its place in the ledger: counts, digests, names and reasons, never data.
+
+    Attributes
+    ----------
+    by : the account that made the entry, or the name that was stated
+    """
+
+    by: str
+
+    @property
+    def subject(self) -> str:
+        """The release or the approver that an entry is about; empty where it is about the ledger itself."""
+        return ""
+
+    @property
+    def actor(self) -> str:
+        """The approver who decided, else who made the entry."""
+        return self.by
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """Who must approve a candidate and until when, as the plan asked when the candidate was made.
+
+    Attributes
+    ----------
+    approvers : how many must approve
+    names : who may; everyone on the list where it is empty
+    requester_may_approve : whether the requester, and the account that ran the plan, may approve
+    expires : when the time to decide ends; never where it is empty
+    signed : whether the home had approvers with keys then
+    """
+
+    approvers: int = 1
+    names: tuple[str, ...] = ()
+    requester_may_approve: bool = True
+    expires: str = ""
+    signed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignedDecision:
+    """The decision of one approver; without key and signature where the home has no list of approvers."""
+
+    approver: str
+    reason: str
+    key: str = ""
+    signature: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyFingerprints:
+    """Fingerprints of the secrets that stay the same in every run of a home; None where a secret is not there."""
+
+    digests: str | None = None
+    holdout: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseFacts(Facts):
+    """What is entered of a candidate, and of the release that it becomes.
+
+    Attributes
+    ----------
+    run, requester, name, release : which run, for whom, of which plan, and the identity of its content
+    plan, data, records, dossier : digests of the plan, of the source and its records, and of the dossier
+    rebuild : whether it was drawn anew on demand
+    candidate : SHA-256 of each file of the candidate
+    verdict, reason, gates : what the policy says, why, and each gate's verdict and figure
+    unprotected : why single records are not protected; empty where they are
+    mlflow_run, mlflow : the tracked run, and digests of what it held when it was logged
+    custodian : SHA-256 of each page that only the custodian reads
+    terms : who must approve; only of candidates that were presented to approvers
+    decided, approvals : the decision that an entry is about; every approval behind a publication
+    manifest, files : SHA-256 of the published manifest and of each published file
+    recovered : whether a later run settled what a crash had cut short
+    """
+
+    run: str
+    requester: str
+    name: str
+    release: str
+    plan: str
+    data: str
+    records: str
+    dossier: str
+    candidate: Mapping[str, str]
+    verdict: Literal["publish", "reject", "await"]
+    reason: str
+    gates: Mapping[str, tuple[str, str]]
+    mlflow_run: str
+    mlflow: Mapping[str, str]
+    version: str
+    code: str
+    custodian: Mapping[str, str]
+    keys: KeyFingerprints
+    rebuild: bool = False
+    unprotected: str = ""
+    terms: Terms | None = None
+    decided: SignedDecision | None = None
+    approvals: tuple[SignedDecision, ...] = ()
+    manifest: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    recovered: bool = False
+
+    @property
+    def subject(self) -> str:
+        """The identity of the release."""
+        return self.release
+
+    @property
+    def actor(self) -> str:
+        """The approver who decided, else the account that made the entry."""
+        return self.decided.approver if self.decided else self.by
+
+    def is_about(self, data: str, records: str) -> bool:
+        """Return whether the source was the same file, or held the same records."""
+        return self.data == data or self.records == records
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetFacts:
+    """A table or folder to which releases are delivered: names, and never a secret."""
+
+    table: str | None = None
+    database: str | None = None
+    if_exists: str | None = None
+    folder: str | None = None
+    storage: str | None = None
+
+    @property
+    def system(self) -> str:
+        """The database or storage in which the target is."""
+        return f"database {self.database}" if self.table is not None else f"storage {self.storage or ''}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveryFacts(Facts):
+    """What is entered of the delivery of a release: by its manifest's digest, to which target and where in it."""
+
+    release: str
+    name: str
+    manifest: str
+    target: TargetFacts
+    place: str
+    reason: str = ""
+
+    @property
+    def subject(self) -> str:
+        """The release that is delivered."""
+        return self.release
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproverFacts(Facts):
+    """What is entered when an approver is added to the list or removed from it."""
+
+    approver: str
+    public_key: str
+    accounts: tuple[str, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """The name of the approver."""
+        return self.approver
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyFacts(Facts):
+    """What is entered when the home signs with a new key: both public keys, and the new one's signature."""
+
+    reason: str
+    old_key: str
+    new_key: str
+    accepted: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """An entry by its number and digest."""
+
+    number: int
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossFacts(Facts):
+    """What is entered when the head did not name the last entry: why, and which entry it named."""
+
+    reason: str
+    head: Position | None = None
+
+
+F = TypeVar("F", bound=Facts, covariant=True)
+KINDS: Mapping[type[Facts], tuple[Event, ...]] = {
+    ReleaseFacts: get_args(ReleaseEvent),
+    DeliveryFacts: get_args(DeliveryEvent),
+    ApproverFacts: get_args(ApproverEvent),
+    KeyFacts: get_args(KeyEvent),
+    LossFacts: get_args(LossEvent),
+}
+KIND_OF = {event: kind for kind, events in KINDS.items() for event in events}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerEntry(Generic[F]):
+    """One entry: its place in the ledger, its facts, and what chains and signs it.
+
+    Attributes
+    ----------
+    previous : the digest of the entry before
+    digest : SHA-256 of everything but digest and signature, see `content_digest`
+    signature : of the digest's characters, by the home's key, in hexadecimal
+    """
+
+    number: int
+    time: str
+    event: Event
+    previous: str
+    facts: F
+    digest: str = ""
+    signature: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """The fields of an entry that are not facts, as they are written."""
+
+    format: Literal[1]
+    number: int
+    time: str
+    event: Event
+    previous: str
+    digest: str
+    signature: str
+
+
+HEADER = tuple(Header.__dataclass_fields__)
+
+
+def entry_json(entry: LedgerEntry[Facts]) -> dict[str, Any]:
+    """Return an entry as one JSON object, in which its facts stand beside its place."""
+    header = Header(format=FORMAT, **{name: getattr(entry, name) for name in HEADER[1:]})
+    return {**to_json(header), **to_json(entry.facts)}
+
+
+def content_digest(entry: LedgerEntry[Facts]) -> str:
+    """Return the SHA-256 of an entry's canonical form without digest and signature."""
+    form = entry_json(entry)
+    del form["digest"], form["signature"]
+    return hashlib.sha256(canonical(form)).hexdigest()
+
+
+def entry_line(entry: LedgerEntry[Facts]) -> bytes:
+    """Return how an entry is written: in one form only, so that no other text reads as the same entry."""
+    return canonical(entry_json(entry))
+
+
+def parse_entry(line: bytes) -> LedgerEntry[Facts] | None:
+    """Return the entry that a line holds; None when it is not one of this format."""
+    try:
+        form = json.loads(line)
+        header = from_json(Header, {name: form.pop(name) for name in HEADER})
+        facts = from_json(KIND_OF[header.event], form)
+    except (ValueError, RecursionError, KeyError, AttributeError, TypeError):
+        return None
+    place = {name: getattr(header, name) for name in HEADER[1:]}
+    return LedgerEntry(facts=facts, **place)
+
+
+def canonical(form: Any) -> bytes:
+    """Return JSON in canonical form: sorted keys, no spaces, other characters than ASCII escaped."""
+    return json.dumps(form, sort_keys=True, separators=(",", ":")).encode("ascii")
