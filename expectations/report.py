@@ -151,7 +151,7 @@ def _error_class(info: Any) -> str | None:
 
 
 def _known_exceptions() -> set[str]:
-    """Return names of exception classes; a name found in a text counts only when it is one of them."""
+    """Return names of exception classes; a name in a text counts only when it is one of them."""
     import great_expectations.exceptions
 
     modules = (builtins, errors, pd.errors, great_expectations.exceptions)

@@ -1,4 +1,4 @@
-"""What may cross the border to a framework, a log or a terminal: a code and a safe message."""
+"""Errors of a run: an exit code, and a message without data for frameworks, logs and terminals."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Busy(Refused):
 class Fault(ReleaseError):
     """Something went wrong on our side; the message holds the place, and no text of the cause.
 
-    The text of a foreign exception may quote data, so only its type and where it arose are kept.
+    The text of another library's exception may quote data, so only its type and where it arose are reported.
     """
 
 
@@ -58,7 +58,7 @@ class InputOutputFault(Fault):
 
 
 def sanitise_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Let nothing but a `ReleaseError` out of ``function``, without cause, context or data.
+    """Return ``function`` so that it raises nothing but a `ReleaseError`, without cause, context or data.
 
     Our own errors carry safe messages by rule and are passed on as `Refused`. The new error is
     raised outside the except block, so that no framework finds the original through its context.
@@ -83,7 +83,7 @@ def sanitise_errors(function: Callable[P, T]) -> Callable[P, T]:
         try:
             raise safe from None
         finally:
-            # What was being handled where we were called from would be found through it.
+            # Through it, an exception that the caller is handling could be reached.
             safe.__context__ = None
 
     run.__name__ = function.__name__

@@ -32,28 +32,28 @@ def check_name(name: str | None, key: str) -> None:
 def secret(name: str, home: Home) -> str:
     """Return a named secret, without blanks around it.
 
-    It is looked for in the environment variable of that name, then in ``$CREDENTIALS_DIRECTORY``, where
-    systemd puts a service's credentials, then in the home's folder ``secrets``.
+    It is read from the environment variable of that name, then from ``$CREDENTIALS_DIRECTORY``, where
+    systemd puts a service's credentials, then from the home's folder ``secrets``.
 
     Raises
     ------
     Refused
         When it is nowhere, is empty, or stands in a file that others may read.
     """
-    found = os.environ.get(name)
+    value = os.environ.get(name)
     given = os.environ.get("CREDENTIALS_DIRECTORY")
     places = [(Path(given) / name, OTHERS_OF_A_CREDENTIAL)] if given else []
     for path, others in (*places, (home.path / "secrets" / name, OTHERS)):
-        if found is None and NAME.fullmatch(name) and os.path.lexists(path):
-            found = _content(path, others)
-    if found is None:
+        if value is None and NAME.fullmatch(name) and os.path.lexists(path):
+            value = _content(path, others)
+    if value is None:
         raise Refused(
             f"the secret {visible(name)} is not there: set the environment variable of that name, or write "
             f"it to the file secrets/{visible(name)} in the home, for the owner alone (mode 0600)"
         )
-    if not found.strip():
+    if not value.strip():
         raise Refused(f"the secret {visible(name)} is empty")
-    return found.strip()
+    return value.strip()
 
 
 def _content(path: Path, others: int) -> str:

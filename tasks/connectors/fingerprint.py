@@ -1,4 +1,4 @@
-"""What a table holds, in one digest, however its records are ordered and however they arrive."""
+"""Digests of a table's content that do not depend on the order of its records or on how they are read."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Collection
 import numpy as np
 import pandas as pd
 
-# What a file may write for nothing.
+# How files write a missing value.
 MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "."]
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 _NOTHING = np.uint64(0x94D049BB133111EB)
 
 
 class ContentDigest:
-    """The digest of a table that arrives in pieces: of its columns' names and of its records as a bag.
+    """The digest of a table that is read in pieces: of its columns' names and of its records.
 
-    The order of the records and the size of the pieces do not matter; how often a record stands there does.
+    The order of the records and the size of the pieces do not matter; how often a record occurs does.
     """
 
     def __init__(self) -> None:
@@ -25,13 +25,13 @@ class ContentDigest:
         self._rows: list[np.ndarray] = []
 
     def add(self, frame: pd.DataFrame) -> None:
-        """Take some more records; every piece has the same columns."""
+        """Add some more records; every piece has the same columns."""
         self._header = "\x1f".join(map(str, frame.columns)).encode()
         self._rows.append(pd.util.hash_pandas_object(frame.astype("string"), index=False).to_numpy())
 
     @property
     def records(self) -> int:
-        """How many records were taken."""
+        """The number of records that were added."""
         return sum(map(len, self._rows))
 
     @property
@@ -52,13 +52,13 @@ def record_digests(frame: pd.DataFrame, without: Collection[str] = ()) -> np.nda
     """Return (N,) 64 bits of each record, the same however a file writes it.
 
     Neither the order of the columns matters nor whether a number is written 7, 7.0 or as text, nor how a
-    missing value is written. Columns ``without`` do not count: people stay who they are without their names.
+    missing value is written. Columns ``without`` do not count.
     """
-    names = sorted((str(name), place) for place, name in enumerate(frame.columns) if str(name) not in without)
+    names = sorted((str(name), at) for at, name in enumerate(frame.columns) if str(name) not in without)
     rows = np.zeros(len(frame), dtype=np.uint64)
-    for name, place in names:
+    for name, at in names:
         own = pd.util.hash_array(np.array([name], dtype=object), categorize=False)[0]
-        rows = (rows ^ (rows >> np.uint64(31))) * _MIX[0] + (_values(frame.iloc[:, place]) ^ own) * _MIX[1]
+        rows = (rows ^ (rows >> np.uint64(31))) * _MIX[0] + (_values(frame.iloc[:, at]) ^ own) * _MIX[1]
     return rows
 
 
@@ -72,21 +72,14 @@ def _values(column: pd.Series) -> np.ndarray:
     if pd.api.types.is_numeric_dtype(column):
         return _numbers(column.to_numpy(dtype="float64", na_value=np.nan))
     codes, levels = pd.factorize(column)
-    # The last stands where the code is -1, which means missing.
-    told = [*(str(level).strip() for level in levels), ""]
-    texts = np.array(["" if text in MISSING else text for text in told], dtype=object)
-    numbers = pd.to_numeric(pd.Series(_as_numbers(texts), dtype=object), errors="coerce")
-    found = np.where(
-        numbers.isna(),
-        pd.util.hash_array(texts, categorize=False),
-        _numbers(numbers.to_numpy(dtype="float64")),
-    )
-    return np.asarray(np.where(texts == "", _NOTHING, found)[codes], dtype=np.uint64)
-
-
-def _as_numbers(texts: np.ndarray) -> list[str]:
-    """Return the texts with truth values as the numbers that a CSV file's become."""
-    return [{"true": "1", "false": "0"}.get(text.lower(), text) for text in texts]
+    # The last is that of the code -1, which means missing.
+    stripped = [*(str(level).strip() for level in levels), ""]
+    texts = np.array(["" if text in MISSING else text for text in stripped], dtype=object)
+    # Truth values count as the numbers that they become when a CSV file is read.
+    as_numbers = [{"true": "1", "false": "0"}.get(text.lower(), text) for text in texts]
+    numbers = pd.to_numeric(pd.Series(as_numbers, dtype=object), errors="coerce").to_numpy(dtype="float64")
+    hashes = np.where(np.isnan(numbers), pd.util.hash_array(texts, categorize=False), _numbers(numbers))
+    return np.asarray(np.where(texts == "", _NOTHING, hashes)[codes], dtype=np.uint64)
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:

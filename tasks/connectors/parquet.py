@@ -22,7 +22,7 @@ T = TypeVar("T")
 def read_table(path: Path, shown: str) -> Any:
     """Return a file's table; what pandas calls an index is a column here.
 
-    What it would grow to is found out before it is read, since a small file can hold any number of records.
+    Its size in memory is determined before it is read, since a small file can hold any number of records.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def to_frame(table: Any) -> pd.DataFrame:
-    """Return a table as a frame; long codes with gaps would lose their last digits as floats."""
+    """Return a table as a frame; long codes with missing values would lose digits as floats."""
     import pyarrow as pa
 
     whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}

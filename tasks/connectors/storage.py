@@ -165,7 +165,7 @@ def open_location(address: str, storage: str | None, home: Home) -> Location:
 
     options = _options(storage, home) if storage is not None else {}
     with storage_errors("the storage"):
-        # An instance that is kept would keep the secret, and a listing that is kept grows old.
+        # A cached instance would hold the secret, and a cached listing becomes outdated.
         system, path = fsspec.core.url_to_fs(
             address, **options | {"skip_instance_cache": True, "use_listings_cache": False}
         )

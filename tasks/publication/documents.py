@@ -71,9 +71,9 @@ def _draw(shown: Shown, least: int) -> dict[str, bytes]:
     """Draw without the columns of levels that are not released: their names are not for the public."""
     original, released = shown.sides.original.load(), shown.masked.measured.load()
     encoder = Encoder.fit(original)
-    kept = kept_columns(encoder, released, shown.masked.hides)
-    names = [name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep]
-    x, y = encoder.encode(original)[:, kept], encoder.encode(released)[:, kept]
+    shared = kept_columns(encoder, released, shown.masked.hides)
+    names = [name for name, keep in zip(encoder.column_names(), shared, strict=True) if keep]
+    x, y = encoder.encode(original)[:, shared], encoder.encode(released)[:, shared]
     return {
         "curves": charts.cumulative_curves(shown.curves.load()),
         "marginals": charts.marginals(original, released, k=least),

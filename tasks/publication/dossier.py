@@ -1,4 +1,4 @@
-"""Gather what is known about a candidate in its dossier, on which a person can decide."""
+"""Gather the results of a run in the dossier of its candidate, on which a person can decide."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def released_levels(variables: Iterable[Variable]) -> dict[str, set[str]]:
 
 
 def without_levels_of_source(figures: dict[str, Any], released: Mapping[str, set[str]]) -> dict[str, Any]:
-    """Leave out levels that are not released: one that few people hold is a value of theirs."""
+    """Leave out levels that are not released: a level that few people hold identifies them."""
     variables = []
     for row in figures["utility_variables"]:
         if row["levels"] is not None:

@@ -183,7 +183,7 @@ class History:
 
 @dataclass(frozen=True)
 class Dossier:
-    """Everything known about a candidate; its digest is what people approve and the ledger holds.
+    """All facts on a candidate; its digest is what people approve and the ledger holds.
 
     Parameters
     ----------

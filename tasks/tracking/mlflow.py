@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +20,7 @@ from tasks.common.sections import Section
 STATUS = "release.status"
 # Curves of releases must not be mixed with those of settings that were only tried.
 KIND = "anonflow.kind"
-# The run of the plan, by which an attempt that failed midway is found again.
+# The run of the plan, by which an attempt that failed midway is recognised.
 OWN = "anonflow.run"
 # What MLflow shows as the description of a run or an experiment; people may go on writing there.
 NOTE = "mlflow.note.content"
@@ -67,7 +66,7 @@ class TrackedRun:
     Parameters
     ----------
     experiment, name : of the run in MLflow
-    tags : with `OWN` and `KIND`, by which it is found again and told from other kinds
+    tags : with `OWN` and `KIND`, by which it is recognised
     description : in Markdown, for the first view of the run
     files : what to attach, by artifact path
     finished : False where the run could not be carried out
@@ -110,11 +109,10 @@ def track(run: TrackedRun, nested: Iterable[TrackedRun] = ()) -> str:
 
 def _begin(client: Any, run: TrackedRun, more: Mapping[str, str] | None = None) -> str:
     """Return the id of the run in MLflow: a new one, or that of an attempt which failed midway."""
-    known = client.get_experiment_by_name(run.experiment)
+    existing = client.get_experiment_by_name(run.experiment)
     about = {NOTE: EXPERIMENT if run.tags[KIND] == "release" else TRIED}
-    experiment = known.experiment_id if known else client.create_experiment(run.experiment, tags=about)
-    begun = client.search_runs([experiment], f"tags.`{OWN}` = '{run.tags[OWN]}'", max_results=1)
-    if begun:
+    experiment = existing.experiment_id if existing else client.create_experiment(run.experiment, tags=about)
+    if begun := client.search_runs([experiment], f"tags.`{OWN}` = '{run.tags[OWN]}'", max_results=1):
         return str(begun[0].info.run_id)
     tags = {**run.tags, **(more or {})} | ({NOTE: run.description} if run.description else {})
     created = client.create_run(experiment, run_name=run.name, tags={k: tag(v) for k, v in tags.items()})
@@ -172,18 +170,13 @@ def stored_run(run_id: str) -> StoredRun | None:
 
 def recorded(home: str) -> list[dict[str, str]]:
     """Return the tags of every run, deleted or not, in which a home's decisions were mirrored."""
+    from mlflow import search_runs
     from mlflow.entities import ViewType
 
     with _store() as client:
         experiments = [e.experiment_id for e in client.search_experiments(view_type=ViewType.ALL)]
-        if not experiments:
-            return []
-        search = partial(client.search_runs, experiments, f"tags.`release.home` = '{home}'", ViewType.ALL)
-        page = search()
-        runs = list(page)
-        while page.token:
-            page = search(page_token=page.token)
-            runs += page
+        mirrored = f"tags.`release.home` = '{home}'"
+        runs = search_runs(experiments, mirrored, ViewType.ALL, 10**9, output_format="list") if experiments else []
         return [dict(run.data.tags) for run in runs]
 
 
@@ -236,7 +229,7 @@ def _store() -> Iterator[Any]:
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
-    # It would print what it was told to store, and a traceback; what failed is said below.
+    # It would log what it failed to store, and a traceback.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     try:
         yield MlflowClient()
@@ -275,14 +268,10 @@ def mirror_version(plan: str, run_id: str, release: str, status: str) -> None:
     with _store() as client:
         if not client.search_registered_models(f"name = '{plan}'", max_results=1):
             client.create_registered_model(plan, description="Releases of this plan, as the ledger has them.")
-        known = client.search_model_versions(f"name = '{plan}' and run_id = '{run_id}'", max_results=1)
-        if known:
-            version = known[0].version
-        else:
-            made = client.create_model_version(
-                plan, f"runs:/{run_id}/", run_id=run_id, tags={"release.id": release}, description=release
-            )
-            version = made.version
+        versions = client.search_model_versions(f"name = '{plan}' and run_id = '{run_id}'", max_results=1)
+        about = {"tags": {"release.id": release}, "description": release}
+        model = versions[0] if versions else client.create_model_version(plan, f"runs:/{run_id}/", run_id, **about)
+        version = model.version
         client.set_model_version_tag(plan, version, STATUS, status)
         if alias is not None:
             client.set_registered_model_alias(plan, alias, version)

@@ -19,7 +19,7 @@ COUNTED = ("passes", "awaiting", "rejected")
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """The run of a plan on its data, by which a run in MLflow is found."""
+    """The run of a plan on its data, by which a run in MLflow is recognised."""
 
     id: str
     plan: PlanIdentity

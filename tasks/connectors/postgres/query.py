@@ -25,9 +25,9 @@ EXACT_DIGITS = 18
 # The server itself says whether the text is one query: as a cursor it opens nothing else.
 OPEN = f"""
 DO $anonflow$
-DECLARE found CONSTANT refcursor := '{PORTAL}';
+DECLARE result CONSTANT refcursor := '{PORTAL}';
 BEGIN
-  OPEN found FOR EXECUTE current_setting('anonflow.statement');
+  OPEN result FOR EXECUTE current_setting('anonflow.statement');
 END
 $anonflow$
 """
@@ -37,7 +37,7 @@ def read_query(address: str, statement: str, base: Path, *, verbatim: Collection
     """Return what a query finds.
 
     PostgreSQL is read in one read-only, repeatable-read transaction, in pieces, so that no more of it than
-    the result's columns is in memory. Whole numbers, also those with gaps, are ``Int64``, truth values
+    the result's columns is in memory. Whole numbers, also with missing ones among them, are ``Int64``, truth values
     ``boolean``, text is text, other numbers are float64; what is none of these comes as it is.
 
     Parameters
@@ -45,7 +45,7 @@ def read_query(address: str, statement: str, base: Path, *, verbatim: Collection
     address : database address, with a password where one is needed
     statement : one query
     base : folder to which the path of an SQLite database is relative
-    verbatim : columns whose decimals are kept to the last digit; other decimals become float64
+    verbatim : columns whose decimals are read to the last digit; other decimals become float64
 
     Raises
     ------
@@ -91,8 +91,8 @@ def _typed(values: list[Any], column: Any, *, exact: bool) -> Any:
     whole = column.scale == 0 and (column.precision or EXACT_DIGITS + 1) <= EXACT_DIGITS
     if kind in WHOLE or (kind == NUMERIC and whole and not exact):
         missing = np.array([v is None for v in values], dtype=bool)
-        known = np.array([0 if v is None else int(v) for v in values], dtype="int64")
-        return pd.arrays.IntegerArray(known, missing)
+        numbers = np.array([0 if v is None else int(v) for v in values], dtype="int64")
+        return pd.arrays.IntegerArray(numbers, missing)
     if kind in REAL or (kind == NUMERIC and not exact):
         return np.array([np.nan if v is None else float(v) for v in values], dtype="float64")
     if kind == BOOLEAN:
