@@ -16,7 +16,8 @@ from anoncore.errors import AnonymizationError, InfeasibleError, NotConvergedErr
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.registry import anonymize
 from anoncore.release import Release
-from anoncore.utility import measure_utility
+from anoncore.risk import RiskReport, RiskSettings, measure_risk
+from anoncore.utility import UtilityReport, measure_utility
 
 __version__ = "0.1.0"
 
@@ -37,10 +38,14 @@ __all__ = [
     "NotConvergedError",
     "RatioEdit",
     "Release",
+    "RiskReport",
+    "RiskSettings",
     "Schema",
     "SetEdit",
+    "UtilityReport",
     "Variable",
     "anonymize",
+    "measure_risk",
     "measure_utility",
     "read_boxes",
 ]

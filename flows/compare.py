@@ -193,21 +193,21 @@ def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dos
         return replace(without, reason=str(refusal)), None
     finally:
         own.workspace.wipe()
-    figures, verdict = dossier.assessment, dossier.verdict
+    assessment, verdict = dossier.assessment, dossier.verdict
     status, reason = STATUS[verdict.decision], verdict.reason
     if "uncertainty" in set(plan.policy.by_design) - acknowledged(job.file.plan, job.wanted.by_design):
         status, reason = "refused", f"{UNACKNOWLEDGED}; with it: {reason}"
-    loss, baseline = frontier.loss_of(figures, job.wanted.utility)
+    loss, baseline = frontier.loss_of(assessment.utility, job.wanted.utility)
     by_auc = job.wanted.risk == "membership"
     tried = replace(
         without,
         status=status,
         reason=reason,
-        risk=_rounded(frontier.risk_of(figures, job.wanted.risk)),
+        risk=_rounded(frontier.risk_of(assessment.risk, job.wanted.risk)),
         limit=plan.policy.membership_auc if by_auc else plan.assessment.margin,
         loss=_rounded(loss),
         baseline=_rounded(baseline),
-        records=figures["records"]["released"],
+        records=assessment.records.released,
         gates=verdict.gates,
     )
     return tried, dossier
@@ -222,15 +222,15 @@ def _measured(run: Run, plan: Plan, job: _Job) -> Dossier:
     """Return what is known of a setting, in the form of a release's dossier."""
     masked = mask(run, job.split.original, plan.steps, plan.edits.edit_set())
     validated = validate_masked(masked, plan.edits)
-    figures = assess(run, job.split, masked, plan.assessment, plan.policy).figures
+    assessment = assess(run, job.split, masked, plan.assessment, plan.policy).assessment
     results = Results(
         ingested=job.ingested,
         checked=job.checked,
         split=job.split,
         masked=masked,
         validated=validated,
-        figures=figures,
-        verdict=decide(figures, plan.policy),
+        assessment=assessment,
+        verdict=decide(assessment, plan.policy),
         release=ReleaseIdentity("", plan.name, 0),
     )
     return gather(run, Stated(job.identity, plan.steps, plan.seed, plan.edits.on_violation, plan.policy), results)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from anoncore.microdata import Microdata
 from flows.draft import declared, source_of
 from flows.plan.model import load_plan
-from tasks.assessment.assess import AssessmentSection, assess
-from tasks.assessment.attacks import about_files
+from tasks.assessment.assess import AssessmentSection, assess, with_external_files
 from tasks.common.errors import ExitCode, sanitise_errors
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.common.workspace import wipe_abandoned
 from tasks.intake.external import File, prepare, with_levels_of
+from tasks.policy.assessment import Assessment
+from tasks.policy.disclosure_control import without_source_levels
 from tasks.policy.verdict import PolicySection, Verdict, decide
-from tasks.publication.dossier import without_levels_of_source
 
 EXIT_CODES = {"publish": ExitCode.PUBLISHED, "reject": ExitCode.REJECTED, "await": ExitCode.AWAITING}
 
@@ -28,7 +27,7 @@ class Judgement:
     """What was measured and what the policy says of it."""
 
     verdict: Verdict
-    figures: dict[str, Any]
+    assessment: Assessment
     left_out: tuple[str, ...]
     unknown: tuple[str, ...]
 
@@ -84,13 +83,12 @@ def judge(
         if plan is None and others is not None:
             variables = sanitise_errors(with_levels_of)(run, others, people, tuple(variables))
         prepared = sanitise_errors(prepare)(run, release, people, others, tuple(variables), aligned=aligned)
-        assessed = sanitise_errors(assess)(run, prepared.sides, prepared.masked, section, policy)
-        released_levels = _released(prepared.masked.released.load(), section.k)
-        figures = without_levels_of_source(assessed.figures, released_levels)
-    figures["files"] = about_files(figures, prepared)
+        assessed = sanitise_errors(assess)(run, prepared.sides, prepared.masked, section, policy).assessment
+        shown = without_source_levels(assessed, _released(prepared.masked.released.load(), section.k))
+        assessment = with_external_files(shown, prepared)
     return Judgement(
-        verdict=decide(figures, policy),
-        figures=figures,
+        verdict=decide(assessment, policy),
+        assessment=assessment,
         left_out=prepared.left_out,
         unknown=prepared.unknown,
     )

@@ -147,8 +147,9 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits)
     assessed = step("Measure risk and utility", assess, run, sides, masked, plan.assessment, plan.policy)
     attack = (run, plan.name, source, sides, masked, plan.assessment)
-    figures = assessed.figures | {"earlier": step("Attack with earlier releases", against_earlier, *attack)}
-    verdict = step("Decide by policy", decide, figures, plan.policy)
+    prior = step("Attack with earlier releases", against_earlier, *attack)
+    assessment = replace(assessed.assessment, prior_releases=prior)
+    verdict = step("Decide by policy", decide, assessment, plan.policy)
     data = (masked.released, validated.suite.json)
     release = step("Write the candidate", prepare_data, run, *data, plan.name, plan.publication, digest)
     identity = PlanIdentity(plan.name, digest, plan.publication.title, plan.publication.description)
@@ -158,7 +159,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         split=sides,
         masked=masked,
         validated=validated,
-        figures=figures,
+        assessment=assessment,
         verdict=verdict,
         release=release,
         published=earlier,

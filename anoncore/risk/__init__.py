@@ -3,7 +3,7 @@
 from anoncore.risk._individual import individual_risk
 from anoncore.risk.averaging import AveragingAttack, averaging_attack
 from anoncore.risk.bounds import MeasureComparison
-from anoncore.risk.boxes import BoxMeasures, box_density_attack, box_measures
+from anoncore.risk.boxes import BoxMeasures, BoxRisk, LocatedRecords, box_density_attack, box_measures, box_risk
 from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import Comparison, compare, compare_matched
@@ -20,6 +20,16 @@ from anoncore.risk.linkage import Linkage, MatchSignal, linkage
 from anoncore.risk.membership import MembershipAttack, membership_attack, moved_back, nearest_distance_attack
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
+from anoncore.risk.report import (
+    EncodedTables,
+    Queries,
+    RiskCurves,
+    RiskReport,
+    RiskSettings,
+    compare_encoded,
+    measure_encoded_risk,
+    measure_risk,
+)
 from anoncore.risk.tail import (
     ExtremeRecords,
     TailTest,
@@ -35,19 +45,26 @@ __all__ = [
     "AttributeInference",
     "AveragingAttack",
     "BoxMeasures",
+    "BoxRisk",
     "ClosePairs",
     "Closeness",
     "Comparison",
     "Disclosure",
+    "EncodedTables",
     "ExtremeRecords",
     "GroupRisk",
     "InferenceRisk",
     "Linkage",
+    "LocatedRecords",
     "MatchSignal",
     "MeasureComparison",
     "MembershipAttack",
     "Neighbours",
     "PredictionMeasures",
+    "Queries",
+    "RiskCurves",
+    "RiskReport",
+    "RiskSettings",
     "SampleRisk",
     "ScoreCoincidence",
     "SensitiveRisk",
@@ -58,9 +75,11 @@ __all__ = [
     "averaging_attack",
     "box_density_attack",
     "box_measures",
+    "box_risk",
     "close_pairs",
     "closeness",
     "compare",
+    "compare_encoded",
     "compare_matched",
     "disclosure_risk",
     "extreme_records",
@@ -68,6 +87,8 @@ __all__ = [
     "individual_risk",
     "isolated_test",
     "linkage",
+    "measure_encoded_risk",
+    "measure_risk",
     "membership_attack",
     "moved_back",
     "nearest_distance_attack",

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from anoncore.boxes.columns import ReleasedBoxes
 from anoncore.errors import AnonymizationError
+from anoncore.microdata import Microdata, Schema
 from anoncore.risk._checks import Floats, Indices, frozen
 from anoncore.risk.membership import MembershipAttack, membership_attack
 
@@ -158,6 +161,102 @@ def box_density_attack(
     least = min(float(score.min()) for score in scores)
     scores = [np.where(m.distance > 0, least - 1.0, s) for m, s in zip(sides, scores, strict=True)]
     return membership_attack(scores[0], scores[1], gate=gate, confidence=confidence)
+
+
+@dataclass(frozen=True)
+class LocatedRecords:
+    """Records of one table located among released boxes.
+
+    Parameters
+    ----------
+    records : located
+    inside : share of them inside a box
+    reidentification, largest_reidentification : mean and largest of 1 / records of the box
+    uncertainty, log_volume : medians of those of :class:`BoxMeasures`
+    """
+
+    records: int
+    inside: float
+    reidentification: float
+    largest_reidentification: float
+    uncertainty: float
+    log_volume: float
+
+    @classmethod
+    def of(cls, measures: BoxMeasures) -> LocatedRecords:
+        """Summarise the measures of single records."""
+        return cls(
+            records=len(measures.distance),
+            inside=float((measures.distance == 0).mean()),
+            reidentification=float(measures.reidentification.mean()),
+            largest_reidentification=float(measures.reidentification.max()),
+            uncertainty=float(np.median(measures.uncertainty)),
+            log_volume=float(np.median(measures.log_volume)),
+        )
+
+
+@dataclass(frozen=True)
+class BoxRisk:
+    """What released boxes say about members, beside what they say about non-members.
+
+    Parameters
+    ----------
+    original, reference : records located; the latter None without a reference sample
+    membership : by the density of boxes; None without a reference sample
+    variables : released as ranges
+    """
+
+    original: LocatedRecords
+    reference: LocatedRecords | None
+    membership: MembershipAttack | None
+    variables: int
+
+
+def box_risk(
+    original: Microdata, members: Microdata, others: Microdata | None, boxes: ReleasedBoxes, levels: Schema
+) -> BoxRisk:
+    """Locate members and non-members among released boxes, and attack membership with them.
+
+    Parameters
+    ----------
+    original : all records that were masked, whose standard deviations are the units
+    members, others : those that are located, of the original and of a reference sample
+    boxes : of the release
+    levels : schema whose levels number those that boxes hold
+
+    Returns
+    -------
+    BoxRisk
+    """
+    measured = [_located(side, original, boxes, levels) for side in (members, others) if side is not None]
+    known = others is not None
+    return BoxRisk(
+        original=LocatedRecords.of(measured[0]),
+        reference=LocatedRecords.of(measured[1]) if known else None,
+        membership=box_density_attack(measured[0], measured[1]) if known else None,
+        variables=len(boxes.names),
+    )
+
+
+def _located(records: Microdata, original: Microdata, boxes: ReleasedBoxes, levels: Schema) -> BoxMeasures:
+    """Locate records among boxes, numbers in standard deviations of the original."""
+    known = original.frame[list(boxes.names)]
+    middle = known.mean().to_numpy()
+    spread = known.std(ddof=0).replace(0.0, 1.0).fillna(1.0).to_numpy()
+    values = records.frame[list(boxes.names)].to_numpy(dtype="float64")
+    codes = [
+        np.where(records.frame[n].isna(), -1, np.where(own < 0, -2, own))
+        for n in boxes.held
+        for own in [pd.Index(levels[n].levels or ()).get_indexer(records.frame[n].astype("object"))]
+    ]
+    return box_measures(
+        (values - middle) / spread,
+        (boxes.lower - middle) / spread,
+        (boxes.upper - middle) / spread,
+        boxes.sizes,
+        levels=np.column_stack(codes) if codes else None,
+        held=tuple(boxes.held.values()),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from anoncore.utility.regression import (
     RegressionUtility,
     regression_utility,
 )
-from anoncore.utility.report import PropensityComparison, Utility, kept_columns, measure_utility
+from anoncore.utility.report import PropensityComparison, UtilityReport, WeightUse, kept_columns, measure_utility
 from anoncore.utility.variables import (
     Shift,
     Summary,
@@ -40,11 +40,12 @@ __all__ = [
     "RegressionUtility",
     "Shift",
     "Summary",
-    "Utility",
     "UtilityComparison",
     "UtilityFigures",
+    "UtilityReport",
     "VariableTable",
     "VariableUtility",
+    "WeightUse",
     "WorstVariable",
     "compare_utility",
     "kept_columns",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb, gcd
 
 import numpy as np
@@ -48,8 +48,8 @@ class MarginalUtility:
     worst : names of the variables of the table that has moved most; empty when there are none
     expected_mean, expected_at_worst : what two samples of these sizes drawn from one population differ by
     reference_mean, reference_largest, reference_at_worst : the reference's; at the release's worst table
-    tuples : the names of each table's variables
-    values, reference_values : (used,) distances, 0 … 1
+    tuples : the names of each table's variables; in a report those of the worst tables alone, the worst first
+    values, reference_values : their distances, 0 … 1
     left_out : variables that another table does not have in a comparable form
     meaning : a sentence
 
@@ -74,6 +74,17 @@ class MarginalUtility:
     reference_values: Floats | None
     left_out: tuple[str, ...]
     meaning: str
+
+    def worst_only(self, most: int) -> MarginalUtility:
+        """Return the same with the names and distances of the worst tables alone, the worst first."""
+        order = np.argsort(-self.values, kind="stable")[:most]
+        others = self.reference_values
+        return replace(
+            self,
+            tuples=tuple(self.tuples[at] for at in order),
+            values=frozen(self.values[order]),
+            reference_values=None if others is None else frozen(others[order]),
+        )
 
 
 def marginal_utility(

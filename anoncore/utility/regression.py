@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -137,6 +137,11 @@ class RegressionComparison:
     problem: str = ""
     notes: tuple[str, ...] = ()
 
+    def with_terms(self, shown: Collection[str]) -> RegressionComparison:
+        """Return the same without the names of the coefficients that are not ``shown``: a level stands in them."""
+        rows = tuple(row if row.term in shown else replace(row, term="") for row in self.coefficients)
+        return replace(self, coefficients=rows, worst=self.worst if self.worst in shown else "")
+
 
 @dataclass(frozen=True)
 class RegressionUtility:
@@ -153,6 +158,12 @@ class RegressionUtility:
     released: RegressionComparison
     reference: RegressionComparison | None
     meaning: str = MEANING
+
+    def without_lost_terms(self) -> RegressionUtility:
+        """Return the same without the names of the coefficients that the release cannot estimate."""
+        kept = {row.term for row in self.released.coefficients if row.other is not None}
+        reference = None if self.reference is None else self.reference.with_terms(kept)
+        return replace(self, released=self.released.with_terms(kept), reference=reference)
 
 
 def regression_utility(

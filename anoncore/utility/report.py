@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,8 +14,9 @@ from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.threads import in_threads
 from anoncore.microdata import Microdata
-from anoncore.utility._sides import Floats, Weighting, weighting
-from anoncore.utility.figures import UtilityComparison, compare_utility
+from anoncore.text import text_table
+from anoncore.utility._sides import Floats, weighting
+from anoncore.utility.figures import FigureComparison, UtilityComparison, compare_utility
 from anoncore.utility.marginals import MarginalUtility, marginal_utility
 from anoncore.utility.propensity import Propensity, propensity_utility
 from anoncore.utility.regression import Regression, RegressionUtility, regression_utility
@@ -32,9 +33,25 @@ class PropensityComparison:
     reference: Propensity | None
 
 
+@dataclass(frozen=True)
+class WeightUse:
+    """How survey weights were used.
+
+    Parameters
+    ----------
+    variable : name of the weight variable; None when weights were given otherwise, or there are none
+    used : whether any table was weighted
+    repaired : per table (original, released, reference), records whose weight cannot be used and counts as 0
+    """
+
+    variable: str | None
+    used: bool
+    repaired: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False)
-class Utility:
-    """What a release keeps, every figure beside the reference's.
+class UtilityReport:
+    """What a release preserves, every figure beside the reference's; no record of any table.
 
     Parameters
     ----------
@@ -43,9 +60,9 @@ class Utility:
     figures : means, variances, correlations of the encoded columns; None when no column is left
     variables : every variable by itself
     propensity : on all encoded columns, suppressed ones too; None when no column varies in the original
-    marginals : tables of two variables, and of three where they were asked for
+    marginals : tables of two variables, and of three where they were asked for; named are the worst alone
     regressions : those declared, in their order
-    weights : the survey weights that all of these respect
+    weights : how the survey weights were used that all of these respect
     """
 
     columns: tuple[str, ...]
@@ -55,29 +72,26 @@ class Utility:
     propensity: PropensityComparison | None
     marginals: tuple[MarginalUtility, ...]
     regressions: tuple[RegressionUtility, ...]
-    weights: Weighting
+    weights: WeightUse
 
-    def summary(self) -> dict[str, Any]:
-        """Return all figures as plain numbers, text, lists and dicts; no arrays, no NaN.
+    def figure(self, name: str) -> FigureComparison | None:
+        """Return one of the four figures; None when no column is left."""
+        return next((one for one in self.figures.figures if one.name == name), None) if self.figures else None
 
-        What describes the reference sample stands under keys that begin with "reference".
-        """
-        return {
-            "utility": {} if self.figures is None else _figures(self.figures),
-            "utility_columns": [] if self.figures is None else _columns(self.figures, self.columns),
-            "utility_left_out": self.left_out,
-            "utility_variables": [asdict(row) for row in self.variables.variables],
-            "utility_worst": [asdict(row) for row in self.variables.worst],
-            "utility_absent": list(self.variables.absent),
-            "utility_propensity": None if self.propensity is None else asdict(self.propensity),
-            "utility_marginals": [_marginals(one) for one in self.marginals],
-            "utility_regressions": [{"formula": one.regression.formula} | asdict(one) for one in self.regressions],
-            "utility_weights": {
-                "variable": self.weights.variable,
-                "used": any(array is not None for array in self.weights.arrays),
-                "repaired": dict(zip(("original", "released", "reference"), self.weights.repaired, strict=False)),
-            },
-        }
+    def summary(self) -> str:
+        """Return the figures as a plain text table."""
+        rows: list[tuple[str, float | None, float | None]] = [
+            (f"{one.name.replace('_', ' ')}, median difference", one.released_median, one.reference_median)
+            for one in (self.figures.figures if self.figures else ())
+        ]
+        if self.propensity:
+            ours, theirs = self.propensity.released, self.propensity.reference
+            rows.append(("propensity score, ratio to chance", ours.ratio, theirs.ratio if theirs else None))
+        rows += [(f"tables of {m.size} variables, mean distance", m.mean, m.reference_mean) for m in self.marginals]
+        for one in self.regressions:
+            reference = one.reference.mean_overlap if one.reference else None
+            rows.append((f"interval overlap of {one.regression.formula}", one.released.mean_overlap, reference))
+        return text_table(("utility", "release", "reference"), rows)
 
 
 def measure_utility(
@@ -91,7 +105,7 @@ def measure_utility(
     weights: str | Sequence[ArrayLike | None] | None = None,
     interactions: int = 0,
     triples: int = 0,
-) -> Utility:
+) -> UtilityReport:
     """Measure everything that tells how useful a release is.
 
     Parameters
@@ -107,7 +121,7 @@ def measure_utility(
 
     Returns
     -------
-    Utility; deterministic, and no figure is ever NaN.
+    UtilityReport; deterministic, and no figure is ever NaN.
 
     Raises
     ------
@@ -159,15 +173,15 @@ def measure_utility(
     ]
     done = list(in_threads(lambda job: job(), jobs))
     sides = [one for one in done if isinstance(one, Propensity)]
-    return Utility(
+    return UtilityReport(
         columns=names,
         left_out=int((~kept).sum()),
         figures=done[0],
         variables=variables,
         propensity=PropensityComparison(sides[0], sides[1] if len(sides) > 1 else None) if sides else None,
-        marginals=tuple(one for one in done if isinstance(one, MarginalUtility)),
+        marginals=tuple(one.worst_only(WORST) for one in done if isinstance(one, MarginalUtility)),
         regressions=tuple(one for one in done if isinstance(one, RegressionUtility)),
-        weights=found,
+        weights=WeightUse(found.variable, any(array is not None for array in arrays), found.repaired),
     )
 
 
@@ -211,50 +225,3 @@ def _propensity(
         other_weights=arrays[side],
         interactions=interactions,
     )
-
-
-def _figures(compared: UtilityComparison) -> dict[str, Any]:
-    return {
-        part.name: {
-            "released": {"median": part.released_median, "largest": part.released_largest},
-            "reference": None
-            if part.reference_worst is None
-            else {"median": part.reference_median, "largest": part.reference_largest},
-            "worst": list(part.worst),
-            "reference_worst": None if part.reference_worst is None else list(part.reference_worst),
-            "sufficient": part.sufficient_median,
-            "sufficient_largest": part.sufficient_largest,
-            "meaning": part.meaning,
-        }
-        for part in compared.figures
-    }
-
-
-def _columns(compared: UtilityComparison, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return each encoded column's own figures; of correlations the largest of its pairs."""
-    rows = []
-    for j, name in enumerate(names):
-        row: dict[str, Any] = {"name": name}
-        for figure in compared.released.figures:
-            row[figure.name] = float(figure.values[j])
-            base = None if compared.reference is None else getattr(compared.reference, figure.name)
-            row[f"reference_{figure.name}"] = None if base is None else float(base.values[j])
-        rows.append(row)
-    return rows
-
-
-def _marginals(one: MarginalUtility) -> Mapping[str, Any]:
-    arrays = ("values", "reference_values", "tuples")
-    plain = {name: value for name, value in vars(one).items() if name not in arrays}
-    order = np.argsort(-one.values, kind="stable")[:WORST]
-    base = one.reference_values
-    return plain | {
-        "worst_tables": [
-            {
-                "variables": list(one.tuples[j]),
-                "released": float(one.values[j]),
-                "reference": None if base is None else float(base[j]),
-            }
-            for j in order
-        ]
-    }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,6 +53,10 @@ class Summary:
     mean: float | None = None
     variance: float | None = None
     shares: tuple[float, ...] | None = None
+
+    def at_levels(self, keep: Sequence[bool]) -> Summary:
+        """Return the same with the shares of some levels only."""
+        return self if self.shares is None else replace(self, shares=tuple(compress(self.shares, keep)))
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,17 @@ class VariableUtility:
     reference: Summary | None
     released_shift: Shift
     reference_shift: Shift | None
+
+    def with_levels(self, shown: Collection[str]) -> VariableUtility:
+        """Return the same without the names and shares of the levels that are not ``shown``."""
+        keep = [level in shown for level in self.levels or ()]
+        return replace(
+            self,
+            levels=tuple(compress(self.levels or (), keep)),
+            original=self.original.at_levels(keep),
+            released=self.released.at_levels(keep),
+            reference=None if self.reference is None else self.reference.at_levels(keep),
+        )
 
 
 @dataclass(frozen=True)

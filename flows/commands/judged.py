@@ -50,8 +50,8 @@ def assess(
     )
     if json_:
         # How many levels few records hold, and not which: such a level may be one person's value.
-        rare = [row | {"levels": len(row["levels"])} for row in found.figures["rare_levels"]]
-        facts = {"verdict": asdict(found.verdict), "figures": found.figures | {"rare_levels": rare}}
+        rare = [{"variable": row.variable, "levels": len(row.levels)} for row in found.assessment.rare_levels]
+        facts = {"verdict": asdict(found.verdict), "assessment": found.assessment.to_json() | {"rare_levels": rare}}
         shown.print_json(facts | {"left_out": found.left_out, "unknown": found.unknown})
     else:
         shown.judged(found, released.name)

@@ -24,6 +24,7 @@ from tasks.common.errors import ExitCode, visible, visible_lines
 from tasks.common.home import Home
 
 if TYPE_CHECKING:
+    from anoncore.utility import UtilityReport
     from tasks.policy.verdict import Gate
 
 OUTCOMES = {
@@ -168,19 +169,23 @@ def judged(found: Any, name: str) -> None:
     for what, names in (("Not in the release", found.left_out), ("Not measured", found.unknown)):
         if names:
             out.print(safe(f"{what}: {', '.join(names)}"), soft_wrap=True)
-    for line in usefulness(found.figures):
+    for line in usefulness(found.assessment.utility):
         out.print(safe(line), soft_wrap=True)
 
 
-def usefulness(figures: dict[str, Any]) -> list[str]:
+def usefulness(utility: UtilityReport) -> list[str]:
     """Return in two lines what the release still tells; no gate asks for it unless a plan's policy does."""
     lines = []
     for name, what in (("mean", "Means, in standard deviations"), ("correlation", "Correlations")):
-        one, other = figures["utility"][name]["released"], figures["utility"][name]["reference"]
-        if not figures["utility"][name]["worst"]:
+        one = utility.figure(name)
+        if one is None or not one.worst:
             continue
-        beside = f"; another sample {other['median']:.3f} and {other['largest']:.3f}" if other else ""
-        lines.append(f"{what}: moved by {one['median']:.3f} (median), {one['largest']:.3f} at most{beside}")
+        beside = (
+            ""
+            if one.reference_median is None
+            else f"; another sample {one.reference_median:.3f} and {one.reference_largest:.3f}"
+        )
+        lines.append(f"{what}: moved by {one.released_median:.3f} (median), {one.released_largest:.3f} at most{beside}")
     return lines
 
 

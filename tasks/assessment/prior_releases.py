@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema
-from anoncore.risk import averaging_attack
+from anoncore.risk import AveragingAttack, averaging_attack
 from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import Refused
 from tasks.common.home import Home
@@ -19,6 +18,8 @@ from tasks.common.run import Run
 from tasks.intake.ingest import SourceSection, read, to_microdata
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
+from tasks.policy.assessment import PriorReleases
+from tasks.policy.verdict import PolicySection
 from tasks.record import ledger
 from tasks.record.dossier import SourceSummary
 from tasks.record.entry import ReleaseFacts
@@ -30,7 +31,7 @@ KINDS = ("data.parquet", "data.csv")
 
 def against_earlier(
     run: Run, name: str, source: SourceSummary, sides: Sides, masked: Masked, section: AssessmentSection
-) -> dict[str, Any]:
+) -> PriorReleases:
     """Attack with all releases of these data together, the candidate last.
 
     Of these data are the releases of the same file or the same records, and those of the same plan's earlier
@@ -38,10 +39,9 @@ def against_earlier(
     and is counted.
     """
     folders = list(_folders(run.home, name, source))
-    found: dict[str, Any] = {"releases": len(folders), "compared": 0, "attack": None}
-    if folders and sides.reference is not None:
-        found |= _attacked(run, folders[-AT_MOST:], sides, masked, section)
-    return found
+    if not folders or sides.reference is None:
+        return PriorReleases(len(folders))
+    return PriorReleases(len(folders), *_attacked(run, folders[-AT_MOST:], sides, masked, section))
 
 
 def _folders(home: Home, name: str, source: SourceSummary) -> Iterator[Path]:
@@ -54,27 +54,27 @@ def _folders(home: Home, name: str, source: SourceSummary) -> Iterator[Path]:
 
 def _attacked(
     run: Run, folders: list[Path], sides: Sides, masked: Masked, section: AssessmentSection
-) -> dict[str, Any]:
+) -> tuple[int, AveragingAttack | None]:
+    """Return how many releases could be compared, and the attack with them and the candidate."""
     assert sides.reference is not None
     original, reference, candidate = sides.original.load(), sides.reference.load(), masked.measured.load()
     # Between the variables that hide a group its members were moved, and what that did is not to be told.
     names = [n for n in candidate.schema.names if n in original.schema and n not in masked.hides]
     if not names:
-        return {}
+        return 0, None
     schema = original.schema.select(names)
     encoder = Encoder.fit(original.select(names))
     if not encoder.width:
-        return {}
+        return 0, None
     before = [table for folder in folders if (table := _released(run, folder, schema)) is not None]
     if not before:
-        return {}
-    rng = run.rng("earlier")
+        return 0, None
+    rng, settings = run.rng("earlier"), section.settings(PolicySection())
     members, others = (
-        encoder.encode(side.select(names).take(section.queries(len(side), rng))) for side in (original, reference)
+        encoder.encode(side.select(names).take(settings.queries(len(side), rng))) for side in (original, reference)
     )
     tables = [encoder.encode(table) for table in (*before, candidate.select(names))]
-    attack = averaging_attack(members, others, tables)
-    return {"compared": len(before), "attack": asdict(attack)}
+    return len(before), averaging_attack(members, others, tables)
 
 
 def _released(run: Run, folder: Path, schema: Schema) -> Microdata | None:

@@ -6,10 +6,22 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 NOTHING = "–"
 MINUS = "−"
+
+
+class Interval(Protocol):
+    """What has a lower and an upper bound."""
+
+    @property
+    def lower(self) -> float:
+        """The lower bound."""
+
+    @property
+    def upper(self) -> float:
+        """The upper bound."""
 
 
 def count(value: float | None) -> str:
@@ -46,9 +58,9 @@ def percent(value: float | None, digits: int = 1) -> str:
     return NOTHING if value is None else f"{number(100 * value, digits)}\u00a0%"
 
 
-def shares(bounds: dict[str, Any]) -> str:
+def shares(bounds: Interval) -> str:
     """Return an interval of a share in whole per cent, never narrower than it may be."""
-    low, high = bounds["lower"], bounds["upper"]
+    low, high = bounds.lower, bounds.upper
     first = ">\u00a099.5\u00a0%" if low >= 0.995 else percent(low, 0)
     last = "<\u00a00.5\u00a0%" if high < 0.005 else percent(high, 0)
     return f"{first} to {last}"
@@ -86,9 +98,8 @@ def plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def pairs_of_variables(found: dict[str, Any]) -> str:
+def pairs_of_variables(looked: int, possible: int) -> str:
     """Return how many pairs were looked at; of how many, where a wide table has too many."""
-    looked, possible = found["n_pairs"], found.get("n_possible", found["n_pairs"])
     drawn = "" if looked == possible else f", drawn from {count(possible)}"
     return f"{count(looked)} pair{'' if looked == 1 else 's'} of variables{drawn}"
 

@@ -1,6 +1,6 @@
 """Frozen dataclasses to JSON and back: the one conversion that every stored value goes through.
 
-Standard library only.
+Standard library only; NumPy is imported where a value holds arrays.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 T = TypeVar("T")
 
 
-def to_json(value: Any) -> Any:
-    """Return the JSON form of a value; a dataclass leaves out the fields that have their default."""
+def to_json(value: Any, *, whole: bool = False) -> Any:
+    """Return the JSON form of a value; a dataclass leaves out fields that have their default, unless ``whole``."""
     if is_dataclass(value):
-        return {f.name: to_json(getattr(value, f.name)) for f in fields(value) if not _has_default(value, f)}
+        kept = (f for f in fields(value) if whole or not _has_default(value, f))
+        return {f.name: to_json(getattr(value, f.name), whole=whole) for f in kept}
     if isinstance(value, Mapping):
-        return {key: to_json(one) for key, one in value.items()}
-    return [to_json(one) for one in value] if isinstance(value, tuple | list) else value
+        return {key: to_json(one, whole=whole) for key, one in value.items()}
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return [to_json(one, whole=whole) for one in value] if isinstance(value, tuple | list) else value
 
 
 def from_json(kind: type[T], value: Any) -> T:
@@ -50,6 +53,8 @@ def _decoded(kind: Any, value: Any) -> Any:
         return {key: _decoded(arguments[1], part) for key, part in value.items()}
     if is_dataclass(kind) and isinstance(value, dict):
         return _decoded_dataclass(kind, value)
+    if getattr(origin, "__name__", "") == "ndarray" and isinstance(value, list):
+        return _decoded_array(arguments, value)
     if kind is Any or type(value) is kind or (kind is NoneType and value is None):
         return value
     if kind is float and type(value) is int:
@@ -72,6 +77,14 @@ def _decoded_dataclass(kind: Any, value: dict[str, Any]) -> Any:
     if wrong := sorted((value.keys() - kinds.keys()) | (required - value.keys())):
         raise ValueError(f"{kind.__name__} has other fields: {len(wrong)} are missing or unknown")
     return kind(**{name: _decoded(kinds[name], part) for name, part in value.items()})
+
+
+def _decoded_array(arguments: tuple[Any, ...], value: list[Any]) -> Any:
+    import numpy as np
+
+    array = np.array(value, dtype=get_args(arguments[1])[0])
+    array.setflags(write=False)
+    return array
 
 
 @cache

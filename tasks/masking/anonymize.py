@@ -21,6 +21,7 @@ from anoncore.risk.group_masking import GroupCounts
 from tasks.common.errors import Refused
 from tasks.common.run import Run
 from tasks.common.workspace import StoredArrays, StoredMicrodata
+from tasks.policy.assessment import CheckedClaim
 from tasks.record.dossier import RepairSummary
 
 Step: TypeAlias = Annotated[Parameters, Field(discriminator="method")]
@@ -57,7 +58,7 @@ class Masked:
     points: StoredMicrodata | None = None
     continuous: ContinuousForm | None = None
     confidential: StoredArrays | None = None
-    claims: tuple[dict[str, Any], ...] = ()
+    claims: tuple[CheckedClaim, ...] = ()
     repair: RepairSummary | None = None
     keeps_records: bool
     notes: tuple[str, ...] = ()
@@ -101,7 +102,7 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
         continuous=continuous,
         confidential=store.store_arrays("confidential", **release.confidential) if release.confidential else None,
         claims=tuple(
-            asdict(check) | {"kind": type(c).__name__} for c, check in zip(final.claims, final.check(), strict=True)
+            CheckedClaim(type(c).__name__, **vars(check)) for c, check in zip(final.claims, final.check(), strict=True)
         ),
         repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed),
         keeps_records=final.keeps_records,

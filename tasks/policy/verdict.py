@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
+from anoncore.risk import MembershipAttack, TailTest
 from tasks.common.formatting import pairs_of_variables
 from tasks.common.sections import Section
+from tasks.policy.assessment import Assessment
 
 Measure = Literal["ambiguity", "uncertainty"]
 GateVerdict = Literal["pass", "fail", "inconclusive", "by design", "not tested", "waived"]
@@ -114,7 +116,7 @@ class Verdict:
     gates: tuple[Gate, ...]
 
 
-def decide(figures: dict[str, Any], policy: PolicySection) -> Verdict:
+def decide(assessment: Assessment, policy: PolicySection) -> Verdict:
     """Put every gate to the figures of one assessment.
 
     A failed gate rejects; one about single records is waived where the plan waives their protection, and
@@ -123,20 +125,20 @@ def decide(figures: dict[str, Any], policy: PolicySection) -> Verdict:
     """
     waived = policy.individual_protection == "none"
     individual = (
-        *_comparison_gates(figures),
-        *_tail_gates(figures, policy),
-        *_together_gates(figures),
-        *_membership_gates(figures, policy),
-        *_linkage_gates(figures, policy),
-        *_inference_gates(figures),
-        *_earlier_gates(figures, policy),
+        *_comparison_gates(assessment),
+        *_tail_gates(assessment, policy),
+        *_together_gates(assessment),
+        *_membership_gates(assessment, policy),
+        *_linkage_gates(assessment, policy),
+        *_inference_gates(assessment),
+        *_earlier_gates(assessment, policy),
     )
     gates = (
         *(replace(g, verdict="waived") if waived else g for g in individual),
-        *_claim_gates(figures),
-        *_utility_gates(figures, policy),
-        *_file_gates(figures),
-        *_reference_gates(figures, policy),
+        *_claim_gates(assessment),
+        *_utility_gates(assessment, policy),
+        *_file_gates(assessment),
+        *_reference_gates(assessment, policy),
     )
     failed = [g.name for g in gates if g.verdict == "fail"]
     open_ = [
@@ -164,215 +166,214 @@ MEANINGS = {
 }
 
 
-def _comparison_gates(figures: dict[str, Any]) -> list[Gate]:
+def _comparison_gates(assessment: Assessment) -> list[Gate]:
     gates = []
-    for measure in figures["comparison"]["measures"]:
+    for measure in assessment.risk.comparison.measures:
         # What decides: a failure is proved from below, everything else from above; a share is 1 at most.
-        proved = measure["verdict"] == "fail"
-        bound = f"≥ {measure['lower']:.3f}" if proved else f"≤ {min(measure['upper'], 1.0):.3f}"
+        proved = measure.verdict == "fail"
+        bound = f"≥ {measure.lower:.3f}" if proved else f"≤ {min(measure.upper, 1.0):.3f}"
         gates.append(
             Gate(
-                name=f"prediction {measure['name']}",
-                verdict=measure["verdict"],
-                figure=f"excess {bound} ({1 - measure['alpha']:.0%} sure)",
-                limit=f"≤ {measure['margin']:.3f}",
+                name=f"prediction {measure.name}",
+                verdict=measure.verdict,
+                figure=f"excess {bound} ({1 - measure.alpha:.0%} sure)",
+                limit=f"≤ {measure.margin:.3f}",
                 baseline="0, the reference",
-                records=measure["n"],
-                meaning=MEANINGS[measure["name"]],
+                records=measure.n,
+                meaning=MEANINGS[measure.name],
             )
         )
     return gates
 
 
-def _tail_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
-    tail, extreme, same = figures["tail"], figures["extreme"], figures["identical"]
-    paired = tail["n_close_pairs"] is not None
-    pairs = f" (pairs {tail['close_pairs_released']} of {tail['n_close_pairs']})" if paired else ""
+def _tail_gates(assessment: Assessment, policy: PolicySection) -> list[Gate]:
+    tail, extreme, same = assessment.risk.tail, assessment.risk.extreme, assessment.risk.identical
+    paired = tail.n_close_pairs is not None
+    pairs = f" (pairs {tail.close_pairs_released} of {tail.n_close_pairs})" if paired else ""
     third = "; of close pairs chance gives the release a third at most" if paired else ""
     # A sample that matches none says nothing about the extreme records outside it.
-    unseen = extreme["sampled"] and extreme["verdict"] == "pass"
+    unseen = assessment.risk.queries.sampled and extreme.verdict == "pass"
     return [
         Gate(
             name="identical records",
             verdict=_identical_verdict(same, policy),
-            figure=f"{same['n_released']}, p = {same['p']:.3g}",
+            figure=f"{same.n_released}, p = {same.p:.3g}",
             limit=f"p ≥ {policy.tail_p:g}",
-            baseline=f"{same['n_reference']}, the reference",
-            records=same["n"],
+            baseline=f"{same.n_reference}, the reference",
+            records=same.n,
             meaning="people of the source whose record stands in the release as it is; one alone is open "
             "where nobody is like another",
         ),
         Gate(
             name="unusually close records",
             verdict=_tail_verdict(tail, policy),
-            figure=f"{tail['n_released']}{pairs}, p = {tail['p']:.3g}",
+            figure=f"{tail.n_released}{pairs}, p = {tail.p:.3g}",
             limit=f"p ≥ {policy.tail_p:g}",
-            baseline=f"{tail['n_reference']}, the reference",
-            records=tail["n"],
+            baseline=f"{tail.n_reference}, the reference",
+            records=tail.n,
             meaning=f"records the release meets ten times closer than their nearest neighbour does{third}",
         ),
         Gate(
             name="extreme records",
-            verdict="inconclusive" if unseen else extreme["verdict"],
-            figure=f"{extreme['n_matched']} of {extreme['n_extreme']} matched",
+            verdict="inconclusive" if unseen else extreme.verdict,
+            figure=f"{extreme.n_matched} of {extreme.n_extreme} matched",
             limit="0",
-            baseline=f"{extreme['baseline']}, the reference",
-            records=extreme["n"],
+            baseline=f"{extreme.baseline}, the reference",
+            records=extreme.n,
             meaning="people far from everyone else, whom a close released record would give away",
         ),
     ]
 
 
-def _together_gates(figures: dict[str, Any]) -> list[Gate]:
-    found = figures["together"]
-    if found is None or not found["pair"]:
+def _together_gates(assessment: Assessment) -> list[Gate]:
+    found = assessment.risk.value_pairs
+    if found is None or not found.pair:
         return []
     return [
         Gate(
             name="values taken together",
-            verdict=found["verdict"],
-            figure=f"{' and '.join(found['pair'])}: {found['excess']:+.2f} "
-            f"[{found['lower']:+.2f}, {found['upper']:+.2f}]",
-            limit=f"lower bound ≤ {found['margin']:g}",
-            baseline=f"{found['reference']}, the reference",
-            records=found["n"],
+            verdict=found.verdict,
+            figure=f"{' and '.join(found.pair)}: {found.excess:+.2f} [{found.lower:+.2f}, {found.upper:+.2f}]",
+            limit=f"lower bound ≤ {found.margin:g}",
+            baseline=f"{found.reference}, the reference",
+            records=found.n,
             meaning="people two of whose values stand side by side in the release, the worst of "
-            f"{pairs_of_variables(found)}",
+            f"{pairs_of_variables(found.n_pairs, found.n_possible)}",
         )
     ]
 
 
-def _identical_verdict(same: dict[str, Any], policy: PolicySection) -> GateVerdict:
+def _identical_verdict(same: TailTest, policy: PolicySection) -> GateVerdict:
     """Fail on proof; ask where the release repeats people and neither the original nor others ever do."""
     # Not "below": what is not a number is no proof of anything good.
-    if not same["p"] >= policy.tail_p:
+    if not same.p >= policy.tail_p:
         return "fail"
-    alone = same["n_reference"] == same["n_duplicates"] == 0
-    return "inconclusive" if same["n_released"] and alone else "pass"
+    alone = same.n_reference == same.n_duplicates == 0
+    return "inconclusive" if same.n_released and alone else "pass"
 
 
-def _tail_verdict(tail: dict[str, Any], policy: PolicySection) -> GateVerdict:
-    if tail["verdict"] == "inconclusive":
+def _tail_verdict(tail: TailTest, policy: PolicySection) -> GateVerdict:
+    if tail.verdict == "inconclusive":
         return "inconclusive"
     # In this form a figure that is not a number fails.
-    return "pass" if tail["p"] >= policy.tail_p else "fail"
+    return "pass" if tail.p >= policy.tail_p else "fail"
 
 
-def _membership_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
-    scores = figures["score_coincidence"]
-    attacks = {
-        "membership": (figures["membership"], "whether an attacker can tell who took part from who did not"),
+def _membership_gates(assessment: Assessment, policy: PolicySection) -> list[Gate]:
+    scores = assessment.risk.score_coincidence
+    attacks: dict[str, tuple[MembershipAttack | None, str]] = {
+        "membership": (assessment.risk.membership, "whether an attacker can tell who took part from who did not"),
         "membership by scores": (
-            scores and scores["attack"],
+            scores.attack if scores else None,
             "whether principal scores that recur in the release tell who took part",
         ),
     }
-    if figures["membership_moved_back"] is not None:
+    if assessment.risk.membership_rescaled is not None:
         meaning = "the same once the release is given the means and spreads of other people"
-        attacks["membership, moved back"] = (figures["membership_moved_back"], meaning)
-    if figures["boxes"] is not None:
+        attacks["membership, moved back"] = (assessment.risk.membership_rescaled, meaning)
+    if assessment.risk.boxes is not None:
         meaning = "whether how densely people stand in a box tells who took part from who did not"
-        attacks["membership by boxes"] = (figures["boxes"]["membership"], meaning)
+        attacks["membership by boxes"] = (assessment.risk.boxes.membership, meaning)
     return [_membership_gate(name, attack, meaning, policy) for name, (attack, meaning) in attacks.items()]
 
 
-def _membership_gate(name: str, attack: dict[str, Any] | None, meaning: str, policy: PolicySection) -> Gate:
+def _membership_gate(name: str, attack: MembershipAttack | None, meaning: str, policy: PolicySection) -> Gate:
     limit = f"lower bound ≤ {policy.membership_auc:.2f}"
     if attack is None:
         return Gate(name, "not tested", "needs people who took no part", limit, "0.50, guessing", 0, meaning)
     return Gate(
         name=name,
-        verdict="pass" if attack["lower"] <= policy.membership_auc else "fail",
-        figure=f"AUC {attack['auc']:.3f} [{attack['lower']:.3f}, {attack['upper']:.3f}]",
+        verdict="pass" if attack.lower <= policy.membership_auc else "fail",
+        figure=f"AUC {attack.auc:.3f} [{attack.lower:.3f}, {attack.upper:.3f}]",
         limit=limit,
         baseline="0.50, guessing",
-        records=attack["n_members"] + attack["n_nonmembers"],
+        records=attack.n_members + attack.n_nonmembers,
         meaning=meaning,
     )
 
 
-def _linkage_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
+def _linkage_gates(assessment: Assessment, policy: PolicySection) -> list[Gate]:
     """Ask how often a row is traced to its person, where rows carry the identity of their records."""
-    link = figures["linkage"]
+    link = assessment.risk.linkage
     if link is None:
         return []
-    rate = link["rate"]
+    rate = link.rate
     return [
         Gate(
             name="linkage",
-            verdict="pass" if rate["lower"] <= policy.linkage_rate else "fail",
-            figure=f"{rate['value']:.2f} [{rate['lower']:.2f}, {rate['upper']:.2f}]",
+            verdict="pass" if rate.lower <= policy.linkage_rate else "fail",
+            figure=f"{rate.value:.2f} [{rate.lower:.2f}, {rate.upper:.2f}]",
             limit=f"lower bound ≤ {policy.linkage_rate:g}",
-            baseline=f"{link['guess']:.3g}, guessing",
-            records=rate["n"],
+            baseline=f"{link.guess:.3g}, guessing",
+            records=rate.n,
             meaning="the share of people whose nearest released row is their own, to one who knows everybody",
         )
     ]
 
 
-def _inference_gates(figures: dict[str, Any]) -> list[Gate]:
+def _inference_gates(assessment: Assessment) -> list[Gate]:
     """Ask whether sensitive values are guessed better for those who took part; one gate for all of them."""
-    guessed = figures["inference"]
-    if guessed is None or not guessed["variables"]:
+    guessed = assessment.risk.inference
+    if guessed is None or not guessed.variables:
         return []
-    worst = max(guessed["variables"], key=lambda v: v["excess"]["lower"])
-    excess, others = worst["excess"], worst["strangers"]
-    interval = f"[{excess['lower']:+.2f}, {excess['upper']:+.2f}]"
+    worst = max(guessed.variables, key=lambda v: v.excess.lower)
+    excess, others = worst.excess, worst.strangers
+    interval = f"[{excess.lower:+.2f}, {excess.upper:+.2f}]"
     return [
         Gate(
             name="attribute inference",
-            verdict="pass" if excess["lower"] <= guessed["margin"] else "fail",
-            figure=f"{worst['name']}: {excess['value']:+.2f} {interval}",
-            limit=f"lower bound ≤ {guessed['margin']:g}",
-            baseline=f"{others['value']:.2f} right about strangers",
-            records=guessed["n_members"] + guessed["n_strangers"],
+            verdict="pass" if excess.lower <= guessed.margin else "fail",
+            figure=f"{worst.name}: {excess.value:+.2f} {interval}",
+            limit=f"lower bound ≤ {guessed.margin:g}",
+            baseline=f"{others.value:.2f} right about strangers",
+            records=guessed.n_members + guessed.n_strangers,
             meaning="how much more often a sensitive value is guessed right for those who took part; worst "
-            f"of {len(guessed['variables'])}",
+            f"of {len(guessed.variables)}",
         )
     ]
 
 
-def _earlier_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
+def _earlier_gates(assessment: Assessment, policy: PolicySection) -> list[Gate]:
     """Ask what all releases of these data give away together; a person where that cannot be measured."""
-    earlier = figures["earlier"]
+    earlier = assessment.prior_releases
     if earlier is None:
         return []
-    attack, limit = earlier["attack"], f"lower bound ≤ {policy.membership_auc:.2f}"
+    attack, limit = earlier.attack, f"lower bound ≤ {policy.membership_auc:.2f}"
     gate = Gate(
         name="earlier releases of these data",
-        verdict="pass" if not earlier["releases"] else "inconclusive",
-        figure=f"{earlier['releases']}, of which {earlier['compared']} can be compared" if earlier["releases"] else "0",
-        limit=limit if earlier["releases"] else "measured from the second release on",
-        baseline="0.50, guessing" if earlier["releases"] else "0, a first release",
+        verdict="pass" if not earlier.releases else "inconclusive",
+        figure=f"{earlier.releases}, of which {earlier.compared} can be compared" if earlier.releases else "0",
+        limit=limit if earlier.releases else "measured from the second release on",
+        baseline="0.50, guessing" if earlier.releases else "0, a first release",
         records=0,
         meaning="whether all releases of these data in this home tell together who took part: fresh noise averages out",
     )
     if attack is None:
         return [gate]
-    worst = max((attack["averaged"], attack["gathered"]), key=lambda a: a["lower"])
-    verdict: GateVerdict = "pass" if earlier["compared"] == earlier["releases"] else "inconclusive"
+    worst = max((attack.averaged, attack.gathered), key=lambda a: a.lower)
+    verdict: GateVerdict = "pass" if earlier.compared == earlier.releases else "inconclusive"
     return [
         replace(
             gate,
-            verdict=verdict if worst["lower"] <= policy.membership_auc else "fail",
-            figure=f"AUC {worst['auc']:.3f} [{worst['lower']:.3f}, {worst['upper']:.3f}] with "
-            f"{earlier['compared']} of {earlier['releases']}",
-            records=worst["n_members"] + worst["n_nonmembers"],
+            verdict=verdict if worst.lower <= policy.membership_auc else "fail",
+            figure=f"AUC {worst.auc:.3f} [{worst.lower:.3f}, {worst.upper:.3f}] with "
+            f"{earlier.compared} of {earlier.releases}",
+            records=worst.n_members + worst.n_nonmembers,
         )
     ]
 
 
-def _file_gates(figures: dict[str, Any]) -> list[Gate]:
+def _file_gates(assessment: Assessment) -> list[Gate]:
     """Look at what files of others hold besides what was measured: names, and columns of their own."""
-    files = figures.get("files")
+    files = assessment.external
     if files is None:
         return []
-    released = figures["records"]["released"]
+    released = assessment.records.released
     gates = [
         Gate(
             name="identifiers of the original",
             verdict="fail",
-            figure=f"{files['named']}",
+            figure=f"{files.named}",
             limit="0",
             baseline="0",
             records=released,
@@ -381,31 +382,32 @@ def _file_gates(figures: dict[str, Any]) -> list[Gate]:
         Gate(
             name="columns not measured",
             verdict="inconclusive",
-            figure=f"{files['unknown']}",
+            figure=f"{files.unmeasured}",
             limit="0",
             baseline="0",
             records=released,
             meaning="released columns that the original lacks, or has as identifiers, under other values",
         ),
     ]
-    return [gate for gate, found in zip(gates, (files["named"], files["unknown"]), strict=True) if found]
+    return [gate for gate, found in zip(gates, (files.named, files.unmeasured), strict=True) if found]
 
 
-def _reference_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
+def _reference_gates(assessment: Assessment, policy: PolicySection) -> list[Gate]:
     """Ask a person where the reference seems to hold people of the original: every figure rests on it."""
     # Equal and alike records come in groups, which widens chance: a level stricter than that of other gates.
     level = policy.tail_p / 100
-    members, pairs = (figures.get("files") or {}).get("members"), figures["among_people"]
-    if members is not None and members["named"]:
-        figure, limit, baseline, records = f"{members['named']}", "0", "0", members["n"]
+    external, pairs = assessment.external, assessment.risk.close_pairs
+    members = None if external is None else external.overlap
+    if members is not None and members.named:
+        figure, limit, baseline, records = f"{members.named}", "0", "0", members.records
         meaning = "people of the reference who carry an identifier of somebody of the original"
-    elif members is not None and members["p"] < level:
-        figure, limit, records = f"{members['met']}, p = {members['p']:.3g}", f"p ≥ {level:g}", members["n"]
-        baseline = f"{members['own']} with a twin in the original"
+    elif members is not None and members.p < level:
+        figure, limit, records = f"{members.matches}, p = {members.p:.3g}", f"p ≥ {level:g}", members.records
+        baseline = f"{members.duplicates} with a twin in the original"
         meaning = "people of the original whose record stands in the reference as it is"
-    elif pairs is not None and pairs["p"] < level:
-        figure = f"{pairs['cross']} of {pairs['n']}, p = {pairs['p']:.3g}"
-        limit, baseline, records = f"p ≥ {level:g}", "at most half", pairs["n"]
+    elif pairs is not None and pairs.p_cross < level:
+        figure = f"{pairs.n_cross} of {pairs.n_among}, p = {pairs.p_cross:.3g}"
+        limit, baseline, records = f"p ≥ {level:g}", "at most half", pairs.n_among
         meaning = "close pairs of people that are of one of the original and one of the reference"
     else:
         return []
@@ -431,29 +433,29 @@ BY_THE_METHOD = (
 )
 
 
-def _claim_gates(figures: dict[str, Any]) -> list[Gate]:
+def _claim_gates(assessment: Assessment) -> list[Gate]:
     return [
         Gate(
-            name=claim["claim"],
-            verdict="pass" if claim["holds"] else "fail",
-            figure=claim["found"],
+            name=claim.claim,
+            verdict="pass" if claim.holds else "fail",
+            figure=claim.found,
             limit="holds",
-            baseline="by the method" if claim["kind"] in BY_THE_METHOD else "the release alone",
-            records=claim["records"],
+            baseline="by the method" if claim.kind in BY_THE_METHOD else "the release alone",
+            records=claim.records,
             meaning="what the method promises",
         )
-        for claim in figures["claims"]
-        if claim["kind"] != "NoFormalGuarantee"
+        for claim in assessment.claims
+        if claim.formal
     ]
 
 
-def _utility_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]:
+def _utility_gates(assessment: Assessment, policy: PolicySection) -> list[Gate]:
     gates = []
     for name, limit in policy.utility:
         if limit is None:
             continue
-        figure = figures["utility"][name]
-        found = figure["released"]["median"]
+        figure = assessment.utility.figure(name)
+        found = None if figure is None else figure.released_median
         gates.append(
             Gate(
                 name=f"utility: {name.replace('_', ' ')}",
@@ -461,10 +463,10 @@ def _utility_gates(figures: dict[str, Any], policy: PolicySection) -> list[Gate]
                 verdict="pass" if found is not None and found <= limit else "fail",
                 figure="nothing to compare" if found is None else f"median difference {found:.2f}",
                 limit=f"≤ {limit:g}",
-                baseline=f"{figure['reference']['median']:.2f} in the reference"
-                if figure["reference"]
+                baseline=f"{figure.reference_median:.2f} in the reference"
+                if figure is not None and figure.reference_median is not None
                 else "no reference sample",
-                records=figures["records"]["released"],
+                records=assessment.records.released,
                 meaning="how much of the statistics survives",
             )
         )

@@ -16,7 +16,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import Field, model_validator
 
 from anoncore.microdata import Microdata, Schema, Variable
-from tasks.assessment.disclosure_control import public_figures
 from tasks.common.digests import digest_of, jsonable, sha256_of
 from tasks.common.errors import Refused, visible
 from tasks.common.formatting import markdown_cell
@@ -24,6 +23,7 @@ from tasks.common.home import DOSSIER, Home, make_private, private_umask, write_
 from tasks.common.run import Run
 from tasks.common.sections import Section
 from tasks.common.workspace import StoredMicrodata
+from tasks.policy.disclosure_control import published
 from tasks.publication.targets import Target
 from tasks.record import ledger
 from tasks.record.dossier import Dossier, ReleasedFile, ReleaseIdentity
@@ -202,7 +202,7 @@ def _published_assessment(dossier: Dossier) -> dict[str, Any]:
         "release": dossier.release.id,
         "split": parts["split"],
         "edits": parts["edits"],
-        "figures": public_figures(dossier.assessment),
+        "assessment": published(dossier.assessment).to_json(),
         "verdict": parts["verdict"],
     }
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from anoncore.encoding import Encoder
 from anoncore.methods import GroupAnonymity
 from anoncore.utility import kept_columns
-from tasks.assessment.disclosure_control import public_figures
 from tasks.common.home import DOSSIER, make_private, write_private
 from tasks.common.run import Run
 from tasks.common.workspace import StoredArrays
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked, Step
+from tasks.policy.disclosure_control import published
 from tasks.publication.candidate import Candidate, prepare_documents
 from tasks.record.dossier import Dossier
 from tasks.reporting import charts, prefect_artifacts, report
@@ -40,11 +40,12 @@ def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], 
     Report and dossier are kept in the home for every candidate, also for one that is rejected. What a step
     reports to the custodian alone stands beside them there, and is neither published nor tracked.
     """
-    drawn = _draw(shown, max(dossier.assessment["k"], LEAST_SHOWN))
+    assessment = published(dossier.assessment)
+    drawn = _draw(shown, max(assessment.risk.k, LEAST_SHOWN))
     folder = make_private(run.workspace.folder / "pictures")
     for name, content in drawn.items():
         write_private(folder / f"{name}.svg", content)
-    page = report.render(replace(dossier, assessment=public_figures(dossier.assessment)), drawn)
+    page = report.render(dossier, assessment, drawn)
     candidate = prepare_documents(run, dossier, page)
     dossier = candidate.dossier
     home = make_private(run.home.assessment(dossier.release.id))
@@ -56,8 +57,8 @@ def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], 
 
             confidential = _of_step(shown.masked.confidential.load(), number)
             write_private(home / f"custodian-step{number}.html", custodian_page(confidential, step).encode())
-    show("risk", prefect_artifacts.risk_markdown(dossier), "Disclosure risk beside its baseline")
-    show("utility", prefect_artifacts.utility_markdown(dossier), "Utility of the release")
+    show("risk", prefect_artifacts.risk_markdown(assessment), "Disclosure risk beside its baseline")
+    show("utility", prefect_artifacts.utility_markdown(assessment), "Utility of the release")
     show("verdict", prefect_artifacts.verdict_markdown(dossier), "Verdict of the policy, gate by gate")
     return candidate
 

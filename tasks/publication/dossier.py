@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
-from itertools import compress
-from typing import Any
 
 from anoncore.microdata import Variable
 from tasks.common.home import account
@@ -21,6 +19,8 @@ from tasks.intake.ingest import Ingested
 from tasks.intake.split import Split
 from tasks.intake.validate import Checked, Validated
 from tasks.masking.anonymize import Masked, Step, told
+from tasks.policy.assessment import Assessment
+from tasks.policy.disclosure_control import without_source_levels
 from tasks.policy.verdict import PolicySection, Verdict
 from tasks.record import ledger
 from tasks.record.dossier import (
@@ -62,7 +62,7 @@ class Results:
     split: Split
     masked: Masked
     validated: Validated
-    figures: dict[str, Any]
+    assessment: Assessment
     verdict: Verdict
     release: ReleaseIdentity
     published: int = 0
@@ -85,7 +85,7 @@ def gather(run: Run, stated: Stated, results: Results) -> Dossier:
             unverifiable=results.validated.unverifiable,
         ),
         method=MethodFacts(tuple(MethodStep.of(told(step)) for step in stated.steps), masked.notes),
-        assessment=without_levels_of_source(results.figures, released_levels(results.release.variables)),
+        assessment=without_source_levels(results.assessment, released_levels(results.release.variables)),
         verdict=results.verdict,
         release=results.release,
         approval=_approval_terms(stated.policy),
@@ -142,35 +142,3 @@ def code_digest() -> str:
 def released_levels(variables: Iterable[Variable]) -> dict[str, set[str]]:
     """Return the levels of each released variable, by its name."""
     return {v.name: {str(level) for level in v.levels or ()} for v in variables}
-
-
-def without_levels_of_source(figures: dict[str, Any], released: Mapping[str, set[str]]) -> dict[str, Any]:
-    """Leave out levels that are not released: a level that few people hold identifies them."""
-    variables = []
-    for row in figures["utility_variables"]:
-        if row["levels"] is not None:
-            keep = [level in released.get(row["name"], ()) for level in row["levels"]]
-            sides = {name: _shares_of(row[name], keep) for name in ("original", "released", "reference")}
-            row = row | sides | {"levels": list(compress(row["levels"], keep))}
-        variables.append(row)
-    regressions = []
-    for one in figures["utility_regressions"]:
-        terms = {row["term"] for row in one["released"]["coefficients"] if row["other"] is not None}
-        sides = {name: _without_other_terms(one[name], terms) for name in ("released", "reference")}
-        regressions.append(one | sides)
-    return figures | {"utility_variables": variables, "utility_regressions": regressions}
-
-
-def _shares_of(side: dict[str, Any] | None, keep: list[bool]) -> dict[str, Any] | None:
-    if side is None or side["shares"] is None:
-        return side
-    return side | {"shares": list(compress(side["shares"], keep))}
-
-
-def _without_other_terms(side: dict[str, Any] | None, terms: set[str]) -> dict[str, Any] | None:
-    """Leave out the names of coefficients that the release does not have: a level stands in them."""
-    if side is None:
-        return None
-    rows = [row if row["term"] in terms else row | {"term": ""} for row in side["coefficients"]]
-    worst = side["worst"] if side["worst"] in terms else None
-    return side | {"coefficients": rows, "worst": worst}

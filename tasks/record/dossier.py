@@ -14,6 +14,7 @@ from tasks.common.digests import digest_of, jsonable, plain
 from tasks.common.errors import Refused
 from tasks.common.home import DOSSIER, Home
 from tasks.common.values import from_json, to_json
+from tasks.policy.assessment import Assessment
 from tasks.policy.verdict import Verdict
 from tasks.record.entry import TargetFacts
 
@@ -198,7 +199,7 @@ class Dossier:
     split: SplitSummary
     edits: EditFacts
     method: MethodFacts
-    assessment: dict[str, Any]
+    assessment: Assessment
     verdict: Verdict
     release: ReleaseIdentity
     approval: ApprovalTerms = ApprovalTerms()

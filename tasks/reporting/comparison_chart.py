@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from anoncore.risk import MeasureComparison, RiskReport
+from anoncore.utility import UtilityReport
 from tasks.common.formatting import NOTHING, count, markdown_cell, markdown_table, number
 from tasks.policy.verdict import Gate
 from tasks.reporting.charts import (
@@ -108,36 +110,34 @@ class Tried:
         return self.risk is not None and self.loss is not None
 
 
-def risk_of(figures: dict[str, Any], axis: str) -> float | None:
+def risk_of(risk: RiskReport, axis: str) -> float | None:
     """Return the bound that the policy's line is put to; None where it was not tested or says nothing."""
     if axis == "membership":
-        return None if figures["membership"] is None else float(figures["membership"]["lower"])
-    (measure,) = (m for m in figures["comparison"]["measures"] if m["name"] == axis)
-    return None if measure["verdict"] == "by design" else float(measure["upper"])
+        return None if risk.membership is None else risk.membership.lower
+    measure: MeasureComparison = getattr(risk.comparison, axis)
+    return None if measure.verdict == "by design" else measure.upper
 
 
-def loss_of(figures: dict[str, Any], axis: str) -> tuple[float | None, float | None]:
+def loss_of(utility: UtilityReport, axis: str) -> tuple[float | None, float | None]:
     """Return what the release loses and what the reference sample does; smaller is better.
 
     ``overall`` divides the medians of the four figures by the reference's and takes the largest: at 1 or
     below, no statistic is further off than in another sample of the same population.
     """
     if axis == "propensity":
-        told = figures["utility_propensity"]
-        if told is None:
+        score = utility.propensity
+        if score is None:
             return None, None
-        ours, theirs = told["released"], told["reference"]
-        return ours["share_of_maximum"], theirs and theirs["share_of_maximum"]
+        return score.released.share_of_maximum, score.reference.share_of_maximum if score.reference else None
     if axis != "overall":
-        figure = figures["utility"][axis]
-        return figure["released"]["median"], figure["reference"] and figure["reference"]["median"]
-    # A figure without a median had nothing to compare: no column varies, or there is one alone.
-    four = [f for f in figures["utility"].values() if f["released"]["median"] is not None]
-    if not four:
+        figure = utility.figure(axis)
+        return (None, None) if figure is None else (figure.released_median, figure.reference_median)
+    # Without figures there was nothing to compare: no column varies, or there is one alone.
+    if utility.figures is None:
         return None, None
-    if any(f["reference"] is None for f in four):
-        return max(f["released"]["median"] for f in four), None
-    return max(f["released"]["median"] / max(f["reference"]["median"], LEAST_MEDIAN) for f in four), 1.0
+    pairs = [(one.released_median, one.reference_median) for one in utility.figures.figures]
+    ratios = [ours / max(other, LEAST_MEDIAN) for ours, other in pairs if other is not None]
+    return (max(ratios), 1.0) if len(ratios) == len(pairs) else (max(ours for ours, _ in pairs), None)
 
 
 def frontier(tried: Sequence[Tried]) -> tuple[Tried, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from tasks.common.formatting import count, markdown_cell, markdown_table, number, percent, significant
+from tasks.policy.disclosure_control import PublishedAssessment, PublishedUtility
 from tasks.record.dossier import Dossier
 from tasks.reporting.attack_table import findings
 from tasks.reporting.report import DECISIONS, STATISTICS
@@ -22,23 +22,22 @@ def verdict_markdown(dossier: Dossier) -> str:
     )
 
 
-def risk_markdown(dossier: Dossier) -> str:
+def risk_markdown(assessment: PublishedAssessment) -> str:
     """Return the risk figures as Markdown tables, each with its baseline and sample size."""
-    figures = dossier.assessment
-    forms = [("as published", m) for m in figures["comparison"]["measures"]]
-    if figures["continuous_form"] is not None:
-        forms += [("continuous form", m) for m in figures["continuous_form"]["measures"]]
+    forms = [("as published", m) for m in assessment.risk.comparison.measures]
+    if assessment.continuous_form is not None:
+        forms += [("continuous form", m) for m in assessment.continuous_form.measures]
     measures = markdown_table(
         ("Measure", "Form", "Excess", "Upper bound", "Margin", "Records", "Verdict"),
         (
             (
-                m["name"],
+                m.name,
                 form,
-                number(m["sup_excess"]),
-                number(m["upper"]),
-                number(m["margin"]),
-                count(m["n"]),
-                m["verdict"],
+                number(m.sup_excess),
+                number(m.upper),
+                number(m.margin),
+                count(m.n),
+                m.verdict,
             )
             for form, m in forms
         ),
@@ -47,51 +46,41 @@ def risk_markdown(dossier: Dossier) -> str:
         ("Attack", "Found", "Interval (95 % unless it says)", "Baseline", "Records"),
         (
             (one.name, one.found, one.interval, one.baseline, one.records)
-            for group in findings(figures)
+            for group in findings(assessment)
             for one in group.findings
         ),
     )
     return f"{measures}\n\n{attacks}"
 
 
-def utility_markdown(dossier: Dossier) -> str:
+def utility_markdown(assessment: PublishedAssessment) -> str:
     """Return the utility figures as Markdown tables beside the reference's."""
-    figures = dossier.assessment
+    utility = assessment.utility
     rows = []
     for name, label in STATISTICS.items():
-        ours, theirs = figures["utility"][name]["released"], figures["utility"][name]["reference"] or {}
-        rows.append(
-            (
-                label,
-                significant(ours["median"]),
-                significant(theirs.get("median")),
-                significant(ours["largest"]),
-                significant(theirs.get("largest")),
-            )
-        )
+        one = utility.figure(name)
+        keys = ("released_median", "reference_median", "released_largest", "reference_largest")
+        rows.append((label, *(significant(getattr(one, key, None)) for key in keys)))
     head = ("Difference of", "Median", "Reference", "Largest", "Reference")
-    sizes = f"{count(figures['records']['released'])} released records, {count(figures['columns'])} columns."
-    beyond = markdown_table(("Figure", "Release", "Reference", "Expected by chance"), _beyond(figures))
+    sizes = f"{count(assessment.records.released)} released records, {count(assessment.risk.columns)} columns."
+    beyond = markdown_table(("Figure", "Release", "Reference", "Expected by chance"), _beyond(utility))
     return "\n\n".join((markdown_table(head, rows), beyond, sizes))
 
 
-def _beyond(figures: dict[str, Any]) -> Iterable[tuple[str, ...]]:
-    score = figures["utility_propensity"]
+def _beyond(utility: PublishedUtility) -> Iterable[tuple[str, ...]]:
+    score = utility.propensity
     if score is None:
         yield ("pMSE", "not measured: no column varies", number(None), number(None))
     else:
-        ours, theirs = score["released"], score["reference"] or {}
-        yield (
-            "pMSE",
-            significant(ours["pmse"]),
-            significant(theirs.get("pmse")),
-            significant(ours["expected"]),
-        )
-        yield ("pMSE, ratio to chance", significant(ours["ratio"]), significant(theirs.get("ratio")), "1")
-    for one in figures["utility_marginals"]:
-        values = (one["mean"], one["reference_mean"], one["expected_mean"])
-        yield (f"Tables of {one['size']} variables, mean distance", *(number(v, 2) for v in values))
-    for one in figures["utility_regressions"]:
-        ours, theirs = one["released"], one["reference"] or {}
-        overlaps = (percent(ours["mean_overlap"], 0), percent(theirs.get("mean_overlap"), 0))
-        yield (f"Interval overlap of {one['formula']}", *overlaps, "about 70 %")
+        ours, theirs = score.released, score.reference
+        pmse = (ours.pmse, theirs.pmse if theirs else None, ours.expected)
+        yield ("pMSE", *map(significant, pmse))
+        ratios = (ours.ratio, theirs.ratio if theirs else None)
+        yield ("pMSE, ratio to chance", *map(significant, ratios), "1")
+    for one in utility.marginals:
+        values = (one.mean, one.reference_mean, one.expected_mean)
+        yield (f"Tables of {one.size} variables, mean distance", *(number(v, 2) for v in values))
+    for regression in utility.regressions:
+        sides = (regression.released, regression.reference)
+        overlaps = (percent(side.mean_overlap if side else None, 0) for side in sides)
+        yield (f"Interval overlap of {regression.formula}", *overlaps, "about 70 %")

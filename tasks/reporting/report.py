@@ -27,6 +27,8 @@ from tasks.common.formatting import (
     significant,
     size,
 )
+from tasks.policy.assessment import Records
+from tasks.policy.disclosure_control import PublishedAssessment, PublishedVariable
 from tasks.policy.verdict import Gate
 from tasks.record.dossier import Dossier, EditFacts
 from tasks.reporting.attack_table import findings
@@ -62,13 +64,13 @@ STATISTICS = {
 }
 
 
-def render(dossier: Dossier, pictures: dict[str, bytes]) -> str:
+def render(dossier: Dossier, assessment: PublishedAssessment, pictures: dict[str, bytes]) -> str:
     """Return the report as one self-contained HTML file.
 
     Parameters
     ----------
-    dossier : Dossier
-        With the figures that are published. Its texts are taken as hostile.
+    dossier : its texts are taken as hostile
+    assessment : as published; its texts are taken as hostile
     pictures : dict of bytes
         SVG or PNG, by the names "curves", "marginals" and "correlations"; any may be absent.
 
@@ -77,27 +79,26 @@ def render(dossier: Dossier, pictures: dict[str, bytes]) -> str:
     str
         HTML without script and without anything to load from elsewhere.
     """
-    figures, gates, groups = dossier.assessment, dossier.verdict.gates, _gate_groups(dossier)
+    gates, groups = dossier.verdict.gates, _gate_groups(dossier)
     html = (
         environment()
         .get_template("report.html.j2")
         .render(
-            **dossier.parts,
-            figures=figures,
+            **dossier.parts | {"assessment": assessment},
             pictures={name: picture(pictures[name]) for name in PICTURES if name in pictures},
             answer=DECISIONS[dossier.verdict.decision],
             tally=_tally(gates),
             gate_groups=groups,
             failed=[name for name, members in groups if any(g.verdict == "fail" for g in members)],
             unsettled=any(g.verdict == "inconclusive" for g in gates),
-            attacks=findings(figures),
+            attacks=findings(assessment),
             gate_verdicts={gate.name: gate.verdict for gate in gates},
-            moved_most=_moved_most(figures["utility_variables"]),
-            chance=_chance(figures["records"]),
-            not_compared=_not_compared(dossier),
+            moved_most=_moved_most(assessment.utility.variables),
+            chance=_chance(assessment.records),
+            not_compared=_not_compared(dossier, assessment),
             by_design=[g.name for g in gates if g.verdict == "by design"],
             rules=_rules(dossier.edits),
-            promises=_promises(figures["claims"]),
+            promises=assessment.claims,
             statistics=STATISTICS,
         )
     )
@@ -129,6 +130,7 @@ def environment() -> Environment:
         "sentence": sentence,
     }
     made.filters.update(filters)
+    made.globals["zip"] = zip
     return made
 
 
@@ -145,7 +147,7 @@ def picture(content: bytes) -> dict[str, Any]:
 
 def _gate_groups(dossier: Dossier) -> list[tuple[str, list[Gate]]]:
     """Return the gates by what they guard; groups without a gate are left out."""
-    claims = {claim["claim"] for claim in dossier.assessment["claims"]}
+    claims = {claim.claim for claim in dossier.assessment.claims}
     groups: dict[str, list[Gate]] = {RISK: [], PROMISE: [], USE: []}
     for gate in dossier.verdict.gates:
         name = gate.name
@@ -159,35 +161,35 @@ def _tally(gates: Iterable[Gate]) -> list[tuple[str, int]]:
     return [(name, verdicts.count(name)) for name in order if name in verdicts]
 
 
-def _moved_most(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _moved_most(variables: Iterable[PublishedVariable]) -> list[dict[str, Any]]:
     """Return, of each figure, the variable that moved most; figures that no variable has are left out."""
     rows = []
     for figure, meaning in MEANINGS.items():
-        having = [row for row in variables if row[figure] is not None]
+        having = {one.name: moved for one in variables if (moved := getattr(one.shift, figure)) is not None}
         if having:
-            worst = max(having, key=lambda row: row[figure])
+            worst = max(having, key=having.__getitem__)
             rows.append(
                 {
                     "key": figure,
                     "figure": FIGURES[figure],
                     "meaning": meaning,
-                    "variable": worst["name"],
-                    "moved": worst[figure],
+                    "variable": worst,
+                    "moved": having[worst],
                     "of": len(having),
                 }
             )
     return rows
 
 
-def _chance(records: dict[str, Any]) -> dict[str, float]:
+def _chance(records: Records) -> dict[str, float]:
     """Return what one variable of two samples of these sizes differs by less than, 95 times in 100."""
-    scale = math.sqrt(1 / records["original"] + 1 / records["released"])
+    scale = math.sqrt(1 / records.original + 1 / records.released)
     return {"mean": NORMAL * scale, "kolmogorov": KOLMOGOROV * scale}
 
 
-def _not_compared(dossier: Dossier) -> list[str]:
+def _not_compared(dossier: Dossier, assessment: PublishedAssessment) -> list[str]:
     """Return the released variables that no figure of use speaks of."""
-    compared = {row["name"] for row in dossier.assessment["utility_variables"]}
+    compared = {one.name for one in assessment.utility.variables}
     return [v.name for v in dossier.release.variables if v.name not in compared]
 
 
@@ -208,7 +210,3 @@ def _rules(edits: EditFacts) -> list[tuple[str, list[dict[str, Any]]]]:
             }
         )
     return [(title, rows) for title, rows in groups.items() if rows]
-
-
-def _promises(claims: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [claim | {"formal": claim["kind"] != "NoFormalGuarantee"} for claim in claims]

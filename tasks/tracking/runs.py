@@ -142,7 +142,7 @@ def parameters(dossier: Dossier) -> dict[str, object]:
         "plan": dossier.plan.name,
         "reference": dossier.split.kind,
         "edits.policy": dossier.edits.policy,
-        "assessment.k": dossier.assessment["k"],
+        "assessment.k": dossier.assessment.risk.k,
         **_of_steps(dossier.method.steps),
     }
 

@@ -125,7 +125,7 @@ def assessed(original: Microdata, released: Microdata, reference: Microdata) -> 
     clock("disclosure", lambda: disclosure_risk(released, original=original, reference=reference, rng=rng))
     clock("inference", lambda: attribute_inference(original, reference, released, rng=rng))
     known = {"encoder": encoder, "encoded": (x, y, r)}
-    clock("utility", lambda: measure_utility(original, released, reference, **known).summary())
+    clock("utility", lambda: measure_utility(original, released, reference, **known))
     return clock, f"{len(x)} x 28 variables, {x.shape[1]} encoded columns"
 
 
@@ -145,14 +145,14 @@ def test_assess_in_a_run(rows: int, tmp_path: Path) -> None:
     stored = {name: run.workspace.store(name, table) for name, table in sides.items()}
     given = (Sides(stored["original"], stored["reference"]), Masked(released=stored["released"], keeps_records=True))
     clock = Clock()
-    measure = lambda: assess(run, *given, AssessmentSection(), PolicySection()).figures  # noqa: E731
+    measure = lambda: assess(run, *given, AssessmentSection(), PolicySection()).assessment  # noqa: E731
     figures = clock("tasks.assessment.assess.assess", measure)
-    assert figures["queries"]["used"] == rows
-    assert figures["linkage"] is not None
-    assert figures["disclosure"] is not None
-    assert figures["inference"] is not None
-    assert figures["membership"] is not None
-    reported(clock, f"{rows} x 28 variables, {figures['columns']} encoded columns", TARGETS[rows])
+    assert figures.risk.queries.used == rows
+    assert figures.risk.linkage is not None
+    assert figures.risk.disclosure is not None
+    assert figures.risk.inference is not None
+    assert figures.risk.membership is not None
+    reported(clock, f"{rows} x 28 variables, {figures.risk.columns} encoded columns", TARGETS[rows])
 
 
 @pytest.mark.parametrize("categorical", [8, 0])

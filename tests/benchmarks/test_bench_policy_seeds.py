@@ -28,6 +28,7 @@ from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
+from tasks.policy.assessment import Assessment
 from tasks.policy.verdict import PolicySection, Verdict, decide
 from tests.tasks.test_policy_seeds import GROUPS, NOISE, SWAP, failed, judged, planned, rhs
 
@@ -46,13 +47,14 @@ class Found:
     membership: tuple[float, float]
 
 
-def told(verdict: Verdict, figures: dict[str, Any]) -> Found:
-    attack = figures["membership"]
+def told(verdict: Verdict, assessment: Assessment) -> Found:
+    attack = assessment.risk.membership
+    assert attack is not None
     return Found(
         verdict.decision,
         frozenset(failed(verdict)),
         frozenset(g.name for g in verdict.gates if g.verdict == "inconclusive"),
-        (attack["auc"], attack["lower"]),
+        (attack.auc, attack.lower),
     )
 
 
@@ -95,7 +97,7 @@ def share(found: list[Found], decision: str) -> float:
 
 
 def masked(file: PlanFile, home: Home, seed: int) -> Found:
-    return told(*judged(file, home, seed))
+    return told(*judged(file, home, seed)[:2])
 
 
 def study(
@@ -187,7 +189,7 @@ def sampled(home: Home, records: int, copied: float, seed: int) -> Found:
         store = run.workspace.store
         sides = Sides(store("original", original), store("reference", reference))
         masked = Masked(released=store("released", Microdata(frame, SCHEMA)), keeps_records=False)
-        figures = assess(run, sides, masked, AssessmentSection(), PolicySection()).figures
+        figures = assess(run, sides, masked, AssessmentSection(), PolicySection()).assessment
         return told(decide(figures, PolicySection()), figures)
     finally:
         run.workspace.wipe()

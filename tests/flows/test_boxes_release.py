@@ -204,7 +204,7 @@ def test_boxes_beside_every_kind_of_reference(kind, office, people, tmp_path):
     plan = office(people(900), step=step, more=reference + POLICY, margin=0.2)
     outcome, _ = carried_out(plan, tmp_path / "home")
     assert outcome.status in ("published", "awaiting", "rejected"), outcome.reason
-    told = json.loads(next((tmp_path / "home").rglob("dossier.json")).read_text())["assessment"]["boxes"]
+    told = json.loads(next((tmp_path / "home").rglob("dossier.json")).read_text())["assessment"]["risk"]["boxes"]
     assert told["original"]["inside"] == 1.0
     assert (told["reference"] is None) == (told["membership"] is None) == (kind == "leave-one-out")
     if kind != "leave-one-out":
@@ -233,11 +233,11 @@ def test_rows_are_in_no_order_of_the_source(ranges):
 
 def test_figures_of_the_boxes_are_published_and_tracked(ranges):
     outcome, _ = ranges
-    figures = json.loads((outcome.folder / "assessment.json").read_text())["figures"]
-    assert figures["boxes"]["original"]["inside"] == 1.0
-    assert figures["boxes"]["original"]["largest_reidentification"] <= 1 / 8
-    assert figures["method"]["step1.smallest_box"] >= 8
-    assert figures["method"]["step1.mean_net.guaranteed"] > 0
+    figures = json.loads((outcome.folder / "assessment.json").read_text())["assessment"]
+    assert figures["risk"]["boxes"]["original"]["inside"] == 1.0
+    assert figures["risk"]["boxes"]["original"]["largest_reidentification"] <= 1 / 8
+    assert figures["method_figures"]["step1.smallest_box"] >= 8
+    assert figures["method_figures"]["step1.mean_net.guaranteed"] > 0
 
 
 def test_means_keep_sums_and_schema(office, people, tmp_path):
@@ -260,7 +260,7 @@ def test_steps_before_the_boxes_are_told_in_their_levels(office, people, tmp_pat
     )
     outcome, runner = carried_out(office(frame, step=steps, more=POLICY, margin=0.2), tmp_path / "home")
     assert "west" not in set(runner.released.frame["region"])
-    told = json.loads(next((tmp_path / "home").rglob("dossier.json")).read_text())["assessment"]["boxes"]
+    told = json.loads(next((tmp_path / "home").rglob("dossier.json")).read_text())["assessment"]["risk"]["boxes"]
     # Boxes of one place and different levels are told apart, so that a person is in one of them.
     assert told["original"]["reidentification"] > 0.05
     assert outcome.status != "published" or "west" not in (outcome.folder / "data.csv").read_text()
@@ -361,5 +361,5 @@ def test_rand_health_insurance(tmp_path):
     _, runner, file = published(tmp_path, frame[[*numbers, *levels]], variables, step, asked)
     assert set(file["hlthp"]) <= {0, 1}
     assert len(runner.original) > 0.99 * 10_095
-    boxes = json.loads((next((tmp_path / "home").rglob("assessment.json"))).read_text())["figures"]["boxes"]
+    boxes = json.loads((next((tmp_path / "home").rglob("assessment.json"))).read_text())["assessment"]["risk"]["boxes"]
     assert boxes["original"]["largest_reidentification"] <= 0.1

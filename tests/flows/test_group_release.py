@@ -147,7 +147,7 @@ def test_utility_figures_do_not_tell_the_hidden_count(plan, home):
     serves = np.isin(code, [2, 3])
     # By how much one member more in h, and one fewer elsewhere, changes the correlation.
     effect = (code[serves].mean() - code[~serves].mean()) / (code.std() * here.std() * len(frame))
-    gap = (told.get("figures") or told)["utility"]["correlation"]["released"]["largest"]
+    gap = next(f for f in told["assessment"]["utility"]["figures"] if f["name"] == "correlation")["released_largest"]
     restored = _counts(frame)["h"] + gap / effect
     assert abs(restored - MEMBERS[7]) > 0.1 * MEMBERS[7]
 
@@ -220,7 +220,7 @@ def test_figures_of_single_records_are_told_as_if_nobody_had_moved(plan, home):
     outcome = _run(plan(), home)
     figures = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())["assessment"]
     assert figures["as_source"]
-    assert figures["identical"]["n_released"] == figures["identical"]["n"] == 6000
+    assert figures["risk"]["identical"]["n_released"] == figures["risk"]["identical"]["n"] == 6000
     assert {g.verdict for g in outcome.gates if g.name.startswith("prediction")} == {"waived"}
 
 
@@ -238,7 +238,7 @@ def test_what_an_edit_computes_from_the_area_is_left_out_of_the_figures(plan, ho
     path.write_text(text.replace("steps:", f"edits: {{rules: [{rule}]}}\nsteps:"))
     outcome = _run(path, home)
     told = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())["assessment"]
-    names = {column["name"].split("=")[0] for column in told["utility_columns"]}
+    names = {column.split("=")[0] for column in told["utility"]["columns"]}
     assert not names & {"area", "zone"}
     assert "age" in names
     published = pd.read_parquet(home.candidates / outcome.release / "data.parquet")

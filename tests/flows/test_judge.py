@@ -11,6 +11,7 @@ from flows.cli import app
 from flows.external import judge
 from tasks.common.errors import ExitCode, Refused
 from tasks.common.home import Home
+from tasks.policy.assessment import Assessment
 
 
 def people(seed: int, n: int = 1500) -> pd.DataFrame:
@@ -48,10 +49,10 @@ def test_an_independent_sample_never_fails_and_leaves_nothing_behind(files, tmp_
     assert found.exit_code in (ExitCode.PUBLISHED, ExitCode.AWAITING)
     assert not any(g.verdict == "fail" for g in found.verdict.gates)
     assert not list((tmp_path / "home" / "workspace").iterdir())
-    assert 0.4 < found.figures["score_coincidence"]["attack"]["auc"] < 0.6
-    assert found.figures["linkage"] is None
-    assert found.figures["disclosure"]["reference"] is not None
-    assert found.figures["inference"]["verdict"] != "fail"
+    assert 0.4 < found.assessment.risk.score_coincidence.attack.auc < 0.6
+    assert found.assessment.risk.linkage is None
+    assert found.assessment.risk.disclosure.reference is not None
+    assert found.assessment.risk.inference.verdict != "fail"
 
 
 @pytest.mark.parametrize("released", ["original.csv", "noisy.csv"])
@@ -60,11 +61,11 @@ def test_what_leaks_fails(files, tmp_path, released):
     assert found.exit_code is ExitCode.REJECTED
     failed = {g.name for g in found.verdict.gates if g.verdict == "fail"}
     assert {"prediction distance", "identical records", "unusually close records", "membership"} <= failed
-    assert found.figures["records"]["released"] == 1500
-    linked = found.figures["linkage"]
-    assert linked["rate"]["value"] > 0.9 > linked["guess"]
-    assert found.figures["score_coincidence"]["attack"]["auc"] > 0.8
-    assert found.figures["utility_propensity"]["released"]["pmse"] < 0.01
+    assert found.assessment.records.released == 1500
+    linked = found.assessment.risk.linkage
+    assert linked.rate.value > 0.9 > linked.guess
+    assert found.assessment.risk.score_coincidence.attack.auc > 0.8
+    assert found.assessment.utility.propensity.released.pmse < 0.01
 
 
 def test_a_release_that_is_moved_as_a_whole_fails(files, tmp_path):
@@ -76,14 +77,14 @@ def test_a_release_that_is_moved_as_a_whole_fails(files, tmp_path):
     assert found.exit_code is ExitCode.REJECTED
     assert gate(found, "membership").verdict == "pass"
     assert gate(found, "membership, moved back").verdict == "fail"
-    assert found.figures["membership_moved_back"]["auc"] > 0.7
+    assert found.assessment.risk.membership_rescaled.auc > 0.7
 
 
 def test_columns_that_only_one_file_has_are_told(files, tmp_path):
     found = judged(files, "fewer.parquet", tmp_path / "home")
     assert found.left_out == ("region",)
     assert found.unknown == ("extra",)
-    assert found.figures["columns"] == 4
+    assert found.assessment.risk.columns == 4
 
 
 def gate(found, name):
@@ -203,7 +204,7 @@ def test_few_levels_repeat_by_chance_and_that_is_no_membership(tmp_path):
             *(tmp_path / f"{n}.csv" for n in ("released", "original", reference)),
         )
         assert "reference of other people" not in {g.name for g in found.verdict.gates}
-        assert found.figures["files"]["members"]["p"] > 0.3
+        assert found.assessment.external.overlap.p > 0.3
 
 
 def test_files_that_share_no_column_are_refused_without_a_value(files, tmp_path):
@@ -224,8 +225,8 @@ def test_the_command_exits_by_verdict_and_prints_every_figure(files, tmp_path):
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 3
     told = json.loads(result.stdout)
-    assert {"verdict", "figures", "left_out", "unknown"} == set(told)
-    assert told["figures"]["membership"]["baseline"] == 0.5
+    assert {"verdict", "assessment", "left_out", "unknown"} == set(told)
+    assert told["assessment"]["risk"]["membership"]["baseline"] == 0.5
     assert all(gate["baseline"] for gate in told["verdict"]["gates"])
 
 
@@ -269,15 +270,16 @@ def test_odd_columns_have_defined_results(tmp_path, case, which, aligned):
         # Where no column holds anything there is nothing to read.
         assert case == "nothing is there"
         return
-    assert json.loads(json.dumps(found.figures, allow_nan=False)) == json.loads(json.dumps(found.figures))
+    stored = json.loads(json.dumps(found.assessment.to_json(), allow_nan=False))
+    assert Assessment.from_json(stored).to_json() == stored
     verdicts = {g.name: g.verdict for g in found.verdict.gates}
     assert all(v in ("pass", "fail", "inconclusive") for v in verdicts.values())
     if case == "all" and which == "original":
         assert verdicts["membership"] == verdicts["identical records"] == "fail"
     if case in ("nothing varies", "nothing is there"):
-        assert found.figures["columns"] == 0
+        assert found.assessment.risk.columns == 0
         assert verdicts["membership"] == verdicts["identical records"] == "pass"
-        assert found.figures["utility"]["mean"]["released"]["median"] is None
+        assert found.assessment.utility.figure("mean") is None
 
 
 @pytest.mark.parametrize("records", [2, 3, 5, 6])

@@ -54,8 +54,8 @@ def test_the_people_set_apart_are_in_none_of_the_releases(office, home):
     first, second = repeated(office, home, "{method: spectral-swap}", 2)
     kept = [home.assessment(o.release) / "dossier.json" for o in (first, second)]
     dossiers = [json.loads(path.read_text()) for path in kept]
-    assert [d["assessment"]["earlier"]["releases"] for d in dossiers] == [0, 1]
-    assert dossiers[1]["assessment"]["earlier"]["attack"]["n_releases"] == 2
+    assert [d["assessment"]["prior_releases"]["releases"] for d in dossiers] == [0, 1]
+    assert dossiers[1]["assessment"]["prior_releases"]["attack"]["n_releases"] == 2
 
 
 def test_an_earlier_release_without_the_same_variables_asks_a_person(office, home):

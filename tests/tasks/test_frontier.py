@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import combinations
 from xml.etree import ElementTree
 
@@ -11,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anoncore.utility import Propensity, PropensityComparison
 from tasks.reporting import charts as pictures
 from tasks.reporting import comparison_chart as frontier
 from tasks.reporting.comparison_chart import Tried
+from tests.tasks.policy.sample import changed, risk, utility
 
 HOSTILE = '<script>alert(1)</script>&"\x00\x0b$\\frac{|'
 STATUSES = ("passes", "awaiting", "rejected", "refused")
@@ -64,46 +67,39 @@ def test_the_best_passes_and_loses_least():
     assert frontier.sentence(tried[:1], "overall") == "nothing passes"
 
 
-def utility(**medians):
-    return {
-        name: {"released": {"median": a}, "reference": None if b is None else {"median": b}}
-        for name, (a, b) in medians.items()
-    }
-
-
 def test_the_overall_loss_is_the_worst_figure_in_multiples_of_the_references():
     found = utility(mean=(0.03, 0.02), variance=(0.02, 0.04), correlation=(0.01, 0.04), rank=(0.0, 0.03))
-    assert frontier.loss_of({"utility": found}, "overall") == (pytest.approx(1.5), 1.0)
-    assert frontier.loss_of({"utility": found}, "variance") == (0.02, 0.04)
+    assert frontier.loss_of(found, "overall") == (pytest.approx(1.5), 1.0)
+    assert frontier.loss_of(found, "variance") == (0.02, 0.04)
     # A reference that differs by nothing but rounding does not make any difference infinite.
     tiny = utility(mean=(0.002, 0.0), variance=(0.02, 0.04))
-    assert frontier.loss_of({"utility": tiny}, "overall") == (pytest.approx(2.0), 1.0)
+    assert frontier.loss_of(tiny, "overall") == (pytest.approx(2.0), 1.0)
+
+
+def propensity(share: float) -> Propensity:
+    return Propensity("logistic", 0.1, 0.5, 3, 0.1, 0.1, 0.2, 0.1, 1.0, 0.0, share, 0, "")
 
 
 def test_without_a_reference_or_figures_the_loss_says_so():
     alone = utility(mean=(0.03, None), variance=(0.02, None))
-    assert frontier.loss_of({"utility": alone}, "overall") == (0.03, None)
-    assert frontier.loss_of({"utility": alone}, "mean") == (0.03, None)
+    assert frontier.loss_of(alone, "overall") == (0.03, None)
+    assert frontier.loss_of(alone, "mean") == (0.03, None)
     assert frontier.label_of("overall", None) == frontier.BARE
-    nothing = utility(mean=(None, None))
-    assert frontier.loss_of({"utility": nothing}, "overall") == (None, None)
-    assert frontier.loss_of({"utility_propensity": None}, "propensity") == (None, None)
-    told = {"released": {"share_of_maximum": 0.2}, "reference": {"share_of_maximum": 0.1}}
-    assert frontier.loss_of({"utility_propensity": told}, "propensity") == (0.2, 0.1)
-    told["reference"] = None
-    assert frontier.loss_of({"utility_propensity": told}, "propensity") == (0.2, None)
+    nothing = replace(alone, figures=None)
+    assert frontier.loss_of(nothing, "overall") == frontier.loss_of(nothing, "mean") == (None, None)
+    assert frontier.loss_of(nothing, "propensity") == (None, None)
+    both = replace(alone, propensity=PropensityComparison(propensity(0.2), propensity(0.1)))
+    assert frontier.loss_of(both, "propensity") == (0.2, 0.1)
+    one_side = replace(alone, propensity=PropensityComparison(propensity(0.2), None))
+    assert frontier.loss_of(one_side, "propensity") == (0.2, None)
 
 
 def test_the_risk_is_the_bound_that_the_gate_is_put_to():
-    measures = [
-        {"name": "distance", "upper": 0.04, "verdict": "pass"},
-        {"name": "uncertainty", "upper": 1.0, "verdict": "by design"},
-    ]
-    figures = {"comparison": {"measures": measures}, "membership": {"lower": 0.51}}
-    assert frontier.risk_of(figures, "distance") == 0.04
-    assert frontier.risk_of(figures, "uncertainty") is None
-    assert frontier.risk_of(figures, "membership") == 0.51
-    assert frontier.risk_of(figures | {"membership": None}, "membership") is None
+    found = changed(risk(), comparison__distance__upper=0.04, comparison__uncertainty__verdict="by design")
+    assert frontier.risk_of(found, "distance") == 0.04
+    assert frontier.risk_of(found, "uncertainty") is None
+    assert frontier.risk_of(found, "membership") == 0.48
+    assert frontier.risk_of(replace(found, membership=None), "membership") is None
 
 
 @settings(max_examples=60, deadline=None)

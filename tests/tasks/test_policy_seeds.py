@@ -23,6 +23,7 @@ from tasks.intake.ingest import ingest
 from tasks.intake.split import split
 from tasks.intake.validate import validate_raw
 from tasks.masking.anonymize import mask
+from tasks.policy.assessment import Assessment
 from tasks.policy.verdict import PolicySection, Verdict, decide
 from tests.papers.reproduction import nhefs_complete
 
@@ -66,7 +67,7 @@ def named(rule: object) -> set[str]:
     return own | set(rule.get("terms", ())) | set().union(*map(named, rule.values()))
 
 
-def judged(file: PlanFile, home: Home, seed: int) -> tuple[Verdict, dict[str, Any]]:
+def judged(file: PlanFile, home: Home, seed: int) -> tuple[Verdict, Assessment, tuple[object, ...]]:
     """Take the plan from source to verdict, as a release does, with a stated seed."""
     plan = file.plan
     run = Run.start(home, SeedSection(public=seed, data_are_public=True))
@@ -75,10 +76,10 @@ def judged(file: PlanFile, home: Home, seed: int) -> tuple[Verdict, dict[str, An
         run = run.bound_to(ingested.summary.digest)
         sides = split(run, validate_raw(run, ingested, plan.edits), plan.reference, plan.variables, file.base)
         masked = mask(run, sides.original, plan.steps, plan.edits.edit_set())
-        figures = assess(run, sides, masked, plan.assessment, plan.policy).figures
+        figures = assess(run, sides, masked, plan.assessment, plan.policy).assessment
         assert sides.reference is not None
         held_out = sides.reference.load().frame.index
-        return decide(figures, plan.policy), figures | {"held_out": tuple(held_out)}
+        return decide(figures, plan.policy), figures, tuple(held_out)
     finally:
         run.workspace.wipe()
 
@@ -96,14 +97,14 @@ def test_calibrated_swapping_passes(home: Home, tmp_path: Path) -> None:
     file = planned(tmp_path, SWAP)
     assert file.plan.policy == PolicySection()
     found = [judged(file, home, seed) for seed in range(8)]
-    assert len({figures["held_out"] for _, figures in found}) == 8
-    assert sum(verdict.decision == "publish" for verdict, _ in found) >= 7
-    assert all(figures["records"]["original"] == 814 for _, figures in found)
+    assert len({held_out for _, _, held_out in found}) == 8
+    assert sum(verdict.decision == "publish" for verdict, _, _ in found) >= 7
+    assert all(figures.records.original == 814 for _, figures, _ in found)
 
 
 @pytest.mark.parametrize("step", NOISE, ids=lambda step: f"b={step['b']}")
 def test_noise_fails(home: Home, tmp_path: Path, step: dict[str, Any]) -> None:
-    verdict, _ = judged(planned(tmp_path, step), home, 0)
+    verdict, *_ = judged(planned(tmp_path, step), home, 0)
     assert verdict.decision == "reject"
     gates = {"prediction distance", "prediction ambiguity", "membership", "linkage", "attribute inference"}
     assert failed(verdict) >= gates
@@ -111,10 +112,10 @@ def test_noise_fails(home: Home, tmp_path: Path, step: dict[str, Any]) -> None:
 
 def test_groups_of_five_fail(home: Home, tmp_path: Path) -> None:
     file = planned(tmp_path, rhs(5), GROUPS)
-    verdict, figures = judged(file, home, 0)
+    verdict, figures, _ = judged(file, home, 0)
     assert verdict.decision == "reject"
     assert "membership" in failed(verdict)
-    assert all(claim["holds"] for claim in figures["claims"])
+    assert all(claim.holds for claim in figures.claims)
 
 
 def test_groups_of_ten_stand_at_the_gate_of_membership(home: Home, tmp_path: Path) -> None:
@@ -122,19 +123,19 @@ def test_groups_of_ten_stand_at_the_gate_of_membership(home: Home, tmp_path: Pat
     file = planned(tmp_path, rhs(10), GROUPS)
     decisions = []
     for seed in (2, 7):
-        verdict, figures = judged(file, home, seed)
+        verdict, figures, _ = judged(file, home, seed)
         decisions.append(verdict.decision)
         assert failed(verdict) <= {"membership"}
-        assert (verdict.decision == "publish") == (figures["membership"]["lower"] <= 0.55)
-        assert figures["membership"]["lower"] == pytest.approx(0.55, abs=0.035)
+        assert (verdict.decision == "publish") == (figures.risk.membership.lower <= 0.55)
+        assert figures.risk.membership.lower == pytest.approx(0.55, abs=0.035)
         assert {g.name for g in verdict.gates if g.verdict == "by design"} == {"prediction uncertainty"}
     assert "publish" in decisions
 
 
 def test_groups_of_ten_pass_where_the_table_is_narrower(home: Home, tmp_path: Path) -> None:
     file = planned(tmp_path, rhs(10), GROUPS, gaps=False)
-    verdict, figures = judged(file, home, 0)
-    assert (len(file.plan.variables), figures["records"]["original"]) == (36, 814)
+    verdict, figures, _ = judged(file, home, 0)
+    assert (len(file.plan.variables), figures.records.original) == (36, 814)
     assert (verdict.decision, failed(verdict)) == ("publish", set())
 
 

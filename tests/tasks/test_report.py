@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,16 +17,18 @@ import pandas as pd
 import pytest
 
 from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.risk import AveragingAttack, BoxRisk, LocatedRecords, Queries
+from anoncore.risk._proportions import Difference
 from expectations import RuleOutcome, ValidationReport
 from tasks.assessment.assess import AssessmentSection, assess
-from tasks.assessment.disclosure_control import public_figures
 from tasks.common import formatting as wording
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.common.values import from_json, to_json
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
+from tasks.policy.assessment import Assessment, CheckedClaim, PriorReleases, RareLevels
+from tasks.policy.disclosure_control import published
 from tasks.policy.verdict import PolicySection, Verdict, decide
 from tasks.record.dossier import (
     Dossier,
@@ -47,6 +48,7 @@ from tasks.reporting import prefect_artifacts as artifacts
 from tasks.reporting import report
 from tasks.reporting.attack_table import NO_KEYS, NO_OTHERS, NO_SENSITIVE, findings
 from tests.tasks.dossiers import RUN
+from tests.tasks.policy.sample import changed, texts_replaced
 
 HOSTILE = "<script>alert('x')</script>\"><img src=http://evil.example/x.png onerror=alert(1)>"
 SECTIONS = (
@@ -61,19 +63,27 @@ SECTIONS = (
     "limits",
     "definitions",
 )
-MARKDOWN = (artifacts.verdict_markdown, artifacts.risk_markdown, artifacts.utility_markdown)
+
+
+def page(found: Dossier, pictures: dict[str, bytes] | None = None) -> str:
+    """Return the report as a run would write it."""
+    return report.render(found, published(found.assessment), pictures or {})
+
+
+def markdown(found: Dossier) -> Iterator[str]:
+    """Return what a run shows beside the report."""
+    yield artifacts.verdict_markdown(found)
+    yield artifacts.risk_markdown(published(found.assessment))
+    yield artifacts.utility_markdown(published(found.assessment))
+
+
 REGRESSIONS = [
     {"outcome": "income", "predictors": ["age", "sex", "region"]},
     {"outcome": "ill", "predictors": ["age", "sex"], "kind": "logistic"},
 ]
-BOXES = {
-    "reidentification": 0.2,
-    "largest_reidentification": 0.25,
-    "inside": 0.93,
-    "uncertainty": 0.31,
-    "log_volume": -0.4,
-    "people": 120,
-}
+BOXES = LocatedRecords(
+    records=120, inside=0.93, reidentification=0.2, largest_reidentification=0.25, uncertainty=0.31, log_volume=-0.4
+)
 
 
 def table(rng: np.random.Generator, n: int, roles: bool) -> Microdata:
@@ -101,7 +111,7 @@ def table(rng: np.random.Generator, n: int, roles: bool) -> Microdata:
 
 
 @cache
-def assessed(reference: bool, roles: bool, keeps: bool, constant: bool = False) -> dict[str, Any]:
+def assessed(reference: bool, roles: bool, keeps: bool, constant: bool = False) -> Assessment:
     """Return the figures of a small release, as a run would measure them."""
     rng = np.random.default_rng(5)
     original, other = table(rng, 120, roles), table(rng, 90, roles)
@@ -118,7 +128,7 @@ def assessed(reference: bool, roles: bool, keeps: bool, constant: bool = False) 
         sides = Sides(store("original", original), store("reference", other) if reference else None)
         masked = Masked(released=store("released", released), keeps_records=keeps and not constant)
         regressions = REGRESSIONS if roles and not constant else []
-        return assess(run, sides, masked, AssessmentSection(regressions=regressions), PolicySection()).figures
+        return assess(run, sides, masked, AssessmentSection(regressions=regressions), PolicySection()).assessment
 
 
 def rule(name: str, violated: int, **fields: Any) -> RuleOutcome:
@@ -138,57 +148,60 @@ def full_figures(
     formal: bool = False,
     boxes: bool = False,
     constant: bool = False,
-) -> dict[str, Any]:
+) -> Assessment:
     """Return all figures of an assessment; its verdicts are turned where a decision is asked for."""
-    figures = copy.deepcopy(assessed(reference, roles, keeps, constant))
+    figures = assessed(reference, roles, keeps, constant)
     turned = {"publish": "pass", "reject": "fail", "await": "inconclusive"}[decision]
-    for measure, verdict in zip(
-        figures["comparison"]["measures"],
-        ("pass", turned, "by design" if by_design else "pass"),
-        strict=True,
-    ):
-        measure["verdict"] = verdict
-    figures["tail"] |= {"p": 0.875, "verdict": "pass"}
-    figures["identical"] |= {"p": 1.0}
-    figures["extreme"] |= {"verdict": "pass", "sampled": False}
-    if figures["together"] is not None:
-        figures["together"] |= {"verdict": "pass"}
-    for attack in (figures["membership"], (figures["score_coincidence"] or {}).get("attack")):
-        if attack is not None:
-            attack |= {"auc": 0.512, "lower": 0.484, "upper": 0.54}
-    if figures["linkage"] is not None:
-        figures["linkage"]["rate"] |= {"value": 0.2, "lower": 0.1, "upper": 0.3}
-    for one in (figures["inference"] or {"variables": ()})["variables"]:
-        one["excess"] |= {"value": 0.1, "lower": -0.1, "upper": 0.2}
-    if continuous:
-        figures["continuous_form"] = copy.deepcopy(figures["comparison"])
+    risk = changed(
+        figures.risk,
+        comparison__distance__verdict="pass",
+        comparison__ambiguity__verdict=turned,
+        comparison__uncertainty__verdict="by design" if by_design else "pass",
+        tail__p=0.875,
+        tail__verdict="pass",
+        identical__p=1.0,
+        extreme__verdict="pass",
+    )
+    if risk.value_pairs is not None:
+        risk = changed(risk, value_pairs__verdict="pass")
+    if risk.membership is not None:
+        attack = replace(risk.membership, auc=0.512, lower=0.484, upper=0.54)
+        risk = changed(risk, membership=attack, score_coincidence__attack=attack)
+    if risk.linkage is not None:
+        risk = changed(risk, linkage__rate=replace(risk.linkage.rate, value=0.2, lower=0.1, upper=0.3))
+    if risk.inference is not None:
+        variables = tuple(replace(one, excess=Difference(0.1, -0.1, 0.2)) for one in risk.inference.variables)
+        risk = changed(risk, inference__variables=variables)
     if boxes:
-        attack = figures["membership"] and dict(figures["membership"])
-        sides = {"original": BOXES, "reference": BOXES | {"people": 90} if reference else None}
-        figures["boxes"] = sides | {"membership": attack, "variables": 2}
-    figures["claims"] = [
-        {
-            "claim": "10-anonymity on all released variables",
-            "holds": decision != "reject",
-            "found": "smallest group of identical records: 10, 78 groups",
-            "records": 814,
-            "kind": "KAnonymity",
-        }
-        if formal
-        else {
-            "claim": "no formal guarantee; the protection rests on the measured risk",
-            "holds": True,
-            "found": "prediction distance, ambiguity and uncertainty not below the reference's",
-            "records": 814,
-            "kind": "NoFormalGuarantee",
-        }
-    ]
-    figures["rare_levels"] = [{"variable": "marital", "levels": ["6", "8"]}] if edits else []
-    return figures
+        others = replace(BOXES, records=90) if reference else None
+        risk = replace(risk, boxes=BoxRisk(BOXES, others, risk.membership, 2))
+    if formal:
+        claim = CheckedClaim(
+            "KAnonymity",
+            "10-anonymity on all released variables",
+            decision != "reject",
+            "smallest group of identical records: 10, 78 groups",
+            814,
+        )
+    else:
+        claim = CheckedClaim(
+            "NoFormalGuarantee",
+            "no formal guarantee; the protection rests on the measured risk",
+            True,
+            "prediction distance, ambiguity and uncertainty not below the reference's",
+            814,
+        )
+    return replace(
+        figures,
+        risk=risk,
+        continuous_form=risk.comparison if continuous else None,
+        claims=(claim,),
+        rare_levels=(RareLevels("marital", ("6", "8")),) if edits else (),
+    )
 
 
 def dossier(decision: str = "publish", **options: bool) -> Dossier:
-    """Return a dossier as a run would gather it, with the figures that are published."""
+    """Return a dossier as a run would gather it."""
     figures = full_figures(decision, **options)
     reference, edits = options.get("reference", True), options.get("edits", True)
     policy = PolicySection(
@@ -227,7 +240,7 @@ def dossier(decision: str = "publish", **options: bool) -> Dossier:
             ),
             notes=("every principal score was permuted independently",),
         ),
-        assessment=public_figures(figures),
+        assessment=figures,
         verdict=decide(figures, policy),
         release=ReleaseIdentity(
             id="nhefs-0123456789ab",
@@ -310,7 +323,7 @@ COMBINATIONS = [
 def test_every_combination_of_what_may_be_missing_renders(start, decision):
     for options in COMBINATIONS[start::3]:
         found = dossier(decision, **options)
-        html = report.render(found, {})
+        html = page(found)
         reader = Reader(html)
         assert not reader.unbalanced, options
         assert not reader.open, options
@@ -323,12 +336,11 @@ def test_every_combination_of_what_may_be_missing_renders(start, decision):
         assert (NO_OTHERS in words) is not options.get("reference", True), options
         assert ("silent by design" in words) is options.get("by_design", False)
         assert ("no formal guarantee about a single person" in words) is not options.get("formal", False)
-        for write in MARKDOWN:
-            assert "None" not in write(found)
+        assert not any("None" in text for text in markdown(found))
 
 
 def test_what_was_not_tested_is_said_with_its_reason():
-    words = text_of(report.render(dossier(roles=False, keeps=False), {}))
+    words = text_of(page(dossier(roles=False, keeps=False)))
     for text in (
         "Linkage Somebody who knows all values of all people takes the nearest released row for each "
         "person’s. Not tested: no released row belongs to one person",
@@ -337,11 +349,9 @@ def test_what_was_not_tested_is_said_with_its_reason():
         "No survey weights are declared",
     ):
         assert text in words, text
-    figures = full_figures(keeps=False)
-    figures["inference"]["variables"] = []
-    found = findings(public_figures(figures))
+    found = findings(published(changed(full_figures(keeps=False), risk__inference__variables=())))
     assert NO_SENSITIVE in found[-1].findings[0].who
-    words = text_of(report.render(dossier(constant=True), {}))
+    words = text_of(page(dossier(constant=True)))
     for text in (
         "There are no correlations to compare",
         "Not measured: no column varies",
@@ -352,7 +362,7 @@ def test_what_was_not_tested_is_said_with_its_reason():
 
 @pytest.mark.parametrize("reference", [True, False])
 def test_every_attack_has_a_figure_an_interval_a_baseline_and_a_size(reference):
-    groups = findings(dossier(reference=reference, boxes=True).assessment)
+    groups = findings(published(dossier(reference=reference, boxes=True).assessment))
     assert len(groups) == 5
     rows = [one for group in groups for one in group.findings]
     assert len(rows) > 15
@@ -368,27 +378,20 @@ def test_every_attack_has_a_figure_an_interval_a_baseline_and_a_size(reference):
 
 def test_earlier_releases_are_told_with_what_they_give_together():
     found = dossier()
-    figures = found.assessment
-    figures["earlier"] = {"releases": 3, "compared": 0, "attack": None}
-    assert "none of the 3 earlier release(s) can be compared" in text_of(report.render(found, {}))
-    attack = dict(figures["membership"])
-    figures["earlier"] = {
-        "releases": 3,
-        "compared": 2,
-        "attack": {
-            "averaged": attack | {"auc": 0.688},
-            "gathered": attack,
-            "newest": attack | {"auc": 0.511},
-        },
-    }
-    words = text_of(report.render(found, {}))
+    shown = found.assessment
+    found = replace(found, assessment=replace(shown, prior_releases=PriorReleases(3)))
+    assert "none of the 3 earlier release(s) can be compared" in text_of(page(found))
+    attack = shown.risk.membership
+    together = AveragingAttack(replace(attack, auc=0.688), attack, replace(attack, auc=0.511), 3, 360)
+    found = replace(found, assessment=replace(shown, prior_releases=PriorReleases(3, 2, together)))
+    words = text_of(page(found))
     assert "2 of 3 earlier release(s) can be compared" in words
     assert "AUC 0.688" in words
     assert "0.511 by this release alone" in words
 
 
 def test_sizes_that_differ_are_compared_at_one_size():
-    words = text_of(report.render(dossier(), {}))
+    words = text_of(page(dossier()))
     assert "for the release at its size, 90" in words
     assert "Release, 90 records" in words
 
@@ -402,19 +405,17 @@ def every_number(value: Any) -> Iterator[float]:
 
 def test_no_number_that_stays_inside_is_in_the_page():
     full, found = full_figures(), dossier()
-    told = {round(v, 12) for v in every_number(found.assessment)}
-    html = report.render(found, {}) + "".join(write(found) for write in MARKDOWN)
+    told = {round(v, 12) for v in every_number(published(found.assessment).to_json())}
+    html = page(found) + "".join(markdown(found))
     shown = set(re.findall(r"\d+(?:\.\d+)?", html.replace(",", "")))
-    inside = [v for v in every_number(full) if round(v, 12) not in told and 0 < abs(v) < 1e6]
+    inside = [v for v in every_number(full.to_json()) if round(v, 12) not in told and 0 < abs(v) < 1e6]
     assert len(inside) > 200
     for value in inside:
         text = f"{abs(value):.5g}"
         # What is short by itself may stand there by chance; five digits may not.
         assert text not in shown or text == f"{abs(value):.3g}", value
-    estimates = [
-        row["original"]["estimate"] for one in full["utility_regressions"] for row in one["released"]["coefficients"]
-    ]
-    means = [row[side]["mean"] for row in full["utility_variables"] for side in ("original", "reference")]
+    estimates = [row.original.estimate for one in full.utility.regressions for row in one.released.coefficients]
+    means = [side.mean for one in full.utility.variables.variables for side in (one.original, one.reference)]
     for value in [v for v in (*estimates, *means) if v is not None]:
         for digits in (2, 3, 4):
             text = f"{abs(value):.{digits}f}"
@@ -423,7 +424,7 @@ def test_no_number_that_stays_inside_is_in_the_page():
 
 def test_the_verdict_comes_before_everything_else_and_not_by_colour_alone():
     for decision, word in (("publish", "Cleared"), ("reject", "Not cleared"), ("await", "Waits")):
-        html = report.render(dossier(decision), {})
+        html = page(dossier(decision))
         assert html.index('id="verdict"') < html.index('id="why"') < html.index('id="pictures"')
         card = html[html.index('id="verdict"') : html.index("</section>", html.index('id="verdict"'))]
         assert word in card
@@ -446,11 +447,11 @@ def test_the_meaning_follows_from_the_gates_that_decided(change, words):
     gates = (*found.verdict.gates, replace(found.verdict.gates[0], name="utility: mean"))
     gates = tuple(replace(gate, verdict=change.get(gate.name, "pass")) for gate in gates)
     verdict = Verdict("reject" if change else "publish", found.verdict.reason, gates)
-    assert words in text_of(report.render(replace(found, verdict=verdict), {}))
+    assert words in text_of(page(replace(found, verdict=verdict)))
 
 
 def test_nothing_is_loaded_and_nothing_runs(images):
-    html = report.render(dossier(), images)
+    html = page(dossier(), images)
     reader = Reader(html)
     names = {tag for tag, _ in reader.tags}
     assert not names & {"script", "link", "iframe", "object", "embed", "form", "base"}
@@ -465,7 +466,7 @@ def test_nothing_is_loaded_and_nothing_runs(images):
 
 
 def test_internal_links_lead_somewhere_and_the_page_is_accessible(images):
-    reader = Reader(report.render(dossier(), images))
+    reader = Reader(page(dossier(), images))
     ids = {attrs["id"] for _, attrs in reader.tags if "id" in attrs}
     assert {a["href"][1:] for tag, a in reader.tags if tag == "a"} <= ids
     assert ("html", {"lang": "en"}) in reader.tags
@@ -477,51 +478,59 @@ def test_internal_links_lead_somewhere_and_the_page_is_accessible(images):
     assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
-def poison(value, note: str):
-    """Replace every free text of a dossier; keep what code chooses."""
-    if isinstance(value, dict):
-        kept = {"kind", "decision", "verdict", "policy", "method", "digest", "sha256", "created", "role"}
-        return {k: v if k in kept and isinstance(v, str) else poison(v, note) for k, v in value.items()}
-    if isinstance(value, list):
-        return [poison(v, note) for v in value]
-    return note if isinstance(value, str) else value
+# What code chooses, and not a person.
+KEPT = (
+    "kind",
+    "decision",
+    "verdict",
+    "policy",
+    "method",
+    "digest",
+    "sha256",
+    "created",
+    "role",
+    "comparison",
+    "continuous_form",
+    "predictors",
+)
 
 
 def test_hostile_texts_stay_text():
     found = dossier()
-    names = [m["name"] for m in found.assessment["comparison"]["measures"]]
-    hostile = from_json(Dossier, poison(to_json(found), HOSTILE))
+    hostile = texts_replaced(found, HOSTILE, KEPT)
+    figures = tuple(
+        replace(one, name=name)
+        for one, name in zip(hostile.assessment.utility.figures.figures, report.STATISTICS, strict=True)
+    )
     steps = (*hostile.method.steps, MethodStep(HOSTILE, {HOSTILE: HOSTILE}))
-    run = replace(hostile.run, versions={HOSTILE: HOSTILE})
-    hostile = replace(hostile, run=run, method=replace(hostile.method, steps=steps))
-    for measure_, name in zip(hostile.assessment["comparison"]["measures"], names, strict=True):
-        measure_["name"] = name
-    html = report.render(hostile, {})
+    hostile = changed(
+        hostile, run__versions={HOSTILE: HOSTILE}, method__steps=steps, assessment__utility__figures__figures=figures
+    )
+    html = page(hostile)
     assert html.count("&lt;script&gt;") > 20
     reader = Reader(html)
     assert not reader.unbalanced
     assert not {tag for tag, _ in reader.tags} & {"script", "img"}
     for _, attrs in reader.tags:
         assert not any(name.startswith("on") for name in attrs)
-    for write in MARKDOWN:
-        markdown = write(hostile)
-        assert not re.search(r"(?<!\\)[<>]", markdown)
-        assert "://" not in markdown
+    for text in markdown(hostile):
+        assert not re.search(r"(?<!\\)[<>]", text)
+        assert "://" not in text
 
 
 def test_a_lone_surrogate_and_turned_text_do_no_harm():
     found = dossier()
-    html = report.render(replace(found, plan=replace(found.plan, title="a\ud800b \u202edesrever")), {})
+    html = page(replace(found, plan=replace(found.plan, title="a\ud800b \u202edesrever")))
     html.encode()
     assert "<h1><bdi>" in html
 
 
 def test_figures_of_the_dossier_appear_with_baseline_and_size():
     found = dossier()
-    words = text_of(report.render(found, {}))
-    medians = found.assessment["utility"]["correlation"]
+    words = text_of(page(found))
+    medians = published(found.assessment).utility.figure("correlation")
     texts = ["0.512", "0.484 to 0.540", "0.500, guessing", "120 took part, 90 did not", "1,629"]
-    texts += [wording.significant(medians[side]["median"]) for side in ("released", "reference")]
+    texts += [wording.significant(value) for value in (medians.released_median, medians.reference_median)]
     texts += [
         "20\u00a0%",
         "10\u00a0% to 30\u00a0%",
@@ -539,39 +548,40 @@ def test_figures_of_the_dossier_appear_with_baseline_and_size():
 
 def test_a_public_seed_is_named_as_a_danger():
     found = dossier()
-    assert "The seed of this run is public" not in report.render(found, {})
+    assert "The seed of this run is public" not in page(found)
     run = replace(found.run, seed="public, stated in the plan (demonstration on public data)")
-    assert "The seed of this run is public" in report.render(replace(found, run=run), {})
+    assert "The seed of this run is public" in page(replace(found, run=run))
 
 
 def test_sampled_people_and_checks_that_could_not_run_are_told():
     found = dossier()
-    found.assessment["queries"] = {"used": 26_492, "of": 1_000_000, "epsilon": 0.01}
     failed = replace(found.edits.masked.rules[0], success=False, checked=0, error="KeyError")
     edits = replace(found.edits, masked=ValidationReport((failed,), "2" * 64))
-    words = text_of(report.render(replace(found, edits=edits), {}))
+    queries = Queries(26_492, 1_000_000, 0.01)
+    words = text_of(page(changed(found, edits=edits, assessment__risk__queries=queries)))
     assert "26,492 of 1,000,000" in words
     assert "not checked" in words
 
 
 def test_pictures_are_embedded_with_their_description(images):
-    html = report.render(dossier(), images)
+    html = page(dossier(), images)
     alts = [a["alt"] for tag, a in Reader(html).tags if tag == "img"]
     assert alts == [
         "Cumulative distributions of prediction distance, ambiguity, uncertainty: released against reference.",
         "Correlation matrices of 12 columns before and after masking, and their difference.",
     ]
-    png = report.render(dossier(), {"curves": b"\x89PNG rest"})
+    png = page(dossier(), {"curves": b"\x89PNG rest"})
     assert "data:image/png;base64," in png
 
 
 def test_the_report_of_a_wide_table_stays_small():
     found = dossier()
-    row = found.assessment["utility_columns"][0]
-    found.assessment["utility_columns"] = [row | {"name": f"column {j}"} for j in range(130)]
+    shown = published(found.assessment)
+    columns = tuple(replace(shown.utility.columns[0], name=f"column {j}") for j in range(130))
+    shown = changed(shown, utility__columns=columns)
     variables = tuple(replace(found.release.variables[0], name=f"variable {j}") for j in range(130))
-    found = replace(found, release=replace(found.release, variables=variables))
-    assert len(report.render(found, drawn(130)).encode()) < 2_000_000
+    found = changed(found, release__variables=variables)
+    assert len(report.render(found, shown, drawn(130)).encode()) < 2_000_000
 
 
 def test_markdown_tables_have_one_shape():
@@ -579,13 +589,13 @@ def test_markdown_tables_have_one_shape():
     first, *others = found.verdict.gates
     gates = (replace(first, figure="a | b\n| c |"), *others)
     found = replace(found, verdict=replace(found.verdict, gates=gates))
-    for write in MARKDOWN:
-        for table in re.findall(r"(?:^\|.*\n?)+", write(found), re.MULTILINE):
+    for text in markdown(found):
+        for table in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
             widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.strip().splitlines()}
             assert len(widths) == 1
-    assert "AUC 0.512" in artifacts.risk_markdown(found)
-    assert "Attribute inference" in artifacts.risk_markdown(found)
-    assert "pMSE" in artifacts.utility_markdown(found)
+    assert "AUC 0.512" in artifacts.risk_markdown(published(found.assessment))
+    assert "Attribute inference" in artifacts.risk_markdown(published(found.assessment))
+    assert "pMSE" in artifacts.utility_markdown(published(found.assessment))
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ from anoncore.utility import (
     Regression,
     compare_utility,
     kept_columns,
+    marginal_utility,
     measure_utility,
     report,
     utility_figures,
 )
+from tests.anoncore.plain import plain
 
 SCHEMA = Schema(
     [
@@ -84,46 +86,61 @@ def test_the_original_is_perfect_in_every_figure():
     assert found.weights.variable == "w"
 
 
-def test_summary_is_plain_whole_and_deterministic():
+def test_the_report_is_whole_and_deterministic():
     a, b, r = table(300, 2), table(250, 3), table(300, 4)
     found = measure_utility(a, b, r, regressions=DECLARED, triples=5)
-    summary = found.summary()
-    text = json.dumps(summary, allow_nan=False)
-    assert text == json.dumps(measure_utility(a, b, r, regressions=DECLARED, triples=5).summary())
-    assert {type(one) for one in walk(summary)} <= {str, int, float, bool, type(None)}
-    assert set(summary["utility"]) == {"mean", "variance", "correlation", "rank_correlation"}
-    assert len(summary["utility"]["correlation"]["worst"]) == 2
-    assert [row["name"] for row in summary["utility_columns"]] == list(found.columns)
-    assert "id" not in {row["name"] for row in summary["utility_variables"]}
-    assert summary["utility_regressions"][0]["formula"] == "income ~ age + g"
-    meanings = [summary["utility"][name]["meaning"] for name in summary["utility"]]
-    meanings += [
-        row["meaning"] for key in ("utility_worst", "utility_marginals", "utility_regressions") for row in summary[key]
-    ]
-    meanings.append(summary["utility_propensity"]["released"]["meaning"])
+    text = json.dumps(plain(found), allow_nan=False)
+    assert text == json.dumps(plain(measure_utility(a, b, r, regressions=DECLARED, triples=5)))
+    assert {type(one) for one in walk(plain(found))} <= {str, int, float, bool, type(None)}
+    assert [part.name for part in found.figures.figures] == ["mean", "variance", "correlation", "rank_correlation"]
+    assert len(found.figure("correlation").worst) == 2
+    assert found.figures.released.mean.values.shape == (len(found.columns),)
+    assert "id" not in {row.name for row in found.variables.variables}
+    assert found.regressions[0].regression.formula == "income ~ age + g"
+    meanings = [part.meaning for part in found.figures.figures] + [found.propensity.released.meaning]
+    meanings += [one.meaning for one in (*found.variables.worst, *found.marginals, *found.regressions)]
     assert all(isinstance(one, str) and one.endswith(".") for one in meanings)
-    alone = measure_utility(a, b).summary()
-    assert alone["utility"]["mean"]["reference"] is None
-    assert alone["utility"]["mean"]["sufficient"] is None
-    assert alone["utility_propensity"]["reference"] is None
-    json.dumps(alone, allow_nan=False)
+    alone = measure_utility(a, b)
+    assert alone.figure("mean").reference_median is None
+    assert alone.figure("mean").sufficient_median is None
+    assert alone.propensity.reference is None
+    json.dumps(plain(alone), allow_nan=False)
+
+
+def test_the_worst_marginal_tables_are_named_the_worst_first():
+    a, b, r = table(300, 2), table(250, 3), table(300, 4)
+    whole = marginal_utility(a, b, r)
+    named = measure_utility(a, b, r).marginals[0]
+    assert (named.used, named.mean) == (whole.used, whole.mean)
+    assert list(named.values) == sorted(whole.values, reverse=True)[: len(named.values)]
+    assert named.tuples[0] == whole.worst
+    assert len(whole.worst_only(2).reference_values) == 2
+
+
+def test_the_summary_is_a_text_table():
+    a, b, r = table(300, 2), table(250, 3), table(300, 4)
+    lines = measure_utility(a, b, r, regressions=DECLARED).summary().splitlines()
+    assert lines[0].split() == ["utility", "release", "reference"]
+    assert lines[-2].startswith("interval overlap of income ~ age + g ")
+    assert len(lines) == 1 + 4 + 1 + 1 + 2
+    assert measure_utility(a, b).summary().splitlines()[1].endswith("–")
 
 
 def test_given_encodings_and_weights_are_used():
     a, b, r = table(200, 5), table(200, 6), table(200, 7)
     encoder = Encoder.fit(a)
     matrices = [encoder.encode(t) for t in (a, b, r)]
-    plain = measure_utility(a, b, r, encoder=encoder, encoded=matrices, weights=(None, None, None))
+    without = measure_utility(a, b, r, encoder=encoder, encoded=matrices, weights=(None, None, None))
     expected = utility_figures(matrices[0], matrices[1])
-    np.testing.assert_allclose(plain.figures.released.correlation.values, expected.correlation.values, atol=1e-12)
+    np.testing.assert_allclose(without.figures.released.correlation.values, expected.correlation.values, atol=1e-12)
     arrays = [t.frame["w"].to_numpy() for t in (a, b, r)]
     declared, given = measure_utility(a, b, r), measure_utility(a, b, r, weights=arrays)
     for one in (declared, given):
         assert one.propensity.released.pmse == pytest.approx(given.propensity.released.pmse)
         assert one.marginals[0].mean == pytest.approx(given.marginals[0].mean)
         np.testing.assert_allclose(one.figures.released.mean.values, given.figures.released.mean.values)
-    assert declared.marginals[0].mean != pytest.approx(plain.marginals[0].mean)
-    assert not plain.summary()["utility_weights"]["used"]
+    assert declared.marginals[0].mean != pytest.approx(without.marginals[0].mean)
+    assert not without.weights.used
 
 
 def test_suppressed_levels_are_left_out_of_the_figures_and_counted():
@@ -144,7 +161,7 @@ def test_variables_that_the_release_dropped_are_named_and_the_rest_is_measured()
     assert found.marginals[0].left_out == ("age", "w")
     assert "age" not in found.columns
     assert any("age: left out" in note for note in found.regressions[0].released.notes)
-    json.dumps(found.summary(), allow_nan=False)
+    json.dumps(plain(found), allow_nan=False)
     with pytest.raises(AnonymizationError, match="none of the original's variables"):
         measure_utility(a.select(["age"]), b)
 
@@ -157,9 +174,9 @@ def test_the_poorest_tables_are_defined(rows):
     found = measure_utility(a, a, a)
     assert found.figures is None
     assert found.propensity is None
-    json.dumps(found.summary(), allow_nan=False)
+    json.dumps(plain(found), allow_nan=False)
     small = table(rows, 9)
-    json.dumps(measure_utility(small, table(3, 10), small, regressions=DECLARED).summary(), allow_nan=False)
+    json.dumps(plain(measure_utility(small, table(3, 10), small, regressions=DECLARED)), allow_nan=False)
 
 
 def test_weighted_figures_are_those_of_repeated_records():
@@ -206,6 +223,6 @@ def stripped(value):
 
 def test_the_reference_is_told_under_its_own_keys_only():
     a, b = table(200, 16), table(200, 17)
-    one, two = (measure_utility(a, b, table(150, seed), regressions=DECLARED, triples=5).summary() for seed in (18, 19))
+    one, two = (plain(measure_utility(a, b, table(150, seed), regressions=DECLARED, triples=5)) for seed in (18, 19))
     assert one != two
     assert stripped(one) == stripped(two)

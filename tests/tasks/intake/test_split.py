@@ -23,6 +23,7 @@ from tasks.intake.ingest import SourceSection, ingest
 from tasks.intake.split import ReferenceSection, Split, split
 from tasks.intake.validate import Checked, EditsSection, validate_raw
 from tasks.masking.anonymize import Masked
+from tasks.policy.assessment import Records
 from tasks.policy.verdict import PolicySection
 
 CANARY = "CANARY4711"
@@ -350,10 +351,10 @@ def test_a_smaller_file_serves_as_it_is_and_risk_is_measured_on_equal_sizes(home
     done = by_file(given, table(40, first=1000))
     assert (done.summary.original, done.summary.reference) == (120, 40)
     masked = Masked(released=done.original, keeps_records=False)
-    figures = assess(given.run, done, masked, AssessmentSection(), PolicySection()).figures
-    assert figures["records"] == {"original": 120, "released": 120, "reference": 40}
-    assert (figures["comparison"]["n_released"], figures["comparison"]["n_reference"]) == (40, 40)
-    assert figures["comparison"]["draws"] > 1
+    figures = assess(given.run, done, masked, AssessmentSection(), PolicySection()).assessment
+    assert figures.records == Records(120, 120, 40)
+    assert (figures.risk.comparison.n_released, figures.risk.comparison.n_reference) == (40, 40)
+    assert figures.risk.comparison.draws > 1
 
 
 def test_a_file_of_other_columns_or_values_is_refused_as_a_source_is(home: Home) -> None:

@@ -111,15 +111,15 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, Dossi
     steps = (SpectralSwap(),)
     masked = mask(run, sides.original, steps, EDITS.edit_set())
     validated = validate_masked(masked, EDITS)
-    figures = assess(run, sides, masked, AssessmentSection(), PolicySection()).figures
+    assessment = assess(run, sides, masked, AssessmentSection(), PolicySection()).assessment
     results = Results(
         ingested=ingested,
         checked=checked,
         split=sides,
         masked=masked,
         validated=validated,
-        figures=figures,
-        verdict=decide(figures, PolicySection()),
+        assessment=assessment,
+        verdict=decide(assessment, PolicySection()),
         release=prepare_data(run, masked.released, validated.suite.json, "people", PUBLICATION, "0" * 64),
     )
     stated = Stated(PlanIdentity("people", "0" * 64, "People"), steps, seed, "refuse", PolicySection())
@@ -333,7 +333,7 @@ def test_markup_of_a_title_or_a_name_stays_text_in_the_method_statement(dossier:
 
 def test_the_assessment_holds_figures_and_no_missing_numbers(release: Path) -> None:
     assessment = json.loads((release / "assessment.json").read_text(), parse_constant=pytest.fail)
-    assert assessment["figures"]["records"]["released"] == 80
+    assert assessment["assessment"]["records"]["released"] == 80
     assert assessment["verdict"]["gates"]
 
 
@@ -519,8 +519,9 @@ def test_a_waiting_candidate_comes_back_and_can_be_published(run: Run, waiting: 
 
 
 def test_a_dossier_of_numpy_numbers_is_the_same_after_waiting(run: Run, dossier: Dossier) -> None:
-    figures = {"n": np.int64(3), "x": np.float64(0.1), "p": Path("a"), "whole": 2}
-    changed = Candidate(run.workspace.folder / "candidate", replace(dossier, assessment=dossier.assessment | figures))
+    figures = {"n": np.int64(3), "x": np.float64(0.1), "whole": 2}
+    assessment = replace(dossier.assessment, method_figures=figures)
+    changed = Candidate(run.workspace.folder / "candidate", replace(dossier, assessment=assessment))
     keep_candidate(run.home, changed)
     enter(run.home, "awaiting", release=dossier.release.id, dossier=changed.dossier.digest)
     assert load_candidate(run.home, dossier.release.id).dossier.digest == changed.dossier.digest

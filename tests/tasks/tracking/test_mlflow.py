@@ -172,19 +172,17 @@ def test_metrics_are_grouped_and_the_dossiers(tracked: Tracked) -> None:
     figures = tracked.dossier.assessment
     assert found["size/source"] == 240
     assert found["size/released"] == found["size/reference"] == 120
-    measures = {m["name"]: m for m in figures["comparison"]["measures"]}
-    for name, measure in measures.items():
+    for measure in figures.risk.comparison.measures:
         for key in ("sup_excess", "upper", "lower", "ks_p"):
-            assert found[f"risk/{name}/{key}"] == near(measure[key])
-    assert found["risk/membership/auc"] == near(figures["membership"]["auc"])
-    scores = figures["score_coincidence"]["attack"]
+            assert found[f"risk/{measure.name}/{key}"] == near(getattr(measure, key))
+    assert found["risk/membership/auc"] == near(figures.risk.membership.auc)
     for key in ("auc", "lower", "upper"):
-        assert found[f"risk/membership_by_scores/{key}"] == near(scores[key])
+        assert found[f"risk/membership_by_scores/{key}"] == near(getattr(figures.risk.score_coincidence.attack, key))
     assert found["risk/earlier_releases"] == 0
     assert 0 <= found["utility/propensity/released_pmse"] <= 0.25
-    assert found["utility/marginals_2/mean"] == near(figures["utility_marginals"][0]["mean"])
-    assert found["risk/tail/p"] == near(figures["tail"]["p"])
-    median = figures["utility"]["correlation"]["released"]["median"]
+    assert found["utility/marginals_2/mean"] == near(figures.utility.marginals[0].mean)
+    assert found["risk/tail/p"] == near(figures.risk.tail.p)
+    median = figures.utility.figure("correlation").released_median
     assert found["utility/correlation/released_median"] == near(median)
     assert found["edits/violated_masked"] == 0
     assert not tracked.ask("SELECT key FROM metrics WHERE is_nan")

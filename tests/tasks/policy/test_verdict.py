@@ -2,115 +2,37 @@
 
 from __future__ import annotations
 
-import copy
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from anoncore.risk._proportions import Difference
+from tasks.policy.assessment import Assessment, ExternalFiles, PriorReleases, ReferenceOverlap
 from tasks.policy.verdict import PolicySection, UtilityLimits, decide
+from tests.tasks.policy.sample import assessment, averaging, changed, measure
 
 NAN = float("nan")
-
-
-def measure(name: str, verdict: str = "pass") -> dict[str, Any]:
-    return {
-        "name": name,
-        "verdict": verdict,
-        "sup_excess": 0.01,
-        "upper": 0.03,
-        "lower": -0.01,
-        "alpha": 0.05,
-        "margin": 0.05,
-        "n": 814,
-    }
-
-
-FIGURES: dict[str, Any] = {
-    "records": {"released": 814},
-    "comparison": {"measures": [measure(n) for n in ("distance", "ambiguity", "uncertainty")]},
-    "tail": {
-        "verdict": "pass",
-        "p": 0.6,
-        "n_released": 2,
-        "n_reference": 3,
-        "n": 814,
-        "n_close_pairs": 9,
-        "close_pairs_released": 3,
-    },
-    "extreme": {"verdict": "pass", "n_matched": 0, "n_extreme": 4, "baseline": 0, "n": 814, "sampled": False},
-    "identical": {"p": 1.0, "n_released": 0, "n_reference": 0, "n_duplicates": 3, "n": 814},
-    "among_people": {"n": 9, "cross": 5, "p": 0.5},
-    "isolated": {"verdict": "fail", "p": 0.0},
-    "membership": {"auc": 0.51, "lower": 0.48, "upper": 0.54, "n_members": 814, "n_nonmembers": 814},
-    "membership_moved_back": None,
-    "together": {
-        "pair": ["income", "height"],
-        "verdict": "pass",
-        "excess": 0.01,
-        "lower": -0.01,
-        "upper": 0.03,
-        "margin": 0.05,
-        "reference": 3,
-        "n": 814,
-        "n_pairs": 21,
-    },
-    "score_coincidence": {"attack": {"auc": 0.5, "lower": 0.47, "upper": 0.53, "n_members": 814, "n_nonmembers": 814}},
-    "linkage": {"rate": {"value": 0.1, "lower": 0.08, "upper": 0.12, "n": 814}, "guess": 1 / 814},
-    "inference": {
-        "margin": 0.05,
-        "n_members": 814,
-        "n_strangers": 814,
-        "variables": [
-            {
-                "name": name,
-                "excess": {"value": excess, "lower": excess - 0.04, "upper": excess + 0.04},
-                "strangers": {"value": 0.4, "lower": 0.37, "upper": 0.43, "n": 814},
-            }
-            for name, excess in (("income", 0.01), ("smokes", 0.06))
-        ],
-    },
-    "earlier": {"releases": 0, "compared": 0, "attack": None},
-    "boxes": None,
-    "claims": [
-        {
-            "claim": "5-anonymity",
-            "kind": "KAnonymity",
-            "holds": True,
-            "found": "smallest group: 5",
-            "records": 814,
-        },
-        {"claim": "none", "kind": "NoFormalGuarantee", "holds": True, "found": "measured", "records": 814},
-    ],
-    "utility": {
-        name: {"released": {"median": 0.02}, "reference": {"median": 0.03}}
-        for name in ("mean", "variance", "correlation", "rank_correlation")
-    },
-}
+GOOD = assessment()
+OWN = {f.name for f in fields(Assessment)}
 LIMITS = UtilityLimits(mean=0.05, variance=0.05, correlation=0.05, rank_correlation=0.05)
 POLICY = PolicySection(utility=LIMITS)
 
 
-def figures(**changes: Any) -> dict[str, Any]:
-    """Return the good figures with some parts changed, by path: ``tail__p=0.001``."""
-    found = copy.deepcopy(FIGURES)
-    for path, value in changes.items():
-        at: Any = found
-        *way, last = [int(part) if part.isdigit() else part for part in path.split("__")]
-        for part in way:
-            at = at[part]
-        at[last] = value
-    return found
+def figures(**changes: Any) -> Assessment:
+    """Return the good assessment with some parts changed, by path: ``tail__p=0.001``."""
+    return changed(GOOD, **{path if path.split("__")[0] in OWN else f"risk__{path}": v for path, v in changes.items()})
 
 
-def verdicts(given: dict[str, Any], policy: PolicySection = POLICY) -> dict[str, str]:
+def verdicts(given: Assessment, policy: PolicySection = POLICY) -> dict[str, str]:
     return {gate.name: gate.verdict for gate in decide(given, policy).gates}
 
 
 def test_when_every_gate_passes_it_is_published() -> None:
-    verdict = decide(FIGURES, POLICY)
+    verdict = decide(GOOD, POLICY)
     assert (verdict.decision, verdict.reason) == ("publish", "every gate passed")
-    assert list(verdicts(FIGURES)) == [
+    assert list(verdicts(GOOD)) == [
         "prediction distance",
         "prediction ambiguity",
         "prediction uncertainty",
@@ -129,26 +51,26 @@ def test_when_every_gate_passes_it_is_published() -> None:
         "utility: correlation",
         "utility: rank correlation",
     ]
-    assert set(verdicts(FIGURES).values()) == {"pass"}
+    assert set(verdicts(GOOD).values()) == {"pass"}
 
 
 FAILURES = {
-    "prediction distance": {"comparison__measures__0__verdict": "fail"},
-    "prediction ambiguity": {"comparison__measures__1__verdict": "fail"},
-    "prediction uncertainty": {"comparison__measures__2__verdict": "fail"},
+    "prediction distance": {"comparison__distance__verdict": "fail"},
+    "prediction ambiguity": {"comparison__ambiguity__verdict": "fail"},
+    "prediction uncertainty": {"comparison__uncertainty__verdict": "fail"},
     "identical records": {"identical__p": 0.0099},
     "unusually close records": {"tail__p": 0.0099},
     "extreme records": {"extreme__verdict": "fail", "extreme__n_matched": 1},
-    "values taken together": {"together__verdict": "fail"},
+    "values taken together": {"value_pairs__verdict": "fail"},
     "membership": {"membership__lower": 0.551},
     "membership by scores": {"score_coincidence__attack__lower": 0.551},
     "linkage": {"linkage__rate__lower": 0.201},
-    "attribute inference": {"inference__variables__0__excess": {"value": 0.1, "lower": 0.051, "upper": 0.2}},
+    "attribute inference": {"inference__variables__0__excess": Difference(0.1, 0.051, 0.2)},
     "5-anonymity": {"claims__0__holds": False},
-    "utility: mean": {"utility__mean__released": {"median": 0.051}},
-    "utility: variance": {"utility__variance__released": {"median": 0.051}},
-    "utility: correlation": {"utility__correlation__released": {"median": 0.051}},
-    "utility: rank correlation": {"utility__rank_correlation__released": {"median": 0.051}},
+    "utility: mean": {"utility__figures__figures__0__released_median": 0.051},
+    "utility: variance": {"utility__figures__figures__1__released_median": 0.051},
+    "utility: correlation": {"utility__figures__figures__2__released_median": 0.051},
+    "utility: rank correlation": {"utility__figures__figures__3__released_median": 0.051},
 }
 
 
@@ -168,11 +90,11 @@ def test_all_failed_gates_are_named() -> None:
 
 OPEN = {
     "identical records": {"identical__n_released": 1, "identical__p": 0.5, "identical__n_duplicates": 0},
-    "reference of other people": {"among_people": {"n": 60, "cross": 58, "p": 1e-9}},
-    "prediction distance": {"comparison__measures__0__verdict": "inconclusive"},
-    "prediction uncertainty": {"comparison__measures__2__verdict": "inconclusive"},
+    "reference of other people": {"close_pairs__n_among": 60, "close_pairs__n_cross": 58},
+    "prediction distance": {"comparison__distance__verdict": "inconclusive"},
+    "prediction uncertainty": {"comparison__uncertainty__verdict": "inconclusive"},
     "unusually close records": {"tail__verdict": "inconclusive", "tail__p": 1.0},
-    "extreme records": {"extreme__sampled": True},
+    "extreme records": {"queries__used": 700},
     "membership": {"membership": None},
 }
 
@@ -189,8 +111,8 @@ def test_an_open_gate_asks_a_person_or_rejects(gate: str) -> None:
 
 def test_the_bound_that_decides_is_shown() -> None:
     def shown(verdict: str, **change: float) -> str:
-        one = measure("distance") | {"verdict": verdict} | change
-        return decide(figures(comparison__measures=[one]), PolicySection()).gates[0].figure
+        one = measure("distance", verdict, **change)
+        return decide(figures(comparison__distance=one), PolicySection()).gates[0].figure
 
     assert shown("pass") == "excess ≤ 0.030 (95% sure)"
     assert shown("inconclusive", upper=0.08) == "excess ≤ 0.080 (95% sure)"
@@ -199,7 +121,7 @@ def test_the_bound_that_decides_is_shown() -> None:
 
 
 def test_close_pairs_are_told_where_they_were_looked_at() -> None:
-    told = {g.name: g for g in decide(FIGURES, POLICY).gates}["unusually close records"]
+    told = {g.name: g for g in decide(GOOD, POLICY).gates}["unusually close records"]
     assert told.figure == "2 (pairs 3 of 9), p = 0.6"
     assert told.meaning.endswith("of close pairs chance gives the release a third at most")
     alone = {g.name: g for g in decide(figures(tail__n_close_pairs=None), POLICY).gates}["unusually close records"]
@@ -214,30 +136,29 @@ def test_what_people_repeat_among_themselves_asks_nobody() -> None:
 
 
 def test_names_in_files_of_others_fail_and_members_in_a_reference_ask() -> None:
-    members = {"met": 0, "own": 0, "n": 814, "p": 1.0, "named": 0}
-    files = {"unknown": 0, "named": 0, "members": members}
-    assert decide(figures(files=files), POLICY).decision == "publish"
-    named = decide(figures(files=files | {"named": 7}), POLICY)
+    files = ExternalFiles(0, 0, ReferenceOverlap(0, 0, 814, 1.0, 0))
+    assert decide(figures(external=files), POLICY).decision == "publish"
+    named = decide(figures(external=replace(files, named=7)), POLICY)
     assert (named.decision, named.reason) == ("reject", "failed: identifiers of the original")
-    asked = decide(figures(files=files | {"members": members | {"named": 7}}), POLICY)
+    asked = decide(figures(external=changed(files, overlap__named=7)), POLICY)
     assert (asked.decision, asked.gates[-1].figure) == ("await", "7")
     assert asked.gates[-1].name == "reference of other people"
 
 
 def test_a_failure_outweighs_an_open_gate() -> None:
-    verdict = decide(figures(tail__p=0.001, comparison__measures__0__verdict="inconclusive"), POLICY)
+    verdict = decide(figures(tail__p=0.001, comparison__distance__verdict="inconclusive"), POLICY)
     assert (verdict.decision, verdict.reason) == ("reject", "failed: unusually close records")
 
 
 def test_approval_by_a_person_is_asked_though_every_gate_passes() -> None:
-    verdict = decide(FIGURES, PolicySection(approval="person"))
+    verdict = decide(GOOD, PolicySection(approval="person"))
     assert verdict.decision == "await"
     assert "asks for a person's approval" in verdict.reason
 
 
 @pytest.mark.parametrize("inconclusive", ["person", "reject"])
 def test_what_is_void_by_design_is_shown_and_not_counted(inconclusive: str) -> None:
-    given = figures(comparison__measures__2__verdict="by design")
+    given = figures(comparison__uncertainty__verdict="by design")
     policy = PolicySection(by_design=("uncertainty",), inconclusive=inconclusive)
     assert verdicts(given, policy)["prediction uncertainty"] == "by design"
     assert decide(given, policy).decision == "publish"
@@ -255,25 +176,22 @@ def test_membership_without_a_reference_is_not_tested_and_a_plan_may_accept_that
 
 
 def test_a_sample_that_met_an_extreme_record_fails_and_one_that_met_none_proves_nothing() -> None:
-    assert verdicts(figures(extreme__sampled=True))["extreme records"] == "inconclusive"
-    met = figures(extreme__sampled=True, extreme__verdict="fail", extreme__n_matched=1)
+    assert verdicts(figures(queries__used=700))["extreme records"] == "inconclusive"
+    met = figures(queries__used=700, extreme__verdict="fail", extreme__n_matched=1)
     assert verdicts(met)["extreme records"] == "fail"
 
 
-def earlier(lower: float = 0.48, *, releases: int = 2, compared: int = 2) -> dict[str, Any]:
-    one = {"auc": lower + 0.03, "lower": lower, "upper": lower + 0.06, "n_members": 814, "n_nonmembers": 814}
-    other = one | {"lower": 0.3}
-    attack = {"averaged": other, "gathered": one} if compared else None
-    return figures(earlier={"releases": releases, "compared": compared, "attack": attack})
+def earlier(lower: float = 0.48, *, releases: int = 2, compared: int = 2) -> Assessment:
+    return figures(prior_releases=PriorReleases(releases, compared, averaging(lower) if compared else None))
 
 
 def test_of_a_wide_table_it_is_said_how_many_pairs_were_looked_at() -> None:
-    def meaning(given: dict[str, Any]) -> str:
+    def meaning(given: Assessment) -> str:
         return next(g.meaning for g in decide(given, POLICY).gates if g.name == "values taken together")
 
     assert meaning(figures()).endswith("the worst of 21 pairs of variables")
-    assert meaning(figures(together__n_possible=21)).endswith("the worst of 21 pairs of variables")
-    drawn = meaning(figures(together__n_possible=1225))
+    assert meaning(figures(value_pairs__n_possible=21)).endswith("the worst of 21 pairs of variables")
+    drawn = meaning(figures(value_pairs__n_possible=1225))
     assert drawn.endswith("the worst of 21 pairs of variables, drawn from 1,225")
 
 
@@ -314,7 +232,7 @@ def test_the_tail_is_gated_at_the_policys_level(p: float, verdict: str) -> None:
 
 
 def test_a_limit_that_is_not_stated_is_not_gated() -> None:
-    given = figures(utility__mean__released={"median": 9.0})
+    given = figures(utility__figures__figures__0__released_median=9.0)
     assert not any(name.startswith("utility") for name in verdicts(given, PolicySection()))
     only = PolicySection(utility=UtilityLimits(correlation=0.02))
     assert [n for n in verdicts(given, only) if n.startswith("utility")] == ["utility: correlation"]
@@ -322,7 +240,7 @@ def test_a_limit_that_is_not_stated_is_not_gated() -> None:
 
 
 def test_utility_without_a_reference_says_so() -> None:
-    gate = decide(figures(utility__mean__reference=None), POLICY).gates[-4]
+    gate = decide(figures(utility__figures__figures__0__reference_median=None), POLICY).gates[-4]
     assert (gate.verdict, gate.baseline) == ("pass", "no reference sample")
 
 
@@ -332,7 +250,7 @@ def test_utility_without_a_reference_says_so() -> None:
         {"tail__p": NAN},
         {"identical__p": NAN},
         {"membership__lower": NAN},
-        {"utility__mean__released": {"median": NAN}},
+        {"utility__figures__figures__0__released_median": NAN},
     ],
     ids=str,
 )
@@ -341,11 +259,11 @@ def test_a_figure_that_is_not_a_number_never_passes(broken: dict[str, Any]) -> N
 
 
 def test_no_formal_guarantee_is_no_gate() -> None:
-    assert "none" not in verdicts(FIGURES)
+    assert "none" not in verdicts(GOOD)
 
 
 def test_every_gate_says_figure_limit_baseline_and_meaning() -> None:
-    for gate in decide(FIGURES, POLICY).gates:
+    for gate in decide(GOOD, POLICY).gates:
         assert all((gate.figure, gate.limit, gate.baseline, gate.meaning))
         counted = {"earlier releases of these data": 0} | dict.fromkeys(
             ("membership", "membership by scores", "attribute inference"), 1628

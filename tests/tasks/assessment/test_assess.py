@@ -11,13 +11,14 @@ import pytest
 from pydantic import ValidationError
 
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.risk import sample_size
+from anoncore.risk import Queries, sample_size
 from tasks.assessment.assess import Assessed, AssessmentSection, assess
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
+from tasks.policy.assessment import Assessment, RareLevels, Records
 from tasks.policy.verdict import PolicySection, decide
 
 
@@ -37,59 +38,59 @@ def stored(
 
 def measured(
     home: Home, original: Microdata, released: Microdata, reference: Microdata | None, **section: Any
-) -> tuple[dict[str, Any], Assessed]:
-    given = stored(home, original, released, reference)
-    assessed = assess(*given, AssessmentSection(**section), PolicySection())
-    assert json.loads(json.dumps(assessed.figures, allow_nan=False)) == assessed.figures
-    return assessed.figures, assessed
+) -> tuple[Assessment, Assessed]:
+    assessed = assess(*stored(home, original, released, reference), AssessmentSection(**section), PolicySection())
+    plain = json.loads(json.dumps(assessed.assessment.to_json(), allow_nan=False))
+    assert Assessment.from_json(plain).to_json() == assessed.assessment.to_json() == plain
+    return assessed.assessment, assessed
 
 
-def verdicts(figures: dict[str, Any], **policy: Any) -> dict[str, str]:
+def verdicts(figures: Assessment, **policy: Any) -> dict[str, str]:
     return {gate.name: gate.verdict for gate in decide(figures, PolicySection(**policy)).gates}
 
 
 @pytest.fixture(scope="module")
-def copied(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> dict[str, Any]:
+def copied(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> Assessment:
     """The figures of the worst release there is: the original itself."""
     original, reference = nhefs_halves
     return measured(home, original, original, reference)[0]
 
 
 @pytest.fixture(scope="module")
-def independent(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> tuple[dict[str, Any], Assessed]:
+def independent(home: Home, nhefs_halves: tuple[Microdata, Microdata]) -> tuple[Assessment, Assessed]:
     """The figures of a release that holds nobody of the original: the reference sample."""
     original, reference = nhefs_halves
     return measured(home, original, reference, reference)
 
 
-def test_releasing_the_original_fails_in_every_way(copied: dict[str, Any]) -> None:
+def test_releasing_the_original_fails_in_every_way(copied: Assessment) -> None:
     found = verdicts(copied)
     assert found["prediction distance"] == "fail"
     assert found["unusually close records"] == "fail"
     assert found["identical records"] == "fail"
     assert found["membership"] == "fail"
-    assert copied["identical"]["n_released"] == 814
-    assert copied["membership"]["auc"] > 0.99
-    assert copied["tail"]["n_released"] == 814 - copied["tail"]["n_duplicates"]
-    assert copied["comparison"]["verdict"] == "fail"
+    assert copied.risk.identical.n_released == 814
+    assert copied.risk.membership.auc > 0.99
+    assert copied.risk.tail.n_released == 814 - copied.risk.tail.n_duplicates
+    assert copied.risk.comparison.verdict == "fail"
     assert decide(copied, PolicySection()).decision == "reject"
 
 
-def test_releasing_the_original_keeps_every_statistic(copied: dict[str, Any]) -> None:
-    for figure in copied["utility"].values():
-        assert figure["released"] == {"median": 0.0, "largest": 0.0}
-        assert figure["sufficient"]
+def test_releasing_the_original_keeps_every_statistic(copied: Assessment) -> None:
+    for figure in copied.utility.figures.figures:
+        assert figure.released_median == figure.released_largest == 0.0
+        assert figure.sufficient_median
 
 
-def test_releasing_the_reference_never_fails(independent: tuple[dict[str, Any], Assessed]) -> None:
+def test_releasing_the_reference_never_fails(independent: tuple[Assessment, Assessed]) -> None:
     figures = independent[0]
     assert set(verdicts(figures).values()) <= {"pass", "inconclusive"}
     assert verdicts(figures)["unusually close records"] == "pass"
     assert verdicts(figures)["extreme records"] == "pass"
-    assert all(m["sup_excess"] == 0 for m in figures["comparison"]["measures"])
+    assert all(m.sup_excess == 0 for m in figures.risk.comparison.measures)
     assert decide(figures, PolicySection()).decision in ("publish", "await")
-    for figure in figures["utility"].values():
-        assert figure["released"] == figure["reference"]
+    for figure in figures.utility.figures.figures:
+        assert (figure.released_median, figure.released_largest) == (figure.reference_median, figure.reference_largest)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -111,20 +112,20 @@ def test_a_few_copied_records_fail_the_tail_though_distributions_agree(
     assert verdicts(figures)["prediction distance"] != "fail"
 
 
-def test_sizes_and_settings_stand_beside_the_figures(copied: dict[str, Any]) -> None:
-    assert copied["records"] == {"original": 814, "released": 814, "reference": 814}
-    assert copied["queries"] == {"used": 814, "of": 814, "epsilon": None}
-    assert copied["k"] == 5
-    assert copied["continuous_form"] is None
-    assert {m["name"]: m["n"] for m in copied["comparison"]["measures"]} == {
+def test_sizes_and_settings_stand_beside_the_figures(copied: Assessment) -> None:
+    assert copied.records == Records(814, 814, 814)
+    assert copied.risk.queries == Queries(814, 814, None)
+    assert copied.risk.k == 5
+    assert copied.continuous_form is None
+    assert {m.name: m.n for m in copied.risk.comparison.measures} == {
         "distance": 814,
         "ambiguity": 814,
         "uncertainty": 814,
     }
-    assert len(copied["utility_columns"]) == copied["columns"]
+    assert len(copied.utility.columns) == copied.risk.columns
 
 
-def test_curves_are_sorted_so_that_no_value_has_a_record(independent: tuple[dict[str, Any], Assessed]) -> None:
+def test_curves_are_sorted_so_that_no_value_has_a_record(independent: tuple[Assessment, Assessed]) -> None:
     curves = independent[1].curves.load()
     assert set(curves) == {
         f"{side}_{name}" for side in ("released", "reference") for name in ("distance", "ambiguity", "uncertainty")
@@ -138,8 +139,8 @@ def test_the_same_run_measures_the_same_again(home: Home, nhefs_halves: tuple[Mi
     reference = nhefs_halves[1]
     few = [side.take(np.arange(200)) for side in nhefs_halves]
     given = stored(home, few[0], reference.take(np.arange(100)), few[1])
-    once, again = (assess(*given, AssessmentSection(), PolicySection()) for _ in range(2))
-    assert once == again
+    once, again = (assess(*given, AssessmentSection(), PolicySection()).assessment for _ in range(2))
+    assert once.to_json() == again.to_json()
 
 
 # Leave-one-out
@@ -154,9 +155,9 @@ def test_leave_one_out_fails_the_original_and_tests_no_membership(
     assert found["prediction distance"] == "fail"
     assert found["unusually close records"] == "fail"
     assert found["membership"] == "not tested"
-    assert figures["membership"] is None
-    assert figures["records"]["reference"] is None
-    assert all(figure["reference"] is None for figure in figures["utility"].values())
+    assert figures.risk.membership is None
+    assert figures.records.reference is None
+    assert all(figure.reference_median is None for figure in figures.utility.figures.figures)
 
 
 def test_leave_one_out_does_not_fail_people_who_took_no_part(
@@ -172,7 +173,7 @@ def test_leave_one_out_of_fewer_released_records(home: Home, nhefs_halves: tuple
     some = np.random.default_rng(0).choice(len(others), 400, replace=False)
     figures, _ = measured(home, original, others.take(some), None)
     # Whoever is among the 400 drawn from the source is compared with the other 399.
-    assert (figures["comparison"]["n_released"], figures["comparison"]["n_reference"]) == (400, 399)
+    assert (figures.risk.comparison.n_released, figures.risk.comparison.n_reference) == (400, 399)
     assert "fail" not in verdicts(figures).values()
 
 
@@ -200,12 +201,12 @@ def test_unequal_sizes_are_compared_at_the_smaller(
     original, others = nhefs_halves[0].take(np.arange(400)), nhefs_halves[1]
     size = min(released, reference)
     copy, _ = measured(home, original, original.take(np.arange(released)), others.take(np.arange(reference)))
-    comparison = copy["comparison"]
-    assert (comparison["n_released"], comparison["n_reference"]) == (size, size)
-    assert comparison["draws"] > 1
+    comparison = copy.risk.comparison
+    assert (comparison.n_released, comparison.n_reference) == (size, size)
+    assert comparison.draws > 1
     assert verdicts(copy)["prediction distance"] == "fail"
     assert verdicts(copy)["unusually close records"] == "fail"
-    assert copy["membership"]["n_nonmembers"] == reference
+    assert copy.risk.membership.n_nonmembers == reference
 
 
 # Sampled queries
@@ -213,27 +214,27 @@ def test_unequal_sizes_are_compared_at_the_smaller(
 
 def test_above_the_limit_queries_are_sampled_and_the_error_is_stated(home: Home, nhefs: Microdata) -> None:
     figures, assessed = measured(home, nhefs, nhefs, None, sample_above=1000, epsilon=0.06)
-    used = figures["queries"]["used"]
-    assert used == sample_size(0.06, 0.01) < len(nhefs) == figures["queries"]["of"]
-    assert 0 < figures["queries"]["epsilon"] <= 0.06
+    used = figures.risk.queries.used
+    assert used == sample_size(0.06, 0.01) < len(nhefs) == figures.risk.queries.of
+    assert 0 < figures.risk.queries.epsilon <= 0.06
     assert assessed.curves.load()["released_distance"].shape == (used,)
-    assert all(m["n"] == used for m in figures["comparison"]["measures"])
+    assert all(m.n == used for m in figures.risk.comparison.measures)
     assert verdicts(figures)["prediction distance"] == "fail"
-    assert figures["extreme"]["sampled"]
+    assert figures.risk.queries.sampled
 
 
 def test_sampled_membership_takes_as_many_people_from_both_sides(home: Home, nhefs: Microdata) -> None:
     original, others = nhefs.take(np.arange(1020)), nhefs.take(np.arange(1020, 1629))
     section = {"sample_above": 1000, "epsilon": 0.09}
     figures, _ = measured(home, original, original, others, **section)
-    attack = figures["membership"]
-    assert attack["n_members"] == attack["n_nonmembers"] == figures["queries"]["used"] < 609
+    attack = figures.risk.membership
+    assert attack.n_members == attack.n_nonmembers == figures.risk.queries.used < 609
     assert verdicts(figures)["membership"] == "fail"
 
 
 def test_exhaustive_forbids_sampling(home: Home, nhefs: Microdata) -> None:
     figures, _ = measured(home, nhefs, nhefs, None, sample_above=1000, exhaustive=True)
-    assert figures["queries"] == {"used": 1629, "of": 1629, "epsilon": None}
+    assert figures.risk.queries == Queries(1629, 1629, None)
 
 
 # Awkward tables
@@ -243,7 +244,7 @@ def test_constant_and_empty_columns_break_no_figure(home: Home, mixed: Microdata
     original, reference = mixed.take(np.arange(120)), mixed.take(np.arange(120, 240))
     figures, _ = measured(home, original, reference, reference)
     assert "fail" not in verdicts(figures).values()
-    assert not any(c["name"].startswith(("constant", "empty")) for c in figures["utility_columns"])
+    assert not any(c.startswith(("constant", "empty")) for c in figures.utility.columns)
 
 
 def test_a_column_that_is_constant_in_the_release_breaks_no_figure(home: Home, mixed: Microdata) -> None:
@@ -251,21 +252,21 @@ def test_a_column_that_is_constant_in_the_release_breaks_no_figure(home: Home, m
     flat = reference.frame.assign(income=np.nan, change=1.0, grade=reference.frame["grade"].cat.categories[0], sex=0)
     released = Microdata(flat, original.schema)
     figures, _ = measured(home, original, released, reference)
-    assert not figures["utility"]["variance"]["sufficient"]
+    assert not figures.utility.figure("variance").sufficient_median
 
 
 def test_many_identical_records_break_no_figure(home: Home, mixed: Microdata) -> None:
     rows = np.repeat(np.arange(6), 40)
     twins = mixed.take(rows)
     figures, _ = measured(home, twins.take(np.arange(120)), twins, twins.take(np.arange(120, 240)))
-    assert figures["tail"]["n_duplicates"] == 120
+    assert figures.risk.tail.n_duplicates == 120
 
 
 def test_rare_released_levels_are_named_for_the_report(home: Home, mixed: Microdata) -> None:
     released = mixed.take(np.flatnonzero(mixed.frame["region"].to_numpy() != "w"))
     rare = mixed.take(np.concatenate([released.frame.index[:100], mixed.frame.index[mixed.frame["region"] == "w"][:2]]))
     figures, _ = measured(home, mixed, rare, None)
-    assert {"variable": "region", "levels": ["w"]} in figures["rare_levels"]
+    assert RareLevels("region", ("w",)) in figures.rare_levels
 
 
 @pytest.mark.parametrize(

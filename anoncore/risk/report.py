@@ -1,0 +1,411 @@
+"""Every disclosure risk measure of a release, in one call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from anoncore.boxes.columns import released_boxes
+from anoncore.encoding import Encoder
+from anoncore.microdata import Microdata
+from anoncore.risk._checks import Floats, Indices
+from anoncore.risk.boxes import BoxRisk, box_risk
+from anoncore.risk.closeness import Closeness, closeness
+from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
+from anoncore.risk.comparison import MEASURES, Comparison, compare, compare_matched
+from anoncore.risk.disclosure import Disclosure, disclosure_risk
+from anoncore.risk.inference import InferenceRisk, attribute_inference
+from anoncore.risk.linkage import Linkage, linkage
+from anoncore.risk.membership import MembershipAttack, moved_back, nearest_distance_attack
+from anoncore.risk.pairs import ClosePairs
+from anoncore.risk.prediction import PredictionMeasures, sample_queries
+from anoncore.risk.tail import ExtremeRecords, TailTest
+from anoncore.risk.together import ValuesTogether, values_together
+
+# A bound on the sampling error so small that every record is queried.
+EXACT = 1e-5
+DELTA = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskSettings:
+    """How disclosure risk is measured.
+
+    Parameters
+    ----------
+    k : neighbours that ambiguity and uncertainty look at, and the group size asked for
+    margin, alpha : of :func:`anoncore.risk.compare`
+    tau, level : of :func:`anoncore.risk.tail_test`
+    by_design : measures that the method's groups of identical records make void
+    sample_above : records above which the queries are sampled, never the released records; None for never
+    epsilon : bound on the error of a cumulative curve at 99 % where queries are sampled
+    rows_linked : released records carry the index labels of the records they stem from, so that linkage can be
+        measured
+    """
+
+    k: int = 5
+    margin: float = 0.05
+    alpha: float = 0.05
+    tau: float = 0.1
+    level: float = 0.01
+    by_design: tuple[Literal["ambiguity", "uncertainty"], ...] = ()
+    sample_above: int | None = 100_000
+    epsilon: float = 0.01
+    rows_linked: bool = False
+
+    def queries(self, records: int, rng: np.random.Generator) -> Indices:
+        """Return the rows that are measured: all, or a sample where there are many."""
+        if self.sample_above is None or records <= self.sample_above:
+            return np.arange(records)
+        return sample_queries(records, epsilon=self.epsilon, delta=DELTA, rng=rng)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """The records of the original that were measured.
+
+    Parameters
+    ----------
+    used, of : their number, and that of all records
+    epsilon : bound on the error of every cumulative curve at 99 %; None when all were measured
+    """
+
+    used: int
+    of: int
+    epsilon: float | None
+
+    @property
+    def sampled(self) -> bool:
+        """Whether not all records were measured."""
+        return self.used < self.of
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCurves:
+    """The prediction measures, each sorted, so that no value can be traced to its record.
+
+    Parameters
+    ----------
+    released, reference : (3, q) distance, ambiguity and uncertainty, ascending
+    """
+
+    released: Floats = field(repr=False)
+    reference: Floats = field(repr=False)
+
+    @classmethod
+    def of(cls, close: Closeness) -> RiskCurves:
+        """Sort the measures against release and reference."""
+        sides = (np.sort([getattr(side, m) for m in MEASURES]) for side in (close.released, close.reference))
+        return cls(*sides)
+
+    def named(self) -> dict[str, Floats]:
+        """Return the curves by the names of their side and measure."""
+        sides = (("released", self.released), ("reference", self.reference))
+        return {f"{side}_{name}": row for side, rows in sides for name, row in zip(MEASURES, rows, strict=True)}
+
+
+@dataclass(frozen=True)
+class RiskReport:
+    """Disclosure risk of a release, every figure beside its baseline.
+
+    Parameters
+    ----------
+    k, columns : neighbours looked at, and encoded columns
+    queries : the records that were measured
+    comparison : distance, ambiguity and uncertainty, release against reference
+    tail, isolated, extreme, identical : records that the release matches too closely
+    close_pairs : among release, original and reference; None without a reference sample
+    value_pairs : two values of one record released together; None without a reference sample
+    membership, membership_rescaled : by the nearest released record, also once the release is rescaled to the
+        reference; None without a reference sample, or where the release is not apart
+    score_coincidence : membership by principal scores; None without a reference sample
+    linkage : None unless released rows are linked to the original's
+    disclosure, inference : by the quasi-identifiers; None without such variables
+    boxes : None unless ranges are released
+    curves : sorted measures, for drawing; confidential, None where they are stored apart
+    """
+
+    k: int
+    columns: int
+    queries: Queries
+    comparison: Comparison
+    tail: TailTest
+    isolated: TailTest
+    extreme: ExtremeRecords
+    identical: TailTest
+    close_pairs: ClosePairs | None = None
+    value_pairs: ValuesTogether | None = None
+    membership: MembershipAttack | None = None
+    membership_rescaled: MembershipAttack | None = None
+    score_coincidence: ScoreCoincidence | None = None
+    linkage: Linkage | None = None
+    disclosure: Disclosure | None = None
+    inference: InferenceRisk | None = None
+    boxes: BoxRisk | None = None
+    curves: RiskCurves | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedTables:
+    """Original, release and reference, and their encoding, which is fitted to the original.
+
+    Parameters
+    ----------
+    original, released, reference : Microdata; the reference may be None
+    encoder : Encoder
+    x, y, r : (N, n), (M, n), (L, n) or None, in standard deviations; n = 1 where no variable varies, so that all
+        records are equally near
+    """
+
+    original: Microdata = field(repr=False)
+    released: Microdata = field(repr=False)
+    reference: Microdata | None = field(repr=False)
+    encoder: Encoder = field(repr=False)
+    x: Floats = field(repr=False)
+    y: Floats = field(repr=False)
+    r: Floats | None = field(repr=False)
+
+    @classmethod
+    def of(cls, original: Microdata, released: Microdata, reference: Microdata | None) -> EncodedTables:
+        """Fit the encoding to the original and encode all tables with it."""
+        encoder = Encoder.fit(original)
+        x, y, r = (
+            None if side is None else encoder.encode(side) if encoder.width else np.zeros((len(side), 1))
+            for side in (original, released, reference)
+        )
+        assert x is not None
+        assert y is not None
+        return cls(original, released, reference, encoder, x, y, r)
+
+    @property
+    def unmasked(self) -> EncodedTables:
+        """The same with the original as its release."""
+        return replace(self, released=self.original, y=self.x)
+
+
+def measure_risk(
+    original: Microdata,
+    released: Microdata,
+    reference: Microdata | None = None,
+    *,
+    settings: RiskSettings | None = None,
+    ranges: Microdata | None = None,
+    rng: np.random.Generator,
+) -> RiskReport:
+    """Measure the disclosure risk of a release, every figure beside its baseline.
+
+    Parameters
+    ----------
+    original : Microdata, to which the encoding is fitted
+    released : Microdata, as it would be published; of released ranges their middles
+    reference : Microdata of other people of the same population; without it each record is compared with the
+        original without that record, and membership is not measured
+    settings : RiskSettings, by default those of the class
+    ranges : Microdata, the released ranges where ``released`` holds their middles
+    rng : Generator, for samples and ties
+
+    Returns
+    -------
+    RiskReport
+
+    Raises
+    ------
+    AnonymizationError
+        When the tables do not fit together or a setting is out of range.
+
+    Notes
+    -----
+    Claim: none. Source: that of each measure, and docs/risk.md.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from anoncore.microdata import Schema, Variable
+    >>> schema = Schema([Variable("x", "continuous"), Variable("y", "continuous")])
+    >>> rows = np.random.default_rng(1).normal(size=(2, 200, 2))
+    >>> a, b = (Microdata(pd.DataFrame(side, columns=["x", "y"]), schema) for side in rows)
+    >>> measure_risk(a, a, b, rng=np.random.default_rng(2)).comparison.verdict
+    'fail'
+    """
+    tables = EncodedTables.of(original, released, reference)
+    report, curves = measure_encoded_risk(tables, settings or RiskSettings(), ranges=ranges, rng=rng)
+    return replace(report, curves=curves)
+
+
+def measure_encoded_risk(
+    tables: EncodedTables, settings: RiskSettings, *, ranges: Microdata | None = None, rng: np.random.Generator
+) -> tuple[RiskReport, RiskCurves]:
+    """Measure the disclosure risk of tables that are encoded already; see :func:`measure_risk`.
+
+    Returns
+    -------
+    RiskReport without its curves, and the curves, which are confidential
+    """
+    x, y, r = tables.x, tables.y, tables.r
+    pairs_rng, linkage_rng, groups_rng, inference_rng, boxes_rng = rng.spawn(5)
+    rows = settings.queries(len(x), rng)
+    close = closeness(x, y, r, settings.k, queries=rows, rng=rng)
+    comparison = _comparison(tables, settings, rows, close, rng)
+    nearest, rescaled, scores = _membership(tables, rows, close, rng)
+    epsilon = settings.epsilon if len(rows) < len(x) else EXACT
+    report = RiskReport(
+        k=settings.k,
+        columns=tables.encoder.width,
+        queries=Queries(len(rows), len(x), close.released.cdf_error(DELTA) or None),
+        comparison=comparison,
+        tail=close.tail(settings.tau, settings.level),
+        isolated=close.isolated(settings.tau, settings.level),
+        extreme=close.extreme(settings.tau),
+        identical=close.identical(settings.level),
+        close_pairs=close.pairs(settings.tau),
+        value_pairs=_value_pairs(tables, rows, settings.margin, pairs_rng),
+        membership=nearest,
+        membership_rescaled=rescaled,
+        score_coincidence=scores,
+        linkage=_linkage(tables, rows, close, linkage_rng) if settings.rows_linked else None,
+        disclosure=_disclosure(tables, settings.k, groups_rng),
+        inference=_inference(tables, epsilon, inference_rng),
+        boxes=None if ranges is None else _boxes(tables, ranges, rows, boxes_rng),
+    )
+    return report, RiskCurves.of(close)
+
+
+def compare_encoded(tables: EncodedTables, settings: RiskSettings, rng: np.random.Generator) -> Comparison:
+    """Compare the three prediction measures of release and reference, and nothing else."""
+    return compare_matched(
+        tables.x,
+        tables.y,
+        tables.r,
+        settings.k,
+        settings.margin,
+        alpha=settings.alpha,
+        by_design=settings.by_design,
+        queries=settings.queries(len(tables.x), rng),
+        rng=rng,
+    )
+
+
+def _comparison(
+    tables: EncodedTables, settings: RiskSettings, rows: Indices, close: Closeness, rng: np.random.Generator
+) -> Comparison:
+    """Compare release and reference; sets of different size are matched by repeated subsampling."""
+    if len(tables.y) == len(tables.x if tables.r is None else tables.r):
+        return compare(
+            close.released, close.reference, settings.margin, alpha=settings.alpha, by_design=settings.by_design
+        )
+    return compare_matched(
+        tables.x,
+        tables.y,
+        tables.r,
+        settings.k,
+        settings.margin,
+        alpha=settings.alpha,
+        by_design=settings.by_design,
+        queries=rows,
+        rng=rng,
+    )
+
+
+def _membership(
+    tables: EncodedTables, rows: Indices, close: Closeness, rng: np.random.Generator
+) -> tuple[MembershipAttack | None, MembershipAttack | None, ScoreCoincidence | None]:
+    """Attack membership by the nearest released record, also rescaled to the reference, and by principal scores.
+
+    Where members are sampled, as many non-members are. Without non-members nothing can be tried.
+    """
+    x, y, r = tables.x, tables.y, tables.r
+    if r is None:
+        return None, None, None
+    others, known = close.strangers, None
+    # Non-members were measured already where none is sampled and sizes agree.
+    if others is not None and len(rows) == len(x) and len(others.released) == len(r) == len(y):
+        known = others.released
+    if len(rows) < len(x) and len(r) > len(rows):
+        r = r[rng.choice(len(r), len(rows), replace=False)]
+    measures = _of_all(close.released, y)
+    back = moved_back(y, r)
+    return (
+        nearest_distance_attack(x[rows], r, y, measures=measures, strangers=known),
+        None if back is None else nearest_distance_attack(x[rows], r, back),
+        score_coincidence_attack(x[rows], r, y),
+    )
+
+
+def _linkage(tables: EncodedTables, rows: Indices, close: Closeness, rng: np.random.Generator) -> Linkage:
+    """Link records to released rows, by the index labels that both carry."""
+    return linkage(
+        tables.x,
+        tables.y,
+        reference=tables.r,
+        own=tables.released.frame.index.get_indexer(tables.original.frame.index),
+        k=close.released.k,
+        queries=rows,
+        measures=_of_all(close.released, tables.y),
+        strangers=None if tables.r is None else _of_all(close.reference, tables.r),
+        rng=rng,
+    )
+
+
+def _of_all(measures: PredictionMeasures, points: Floats) -> PredictionMeasures | None:
+    """Return measures that were taken against all of ``points``; None where sizes were matched."""
+    return measures if measures.n_released == len(points) else None
+
+
+def _value_pairs(
+    tables: EncodedTables, rows: Indices, margin: float, rng: np.random.Generator
+) -> ValuesTogether | None:
+    if tables.reference is None:
+        return None
+    size = min(len(tables.released), len(tables.reference))
+    sides = (
+        side if len(side) == size else side.take(np.sort(rng.choice(len(side), size, replace=False)))
+        for side in (tables.released, tables.reference)
+    )
+    return values_together(tables.original.take(rows), *sides, margin=margin, rng=rng)
+
+
+def _names(tables: EncodedTables, role: Literal["quasi-identifier", "sensitive", "weight"]) -> list[str]:
+    """Return the released variables of a role that the original has too."""
+    return [n for n in tables.released.schema.with_role(role) if n in tables.original.schema]
+
+
+def _disclosure(tables: EncodedTables, k: int, rng: np.random.Generator) -> Disclosure | None:
+    schema = tables.released.schema
+    if not (keys := _names(tables, "quasi-identifier")):
+        return None
+    return disclosure_risk(
+        tables.released,
+        original=tables.original,
+        reference=tables.reference,
+        quasi_identifiers=keys,
+        sensitive=_names(tables, "sensitive"),
+        weight=next((n for n in schema.with_role("weight") if not schema[n].is_categorical), None),
+        k=k,
+        rng=rng,
+    )
+
+
+def _inference(tables: EncodedTables, epsilon: float, rng: np.random.Generator) -> InferenceRisk | None:
+    keys, sensitive = _names(tables, "quasi-identifier"), _names(tables, "sensitive")
+    if tables.reference is None or not keys or not sensitive:
+        return None
+    return attribute_inference(
+        tables.original,
+        tables.reference,
+        tables.released,
+        quasi_identifiers=keys,
+        sensitive=sensitive,
+        epsilon=epsilon,
+        rng=rng,
+    )
+
+
+def _boxes(tables: EncodedTables, ranges: Microdata, rows: Indices, rng: np.random.Generator) -> BoxRisk:
+    """Locate the queried records and as many of the reference among the released boxes."""
+    original, reference = tables.original, tables.reference
+    levels = tables.released.schema
+    if reference is not None and len(rows) < len(original) and len(reference) > len(rows):
+        reference = reference.take(rng.choice(len(reference), len(rows), replace=False))
+    return box_risk(original, original.take(rows), reference, released_boxes(ranges, levels), levels)

@@ -1,0 +1,156 @@
+"""The assessment of a release: every figure of risk and utility, with the only conversion to JSON and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anoncore.risk import AveragingAttack, Comparison, RiskReport
+from anoncore.utility import UtilityReport
+from tasks.common import values
+from tasks.common.errors import Refused
+
+FORMAT = 1
+NO_GUARANTEE = "NoFormalGuarantee"
+
+
+@dataclass(frozen=True)
+class Records:
+    """Numbers of records; ``reference`` is None without a reference sample."""
+
+    original: int
+    released: int
+    reference: int | None
+
+
+@dataclass(frozen=True)
+class CheckedClaim:
+    """A claim of the method, and how it was checked on the release.
+
+    Parameters
+    ----------
+    kind : class of the claim in `anoncore.claims`
+    claim : what is promised
+    holds, found : the outcome, and what it rests on
+    records : checked
+    figures : what was found, as numbers under short names
+    """
+
+    kind: str
+    claim: str
+    holds: bool
+    found: str
+    records: int
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def formal(self) -> bool:
+        """Whether anything is promised."""
+        return self.kind != NO_GUARANTEE
+
+
+@dataclass(frozen=True)
+class RareLevels:
+    """Released levels of a variable that fewer than k released records hold."""
+
+    variable: str
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PriorReleases:
+    """Published releases of the same data, and the attack with all of them and the candidate together.
+
+    Parameters
+    ----------
+    releases, compared : all of them, and those that could be compared with the candidate
+    attack : None where none could be
+    """
+
+    releases: int
+    compared: int = 0
+    attack: AveragingAttack | None = None
+
+
+@dataclass(frozen=True)
+class ReferenceOverlap:
+    """Whether a reference sample seems to hold records of the original.
+
+    Parameters
+    ----------
+    matches : records of the original that are identical to one of the reference
+    duplicates : records of the original that are identical to another of the original
+    records : of the original, looked at
+    p : one-sided p-value of so many matches in a sample of other people
+    named : records of the reference that carry an identifier of the original
+    """
+
+    matches: int
+    duplicates: int
+    records: int
+    p: float
+    named: int
+
+
+@dataclass(frozen=True)
+class ExternalFiles:
+    """What externally produced files hold besides what was measured.
+
+    Parameters
+    ----------
+    unmeasured : released columns that were not measured
+    named : released records that carry an identifier of the original
+    overlap : of reference and original; None without a reference sample
+    """
+
+    unmeasured: int
+    named: int
+    overlap: ReferenceOverlap | None
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """Every figure of one assessment; counts, figures and names, never data.
+
+    Parameters
+    ----------
+    records : sizes of the tables
+    risk, utility : the measures
+    claims : of the method, as checked on the release
+    method_figures : what the masking steps measured themselves, under "step<number>.<name>"
+    rare_levels : that few released records hold
+    as_source : single records are measured as if none had moved, because the release hides a group alone
+    continuous_form : the prediction measures before scores are turned back into levels; None where there is none
+    prior_releases : None where no home was searched for them
+    external : of externally produced files; None for releases of a run
+    """
+
+    records: Records
+    risk: RiskReport
+    utility: UtilityReport
+    claims: tuple[CheckedClaim, ...] = ()
+    method_figures: Mapping[str, float] = field(default_factory=dict)
+    rare_levels: tuple[RareLevels, ...] = ()
+    as_source: bool = False
+    continuous_form: Comparison | None = None
+    prior_releases: PriorReleases | None = None
+    external: ExternalFiles | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the assessment as JSON takes it, with the number of its format."""
+        plain: dict[str, Any] = values.to_json(self, whole=True)
+        return {"format": FORMAT} | plain
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Assessment:
+        """Return a stored assessment.
+
+        Raises
+        ------
+        Refused
+            When it is of another format.
+        """
+        if stored.get("format") != FORMAT:
+            raise Refused(f"the assessment is not of format {FORMAT}; assess again with this version")
+        return values.from_json(cls, {name: value for name, value in stored.items() if name != "format"})

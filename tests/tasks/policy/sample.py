@@ -1,0 +1,155 @@
+"""A typed assessment in which every gate passes, and changes to parts of it by path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from anoncore.risk import (
+    AttributeInference,
+    AveragingAttack,
+    ClosePairs,
+    Comparison,
+    ExtremeRecords,
+    InferenceRisk,
+    Linkage,
+    MatchSignal,
+    MeasureComparison,
+    MembershipAttack,
+    Queries,
+    RiskReport,
+    ScoreCoincidence,
+    TailTest,
+    ValuesTogether,
+)
+from anoncore.risk._proportions import Difference, Proportion
+from anoncore.utility import (
+    Figure,
+    FigureComparison,
+    UtilityComparison,
+    UtilityFigures,
+    UtilityReport,
+    VariableTable,
+    WeightUse,
+)
+from tasks.policy.assessment import Assessment, CheckedClaim, PriorReleases, Records
+
+N = 814
+STATISTICS = ("mean", "variance", "correlation", "rank_correlation")
+
+
+def measure(name: str, verdict: Any = "pass", **more: Any) -> MeasureComparison:
+    figures = {"sup_excess": 0.01, "upper": 0.03, "lower": -0.01, "ks_p": 1.0, "margin": 0.05, "alpha": 0.05, "n": N}
+    medians = {"released_median": 0.5, "reference_median": 0.5}
+    return MeasureComparison(name=name, verdict=verdict, **figures | medians | more)
+
+
+def attack(auc: float = 0.51, lower: float = 0.48, upper: float = 0.54) -> MembershipAttack:
+    return MembershipAttack(auc, lower, upper, N, N, "pass")
+
+
+def averaging(lower: float) -> AveragingAttack:
+    one = attack(lower + 0.03, lower, lower + 0.06)
+    return AveragingAttack(attack(lower + 0.03, 0.3, lower + 0.06), one, one, 2, 2 * N)
+
+
+def inferred(name: str, excess: float) -> AttributeInference:
+    other = Proportion(0.4, 0.37, 0.43, N)
+    interval = Difference(excess, excess - 0.04, excess + 0.04)
+    return AttributeInference(name, other, other, interval, 0.3, None, N, "inconclusive")
+
+
+def tail(**changes: Any) -> TailTest:
+    given = {"n": N, "n_duplicates": 3, "n_released": 2, "n_reference": 3, "only_released": 2, "only_reference": 3}
+    return TailTest(**given | {"tau": 0.1, "level": 0.01, "p": 0.6, "verdict": "pass"} | changes)
+
+
+def utility(**medians: tuple[float, float | None]) -> UtilityReport:
+    """Return a report with these medians of release and reference, by figure."""
+    none = np.zeros(0)
+    figures = UtilityFigures(*(Figure(name, 0.02, 0.2, none) for name in STATISTICS), N, N)
+    given = medians or dict.fromkeys(STATISTICS, (0.02, 0.03))
+    compared = tuple(
+        FigureComparison(name, a, b, 0.2, None if b is None else 0.3, None, None, ("income",))
+        for name, (a, b) in given.items()
+    )
+    return UtilityReport(
+        columns=(),
+        left_out=0,
+        figures=UtilityComparison(figures, None, compared, None),
+        variables=VariableTable((), (), ()),
+        propensity=None,
+        marginals=(),
+        regressions=(),
+        weights=WeightUse(None, False, (0, 0, 0)),
+    )
+
+
+def risk() -> RiskReport:
+    signals = (MatchSignal(name, 0.5, 0.4, 0.6, 80, 734) for name in ("distance", "ambiguity", "uncertainty"))
+    return RiskReport(
+        k=5,
+        columns=20,
+        queries=Queries(N, N, None),
+        comparison=Comparison(*map(measure, ("distance", "ambiguity", "uncertainty")), N, N, N, 1, "pass"),
+        tail=tail(n_close_pairs=9, close_pairs_released=3),
+        isolated=tail(p=0.0, verdict="fail"),
+        extreme=ExtremeRecords(N, 4, 0, 0, 5.0, 0.1, "pass"),
+        identical=tail(n_released=0, n_reference=0, tau=0.0, p=1.0),
+        close_pairs=ClosePairs(9, 3, 2 * N, 9, 5, 0.1, 0.5),
+        value_pairs=ValuesTogether(("income", "height"), 11, 3, N, 0.01, -0.01, 0.03, 21, 21, 0.05, 0.95, "pass"),
+        membership=attack(),
+        score_coincidence=ScoreCoincidence(attack(0.5, 0.47, 0.53), 20, N, False),
+        linkage=Linkage(Proportion(0.1, 0.08, 0.12, N), 1 / N, 0.1, None, *signals, N, N, N, 0, 5, 0.0, 0.95),
+        inference=InferenceRisk(
+            (inferred("income", 0.01), inferred("smokes", 0.06)), ("age",), 1, 0.05, 0.95, N, N, N, 0.0, "pass"
+        ),
+    )
+
+
+def assessment() -> Assessment:
+    """Return an assessment in which every gate passes."""
+    return Assessment(
+        records=Records(N, N, N),
+        risk=risk(),
+        utility=utility(),
+        claims=(
+            CheckedClaim("KAnonymity", "5-anonymity", True, "smallest group: 5", N, {"smallest_group": 5.0}),
+            CheckedClaim("NoFormalGuarantee", "none", True, "measured", N),
+        ),
+        prior_releases=PriorReleases(0),
+    )
+
+
+def changed(value: Any, **changes: Any) -> Any:
+    """Return a value with some parts changed, by path: ``risk__tail__p=0.001``; numbers are places in tuples."""
+    for path, new in changes.items():
+        value = _changed(value, path.split("__"), new)
+    return value
+
+
+def _changed(value: Any, way: list[str], new: Any) -> Any:
+    if not way:
+        return new
+    name, *rest = way
+    if isinstance(value, tuple):
+        at = int(name)
+        return (*value[:at], _changed(value[at], rest, new), *value[at + 1 :])
+    return replace(value, **{name: _changed(getattr(value, name), rest, new)})
+
+
+def texts_replaced(value: Any, text: str, keep: tuple[str, ...] = ()) -> Any:
+    """Return a value with every text in it replaced but those of the fields ``keep``."""
+    if isinstance(value, str):
+        return text
+    if isinstance(value, tuple | list):
+        return type(value)(texts_replaced(one, text, keep) for one in value)
+    if isinstance(value, Mapping):
+        return {key: texts_replaced(one, text, keep) for key, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        names = (f.name for f in fields(value) if f.name not in keep)
+        return replace(value, **{name: texts_replaced(getattr(value, name), text, keep) for name in names})
+    return value
