@@ -34,14 +34,7 @@ from tasks.connectors.csv import lines_of
 from tasks.connectors.limits import LineCheck
 from tasks.connectors.parquet import nested_of
 from tasks.connectors.storage import BLOCK
-from tasks.intake.ingest import (
-    SUFFIXES,
-    Format,
-    SourceSection,
-    header_of,
-    like_a_formula,
-    read_file,
-)
+from tasks.intake.ingest import SUFFIXES, Format, SourceSection, header_of, like_a_formula, read_file
 from tasks.intake.split import ReferenceSection
 from tasks.policy.verdict import PolicySection
 from tasks.publication.candidate import PublicationSection
@@ -422,7 +415,7 @@ def _choices(data: Path) -> Iterator[str]:
 REFERENCE = {
     "kind": "holdout: a random half of the records is set apart, never released, and shows how close "
     "strangers come to each other. leave-one-out: all records are released, but it cannot be tested whether "
-    "members are told from strangers. file: the strangers come from another table.",
+    "members are told from strangers. file: the strangers come from another table."
 }
 STEPS = """\
 # What is done to the records, in this order.

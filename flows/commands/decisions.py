@@ -48,8 +48,7 @@ def _decision(act: str, told: str) -> Callable[..., None]:
 approve = _decision("approve", "Approve a release that awaits people; it is published when enough have approved.")
 reject = _decision("reject", "Reject a release that awaits people.")
 withdraw = _decision(
-    "withdraw",
-    "Withdraw a published release: its files are kept apart, and a signed notice takes their place.",
+    "withdraw", "Withdraw a published release: its files are kept apart, and a signed notice takes their place."
 )
 
 

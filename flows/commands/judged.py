@@ -27,8 +27,7 @@ def assess(
         bool, typer.Option("--aligned", help="Row i of the release stems from row i of the original.")
     ] = False,
     by_design: Annotated[
-        list[str] | None,
-        typer.Option("--by-design", help="A measure that says nothing: ambiguity or uncertainty."),
+        list[str] | None, typer.Option("--by-design", help="A measure that says nothing: ambiguity or uncertainty.")
     ] = None,
     home: Where = None,
     json_: Json = False,
@@ -40,13 +39,7 @@ def assess(
     if unknown:
         raise Refused("--by-design takes ambiguity or uncertainty")
     found = judge(
-        Home.locate(home),
-        released,
-        original,
-        reference,
-        plan=plan,
-        aligned=aligned,
-        by_design=tuple(by_design or ()),
+        Home.locate(home), released, original, reference, plan=plan, aligned=aligned, by_design=tuple(by_design or ())
     )
     if json_:
         # How many levels few records hold, and not which: such a level may be one person's value.
@@ -76,8 +69,7 @@ def compare(
     ] = None,
     risk: Annotated[str, typer.Option("--risk", help="distance, ambiguity, uncertainty or membership.")] = "distance",
     utility: Annotated[
-        str,
-        typer.Option("--utility", help="overall, mean, variance, correlation, rank_correlation or propensity."),
+        str, typer.Option("--utility", help="overall, mean, variance, correlation, rank_correlation or propensity.")
     ] = "overall",
     home: Where = None,
     inline: Inline = False,

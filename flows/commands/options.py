@@ -17,8 +17,7 @@ err = Console(stderr=True, highlight=False, emoji=False)
 plain = Console(highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 Where = Annotated[
-    Path | None,
-    typer.Option("--home", help="Where state is kept; by default ANONFLOW_HOME, else .anonflow here."),
+    Path | None, typer.Option("--home", help="Where state is kept; by default ANONFLOW_HOME, else .anonflow here.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for scripts, and nothing else.")]
 Inline = Annotated[bool, typer.Option("--inline", help="Without Prefect: no run history, for development and tests.")]

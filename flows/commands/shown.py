@@ -34,11 +34,7 @@ OUTCOMES = {
     "awaiting": "[bold yellow]Awaiting a person[/bold yellow]",
     "withdrawn": "[bold red]Withdrawn[/bold red]",
 }
-DECISIONS = {
-    "publish": "[green]passes[/green]",
-    "reject": "[red]fails[/red]",
-    "await": "[yellow]open[/yellow]",
-}
+DECISIONS = {"publish": "[green]passes[/green]", "reject": "[red]fails[/red]", "await": "[yellow]open[/yellow]"}
 GATES = {
     "pass": "[green]pass[/green]",
     "fail": "[red]FAIL[/red]",

@@ -78,10 +78,7 @@ def prepared(database: Path, package: str) -> bool:
         return True
     if database.exists():
         backup = database.with_suffix(f".before-{importlib.metadata.version(package)}")
-        with (
-            contextlib.closing(sqlite3.connect(database)) as old,
-            contextlib.closing(sqlite3.connect(backup)) as new,
-        ):
+        with contextlib.closing(sqlite3.connect(database)) as old, contextlib.closing(sqlite3.connect(backup)) as new:
             old.backup(new)
         backup.chmod(0o600)
     return False

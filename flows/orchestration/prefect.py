@@ -51,11 +51,7 @@ class PrefectRunner(Direct):
 
 
 def run_as_flow(
-    name: str,
-    description: str,
-    file: PlanFile,
-    on_progress: OnProgress,
-    body: Callable[[Direct], tuple[T, str, str]],
+    name: str, description: str, file: PlanFile, on_progress: OnProgress, body: Callable[[Direct], tuple[T, str, str]]
 ) -> T:
     """Carry ``body`` out as a flow that is given the plan's file name and nothing else.
 

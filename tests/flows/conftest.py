@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -72,11 +74,12 @@ def people():
     return make_people
 
 
-@pytest.fixture
-def office(tmp_path: Path):
-    """Return a function that writes table and plan, and returns the plan's path."""
+@pytest.fixture(scope="session")
+def write_office() -> Callable[..., Path]:
+    """Return the function that writes table and plan into a folder, and returns the plan's path."""
 
     def write(
+        folder: Path,
         frame: pd.DataFrame | None = None,
         *,
         step: str = "{method: spectral-swap}",
@@ -84,14 +87,20 @@ def office(tmp_path: Path):
         more: str = "",
         margin: float = 0.15,
     ) -> Path:
-        (make_people() if frame is None else frame).to_csv(tmp_path / "people.csv", index=False)
-        path = tmp_path / "office.yaml"
+        (make_people() if frame is None else frame).to_csv(folder / "people.csv", index=False)
+        path = folder / "office.yaml"
         path.write_text(
             PLAN.format(source="people.csv", step=step, on_violation=on_violation, more=more, margin=margin)
         )
         return path
 
     return write
+
+
+@pytest.fixture
+def office(tmp_path: Path, write_office: Callable[..., Path]) -> Callable[..., Path]:
+    """Return a function that writes table and plan, and returns the plan's path."""
+    return partial(write_office, tmp_path)
 
 
 @pytest.fixture(autouse=True)

@@ -96,27 +96,9 @@ def tracked(tmp_path_factory: pytest.TempPathFactory, people_table: Any, trackin
 
 
 @pytest.fixture(scope="module")
-def people_table() -> Callable[[Path], Path]:
+def people_table(people: Callable[..., Any], write_office: Callable[..., Path]) -> Callable[..., Path]:
     """Return a function that writes a small table and its plan."""
-    import importlib.util
-
-    place = Path(__file__).with_name("conftest.py")
-    spec = importlib.util.spec_from_file_location("office_of_the_audit", place)
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-
-    def write(folder: Path, more: str = "") -> Path:
-        made.make_people(1200).to_csv(folder / "people.csv", index=False)
-        plan = folder / "office.yaml"
-        text = made.PLAN.format(
-            source="people.csv", step="{method: spectral-swap}", on_violation="refuse", margin=0.25, more=more
-        )
-        plan.write_text(text)
-        return plan
-
-    return write
+    return lambda folder, more="": write_office(folder, people(1200), margin=0.25, more=more)
 
 
 def kinds(home: Home) -> set[str]:
