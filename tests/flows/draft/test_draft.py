@@ -210,17 +210,17 @@ def test_a_link_to_the_data_stays_a_link(tmp_path):
     ("name", "content", "message"),
     [
         ("none.csv", None, "there is no file none.csv"),
-        ("t.xlsx", b"PK", "does not tell its format"),
+        ("t.xlsx", b"PK", "is not known by its name"),
         ("t.csv", b"", "is empty"),
         ("t.csv", b"a,b\n", "holds no records"),
         ("t.csv", b"a,a\n1,2\n", "holds columns twice"),
         ("t.csv", b",a\n1,2\n", "a column without a name"),
         ("t.csv", b"a,b\n1,\0\n", "NUL bytes"),
         ("t.csv", b"a,b\n1,2,3\n", "more fields|line 2 has 3 fields"),
-        ("t.csv", b"4711,Quibble\n4712,Quibbly\n4713,Squibb\n", "seems to be a record"),
-        ("t.csv", b"Quibble,f,north\nQuibbly,f,south\nSquibb,m,north\n", "seems to be a record"),
-        ("t.csv", b"4711,0.5,Quibble\n4712,1.5,Quibbly\n", "seems to be a record"),
-        ("t.csv", b"zq@example.org,2001-02-03,x\n", "seems to be a record"),
+        ("t.csv", b"4711,Quibble\n4712,Quibbly\n4713,Squibb\n", "looks like a record"),
+        ("t.csv", b"Quibble,f,north\nQuibbly,f,south\nSquibb,m,north\n", "looks like a record"),
+        ("t.csv", b"4711,0.5,Quibble\n4712,1.5,Quibbly\n", "looks like a record"),
+        ("t.csv", b"zq@example.org,2001-02-03,x\n", "looks like a record"),
         ("t.parquet", b"not parquet", "is not a readable parquet file"),
         ("t.dta", b"not stata", "is not a readable stata file"),
     ],
@@ -430,8 +430,8 @@ def test_text_for_missing_is_declared_and_codes_are_proposed(tmp_path):
     assert found["height"].missing == ("NA",)
     assert found["children"].missing == found["status"].missing == ()
     assert re.search(r"\{name: height.*# confirm: ", text)
-    assert re.search(r"# does 99 mean not known \(\d+ records\)\? then move it from levels to missing", text)
-    assert re.search(r"# does unknown mean not known", text)
+    assert re.search(r"# does 99 mean a missing value \(\d+ records\)\? then move it from levels to missing", text)
+    assert re.search(r"# does unknown mean a missing value", text)
     checked(loaded(data, text), tmp_path)
 
 
@@ -503,7 +503,7 @@ def test_the_draft_of_any_table_loads_lists_every_column_and_can_be_read(tmp_pat
     if text is None and "look alike" in refused:
         return
     if text is None:
-        known = "regular|more fields|cannot be read|seems to be a record|no records|NUL|without a name|twice"
+        known = "regular|more fields|cannot be read|looks like a record|no records|NUL|without a name|twice"
         assert not parquet
         assert re.search(known, refused)
         return

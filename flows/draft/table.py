@@ -1,0 +1,166 @@
+"""A table file as the draft reads it: format, encoding, delimiter and column names are detected."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import pandas as pd
+
+from anoncore.microdata import Variable
+from tasks.common.errors import Refused, named, visible
+from tasks.connectors.copies import check_file
+from tasks.connectors.csv import lines_of
+from tasks.connectors.limits import LineCheck
+from tasks.connectors.parquet import nested_of
+from tasks.connectors.storage import BLOCK
+from tasks.intake.ingest import SUFFIXES, Format, SourceSection, header_of, read_file
+
+DELIMITERS = (",", ";", "\t", "|")
+FORMATS: dict[str, Format] = SUFFIXES | {".tsv": "csv"}
+# A number, a date or an e-mail address: no name of a column.
+VALUE = re.compile(r"[-+]?\d+([.,]\d+)?|\d+[-/.]\d+[-/.]\d+.*|\S+@\S+\.\w+")
+# The names are not shown, since they may be values of a person.
+NO_HEADER = "source: the first line of {} looks like a record; it must hold the column names"
+NESTED_COLUMNS = "source: columns of {} hold lists or structures: {}; convert them"
+MAX_COLUMNS = 1000  # among which rules are found in reasonable time
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file, how it is read, and a remark where that is a guess."""
+
+    path: Path
+    source: SourceSection
+    kind: Format
+    names: tuple[str, ...]
+    remark: str = ""
+
+    @classmethod
+    def open(cls, data: Path, base: Path) -> Table:
+        """Detect how to read the file, and its column names."""
+        kind = FORMATS.get(data.suffix.lower())
+        if kind is None:
+            raise Refused(
+                f"source: the format of {visible(data.name)} is not known by its name; "
+                f"a draft needs a file that ends in {', '.join(FORMATS)}"
+            )
+        encoding, delimiter, remark = "utf-8-sig", ",", ""
+        head = _head(data)
+        if kind == "csv":
+            encoding, remark = _encoding(data, head)
+            delimiter = _delimiter(data, encoding)
+        elif kind == "parquet" and (nested := nested_of(data, f"source: {visible(data.name)}")):
+            raise Refused(NESTED_COLUMNS.format(visible(data.name), named(nested)))
+        where = _relative(data, base)
+        source = SourceSection(path=where, format=kind, delimiter=delimiter, encoding=encoding)
+        table = cls(data, source, kind, (), remark)
+        header = header_of(source, base.resolve())
+        if header is None:
+            header = [str(c) for c in table.read(()).columns]
+        return replace(table, names=_names(data, header))
+
+    def read(self, variables: Iterable[Variable]) -> pd.DataFrame:
+        """Read the file as the ingest step would with these declarations."""
+        return read_file(self.path, self.kind, self.source, variables, shown=visible(self.path.name))
+
+    def natural(self) -> pd.DataFrame:
+        """Read the file with nothing declared, to guess what its columns are."""
+        if len(self.names) > MAX_COLUMNS:
+            raise Refused(
+                f"source: {visible(self.path.name)} has {len(self.names)} columns, and a draft takes at most "
+                f"{MAX_COLUMNS}; draft parts of the table and put their variables together"
+            )
+        frame = self.read([Variable(n, "nominal") for n in self.names])
+        if list(frame.columns) != list(self.names):
+            raise Refused(f"source: the column names of {visible(self.path.name)} cannot be read; simplify them")
+        if frame.empty:
+            raise Refused(f"source: {visible(self.path.name)} holds no records")
+        if self.kind == "csv" and sum(bool((frame[n] == n).any()) for n in self.names) > 1:
+            raise Refused(NO_HEADER.format(visible(self.path.name)))
+        return frame
+
+
+def _head(data: Path) -> bytes:
+    problem = ""
+    try:
+        check_file(data)
+        with data.open("rb") as file:
+            head = file.read(4)
+        if head:
+            return head
+        problem = f"{visible(data.name)} is empty"
+    except PermissionError:
+        problem = f"{visible(data.name)} may not be read by this user"
+    except Refused as error:
+        problem = str(error)
+    raise Refused(f"source: {problem}")
+
+
+def _encoding(data: Path, head: bytes) -> tuple[str, str]:
+    """Return the encoding, and a remark where it is a guess."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16", ""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    unicode, lines = True, LineCheck(f"source: {visible(data.name)}")
+    with data.open("rb") as file:
+        while block := file.read(BLOCK):
+            lines.add(block)
+            try:
+                unicode = unicode and decoder.decode(block) is not None
+            except UnicodeDecodeError:
+                unicode = False
+    if unicode:
+        return "utf-8-sig", ""
+    return "latin-1", "confirm: the file is not UTF-8, and latin-1 reads anything; look at accented letters"
+
+
+def _delimiter(data: Path, encoding: str) -> str:
+    """Return the delimiter that splits the header, and most of the first records like the header."""
+    best, score = ",", (False, 1)
+    for delimiter in DELIMITERS:
+        try:
+            with data.open(encoding=encoding, newline="") as file:
+                some = islice(csv.reader(lines_of(file, visible(data.name)), delimiter=delimiter), 50)
+                rows = [len(r) for r in some if r]
+        except (csv.Error, UnicodeError):
+            continue
+        if rows and rows[0] > 1:
+            regular = sum(n == rows[0] for n in rows) >= 0.9 * len(rows)
+            if (regular, rows[0]) > score:
+                best, score = delimiter, (regular, rows[0])
+    return best
+
+
+def _relative(data: Path, base: Path) -> str:
+    """Return the path as the plan states it."""
+    # The folder is resolved, but not a link that the file itself may be: it may come to point elsewhere.
+    target, folder = data.parent.resolve() / data.name, base.resolve()
+    try:
+        shared = Path(os.path.commonpath([target, folder]))
+    except ValueError:
+        return str(target)
+    near = shared != Path(shared.anchor) or folder == shared
+    return Path(os.path.relpath(target, folder)).as_posix() if near else str(target)
+
+
+def _names(data: Path, header: list[str]) -> tuple[str, ...]:
+    if FORMATS[data.suffix.lower()] == "csv" and _is_record(header):
+        raise Refused(NO_HEADER.format(visible(data.name)))
+    if any(not name.strip() for name in header):
+        raise Refused(f"source: {visible(data.name)} has a column without a name")
+    return tuple(header)
+
+
+def _is_record(header: list[str]) -> bool:
+    """Whether at least half of the names are numbers, dates or e-mail addresses, and no series of years."""
+    odd = [n.strip() for n in header if VALUE.fullmatch(n.strip())]
+    series = [int(n) for n in odd if n.isdecimal()]
+    counted = 1 < len(odd) == len(series) and series in (sorted(set(series)), sorted(set(series))[::-1])
+    return len(odd) >= 0.5 * len(header) and not counted
