@@ -23,7 +23,7 @@ PLACED = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Block:
     """Variables that are aggregated together.
 

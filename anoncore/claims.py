@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata
+from anoncore.summary import Summarised, SummaryTable
 
 
 @dataclass(frozen=True)
-class ClaimCheck:
+class ClaimCheck(Summarised):
     """The outcome of checking one claim: what was promised, what was found, on how many records.
 
     ``figures`` are what was found, as numbers under short names, for whoever compares releases.
@@ -22,6 +23,11 @@ class ClaimCheck:
     found: str
     records: int
     figures: Mapping[str, float] = field(default_factory=dict)
+
+    def summary_tables(self) -> Iterator[SummaryTable]:
+        """Return one table: the claim, whether it holds, and the observation behind that."""
+        rows = [("claim", self.claim), ("holds", self.holds), ("observed", self.found), ("records", self.records)]
+        yield SummaryTable("Check of a claim", (), rows)
 
 
 class Claim(Protocol):

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from anoncore.claims import Claim, ClaimCheck
 from anoncore.microdata import Microdata
+from anoncore.summary import Summarised, SummaryTable
+
+
+class ClaimChecks(tuple[ClaimCheck, ...], Summarised):
+    """The checks of all claims of a release, in their order."""
+
+    def summary_tables(self) -> Iterator[SummaryTable]:
+        """Return one table: each claim, whether it holds, and the observation behind that."""
+        rows = [(check.claim, check.holds, check.found) for check in self]
+        yield SummaryTable("Claims, checked on the released data", ("claim", "holds", "observed"), rows)
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class Release(Summarised):
     """Masked microdata with what is promised about them.
 
     Parameters
@@ -48,6 +58,14 @@ class Release:
     scores: np.ndarray | None = field(default=None, repr=False)
     confidential: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
-    def check(self) -> tuple[ClaimCheck, ...]:
+    def check(self) -> ClaimChecks:
         """Check every claim on the released data."""
-        return tuple(claim.check(self.data) for claim in self.claims)
+        return ClaimChecks(claim.check(self.data) for claim in self.claims)
+
+    def summary_tables(self) -> Iterator[SummaryTable]:
+        """Return the size of the release, its claims as they are checked, its notes and its figures."""
+        rows = [("records", len(self.data)), ("variables", len(self.data.schema))]
+        yield SummaryTable("Release", (), [*rows, ("keeps records", self.keeps_records)])
+        yield from self.check().summary_tables()
+        yield SummaryTable("Notes", (), [(note,) for note in self.notes])
+        yield SummaryTable("Figures of the method", (), list(self.figures.items()))

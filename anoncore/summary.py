@@ -1,4 +1,4 @@
-"""How results show themselves: a summary as text, and as HTML in notebooks, without values of records."""
+"""Summaries of results, as text and as HTML for notebooks, without values of records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SummaryTable:
 
     title: str
     header: Sequence[str] = ()
-    rows: Iterable[Sequence[object]] = ()
+    rows: Sequence[Sequence[object]] = ()
 
     def text(self) -> str:
         """Return the table as aligned plain text."""
@@ -56,10 +56,10 @@ class Summarised:
 
     def summary(self) -> str:
         """Return the result's main figures as plain text."""
-        return "\n\n".join(table.text() for table in self.summary_tables())
+        return "\n\n".join(table.text() for table in self.summary_tables() if table.rows)
 
     def _repr_html_(self) -> str:
-        return "".join(table.html() for table in self.summary_tables())
+        return "".join(table.html() for table in self.summary_tables() if table.rows)
 
 
 def _cell(value: object) -> str:

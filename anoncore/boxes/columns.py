@@ -24,7 +24,7 @@ MARKS = ("|", ";", "/")
 WEIGHT_UNIT = 0.01
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BoxTable:
     """Which of B boxes each of N records is in, and what is said of every box.
 
@@ -137,7 +137,7 @@ def middles(data: Microdata, names: Sequence[str], boxes: BoxTable) -> Microdata
     return Microdata(frame, data.schema.select(data.schema.masked))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReleasedBoxes:
     """B boxes as the release tells them.
 

@@ -68,7 +68,7 @@ class Statistic:
         return f"{self.statistic}({', '.join(self.of)})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Wanted:
     """A statistic with its columns of x, the records (N,) bool that have them, its share and its accuracy."""
 

@@ -16,7 +16,7 @@ from anoncore.edits.model import BoundEdit, Condition, ConditionalEdit, EditSet,
 from anoncore.microdata import Schema, round_to
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Source:
     """What cells are drawn from: the masked file, N records, and the stream of draws.
 

@@ -30,7 +30,7 @@ BAND = 1e-9
 NumericEdit = LinearEdit | RatioEdit | BoundEdit | ConditionalEdit
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Component:
     """Variables that linear and ratio edits tie together, t of them, and every rule about them.
 
@@ -54,7 +54,7 @@ class Component:
     order: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Settled:
     """New cells of M records: by variable the records and their cells; by edit the records moved for it."""
 

@@ -253,7 +253,7 @@ def _measure(queries: Floats, points: Floats, rows: Indices, columns: Indices, k
     return np.sqrt(squares[best]), columns[best]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Screen:
     """Points centred, scaled to at most 1 and rounded to single precision: rows (y, ‖y‖²), then (0, ∞)."""
 

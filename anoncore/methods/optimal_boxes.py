@@ -234,7 +234,7 @@ def _numbers(data: Microdata, names: tuple[str, ...]) -> np.ndarray:
     return np.column_stack([data.frame[n].to_numpy(dtype="float64") for n in names])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Diversity:
     """Values asked of each variable and box, (n,) int, 1 for none, how far apart, and who is exempt."""
 

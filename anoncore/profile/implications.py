@@ -29,7 +29,7 @@ def implications(table: Table, computed: set[str]) -> list[Finding]:
     return _joined(table, marks, claims, _ranked(table, marks, claims))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Claims:
     """What marks (m) imply about variables (n), all at once.
 

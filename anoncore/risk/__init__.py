@@ -21,7 +21,6 @@ from anoncore.risk.membership import MembershipAttack, membership_attack, moved_
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
 from anoncore.risk.report import (
-    EncodedTables,
     Queries,
     RiskCurves,
     RiskReport,
@@ -50,7 +49,6 @@ __all__ = [
     "Closeness",
     "Comparison",
     "Disclosure",
-    "EncodedTables",
     "ExtremeRecords",
     "GroupRisk",
     "InferenceRisk",

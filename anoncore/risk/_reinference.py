@@ -24,7 +24,7 @@ Integers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Recount:
     """Members per area as an attacker counts them.
 

@@ -47,7 +47,7 @@ class MeasureComparison:
     verdict: Verdict
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Side:
     """One measure against one set: its (N,) values and, where known, those without each draw of the set."""
 

@@ -20,7 +20,7 @@ _NARROW = 1e-9  # sd; a range of one value counts as this wide
 _APART = 2.0  # between a gap and a value, or two levels, as between the encoding's −1 and +1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BoxMeasures:
     """For each of M people, what the released boxes say about them.
 
@@ -259,7 +259,7 @@ def _located(records: Microdata, original: Microdata, boxes: ReleasedBoxes, leve
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Scene:
     """B boxes, one variable after the other: the ends (n, B), the sets, and an order, narrow ranges first."""
 

@@ -21,7 +21,7 @@ from anoncore.risk.tail import (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Closeness:
     """The same people measured against the release, other people, and the rest of the original.
 

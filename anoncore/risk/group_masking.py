@@ -93,7 +93,7 @@ def _among(column: pd.Series, values: tuple[Any, ...]) -> np.ndarray:
     return np.asarray(good[column.cat.codes.to_numpy()])
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Hidden:
     """What was hidden and how; the original counts are confidential and are never told.
 

@@ -11,7 +11,7 @@ from anoncore.risk._checks import Floats, Indices
 _LARGEST = 0.25  # no variable between 0 and 1 varies more
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Deletions:
     """What each query's measures become when one draw leaves the searched set.
 

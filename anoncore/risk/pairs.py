@@ -20,7 +20,7 @@ OF_PEOPLE, FEWEST = 0.01, 20
 CROWDED = 0.005
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Neighbours:
     """The nearest of three samples to each person of one of them.
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from anoncore.boxes.columns import released_boxes
-from anoncore.encoding import Encoder
+from anoncore.encoding import EncodedTables
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk.boxes import BoxRisk, box_risk
@@ -145,44 +145,6 @@ class RiskReport:
     inference: InferenceRisk | None = None
     boxes: BoxRisk | None = None
     curves: RiskCurves | None = field(default=None, repr=False, compare=False)
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedTables:
-    """Original, release and reference, and their encoding, which is fitted to the original.
-
-    Parameters
-    ----------
-    original, released, reference : Microdata; the reference may be None
-    encoder : Encoder
-    x, y, r : (N, n), (M, n), (L, n) or None, in standard deviations; n = 1 where no variable varies, so that all
-        records are equally near
-    """
-
-    original: Microdata = field(repr=False)
-    released: Microdata = field(repr=False)
-    reference: Microdata | None = field(repr=False)
-    encoder: Encoder = field(repr=False)
-    x: Floats = field(repr=False)
-    y: Floats = field(repr=False)
-    r: Floats | None = field(repr=False)
-
-    @classmethod
-    def of(cls, original: Microdata, released: Microdata, reference: Microdata | None) -> EncodedTables:
-        """Fit the encoding to the original and encode all tables with it."""
-        encoder = Encoder.fit(original)
-        x, y, r = (
-            None if side is None else encoder.encode(side) if encoder.width else np.zeros((len(side), 1))
-            for side in (original, released, reference)
-        )
-        assert x is not None
-        assert y is not None
-        return cls(original, released, reference, encoder, x, y, r)
-
-    @property
-    def unmasked(self) -> EncodedTables:
-        """The same with the original as its release."""
-        return replace(self, released=self.original, y=self.x)
 
 
 def measure_risk(

@@ -64,7 +64,7 @@ class SinglingOut:
         return max(self.sizes, key=lambda one: one.residual.lower)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Released:
     """The release in codes: (n, M) rows, which columns have levels, how many codes are numbers, and medians."""
 

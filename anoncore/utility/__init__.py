@@ -1,4 +1,4 @@
-"""Utility: what a release keeps of distributions, correlations and results, beside a reference sample."""
+"""Utility: how well a release keeps distributions, correlations and results, beside a reference sample."""
 
 from anoncore.utility._coefficients import Coefficient, Estimate
 from anoncore.utility.figures import (
@@ -11,13 +11,16 @@ from anoncore.utility.figures import (
 )
 from anoncore.utility.marginals import MarginalUtility, marginal_utility
 from anoncore.utility.propensity import Propensity, propensity_utility, tree_propensity
-from anoncore.utility.regression import (
-    Regression,
-    RegressionComparison,
-    RegressionUtility,
-    regression_utility,
+from anoncore.utility.regression import RegressionComparison, RegressionUtility, regression_utility
+from anoncore.utility.regression_model import Regression
+from anoncore.utility.report import (
+    PropensityComparison,
+    UtilityReport,
+    UtilitySettings,
+    WeightUse,
+    kept_columns,
+    measure_utility,
 )
-from anoncore.utility.report import PropensityComparison, UtilityReport, WeightUse, kept_columns, measure_utility
 from anoncore.utility.variables import (
     Shift,
     Summary,
@@ -43,6 +46,7 @@ __all__ = [
     "UtilityComparison",
     "UtilityFigures",
     "UtilityReport",
+    "UtilitySettings",
     "VariableTable",
     "VariableUtility",
     "WeightUse",

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from anoncore.microdata import Microdata, Variable
 from anoncore.utility._fits import independent_columns
 from anoncore.utility._sides import Floats, Integers, all_levels, comparable, level_codes, numbers
-
-if TYPE_CHECKING:
-    from anoncore.utility.regression import Regression
+from anoncore.utility.regression_model import Regression
 
 CONSTANT = "(constant)"
 
+TwoTables = tuple[Microdata, Microdata]
+TwoWeights = tuple[Floats | None, Floats | None]
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Design:
     """What one table contributes to a regression.
 
@@ -30,10 +31,10 @@ class Design:
     problem : why nothing can be fitted, "" when it can
     """
 
-    terms: tuple[str, ...]
-    columns: Floats
-    outcome: Floats
-    weights: Floats | None
+    terms: tuple[str, ...] = ()
+    columns: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    outcome: Floats = field(default_factory=lambda: np.zeros(0))
+    weights: Floats | None = None
     dropped: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     problem: str = ""
@@ -49,155 +50,115 @@ class Design:
         return self.dropped.get(term, "")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Predictor:
     """A predictor in both tables: numbers, or codes of levels; ``base`` is the code left out."""
 
     variable: Variable
-    values: tuple[Floats | Integers, Floats | Integers]
+    values: tuple[Floats | Integers, ...]
     levels: tuple[object, ...] = ()
     base: int = -1
 
+    def present(self, side: int) -> np.ndarray:
+        """Return (N,) bool: the records of a table that have a value."""
+        values = self.values[side]
+        return np.asarray(values >= 0 if self.levels else ~np.isnan(values))
 
-def design_pair(
-    regression: Regression, tables: tuple[Microdata, Microdata], arrays: tuple[Floats | None, Floats | None]
-) -> tuple[Design, Design]:
+    def columns(self, side: int, used: np.ndarray) -> Iterator[tuple[str, np.ndarray | None]]:
+        """Yield each term and its column among the records used; None for a level that none of them has."""
+        values, name = self.values[side][used], self.variable.name
+        if not self.levels:
+            yield name, values
+        for code, level in enumerate(self.levels):
+            if code != self.base:
+                at = values == code
+                yield f"{name}={level}", at if at.any() else None
+
+
+def design_pair(regression: Regression, tables: TwoTables, weights: TwoWeights) -> tuple[Design, Design]:
     """Return the designs of two tables: complete records, one coding.
 
     What the original cannot estimate is left out of both; what only the other cannot, there.
     """
-    outcome = _outcome(regression, tables)
-    if outcome is None:
-        empty = "the outcome is not there in a comparable form"
-        ours, _ = design_pair(regression, (tables[0], tables[0]), (arrays[0], arrays[0]))
-        return ours, _empty(empty)
+    outcomes = _outcomes(regression, tables)
+    if outcomes is None:
+        ours, _ = design_pair(regression, (tables[0], tables[0]), (weights[0], weights[0]))
+        return ours, Design(problem="the outcome is not there in a comparable form")
     predictors, notes = _predictors(regression, tables)
     complete = []
-    for side in (0, 1):
-        used = ~np.isnan(outcome[side])
-        for predictor in predictors:
-            used &= _told(predictor, side)
-        weight = arrays[side]
+    for side, (outcome, weight) in enumerate(zip(outcomes, weights, strict=True)):
+        used = np.logical_and.reduce([~np.isnan(outcome), *(predictor.present(side) for predictor in predictors)])
         complete.append(used if weight is None else used & (weight > 0))
     predictors, more = _with_bases(predictors, complete)
-    notes = (*notes, *more)
-    sides = [_side(regression, predictors, outcome[side], complete[side], arrays[side], side, notes) for side in (0, 1)]
+    sides = []
+    for side, (outcome, weight, used) in enumerate(zip(outcomes, weights, complete, strict=True)):
+        if weight is not None:
+            weight = weight[used] / weight[used].mean() if used.any() else np.zeros(0)
+        columns = [pair for predictor in predictors for pair in predictor.columns(side, used)]
+        sides.append(replace(_design(regression, outcome[used], columns), weights=weight, notes=(*notes, *more)))
     ours = _estimable(sides[0], frozenset())
     return ours, _estimable(sides[1], ours.aliased)
 
 
-def _empty(problem: str) -> Design:
-    return Design((), np.zeros((0, 0)), np.zeros(0), None, problem=problem)
-
-
-def _outcome(regression: Regression, tables: tuple[Microdata, Microdata]) -> tuple[Floats, Floats] | None:
-    """Return (N,) outcomes of both tables, NaN where missing."""
+def _outcomes(regression: Regression, tables: TwoTables) -> tuple[Floats, ...] | None:
+    """Return (N,) outcomes of both tables, NaN where missing; None where they cannot be compared."""
     variable = tables[0].schema[regression.outcome]
     if not comparable(variable, tables[1]):
         return None
     if not variable.is_categorical:
-        return numbers(tables[0], variable.name), numbers(tables[1], variable.name)
+        return tuple(numbers(table, variable.name) for table in tables)
     levels = all_levels(variable, tables)
     event = str((variable.levels or ())[1] if regression.event is None else regression.event)
-    found = []
-    for table in tables:
-        codes = level_codes(table, variable.name, levels)
-        is_event = np.array([float(str(level) == event) for level in levels] + [np.nan])
-        found.append(is_event[codes])  # code −1, a gap, picks the last entry
-    return found[0], found[1]
+    is_event = np.array([float(str(level) == event) for level in levels] + [np.nan])
+    # Code −1, a missing value, picks the last entry.
+    return tuple(is_event[level_codes(table, variable.name, levels)] for table in tables)
 
 
-def _predictors(
-    regression: Regression, tables: tuple[Microdata, Microdata]
-) -> tuple[list[_Predictor], tuple[str, ...]]:
+def _predictors(regression: Regression, tables: TwoTables) -> tuple[list[_Predictor], list[str]]:
     """Read the predictors; one without a value in either table would leave no complete record."""
-    found: list[_Predictor] = []
+    predictors: list[_Predictor] = []
     notes: list[str] = []
     for name in regression.predictors:
         variable = tables[0].schema[name]
         if not comparable(variable, tables[1]):
             notes.append(f"{name}: left out, the other table does not have it in a comparable form")
             continue
-        if variable.is_categorical:
-            levels = all_levels(variable, tables)
-            codes = [level_codes(table, name, levels) for table in tables]
-            predictor = _Predictor(variable, (codes[0], codes[1]), levels)
-        else:
-            predictor = _Predictor(variable, (numbers(tables[0], name), numbers(tables[1], name)))
-        empty = [not _told(predictor, side).any() for side in (0, 1)]
+        levels = all_levels(variable, tables) if variable.is_categorical else ()
+        values = (level_codes(t, name, levels) if variable.is_categorical else numbers(t, name) for t in tables)
+        predictor = _Predictor(variable, tuple(values), levels)
+        empty = [not predictor.present(side).any() for side in (0, 1)]
         if any(empty):
             where = "both tables" if all(empty) else "the original" if empty[0] else "the other table"
             notes.append(f"{name}: left out, {where} has no value of it")
-            continue
-        found.append(predictor)
-    return found, tuple(notes)
+        else:
+            predictors.append(predictor)
+    return predictors, notes
 
 
-def _told(predictor: _Predictor, side: int) -> np.ndarray:
-    values = predictor.values[side]
-    return np.asarray(values >= 0 if predictor.levels else ~np.isnan(values))
-
-
-def _with_bases(predictors: list[_Predictor], complete: list[np.ndarray]) -> tuple[list[_Predictor], tuple[str, ...]]:
+def _with_bases(predictors: list[_Predictor], complete: list[np.ndarray]) -> tuple[list[_Predictor], list[str]]:
     """Choose as base the first level with complete records in both tables."""
-    found: list[_Predictor] = []
+    chosen: list[_Predictor] = []
     notes: list[str] = []
     for one in predictors:
-        if not one.levels:
-            found.append(one)
-            continue
-        counts = [
-            np.bincount(values[used].astype(np.intp), minlength=len(one.levels))
-            for values, used in zip(one.values, complete, strict=True)
-        ]
-        both = np.flatnonzero((counts[0] > 0) & (counts[1] > 0))
-        if len(both):
-            found.append(_Predictor(one.variable, one.values, one.levels, int(both[0])))
+        held = (values[used] for values, used in zip(one.values, complete, strict=True))
+        common = np.intersect1d(*held) if one.levels else [-1]
+        if len(common):
+            chosen.append(replace(one, base=int(common[0])))
         else:
             notes.append(f"{one.variable.name}: left out, the tables have no level in common")
-    return found, tuple(notes)
+    return chosen, notes
 
 
-def _side(
-    regression: Regression,
-    predictors: list[_Predictor],
-    outcome: Floats,
-    used: np.ndarray,
-    weight: Floats | None,
-    side: int,
-    notes: tuple[str, ...],
-) -> Design:
-    y = outcome[used]
-    w = None if weight is None else weight[used] / weight[used].mean() if used.any() else np.zeros(0)
-    terms: list[str] = [CONSTANT]
-    columns: list[np.ndarray] = [np.ones(len(y))]
-    dropped: dict[str, str] = {}
-    for one in predictors:
-        values = one.values[side][used]
-        name = one.variable.name
-        if not one.levels:
-            terms.append(name)
-            columns.append(values)
-            continue
-        held = np.bincount(values.astype(np.intp), minlength=len(one.levels))
-        for code, level in enumerate(one.levels):
-            if code == one.base:
-                continue
-            if held[code]:
-                terms.append(f"{name}={level}")
-                columns.append((values == code).astype(np.float64))
-            else:
-                dropped[f"{name}={level}"] = "no complete record at this level"
-    X = np.column_stack(columns).astype(np.float64)
-    return Design(tuple(terms), X, y, w, dropped, notes, _problem(regression, y, X))
-
-
-def _problem(regression: Regression, y: Floats, X: Floats) -> str:
+def _design(regression: Regression, y: Floats, terms: list[tuple[str, np.ndarray | None]]) -> Design:
+    held = [(CONSTANT, np.ones(len(y))), *((term, column) for term, column in terms if column is not None)]
+    dropped = {term: "no complete record at this level" for term, column in terms if column is None}
+    X = np.column_stack([column for _, column in held]).astype(np.float64)
+    problem = ""
     if not len(y):
-        return "no record is complete"
-    if regression.kind == "logistic" and (y == y[0]).all():
-        return "the outcome has the same value in every complete record"
-    return ""
+        problem = "no record is complete"
+    elif regression.kind == "logistic" and (y == y[0]).all():
+        problem = "the outcome has the same value in every complete record"
+    return Design(tuple(term for term, _ in held), X, y, dropped=dropped, problem=problem)
 
 
 def _estimable(design: Design, aliased: frozenset[str]) -> Design:
@@ -205,19 +166,15 @@ def _estimable(design: Design, aliased: frozenset[str]) -> Design:
     if design.problem:
         return design
     here = [j for j, term in enumerate(design.terms) if term not in aliased]
-    X = design.columns[:, here]
-    kept = independent_columns(X, design.weights)
-    own = {design.terms[j] for j, stays in zip(here, kept, strict=True) if not stays}
-    combined = {term for term in design.terms if term in aliased or term in own}
-    p = int(kept.sum())
-    return Design(
-        tuple(design.terms[j] for j, stays in zip(here, kept, strict=True) if stays),
-        X[:, kept],
-        design.outcome,
-        design.weights,
-        design.dropped
-        | {t: "constant, or a combination of the terms before it" for t in design.terms if t in combined},
-        design.notes,
-        f"{len(X)} complete records are too few for {p} coefficients" if len(X) <= p else "",
-        frozenset(combined),
+    independent = independent_columns(design.columns[:, here], design.weights)
+    stays = [j for j, keep in zip(here, independent, strict=True) if keep]
+    combined = [term for j, term in enumerate(design.terms) if j not in stays]
+    X = design.columns[:, stays]
+    return replace(
+        design,
+        terms=tuple(design.terms[j] for j in stays),
+        columns=X,
+        dropped=design.dropped | dict.fromkeys(combined, "constant, or a combination of the terms before it"),
+        problem=f"{len(X)} complete records are too few for {X.shape[1]} coefficients" if len(X) <= X.shape[1] else "",
+        aliased=frozenset(combined),
     )

@@ -24,7 +24,7 @@ class SeparationError(Exception):
     """The outcome is told perfectly, so that the likelihood has no maximum."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fit:
     """Coefficients (p,) and their standard errors (p,); ``df`` of the residuals, None where normal."""
 

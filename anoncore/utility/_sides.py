@@ -1,9 +1,11 @@
-"""Tables and weights as every measure of utility takes them; messages never contain a data value."""
+"""Tables and weights as the measures of utility take them; messages never contain a data value."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
+from math import gcd
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +15,10 @@ from anoncore.microdata import Microdata, Variable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
+Weights = str | Sequence[ArrayLike | None] | None
 
 FEW = 256  # distinct values up to which counting is faster than sorting positions
+GOLDEN = 0.6180339887498949
 SIDES = ("original", "released", "reference")
 
 
@@ -30,16 +34,29 @@ class Weighting:
     """
 
     variable: str | None
-    arrays: tuple[Floats | None, ...]
+    arrays: tuple[Floats | None, ...] = field(repr=False)
     repaired: tuple[int, ...]
 
+    @property
+    def given(self) -> str | tuple[Floats | None, ...]:
+        """The same weights as an argument: the variable's name, or the arrays."""
+        return self.variable or self.arrays
 
-def weighting(tables: Sequence[Microdata | None], given: str | Sequence[ArrayLike | None] | None) -> Weighting:
+
+def tables_of(original: Microdata, released: Microdata, reference: Microdata | None) -> list[Microdata]:
+    """Return the tables that are compared, the original first; none may be empty."""
+    tables = [table for table in (original, released, reference) if table is not None]
+    if not all(map(len, tables)):
+        raise AnonymizationError("utility needs records in every table; one of them has none")
+    return tables
+
+
+def weighting(tables: Sequence[Microdata], given: Weights) -> Weighting:
     """Return the weights of original, released and reference.
 
     Parameters
     ----------
-    tables : original, released, reference; None for one that there is not
+    tables : original, released and, where there is one, reference
     given : name of a variable; or one array (or None) per table; or None for the first variable with
         role "weight", each record counting the same when there is none
 
@@ -48,35 +65,30 @@ def weighting(tables: Sequence[Microdata | None], given: str | Sequence[ArrayLik
     AnonymizationError
         When the variable is not numeric, or an array does not fit its table.
     """
-    original = tables[0]
-    assert original is not None
+    schema = tables[0].schema
     if given is None:
-        declared = [v.name for v in original.schema if v.role == "weight" and not v.is_categorical]
-        if not declared:
-            return Weighting(None, (None,) * len(tables), (0,) * len(tables))
-        given = declared[0]
+        given = next((v.name for v in schema if v.role == "weight" and not v.is_categorical), ())
     if isinstance(given, str):
-        if original.schema[given].is_categorical:
+        if schema[given].is_categorical:
             raise AnonymizationError(f"variable {given!r}: weights must be continuous; declare it so")
-        pairs = [_from_variable(table, given) for table in tables]
-        return Weighting(given, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
-    arrays = [*given, *[None] * (len(tables) - len(given))]
-    checked = tuple(
-        None if table is None else weights(f"weights of {side}", array, len(table))
-        for side, table, array in zip(SIDES, tables, arrays, strict=False)
-    )
-    return Weighting(None, checked, (0,) * len(tables))
+        arrays, repaired = zip(*(_from_variable(table, given) for table in tables), strict=True)
+        return Weighting(given, arrays, repaired)
+    checked = [
+        weights(f"weights of {side}", array, len(table))
+        for side, table, array in zip(SIDES, tables, [*given, None, None, None], strict=False)
+    ]
+    return Weighting(None, tuple(checked), (0,) * len(tables))
 
 
-def _from_variable(table: Microdata | None, name: str) -> tuple[Floats | None, int]:
+def _from_variable(table: Microdata, name: str) -> tuple[Floats | None, int]:
     """Return weights with mean 1; what masking has made impossible counts as 0."""
-    if table is None or name not in table.schema or not len(table):
+    if name not in table.schema or not len(table):
         return None, 0
     values = table.frame[name].to_numpy(dtype="float64")
     usable = np.isfinite(values) & (values >= 0)
-    kept = np.where(usable, values, 0.0)
-    total = kept.sum()
-    return (kept * (len(kept) / total) if total > 0 else None), int((~usable).sum())
+    array = np.where(usable, values, 0.0)
+    total = array.sum()
+    return (array * (len(array) / total) if total > 0 else None), int((~usable).sum())
 
 
 def weights(name: str, values: ArrayLike | None, records: int) -> Floats | None:
@@ -112,6 +124,16 @@ def matrix(name: str, values: ArrayLike, columns: int | None = None) -> Floats:
     return array
 
 
+def evenly_spread(total: int, limit: int) -> list[int]:
+    """Return ``limit`` of the numbers 0 … total − 1, or all, spread by the golden ratio; always the same."""
+    step = 1
+    if total > limit:
+        step = max(1, round(total * GOLDEN))
+        while gcd(step, total) > 1:
+            step += 1
+    return sorted(i * step % total for i in range(min(total, limit)))
+
+
 def mid_ranks(values: Floats, array: Floats | None) -> Floats:
     """Return (N,) middle ranks; weighted: the weight below the value plus half of that at it."""
     few = len(_distinct(np.sort(values[: 8 * FEW]))) <= FEW
@@ -137,9 +159,9 @@ def _distinct(ordered: Floats) -> Floats:
     return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Distribution:
-    """The weighted distribution of known numbers: distinct values, and the share at or below each."""
+    """The weighted distribution of numbers: distinct values, and the share at or below each."""
 
     values: Floats
     cumulative: Floats
@@ -147,14 +169,10 @@ class Distribution:
     @classmethod
     def of(cls, numbers: Floats, array: Floats | None) -> Distribution:
         """Collect (N ≥ 1,) numbers, none missing."""
-        if array is None:
-            ordered = np.sort(numbers)
-            ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
-            return cls(ordered[ends], (ends + 1) / len(ordered))
-        order = np.argsort(numbers, kind="stable")
-        ordered = numbers[order]
+        order = slice(None) if array is None else np.argsort(numbers, kind="stable")
+        ordered = np.sort(numbers) if array is None else numbers[order]
         ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
-        total = np.cumsum(array[order])
+        total = np.arange(1.0, len(ordered) + 1) if array is None else np.cumsum(array[order])
         return cls(ordered[ends], total[ends] / total[-1])
 
     def at(self, points: Floats) -> Floats:
@@ -180,20 +198,16 @@ def numbers(data: Microdata, name: str) -> Floats:
 
 def level_codes(data: Microdata, name: str, levels: Sequence[object]) -> Integers:
     """Return (N,) positions in ``levels``; −1 where missing."""
-    own = list(data.schema[name].levels or ())
     position = {level: j for j, level in enumerate(levels)}
-    table = np.array([*[position[level] for level in own], -1], dtype=np.intp)
-    # Code −1, a gap, picks the last entry.
+    table = np.array([*(position[level] for level in data.schema[name].levels or ()), -1], dtype=np.intp)
+    # Code −1, a missing value, picks the last entry.
     return table[np.asarray(data.frame[name].cat.codes, dtype=np.intp)]
 
 
-def all_levels(variable: Variable, tables: Sequence[Microdata | None]) -> tuple[object, ...]:
+def all_levels(variable: Variable, tables: Sequence[Microdata]) -> tuple[object, ...]:
     """Return the original's levels, then those that only other tables have."""
-    found = dict.fromkeys(variable.levels or ())
-    for table in tables:
-        if table is not None and variable.name in table.schema:
-            found |= dict.fromkeys(table.schema[variable.name].levels or ())
-    return tuple(found)
+    own = [table.schema[variable.name].levels or () for table in tables if variable.name in table.schema]
+    return tuple(dict.fromkeys([*(variable.levels or ()), *chain.from_iterable(own)]))
 
 
 def comparable(variable: Variable, table: Microdata) -> bool:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import gcd
 
 import numpy as np
 
 from anoncore.errors import AnonymizationError
-from anoncore.utility._sides import Floats
+from anoncore.utility._sides import Floats, evenly_spread
 
 Rows = Iterator[tuple[Floats, Floats | None, int]]
 
 RANK = 1e-9  # variance below this share of a standardised column's counts as none
 ROUNDED = 1e-12  # a variance of products below this is rounding
-GOLDEN = 0.6180339887498949
 CELLS = 1 << 20  # numbers of the design made at a time
 KEPT = 1 << 24  # a design of fewer numbers is made once and kept
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stacked:
     """Standardised columns and their products, made block by block; the released side comes second."""
 
@@ -94,12 +92,7 @@ def spread_pairs(columns: int, limit: int) -> np.ndarray:
     if limit < 0:
         raise AnonymizationError(f"interactions must be at least 0, got {limit}")
     every = np.column_stack(np.triu_indices(columns))
-    if len(every) <= limit:
-        return every
-    step = max(1, round(len(every) * GOLDEN))
-    while gcd(step, len(every)) > 1:
-        step += 1
-    return every[np.sort(np.arange(limit) * step % len(every))]
+    return every[evenly_spread(len(every), limit)]
 
 
 def independent_directions(spread: Floats, total: int) -> Floats:

@@ -21,7 +21,7 @@ MEANINGS = {
     "mean": "How far means have moved, in standard deviations of the original; 0 is unchanged.",
     "variance": "How far variances have moved, as a share of the original's; 0 is unchanged.",
     "correlation": "How far Pearson correlations of pairs of columns have moved; 0 is unchanged, 2 the most.",
-    "rank_correlation": "How far rank correlations of pairs have moved; unlike Pearson's they do not hang on "
+    "rank_correlation": "How far rank correlations of pairs have moved; unlike Pearson's they do not depend on "
     "extreme values; 0 is unchanged, 2 the most.",
 }
 
@@ -41,13 +41,8 @@ class Figure:
     name: str
     median: float
     largest: float
-    values: Floats
+    values: Floats = field(repr=False)
     worst: tuple[int, ...] = ()
-
-    @property
-    def meaning(self) -> str:
-        """What the figure says, in a sentence."""
-        return MEANINGS[self.name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +94,8 @@ class FigureComparison:
     reference_largest: float | None
     sufficient_median: bool | None
     sufficient_largest: bool | None
-    worst: tuple[str, ...] = ()
-    reference_worst: tuple[str, ...] | None = None
+    worst: tuple[str, ...] = field(default=(), repr=False)
+    reference_worst: tuple[str, ...] | None = field(default=None, repr=False)
     meaning: str = ""
 
 
@@ -121,7 +116,7 @@ class UtilityComparison:
     sufficient: bool | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Statistics:
     mean: Floats
     variance: Floats
@@ -225,16 +220,15 @@ def compare_utility(
         _statistics(table, first[0], checked_weights("weights", array, len(table)))
         for table, array in zip(tables, [*weights, *[None] * 3], strict=False)
     ]
-    ours, *rest = (_difference(measured[0], other) for other in measured[1:])
-    baseline = rest[0] if rest else None
-    labels = [str(j) for j in range(first.shape[1])] if names is None else list(names)
+    labels = list(map(str, range(first.shape[1]))) if names is None else list(names)
     if len(labels) != first.shape[1]:
         raise AnonymizationError(f"names must be {first.shape[1]}, one per column, got {len(labels)}")
-    parts = tuple(
-        _compared(ours.figures[j], baseline.figures[j] if baseline else None, labels) for j in range(len(NAMES))
-    )
-    sufficient = all(part.sufficient_median for part in parts) if baseline else None
-    return UtilityComparison(ours, baseline, parts, sufficient)
+    ours, *rest = (_difference(measured[0], other) for other in measured[1:])
+    baseline = rest[0] if rest else None
+    pairs = zip(ours.figures, baseline.figures if baseline else [None] * len(NAMES), strict=True)
+    figures = tuple(_compared(mine, theirs, labels) for mine, theirs in pairs)
+    sufficient = all(figure.sufficient_median for figure in figures) if baseline else None
+    return UtilityComparison(ours, baseline, figures, sufficient)
 
 
 def _compared(mine: Figure, theirs: Figure | None, labels: Sequence[str]) -> FigureComparison:
@@ -248,7 +242,7 @@ def _compared(mine: Figure, theirs: Figure | None, labels: Sequence[str]) -> Fig
         sufficient_largest=mine.largest <= theirs.largest + _TIE if theirs else None,
         worst=tuple(labels[j] for j in mine.worst),
         reference_worst=tuple(labels[j] for j in theirs.worst) if theirs else None,
-        meaning=mine.meaning,
+        meaning=MEANINGS[mine.name],
     )
 
 

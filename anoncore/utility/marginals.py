@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from math import comb, gcd
+from dataclasses import dataclass, field, replace
+from math import comb
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Variable
@@ -15,18 +14,20 @@ from anoncore.utility._sides import (
     Distribution,
     Floats,
     Integers,
+    Weights,
     all_levels,
     comparable,
     effective_size,
+    evenly_spread,
     frozen,
     level_codes,
     numbers,
+    tables_of,
     weighting,
 )
 
 BINS = 10
 DENSE = 1 << 20  # tables with more cells than this are counted by sorting what is there
-GOLDEN = 0.6180339887498949
 
 MEANING = (
     "The share of records that would have to move to another cell to make the tables of {size} variables "
@@ -48,10 +49,10 @@ class MarginalUtility:
     worst : names of the variables of the table that has moved most; empty when there are none
     expected_mean, expected_at_worst : what two samples of these sizes drawn from one population differ by
     reference_mean, reference_largest, reference_at_worst : the reference's; at the release's worst table
-    tuples : the names of each table's variables; in a report those of the worst tables alone, the worst first
-    values, reference_values : their distances, 0 … 1
     left_out : variables that another table does not have in a comparable form
     meaning : a sentence
+    tuples : the names of each table's variables; in a report those of the worst tables alone, the worst first
+    values, reference_values : their distances, 0 … 1
 
     Notes
     -----
@@ -69,11 +70,11 @@ class MarginalUtility:
     reference_mean: float | None
     reference_largest: float | None
     reference_at_worst: float | None
-    tuples: tuple[tuple[str, ...], ...]
-    values: Floats
-    reference_values: Floats | None
     left_out: tuple[str, ...]
     meaning: str
+    tuples: tuple[tuple[str, ...], ...] = field(repr=False)
+    values: Floats = field(repr=False)
+    reference_values: Floats | None = field(repr=False)
 
     def worst_only(self, most: int) -> MarginalUtility:
         """Return the same with the names and distances of the worst tables alone, the worst first."""
@@ -94,7 +95,7 @@ def marginal_utility(
     *,
     size: int = 2,
     limit: int = 1000,
-    weights: str | Sequence[ArrayLike | None] | None = None,
+    weights: Weights = None,
 ) -> MarginalUtility:
     """Compare all tables of two (or three) variables with the original's.
 
@@ -117,7 +118,7 @@ def marginal_utility(
     Notes
     -----
     Numbers are cut at the deciles of the original, coinciding ones once; a number with at most ten different
-    values is taken value by value, what lies between being bins of its own. Levels that only another table
+    values is taken value by value, with bins of their own between them. Levels that only another table
     has count as levels. The distance is ½ Σ |share − share|. Expected is
     ½ Σ min(√(2/π · p(1 − p)(1/N + 1/M)), 2p), p the two tables' mean share of a cell: the mean absolute
     difference of normal shares, capped where cells are nearly empty; N and M effective sizes where there
@@ -136,79 +137,68 @@ def marginal_utility(
         raise AnonymizationError(f"size must be 1 to 4 variables per table, got {size}")
     if limit < 1:
         raise AnonymizationError(f"limit must be at least 1, got {limit}")
-    tables = [table for table in (original, released, reference) if table is not None]
-    if not all(len(table) for table in tables):
-        raise AnonymizationError("utility needs records in every table; one of them has none")
-    found = weighting(tables, weights)
+    tables = tables_of(original, released, reference)
+    arrays = weighting(tables, weights).arrays
     names = [n for n in original.schema.masked if all(comparable(original.schema[n], t) for t in tables)]
-    coded = [_codes(original.schema[name], tables, found.arrays[0]) for name in names]
+    coded = [_codes(original.schema[name], tables, arrays[0]) for name in names]
     which = list(_tuples(len(names), size, limit))
-    distances = np.zeros((len(tables) - 1, len(which)))
-    expected = np.zeros(len(which))
-    sizes = [effective_size(w, len(t)) for t, w in zip(tables, found.arrays, strict=True)]
+    distances, expected = np.zeros((len(tables) - 1, len(which))), np.zeros(len(which))
+    sizes = [effective_size(w, len(t)) for t, w in zip(tables, arrays, strict=True)]
     for at, members in enumerate(which):
-        shares = _shares([coded[j] for j in members], found.arrays)
+        shares = _shares([coded[j] for j in members], arrays)
         distances[:, at] = [np.abs(other - shares[0]).sum() / 2 for other in shares[1:]]
         middle = (shares[0] + shares[1]) / 2
         spread = np.sqrt(2 / np.pi * middle * (1 - middle) * (1 / sizes[0] + 1 / sizes[1]))
         expected[at] = np.minimum(spread, 2 * middle).sum() / 2
-    left_out = tuple(n for n in original.schema.masked if n not in names)
-    return _result(size, which, names, distances, expected, left_out)
-
-
-def _result(
-    size: int,
-    which: Sequence[tuple[int, ...]],
-    names: Sequence[str],
-    distances: Floats,
-    expected: Floats,
-    left_out: tuple[str, ...],
-) -> MarginalUtility:
     tuples = tuple(tuple(names[j] for j in members) for members in which)
-    any_there = bool(which)
-    at = int(distances[0].argmax()) if any_there else 0
-    theirs = distances[1] if len(distances) > 1 else None
+    worst = int(distances[0].argmax()) if which else None
+    ours, theirs = _over_tables(distances[0], worst), [_over_tables(row, worst) for row in distances[1:]]
+    likely = _over_tables(expected, worst)
     return MarginalUtility(
         size=size,
         used=len(which),
         of=comb(len(names), size),
-        mean=float(distances[0].mean()) if any_there else 0.0,
-        largest=float(distances[0, at]) if any_there else 0.0,
-        worst=tuples[at] if any_there else (),
-        expected_mean=float(expected.mean()) if any_there else 0.0,
-        expected_at_worst=float(expected[at]) if any_there else 0.0,
-        reference_mean=None if theirs is None else float(theirs.mean()) if any_there else 0.0,
-        reference_largest=None if theirs is None else float(theirs.max(initial=0.0)),
-        reference_at_worst=None if theirs is None else float(theirs[at]) if any_there else 0.0,
+        mean=ours[0],
+        largest=ours[1],
+        worst=() if worst is None else tuples[worst],
+        expected_mean=likely[0],
+        expected_at_worst=likely[2],
+        reference_mean=theirs[0][0] if theirs else None,
+        reference_largest=theirs[0][1] if theirs else None,
+        reference_at_worst=theirs[0][2] if theirs else None,
+        left_out=tuple(n for n in original.schema.masked if n not in names),
+        meaning=MEANING.format(size=size),
         tuples=tuples,
         values=frozen(distances[0]),
-        reference_values=None if theirs is None else frozen(theirs),
-        left_out=left_out,
-        meaning=MEANING.format(size=size),
+        reference_values=frozen(distances[1]) if theirs else None,
     )
 
 
+def _over_tables(values: Floats, worst: int | None) -> tuple[float, float, float]:
+    """Return the mean and the largest of (used,) values, and the one of the worst table; 0 without tables."""
+    return (0.0, 0.0, 0.0) if worst is None else (float(values.mean()), float(values.max()), float(values[worst]))
+
+
 def _codes(variable: Variable, tables: Sequence[Microdata], array: Floats | None) -> tuple[int, list[Integers]]:
-    """Return how many codes there are, the last for a gap, and the (N,) codes of each table."""
+    """Return how many codes there are, the last for a missing value, and the (N,) codes of each table."""
     if variable.is_categorical:
         levels = all_levels(variable, tables)
-        width = len(levels) + 1
-        found = [level_codes(table, variable.name, levels) for table in tables]
-        return width, [np.where(codes < 0, width - 1, codes) for codes in found]
+        codes = [level_codes(table, variable.name, levels) for table in tables]
+        return len(levels) + 1, [np.where(own < 0, len(levels), own) for own in codes]
     columns = [numbers(table, variable.name) for table in tables]
-    gaps = [np.isnan(values) for values in columns]
-    told = ~gaps[0] if array is None else ~gaps[0] & (array > 0)
-    if not told.any():
-        return 2, [gap.astype(np.intp) for gap in gaps]
-    known = Distribution.of(columns[0][told], None if array is None else array[told])
-    if len(known.values) <= BINS:
-        cuts, width = known.values, 2 * len(known.values) + 2
+    missing = [np.isnan(values) for values in columns]
+    present = ~missing[0] if array is None else ~missing[0] & (array > 0)
+    if not present.any():
+        return 2, [own.astype(np.intp) for own in missing]
+    original = Distribution.of(columns[0][present], None if array is None else array[present])
+    if len(original.values) <= BINS:
+        cuts, width = original.values, 2 * len(original.values) + 2
         binned = [cuts.searchsorted(v, "left") + cuts.searchsorted(v, "right") for v in columns]
     else:
-        cuts = np.unique(known.quantiles(np.arange(1, BINS) / BINS))
+        cuts = np.unique(original.quantiles(np.arange(1, BINS) / BINS))
         width = len(cuts) + 2
         binned = [cuts.searchsorted(values, "left") for values in columns]
-    return width, [np.where(gap, width - 1, codes) for gap, codes in zip(gaps, binned, strict=True)]
+    return width, [np.where(own, width - 1, codes) for own, codes in zip(missing, binned, strict=True)]
 
 
 def _shares(members: Sequence[tuple[int, list[Integers]]], arrays: Sequence[Floats | None]) -> list[Floats]:
@@ -232,25 +222,19 @@ def _shares(members: Sequence[tuple[int, list[Integers]]], arrays: Sequence[Floa
 
 def _tuples(n: int, size: int, limit: int) -> Iterator[tuple[int, ...]]:
     """Yield sets of ``size`` of n variables, all or ``limit`` of them, spread by the golden ratio."""
-    total = comb(n, size)
-    step = 1
-    if total > limit:
-        step = max(1, round(total * GOLDEN))
-        while gcd(step, total) > 1:
-            step += 1
-    for rank in sorted(i * step % total for i in range(min(total, limit))):
-        yield _unrank(rank, n, size)
+    ranks = evenly_spread(comb(n, size), limit)
+    return (_unrank(int(rank), n, size) for rank in ranks)
 
 
 def _unrank(rank: int, n: int, size: int) -> tuple[int, ...]:
     """Return the rank-th set of ``size`` of n numbers, in lexicographic order."""
-    found: list[int] = []
-    number = 0
-    while len(found) < size:
-        behind = comb(n - number - 1, size - len(found) - 1)
+    members: list[int] = []
+    for number in range(n):
+        behind = comb(n - number - 1, size - len(members) - 1)
         if rank < behind:
-            found.append(number)
+            members.append(number)
         else:
             rank -= behind
-        number += 1
-    return tuple(found)
+        if len(members) == size:
+            break
+    return tuple(members)

@@ -1,4 +1,4 @@
-"""Can a classifier tell the release from the original? The propensity score's mean squared error."""
+"""The propensity score's mean squared error: how well a classifier separates release and original."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ RIDGE = 1e-6  # penalty per record, on columns of unit variance
 STEPS = 100
 ROUNDED = 1e-20  # a mean squared error below this is rounding
 
+MODELS = {"logistic": "logistic regression", "tree": "classification tree"}
+DEPTH, LEAF = 6, 50  # of a tree, at most, and records of its leaves, at least
+
 MEANING = (
-    "How well a {model} tells released records from original ones: the mean squared distance of its "
+    "How well a {model} separates released records from original ones: the mean squared distance of its "
     "probabilities from the share of released records; 0 is not at all. The ratio sets it beside what a "
     "release drawn afresh from the original would give, whose ratio is 1 on average; another sample of the "
     "same population gives about {independent:.2g}. It grows with the number of records, unlike the share "
-    "of the maximum, which is 1 when every record is told."
+    "of the maximum, which is 1 when every record is classified correctly and with certainty."
 )
 
 
@@ -45,7 +48,7 @@ class Propensity:
     expected_independent, deviation_independent : for an independent sample of the same population
     ratio : pmse / expected; None where a null of 0 is exceeded
     standardised : (pmse − expected) / deviation
-    share_of_maximum : pmse / c(1 − c), 0 … 1; the maximum is reached when every record is told
+    share_of_maximum : pmse / c(1 − c), 0 … 1; the maximum is reached when every record is classified with certainty
     dropped : columns of the design, of so many, that say nothing beyond the others
     meaning : a sentence
 
@@ -77,7 +80,7 @@ def propensity_utility(
     other_weights: ArrayLike | None = None,
     interactions: int = 0,
 ) -> Propensity:
-    """Measure how well a logistic regression tells the other table's records from the original's.
+    """Measure how well a logistic regression separates the other table's records from the original's.
 
     Parameters
     ----------
@@ -98,11 +101,11 @@ def propensity_utility(
     Notes
     -----
     Columns are reduced to their independent directions, scaled to unit variance, and their coefficients are
-    penalised by 1e-6 per record, half their sum of squares: too little to be seen in the figure, enough
+    penalised by 1e-6 per record, half their sum of squares: too little to affect the figure, enough
     for perfect separation to have an answer, c(1 − c) up to about 1e-4 of it.
 
-    The null is asymptotic: with fewer than about ten records per parameter the classifier learns records by
-    heart, and a ratio says little.
+    The null is asymptotic: with fewer than about ten records per parameter the classifier overfits, and a
+    ratio says little.
 
     Source: Snoke, Raab, Nowok, Dibben and Slavkovic 2018, *Journal of the Royal Statistical Society* A
     181, 663–688: with k parameters, constant included, N records together and c the released share,
@@ -130,7 +133,7 @@ def propensity_utility(
         spread, noise = design.moments()
         basis = independent_directions(spread, len(ours) + len(theirs))
         pmse = _fitted(design, basis) if basis.shape[1] else 0.0
-    df, square = float(basis.shape[1]), float(basis.shape[1])
+    df = square = float(basis.shape[1])
     if noise is not None and basis.shape[1]:
         inflated = np.linalg.solve(basis.T @ spread @ basis, basis.T @ noise @ basis)
         df, square = float(np.trace(inflated)), float((inflated * inflated.T).sum())
@@ -145,18 +148,15 @@ def tree_propensity(
     other: ArrayLike,
     *,
     rng: np.random.Generator,
-    depth: int = 6,
-    leaf: int = 50,
     permutations: int = 10,
     records: int = 10_000,
 ) -> Propensity:
-    """Measure how well a classification tree tells the other table's records from the original's.
+    """Measure how well a classification tree separates the other table's records from the original's.
 
     Parameters
     ----------
     original, other : (N, n), (M, n), encoded, in any units
     rng : numpy Generator, for the sample of records and the permutations
-    depth, leaf : largest depth of the tree, least number of records in a leaf
     permutations : at least 2; how often labels are exchanged to learn the null
     records : per table; a larger one is sampled
 
@@ -171,7 +171,8 @@ def tree_propensity(
 
     Notes
     -----
-    A tree searches its splits, so its null has no formula: labels are exchanged at random, which is the
+    The tree has at most `DEPTH` levels and `LEAF` records in a leaf at least. It searches its splits, so its
+    null has no formula: labels are exchanged at random, which is the
     null of an independent sample; ``expected`` and ``deviation`` are 1 − c times as large, as they are for
     a fixed set of columns. Weights are not used. Source: Snoke et al. 2018, section 3 (trees); Raab,
     Nowok and Dibben 2021 (permutation).
@@ -184,26 +185,23 @@ def tree_propensity(
     """
     ours = matrix("original", original)
     theirs = matrix("other", other, ours.shape[1])
-    if min(depth, leaf, records) < 1 or permutations < 2:
-        raise AnonymizationError(
-            f"depth, leaf and records must be at least 1 and permutations 2, got {depth}, {leaf}, {records}, "
-            f"{permutations}"
-        )
+    if records < 1 or permutations < 2:
+        raise AnonymizationError(f"records must be at least 1 and permutations 2, got {records} and {permutations}")
     sides = [s if len(s) <= records else s[rng.choice(len(s), records, replace=False)] for s in (ours, theirs)]
     rows = np.concatenate(sides)
     labels = np.repeat([0.0, 1.0], [len(side) for side in sides])
-    pmse, leaves = _grown(rows, labels, depth, leaf)
-    null = np.array([_grown(rows, rng.permutation(labels), depth, leaf)[0] for _ in range(permutations)])
+    pmse, leaves = _grown(rows, labels)
+    null = np.array([_grown(rows, rng.permutation(labels))[0] for _ in range(permutations)])
     c = float(labels.mean())
     mean, sd = float(null.mean()), float(null.std(ddof=1))
     return _result("tree", pmse, c, leaves - 1, ((1 - c) * mean, (1 - c) * sd, mean, sd), 0)
 
 
-def _grown(rows: Floats, labels: Floats, depth: int, leaf: int) -> tuple[float, int]:
+def _grown(rows: Floats, labels: Floats) -> tuple[float, int]:
     # Here, because importing it takes long.
     from sklearn.tree import DecisionTreeClassifier
 
-    tree: Any = DecisionTreeClassifier(max_depth=depth, min_samples_leaf=leaf, random_state=0)
+    tree: Any = DecisionTreeClassifier(max_depth=DEPTH, min_samples_leaf=LEAF, random_state=0)
     tree.fit(rows, labels)
     chances = tree.predict_proba(rows)[:, 1]
     return float(np.mean((chances - labels.mean()) ** 2)), int(tree.get_n_leaves())
@@ -232,10 +230,7 @@ def _result(
         standardised=(pmse - expected) / deviation if deviation > 0 else 0.0,
         share_of_maximum=min(1.0, pmse / (c * (1 - c))),
         dropped=dropped,
-        meaning=MEANING.format(
-            model="logistic regression" if model == "logistic" else "classification tree",
-            independent=1 / (1 - c),
-        ),
+        meaning=MEANING.format(model=MODELS[model], independent=1 / (1 - c)),
     )
 
 

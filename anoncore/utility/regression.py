@@ -1,24 +1,21 @@
-"""Would an analyst find the same? Declared regressions on the original, the release and the reference."""
+"""Whether declared regressions give the same results on the original, the release and the reference."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 from scipy.stats import norm
 
 from anoncore.errors import AnonymizationError, NotConvergedError
-from anoncore.microdata import Microdata, Schema
+from anoncore.microdata import Microdata
 from anoncore.utility._coefficients import Coefficient, Estimate, compared_coefficient
 from anoncore.utility._design import Design, design_pair
 from anoncore.utility._fits import Estimator, Fit, SeparationError, linear, logistic
-from anoncore.utility._sides import weighting
-
-RegressionKind = Literal["linear", "logistic"]
+from anoncore.utility._sides import Weights, weighting
+from anoncore.utility.regression_model import Regression
 
 MEANING = (
     "How far the confidence intervals an analyst would compute from the two tables overlap: the mean over "
@@ -26,84 +23,6 @@ MEANING = (
     "apart or coefficients that cannot be estimated any more. Two samples of one population give about "
     "0.7."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Regression:
-    """A regression whose results the release should preserve: coefficients and confidence intervals are compared.
-
-    Parameters
-    ----------
-    outcome : str
-        The dependent variable: continuous for ``linear``, with levels for ``logistic``.
-    predictors : list of str
-        Continuous variables enter as they are, all others by one column per level except the first.
-    kind : {"linear", "logistic"}
-        The model.
-    event : level of the outcome, optional
-        The level whose probability is modelled; the second of two when not stated.
-    level : float, 0.5 to 1
-        Confidence level of the intervals.
-
-    Raises
-    ------
-    AnonymizationError
-        When there is no predictor, a name occurs twice, or a parameter is out of range.
-
-    Examples
-    --------
-    >>> Regression(outcome="income", predictors=("age", "sex")).formula
-    'income ~ age + sex'
-    """
-
-    outcome: str
-    predictors: tuple[str, ...]
-    kind: RegressionKind = "linear"
-    event: str | int | float | None = None
-    level: float = 0.95
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "predictors", tuple(self.predictors))
-        if self.kind not in get_args(RegressionKind):
-            raise AnonymizationError(f"kind must be linear or logistic, got {self.kind!r}")
-        if not self.predictors:
-            raise AnonymizationError(f"the regression of {self.outcome!r} needs at least one predictor")
-        named = (self.outcome, *self.predictors)
-        twice = sorted({name for name in named if named.count(name) > 1})
-        if twice:
-            raise AnonymizationError(f"the regression of {self.outcome!r} names twice: {', '.join(twice)}")
-        if not 0.5 < self.level < 1:
-            raise AnonymizationError(f"level must be between 0.5 and 1, got {self.level:g}")
-        if self.kind == "linear" and self.event is not None:
-            raise AnonymizationError("event is for logistic regressions; leave it out of a linear one")
-
-    @property
-    def formula(self) -> str:
-        """The model as analysts write it."""
-        return f"{self.outcome} ~ {' + '.join(self.predictors)}"
-
-    def problems(self, schema: Schema) -> list[str]:
-        """Return what is wrong with the regression for a table, one sentence each."""
-        found = [
-            f"regression {self.formula}: {name!r} is not among the variables that are released"
-            for name in (self.outcome, *self.predictors)
-            if name not in schema.masked
-        ]
-        if self.outcome not in schema:
-            return found
-        variable = schema[self.outcome]
-        if variable.is_categorical == (self.kind == "linear"):
-            needed = "a continuous outcome" if self.kind == "linear" else "an outcome with levels"
-            found.append(f"regression {self.formula}: a {self.kind} regression needs {needed}")
-        elif self.kind == "logistic" and variable.levels is not None:
-            if self.event is None and len(variable.levels) != 2:
-                found.append(
-                    f"regression {self.formula}: the outcome has {len(variable.levels)} levels; "
-                    "state as event the one that is modelled"
-                )
-            elif self.event is not None and str(self.event) not in map(str, variable.levels):
-                found.append(f"regression {self.formula}: event is not a level of the outcome")
-        return found
 
 
 @dataclass(frozen=True)
@@ -119,7 +38,7 @@ class RegressionComparison:
     largest_difference : in standard errors of the original; None when none is in both
     agreeing : share of the original's coefficients that agree in sign and significance
     estimator : "least squares", "maximum likelihood", or "Firth" for both tables when in one of them the
-        predictors tell the outcome perfectly; None when nothing could be fitted
+        predictors separate the outcome perfectly; None when nothing could be fitted
     records, other_records : complete ones, that were used
     problem : why nothing could be fitted, "" when it could
     notes : what was left out, a sentence each
@@ -138,7 +57,7 @@ class RegressionComparison:
     notes: tuple[str, ...] = ()
 
     def with_terms(self, shown: Collection[str]) -> RegressionComparison:
-        """Return the same without the names of the coefficients that are not ``shown``: a level stands in them."""
+        """Return the same without the names of the coefficients that are not ``shown``: they name a level."""
         rows = tuple(row if row.term in shown else replace(row, term="") for row in self.coefficients)
         return replace(self, coefficients=rows, worst=self.worst if self.worst in shown else "")
 
@@ -161,9 +80,9 @@ class RegressionUtility:
 
     def without_lost_terms(self) -> RegressionUtility:
         """Return the same without the names of the coefficients that the release cannot estimate."""
-        kept = {row.term for row in self.released.coefficients if row.other is not None}
-        reference = None if self.reference is None else self.reference.with_terms(kept)
-        return replace(self, released=self.released.with_terms(kept), reference=reference)
+        estimated = {row.term for row in self.released.coefficients if row.other is not None}
+        reference = None if self.reference is None else self.reference.with_terms(estimated)
+        return replace(self, released=self.released.with_terms(estimated), reference=reference)
 
 
 def regression_utility(
@@ -172,7 +91,7 @@ def regression_utility(
     released: Microdata,
     reference: Microdata | None = None,
     *,
-    weights: str | Sequence[ArrayLike | None] | None = None,
+    weights: Weights = None,
 ) -> RegressionUtility:
     """Fit a declared regression to the original, the release and the reference, and compare.
 
@@ -205,78 +124,70 @@ def regression_utility(
 
     Examples
     --------
-    >>> import pandas as pd; from anoncore.microdata import Variable
+    >>> import pandas as pd; from anoncore.microdata import Schema, Variable
     >>> schema = Schema([Variable("y", "continuous"), Variable("x", "continuous")])
     >>> data = Microdata(pd.DataFrame({"y": [1, 2, 4, 4], "x": [0, 1, 2, 3]}), schema)
     >>> regression_utility(Regression(outcome="y", predictors=("x",)), data, data).released.mean_overlap
     1.0
     """
-    problems = regression.problems(original.schema)
-    if problems:
+    if problems := regression.problems(original.schema):
         raise AnonymizationError("\n".join(problems))
     tables = [table for table in (original, released, reference) if table is not None]
-    arrays = weighting(tables, weights).arrays
+    own, *arrays = weighting(tables, weights).arrays
     compared = [
-        _compared(regression, design_pair(regression, (original, table), (arrays[0], w)))
-        for table, w in zip(tables[1:], arrays[1:], strict=True)
+        _compared(regression, *design_pair(regression, (original, table), (own, array)))
+        for table, array in zip(tables[1:], arrays, strict=True)
     ]
-    return RegressionUtility(regression, compared[0], compared[1] if len(compared) > 1 else None)
+    return RegressionUtility(regression, compared[0], compared[1] if reference is not None else None)
 
 
-def _compared(regression: Regression, designs: tuple[Design, Design]) -> RegressionComparison:
-    ours, theirs = designs
+def _compared(regression: Regression, ours: Design, theirs: Design) -> RegressionComparison:
     notes = tuple(dict.fromkeys((*ours.notes, *theirs.notes)))
     sizes = (len(ours.outcome), len(theirs.outcome))
     if ours.problem:
-        return _nothing((), None, sizes, f"original: {ours.problem}", notes)
-    problem = f"other table: {theirs.problem}" if theirs.problem else ""
+        return _not_fitted((), sizes, f"original: {ours.problem}", notes)
     try:
-        first, second = _fitted(regression, ours, None if problem else theirs)
+        first, second = _fitted(regression, ours, None if theirs.problem else theirs)
     except NotConvergedError as error:
-        return _nothing(ours.terms, None, sizes, str(error), notes)
+        return _not_fitted(ours.terms, sizes, str(error), notes)
     mine = _estimates(regression, ours, first)
     others = {} if second is None else _estimates(regression, theirs, second)
     terms = dict.fromkeys((*ours.all_terms, *theirs.all_terms))
     rows = tuple(compared_coefficient(t, mine.get(t), others.get(t), ours.why(t) or theirs.why(t)) for t in terms)
     overlaps = {row.term: row.overlap for row in rows if row.overlap is not None}
-    differences = [row.difference for row in rows if row.difference is not None]
     worst = min(overlaps, key=lambda term: overlaps[term])
     return RegressionComparison(
         coefficients=rows,
         mean_overlap=float(np.mean(list(overlaps.values()))),
         smallest_overlap=overlaps[worst],
         worst=worst,
-        largest_difference=max(differences, default=None),
+        largest_difference=max((row.difference for row in rows if row.difference is not None), default=None),
         agreeing=float(np.mean([row.agrees for row in rows if row.agrees is not None])),
         estimator=first.estimator,
         records=sizes[0],
         other_records=sizes[1],
-        problem=problem,
+        problem=f"other table: {theirs.problem}" if theirs.problem else "",
         notes=notes,
     )
 
 
-def _nothing(
-    terms: tuple[str, ...],
-    overlap: float | None,
-    sizes: tuple[int, int],
-    problem: str,
-    notes: tuple[str, ...],
+def _not_fitted(
+    terms: tuple[str, ...], sizes: tuple[int, int], problem: str, notes: tuple[str, ...]
 ) -> RegressionComparison:
     rows = tuple(Coefficient(term, None, None, None, None, None, problem) for term in terms)
-    return RegressionComparison(rows, overlap, overlap, "", None, None, None, *sizes, problem, notes)
+    return RegressionComparison(rows, None, None, "", None, None, None, *sizes, problem, notes)
 
 
 def _fitted(regression: Regression, ours: Design, theirs: Design | None) -> tuple[Fit, Fit | None]:
     """Fit both with one estimator: a coefficient of Firth's is not compared with one of another."""
-    sides = [ours] if theirs is None else [ours, theirs]
+    sides = [(side.columns, side.outcome, side.weights) for side in (ours, theirs) if side is not None]
     if regression.kind == "linear":
-        fits = [linear(side.columns, side.outcome, side.weights) for side in sides]
+        fits = [linear(*side) for side in sides]
     else:
         try:
-            fits = [logistic(side.columns, side.outcome, side.weights) for side in sides]
+            fits = [logistic(*side) for side in sides]
         except SeparationError:
-            fits = [logistic(side.columns, side.outcome, side.weights, firth=True) for side in sides]
+            fits = [logistic(*side, firth=True) for side in sides]
     return fits[0], fits[1] if len(fits) > 1 else None
 
 

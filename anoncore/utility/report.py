@@ -1,28 +1,46 @@
-"""Everything that is measured of a release's usefulness, in one call."""
+"""All measures of a release's usefulness, in one call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from anoncore.encoding import Encoder
+from anoncore.encoding import EncodedTables, Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.threads import in_threads
 from anoncore.microdata import Microdata
-from anoncore.text import text_table
-from anoncore.utility._sides import Floats, weighting
+from anoncore.summary import Summarised, SummaryTable
+from anoncore.utility._sides import Floats, Weights, weighting
 from anoncore.utility.figures import FigureComparison, UtilityComparison, compare_utility
 from anoncore.utility.marginals import MarginalUtility, marginal_utility
 from anoncore.utility.propensity import Propensity, propensity_utility
-from anoncore.utility.regression import Regression, RegressionUtility, regression_utility
+from anoncore.utility.regression import RegressionUtility, regression_utility
+from anoncore.utility.regression_model import Regression
 from anoncore.utility.variables import VariableTable, variable_utility
 
 WORST = 10  # marginal tables that are named, the worst first
+PAIRS = 2000  # tables of two variables that are compared at most
+HEADER = ("figure", "released", "reference")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UtilitySettings:
+    """What is measured beside means, variances, correlations, single variables and pairs of them.
+
+    Parameters
+    ----------
+    regressions : those whose results the release should keep
+    interactions : products of columns that the propensity score uses at most
+    triples : tables of three variables that are compared at most
+    """
+
+    regressions: tuple[Regression, ...] = ()
+    interactions: int = 0
+    triples: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,9 +67,9 @@ class WeightUse:
     repaired: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class UtilityReport:
-    """What a release preserves, every figure beside the reference's; no record of any table.
+@dataclass(frozen=True, eq=False, repr=False)
+class UtilityReport(Summarised):
+    """How much of the original's statistics a release keeps, every figure beside the reference's.
 
     Parameters
     ----------
@@ -74,24 +92,29 @@ class UtilityReport:
     regressions: tuple[RegressionUtility, ...]
     weights: WeightUse
 
+    def __repr__(self) -> str:
+        return f"UtilityReport({len(self.variables.variables)} variables, {len(self.columns)} encoded columns)"
+
     def figure(self, name: str) -> FigureComparison | None:
         """Return one of the four figures; None when no column is left."""
         return next((one for one in self.figures.figures if one.name == name), None) if self.figures else None
 
-    def summary(self) -> str:
-        """Return the figures as a plain text table."""
-        rows: list[tuple[str, float | None, float | None]] = [
-            (f"{one.name.replace('_', ' ')}, median difference", one.released_median, one.reference_median)
-            for one in (self.figures.figures if self.figures else ())
-        ]
+    def summary_tables(self) -> Iterator[SummaryTable]:
+        """Return the main figures beside the reference's; 0 is unchanged, but 1 in ratios and overlaps."""
+        rows: list[tuple[object, ...]] = []
+        for one in self.figures.figures if self.figures else ():
+            rows.append((f"{one.name.replace('_', ' ')}, median", one.released_median, one.reference_median))
         if self.propensity:
-            ours, theirs = self.propensity.released, self.propensity.reference
-            rows.append(("propensity score, ratio to chance", ours.ratio, theirs.ratio if theirs else None))
-        rows += [(f"tables of {m.size} variables, mean distance", m.mean, m.reference_mean) for m in self.marginals]
-        for one in self.regressions:
-            reference = one.reference.mean_overlap if one.reference else None
-            rows.append((f"interval overlap of {one.regression.formula}", one.released.mean_overlap, reference))
-        return text_table(("utility", "release", "reference"), rows)
+            base = self.propensity.reference
+            rows.append(("propensity score, ratio to chance", self.propensity.released.ratio, base and base.ratio))
+        for table in self.marginals:
+            rows.append((f"tables of {table.size} variables, mean distance", table.mean, table.reference_mean))
+        for fit in self.regressions:
+            overlap = fit.reference and fit.reference.mean_overlap
+            rows.append((f"interval overlap of {fit.regression.formula}", fit.released.mean_overlap, overlap))
+        yield SummaryTable("Utility: difference from the original", HEADER, rows)
+        moved = [(f"{one.figure} of {one.variable}", one.released, one.reference) for one in self.variables.worst]
+        yield SummaryTable("Variables that have moved most", HEADER, moved)
 
 
 def measure_utility(
@@ -99,25 +122,20 @@ def measure_utility(
     released: Microdata,
     reference: Microdata | None = None,
     *,
-    encoder: Encoder | None = None,
-    encoded: Sequence[Floats | None] | None = None,
-    regressions: Sequence[Regression] = (),
-    weights: str | Sequence[ArrayLike | None] | None = None,
-    interactions: int = 0,
-    triples: int = 0,
+    settings: UtilitySettings | None = None,
+    weights: Weights = None,
+    encoded: EncodedTables | None = None,
 ) -> UtilityReport:
-    """Measure everything that tells how useful a release is.
+    """Measure how useful a release is, beside a reference sample of the same population.
 
     Parameters
     ----------
     original, released, reference : Microdata
-    encoder : fitted to the original; when None it is fitted here, to the variables that all tables have
-    encoded : the matrices of the three tables under that encoder, where they are there already
-    regressions : those whose results the release should keep
+    settings : regressions to compare, and how much else is measured
     weights : name of the weight variable, or one array or None per table; the first variable with role
         "weight" when None; ``(None, None, None)`` for none at all
-    interactions : products of columns that the propensity score uses at most
-    triples : tables of three variables that are compared at most
+    encoded : the same tables and their encoding; when None the encoder is fitted here, to the variables that
+        all tables have
 
     Returns
     -------
@@ -135,53 +153,42 @@ def measure_utility(
 
     Examples
     --------
-    >>> import pandas as pd; from anoncore.microdata import Schema, Variable
-    >>> schema = Schema([Variable("x", "continuous"), Variable("y", "continuous")])
-    >>> data = Microdata(pd.DataFrame({"x": [1.0, 2, 3, 4], "y": [2.0, 1, 4, 3]}), schema)
+    >>> import pandas as pd
+    >>> data = Microdata.from_frame(pd.DataFrame({"x": [1.5, 2, 3, 4], "y": [2.5, 1, 4, 3]}))
     >>> measure_utility(data, data).marginals[0].largest
     0.0
     """
+    settings = settings or UtilitySettings()
     tables = [original, released] + ([] if reference is None else [reference])
-    found = weighting(tables, weights)
-    arrays = found.arrays
-    variables = variable_utility(
-        original, released, reference, weights=found.variable or (arrays if weights is not None else None)
-    )
-    if encoder is None:
-        there = [name for name in original.schema.masked if name not in variables.absent]
-        if not there:
-            raise AnonymizationError("the release has none of the original's variables in a comparable form")
-        encoder = Encoder.fit(original.select(there))
-    matrices = [
-        encoder.encode(table) if matrix is None else matrix
-        for table, matrix in zip(tables, [*(encoded or ()), None, None, None], strict=False)
-    ]
+    weighted = weighting(tables, weights)
+    arrays = weighted.arrays
+    variables = variable_utility(original, released, reference, weights=weighted.given)
+    encoder = encoded.encoder if encoded else _fitted(original, variables)
+    matrices = encoded.matrices if encoded else [encoder.encode(table) for table in tables]
     kept = kept_columns(encoder, released)
     names = tuple(name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep)
-    sizes = [(2, 2000)] + ([(3, triples)] if triples else [])
+    score = partial(propensity_utility, weights=arrays[0], interactions=settings.interactions)
+    marginals = partial(marginal_utility, original, released, reference, weights=arrays)
+    regression = partial(regression_utility, original=original, released=released, reference=reference, weights=arrays)
+    sides = list(zip(matrices, arrays, strict=True))[1:] if encoder.width else []
+    sizes = [(2, PAIRS)] + ([(3, settings.triples)] if settings.triples else [])
     jobs: list[Callable[[], Any]] = [
-        lambda: _compared(matrices, kept, names, arrays),
-        *(
-            partial(_propensity, matrices, arrays, side, interactions)
-            for side in range(1, len(tables) if encoder.width else 1)
-        ),
-        *(
-            partial(marginal_utility, original, released, reference, size=size, limit=limit, weights=arrays)
-            for size, limit in sizes
-        ),
-        *(partial(regression_utility, one, original, released, reference, weights=arrays) for one in regressions),
+        partial(_compared, matrices, kept, names, arrays),
+        *(partial(score, matrices[0], matrix, other_weights=array) for matrix, array in sides),
+        *(partial(marginals, size=size, limit=limit) for size, limit in sizes),
+        *(partial(regression, one) for one in settings.regressions),
     ]
     done = list(in_threads(lambda job: job(), jobs))
-    sides = [one for one in done if isinstance(one, Propensity)]
+    scores = [one for one in done if isinstance(one, Propensity)]
     return UtilityReport(
         columns=names,
         left_out=int((~kept).sum()),
         figures=done[0],
         variables=variables,
-        propensity=PropensityComparison(sides[0], sides[1] if len(sides) > 1 else None) if sides else None,
+        propensity=PropensityComparison(scores[0], scores[1] if len(scores) > 1 else None) if scores else None,
         marginals=tuple(one.worst_only(WORST) for one in done if isinstance(one, MarginalUtility)),
         regressions=tuple(one for one in done if isinstance(one, RegressionUtility)),
-        weights=WeightUse(found.variable, any(array is not None for array in arrays), found.repaired),
+        weights=WeightUse(weighted.variable, any(array is not None for array in arrays), weighted.repaired),
     )
 
 
@@ -189,7 +196,7 @@ def kept_columns(encoder: Encoder, released: Microdata, without: Sequence[str] =
     """Return (m,) bool: False for what was suppressed, levels and variables with one level left.
 
     What was suppressed on purpose would otherwise hide what masking did to the rest. ``without`` names
-    variables that no figure may tell of, such as the areas between which a hidden group was moved:
+    variables that no figure may describe, such as the areas between which a hidden group was moved:
     differences of correlation with them would give its counts back.
     """
     kept = np.ones(encoder.width, dtype=bool)
@@ -197,12 +204,18 @@ def kept_columns(encoder: Encoder, released: Microdata, without: Sequence[str] =
         variable = block.variable
         if variable.name in without:
             kept[block.columns] = False
-            continue
-        if variable.name in released.schema and variable.is_categorical:
-            there = released.level_counts(variable.name)
-            held = [there.get(level, 0) > 0 for level in variable.levels or ()]
+        elif variable.name in released.schema and variable.is_categorical:
+            counts = released.level_counts(variable.name)
+            held = [counts.get(level, 0) > 0 for level in variable.levels or ()]
             kept[block.columns] = held if variable.kind == "nominal" else sum(held) > 1
     return kept
+
+
+def _fitted(original: Microdata, variables: VariableTable) -> Encoder:
+    names = [name for name in original.schema.masked if name not in variables.absent]
+    if not names:
+        raise AnonymizationError("the release has none of the original's variables in a comparable form")
+    return Encoder.fit(original.select(names))
 
 
 def _compared(
@@ -210,18 +223,4 @@ def _compared(
 ) -> UtilityComparison | None:
     if not names:
         return None
-    parts = [matrix[:, kept] for matrix in matrices]
-    other = parts[2] if len(parts) > 2 else None
-    return compare_utility(parts[0], parts[1], other, names=names, weights=arrays)
-
-
-def _propensity(
-    matrices: Sequence[Floats], arrays: Sequence[Floats | None], side: int, interactions: int
-) -> Propensity:
-    return propensity_utility(
-        matrices[0],
-        matrices[side],
-        weights=arrays[0],
-        other_weights=arrays[side],
-        interactions=interactions,
-    )
+    return compare_utility(*(matrix[:, kept] for matrix in matrices), names=names, weights=arrays)

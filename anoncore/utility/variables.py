@@ -1,23 +1,23 @@
-"""Every variable by itself: means, variances, distributions and gaps, before and after."""
+"""Every variable by itself: means, variances, distributions and missing values, before and after."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from anoncore.errors import AnonymizationError
 from anoncore.microdata import Kind, Microdata, Variable
 from anoncore.utility._sides import (
     Distribution,
     Floats,
+    Weights,
     all_levels,
     comparable,
     level_codes,
     numbers,
+    tables_of,
     weighting,
 )
 
@@ -45,8 +45,8 @@ class Summary:
     Parameters
     ----------
     missing : share of records without a value
-    mean, variance : of the known numbers, divisor N; None for levels, or when no value is known
-    shares : of the known values at each of the variable's levels; None for numbers, or when none is known
+    mean, variance : of the numbers present, divisor N; None for levels, or when there is none
+    shares : of the values present at each of the variable's levels; None for numbers, or when there is none
     """
 
     missing: float
@@ -106,7 +106,7 @@ class VariableUtility:
 
     name: str
     kind: Kind
-    levels: tuple[str, ...] | None
+    levels: tuple[str, ...] | None = field(repr=False)
     original: Summary
     released: Summary
     reference: Summary | None
@@ -152,9 +152,9 @@ class VariableTable:
     absent: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Side:
-    """What is kept of one variable in one table."""
+    """The summary of one variable in one table, and of numbers their distribution."""
 
     summary: Summary
     distribution: Distribution | None = None
@@ -165,7 +165,7 @@ def variable_utility(
     released: Microdata,
     reference: Microdata | None = None,
     *,
-    weights: str | Sequence[ArrayLike | None] | None = None,
+    weights: Weights = None,
 ) -> VariableTable:
     """Compare every variable by itself, beside a reference sample.
 
@@ -197,20 +197,15 @@ def variable_utility(
     >>> variable_utility(a, b).variables[0].released_shift.mean
     1.0
     """
-    tables = [table for table in (original, released, reference) if table is not None]
-    if not all(len(table) for table in tables):
-        raise AnonymizationError("utility needs records in every table; one of them has none")
-    found = weighting(tables, weights)
-    rows: list[VariableUtility] = []
-    absent: list[str] = []
-    for name in original.schema.masked:
-        variable = original.schema[name]
-        if not all(_present(variable, table) for table in tables):
-            absent.append(name)
-            continue
-        arrays = (None,) * len(tables) if name == found.variable else found.arrays
-        rows.append(_row(variable, tables, arrays))
-    return VariableTable(tuple(rows), _worst(rows), tuple(absent))
+    tables = tables_of(original, released, reference)
+    weighted = weighting(tables, weights)
+    unweighted = (None,) * len(tables)
+    present = [
+        v for v in map(original.schema.__getitem__, original.schema.masked) if all(_present(v, t) for t in tables)
+    ]
+    rows = tuple(_row(v, tables, unweighted if v.name == weighted.variable else weighted.arrays) for v in present)
+    names = {v.name for v in present}
+    return VariableTable(rows, _worst(rows), tuple(n for n in original.schema.masked if n not in names))
 
 
 def _present(variable: Variable, table: Microdata) -> bool:
@@ -226,18 +221,16 @@ def _probability_names(variable: Variable) -> list[str]:
 
 
 def _row(variable: Variable, tables: Sequence[Microdata], arrays: Sequence[Floats | None]) -> VariableUtility:
-    if variable.is_categorical:
-        levels = all_levels(variable, tables)
-        sides = [_levels(t, variable, levels, w) for t, w in zip(tables, arrays, strict=True)]
-        texts: tuple[str, ...] | None = tuple(str(level) for level in levels)
-    else:
-        sides = [_numbers(t, variable, w) for t, w in zip(tables, arrays, strict=True)]
-        texts = None
+    levels = all_levels(variable, tables)
+    sides = [
+        _levels(table, variable, levels, array) if variable.is_categorical else _numbers(table, variable, array)
+        for table, array in zip(tables, arrays, strict=True)
+    ]
     shifts = [_shift(variable, sides[0], side) for side in sides[1:]]
     return VariableUtility(
         name=variable.name,
         kind=variable.kind,
-        levels=texts,
+        levels=tuple(map(str, levels)) if variable.is_categorical else None,
         original=sides[0].summary,
         released=sides[1].summary,
         reference=sides[2].summary if len(sides) > 2 else None,
@@ -248,36 +241,32 @@ def _row(variable: Variable, tables: Sequence[Microdata], arrays: Sequence[Float
 
 def _numbers(table: Microdata, variable: Variable, array: Floats | None) -> _Side:
     values = numbers(table, variable.name)
-    known = ~np.isnan(values) if array is None else ~np.isnan(values) & (array > 0)
-    missing = _share(np.isnan(values), array)
-    if not known.any():
-        return _Side(Summary(missing))
-    values, array = values[known], None if array is None else array[known]
+    missing = np.isnan(values)
+    present, share = ~missing if array is None else ~missing & (array > 0), _share(missing, array)
+    if not present.any():
+        return _Side(Summary(share))
+    values, array = values[present], None if array is None else array[present]
     shifted = values - values[0]  # a constant then varies by exactly zero
     mean = float(np.average(shifted, weights=array))
-    variance = float(np.average((shifted - mean) ** 2, weights=array))
-    return _Side(
-        Summary(missing, mean + float(values[0]), variance if np.ptp(shifted) > 0 else 0.0),
-        Distribution.of(values, array),
-    )
+    variance = float(np.average((shifted - mean) ** 2, weights=array)) if np.ptp(shifted) > 0 else 0.0
+    return _Side(Summary(share, mean + float(values[0]), variance), Distribution.of(values, array))
 
 
 def _levels(table: Microdata, variable: Variable, levels: tuple[object, ...], array: Floats | None) -> _Side:
     if variable.name in table.schema:
         codes = level_codes(table, variable.name, levels)
-        missing = _share(codes < 0, array)
-        known = codes >= 0
-        held = np.bincount(codes[known], weights=None if array is None else array[known], minlength=len(levels)).astype(
-            np.float64
-        )
+        missing = codes < 0
+        weights = None if array is None else array[~missing]
+        held = np.bincount(codes[~missing], weights=weights, minlength=len(levels)).astype(np.float64)
     else:
         chances = table.frame[_probability_names(variable)].to_numpy(dtype="float64")
-        gap = np.isnan(chances).any(axis=1)
-        missing = _share(gap, array)
+        missing = np.isnan(chances).any(axis=1)
         held = np.zeros(len(levels))
-        held[: chances.shape[1]] = chances[~gap].sum(axis=0) if array is None else array[~gap] @ chances[~gap]
+        own = chances[~missing]
+        held[: chances.shape[1]] = own.sum(axis=0) if array is None else array[~missing] @ own
     total = held.sum()
-    return _Side(Summary(missing, shares=tuple((held / total).tolist()) if total > 0 else None))
+    shares = tuple((held / total).tolist()) if total > 0 else None
+    return _Side(Summary(_share(missing, array), shares=shares))
 
 
 def _share(which: np.ndarray, array: Floats | None) -> float:
@@ -294,12 +283,10 @@ def _shift(variable: Variable, ours: _Side, theirs: _Side) -> Shift:
         variation = float(np.abs(difference).sum() / 2)
         steps = float(np.abs(np.cumsum(difference)).max()) if variable.kind == "ordinal" else None
         return Shift(max(variation, missing), missing, kolmogorov=steps, total_variation=variation)
-    if ours.distribution is None or theirs.distribution is None:
-        return Shift(float((ours.distribution is None) != (theirs.distribution is None)), missing)
-    assert a.mean is not None
-    assert a.variance is not None
-    assert b.mean is not None
-    assert b.variance is not None
+    if a.mean is None or a.variance is None or b.mean is None or b.variance is None:
+        return Shift(float((a.mean is None) != (b.mean is None)), missing)
+    assert ours.distribution is not None
+    assert theirs.distribution is not None
     scale = a.variance if a.variance > 0 else 1.0
     apart = ours.distribution.kolmogorov(theirs.distribution)
     moved = np.abs(theirs.distribution.quantiles(QUANTILES) - ours.distribution.quantiles(QUANTILES))
@@ -316,9 +303,9 @@ def _shift(variable: Variable, ours: _Side, theirs: _Side) -> Shift:
 def _worst(rows: Sequence[VariableUtility]) -> tuple[WorstVariable, ...]:
     worst = []
     for figure, meaning in MEANINGS.items():
-        having = [row for row in rows if getattr(row.released_shift, figure) is not None]
-        if having:
-            row = max(having, key=lambda one: getattr(one.released_shift, figure))
+        moved = [(getattr(row.released_shift, figure), row) for row in rows]
+        if having := [(by, row) for by, row in moved if by is not None]:
+            by, row = max(having, key=lambda pair: pair[0])
             base = None if row.reference_shift is None else getattr(row.reference_shift, figure)
-            worst.append(WorstVariable(figure, row.name, getattr(row.released_shift, figure), base, meaning))
+            worst.append(WorstVariable(figure, row.name, by, base, meaning))
     return tuple(worst)

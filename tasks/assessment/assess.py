@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pydantic import Field
 
-from anoncore.encoding import Encoder
+from anoncore.encoding import EncodedTables
 from anoncore.microdata import Microdata
 from anoncore.risk import (
     Comparison,
-    EncodedTables,
     RiskSettings,
     compare_encoded,
     measure_encoded_risk,
     twins_by_chance,
 )
-from anoncore.utility import Regression, UtilityReport, measure_utility
+from anoncore.utility import Regression, UtilityReport, UtilitySettings, measure_utility
 from tasks.common.run import Run
 from tasks.common.sections import Section
 from tasks.common.workspace import StoredArrays
@@ -141,10 +140,8 @@ def _utility(tables: EncodedTables, hides: tuple[str, ...], section: AssessmentS
         original.select(shown),
         released.select([n for n in released.schema.names if n not in hides]),
         None if reference is None else reference.select([n for n in shown if n in reference.schema]),
-        encoder=Encoder.fit(original.select(shown)) if hides else tables.encoder,
-        encoded=() if hides else (tables.x, tables.y, tables.r),
-        regressions=section.regressions,
-        triples=section.triples,
+        settings=UtilitySettings(regressions=section.regressions, triples=section.triples),
+        encoded=None if hides else tables,
     )
 
 

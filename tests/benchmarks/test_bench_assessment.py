@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anoncore.encoding import Encoder
+from anoncore.encoding import EncodedTables, Encoder
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import (
     attribute_inference,
@@ -124,8 +124,8 @@ def assessed(original: Microdata, released: Microdata, reference: Microdata) -> 
     clock("linkage", lambda: linkage(x, y, reference=r, measures=near, strangers=other, rng=rng))
     clock("disclosure", lambda: disclosure_risk(released, original=original, reference=reference, rng=rng))
     clock("inference", lambda: attribute_inference(original, reference, released, rng=rng))
-    known = {"encoder": encoder, "encoded": (x, y, r)}
-    clock("utility", lambda: measure_utility(original, released, reference, **known))
+    encoded = EncodedTables(original, released, reference, encoder, x, y, r)
+    clock("utility", lambda: measure_utility(original, released, reference, encoded=encoded))
     return clock, f"{len(x)} x 28 variables, {x.shape[1]} encoded columns"
 
 

@@ -17,7 +17,7 @@ import statsmodels.api as sm
 
 from anoncore.encoding import Encoder
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.utility import Regression, measure_utility, propensity_utility
+from anoncore.utility import Regression, UtilitySettings, measure_utility, propensity_utility
 
 SIZES = (10_000, 30_000, 100_000)
 PREDICTORS = ("v1", "v2", "v3", "v16", "v22", "v25")
@@ -25,6 +25,7 @@ DECLARED = (
     Regression(outcome="v0", predictors=PREDICTORS),
     Regression(outcome="v17", predictors=PREDICTORS, kind="logistic"),
 )
+SETTINGS = UtilitySettings(regressions=DECLARED)
 
 
 def table(size, seed):
@@ -71,7 +72,7 @@ def test_everything_grows_linearly(show):
     times = []
     for size in SIZES:
         sides = [table(size, seed) for seed in range(3)]
-        times.append(seconds(lambda sides=sides: measure_utility(*sides, regressions=DECLARED)))
+        times.append(seconds(lambda sides=sides: measure_utility(*sides, settings=SETTINGS)))
     slope = float(np.polyfit(np.log(SIZES), np.log(times), 1)[0])
     show(
         "measure_utility, 28 variables, three tables, two regressions: "
@@ -99,7 +100,7 @@ def test_memory(show):
     sides = [table(100_000, seed) for seed in range(3)]
     size = 100_000 * Encoder.fit(sides[0]).width * 8 * 3
     tracemalloc.start()
-    measure_utility(*sides, regressions=DECLARED)
+    measure_utility(*sides, settings=SETTINGS)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     show(f"peak {peak / size:.2f} times the three encoded tables ({size / 2**20:.0f} MiB)")

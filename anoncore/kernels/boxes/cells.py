@@ -19,7 +19,7 @@ Integers = NDArray[np.integer]
 Flags = NDArray[np.bool_]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Column:
     """One variable of the records still in play: cell after cell, sorted within each."""
 
@@ -32,7 +32,7 @@ class Column:
         return Column(self.record[index], self.value[index], self.weight[index])
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Cells:
     """The cells still in play: sizes, bounds, and the root (stratum) each comes from."""
 
@@ -50,7 +50,7 @@ class Cells:
         return Cells(self.size[index], self.lower[index], self.upper[index], self.root[index])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rules:
     """What every box must hold, and where infinite faces lie while the cuts are weighed."""
 
@@ -174,7 +174,7 @@ def _halves(column: Column, cells: Cells, at: Integers) -> tuple[Floats, Floats,
     return sums[:, 0], sums[:, 1], cut_between(column.value[after - 1], column.value[after])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Cuts:
     """Where a column can be cut without parting ties: positions in the column, ascending."""
 

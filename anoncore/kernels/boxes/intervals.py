@@ -200,7 +200,7 @@ def plain(
 # -- boxes in units of their own
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Boxes:
     """Boxes with positive mass, shifted and scaled: finite faces lie in [−1, 1]."""
 

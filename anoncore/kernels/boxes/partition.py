@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.integer]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Partition:
     """Disjoint boxes, numbered by stratum and then by lower bounds, column by column.
 

@@ -34,7 +34,7 @@ MENDED = 1e-6  # share of the mass that the exact step may move in a plan that h
 NOTHING = 1e-9  # change of the objective per record, times λ, that is rounding
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Balanced:
     """Centres and a balanced plan: row sums 1, column sums the sizes.
 
@@ -82,7 +82,7 @@ class Balanced:
         return sparse.csr_array((self.values, self.columns, self.indptr), shape=shape)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Graph:
     """Which record may join which cluster, by records, and an order in which neighbours are near."""
 

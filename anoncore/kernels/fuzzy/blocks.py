@@ -248,7 +248,7 @@ def tree_width(geometry: Geometry, law: Law, drop: float, most: int | None = Non
     return 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Leaf:
     """The centres that carry all but a stated share of the mass of some neighbouring records.
 
@@ -262,7 +262,7 @@ class Leaf:
     path: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sums:
     """What a step needs: Σ u^m (x, 1) per centre, (t + 1, c), objective, dropped mass, share listed."""
 

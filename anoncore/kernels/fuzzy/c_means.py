@@ -37,7 +37,7 @@ JITTER = 0.5  # of that spread
 VISIT_DROP = 1e-9  # mass that draws and certificates may leave out where a tree finds the centres
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Clustering:
     """Centres reached, and how.
 
@@ -67,7 +67,7 @@ class Clustering:
     history: Floats
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
     """What a release of fuzzy centres is worth, recomputed from records and centres.
 

@@ -22,7 +22,7 @@ MODE = "periodization"
 _FENCE = 1.5  # Tukey's inner fences
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Decomposition:
     """A signal as one smooth part and one detail per level.
 

@@ -29,7 +29,7 @@ _RIVALS = 32  # positions that are compared with one that ranks first
 _TIE = 1e-6  # relative difference below which two recovered values rank alike
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Inversion:
     """Counts recovered from published ones.
 
@@ -50,7 +50,7 @@ class Inversion:
     high: Floats
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Audit:
     """Whether an inversion undoes what a redistribution hid.
 
@@ -233,7 +233,7 @@ def audit(
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Fits:
     """All counts that fit an inversion; ``program`` is None when there is only the one in ``found``."""
 

@@ -74,7 +74,7 @@ class Goals:
         return sorted({*self.protected, *(set(range(length)) - named)})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Redistribution:
     """New counts per position, and what they keep.
 

@@ -17,7 +17,7 @@ Integers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Relocation:
     """Where every record is after the move, and what the move took. All but the sums is confidential.
 
@@ -60,7 +60,7 @@ class Relocation:
         return 2 * int(self.flow_records.sum())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Units:
     """Records or households; ``of`` is the unit of each record, None when each is its own."""
 

@@ -32,7 +32,7 @@ _TREE = 8  # columns up to which `nearest` uses a tree
 _STAYS = -1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Side:
     """Units that may move, sorted by slot, that is area * sizes + size.
 
@@ -61,7 +61,7 @@ class Side:
         return np.diff(self.start)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Plan:
     """How many units with how many vital members take each flow; ``size`` None: of whatever size."""
 
@@ -71,7 +71,7 @@ class _Plan:
     amount: Integers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem:
     """Units with vital members, possible counterparts without, and the flows between their areas.
 

@@ -28,7 +28,7 @@ class Bound:
     high: float = np.inf
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Program:
     """Counts s = p ∘ (M a + β D) as equalities over (a, β, s), in units of the mean count.
 

@@ -70,6 +70,7 @@ def sweep(
 
     Examples
     --------
+    >>> import numpy as np
     >>> trials = sweep(np.array([3, 4, 5, 40]), Goals(caps={3: 10}), ["haar", "db2"], [1, 3])
     >>> [(t.wavelet, t.level, t.redistribution.moved if t.redistribution else None) for t in trials]
     [('haar', 1, 35), ('haar', 3, None), ('db2', 1, 33), ('db2', 3, None)]

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anoncore.encoding import Encoder
+from anoncore.encoding import EncodedTables, Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.utility import (
     Regression,
+    UtilitySettings,
     compare_utility,
     marginal_utility,
     measure_utility,
@@ -43,6 +44,7 @@ DECLARED = (
     Regression(outcome="income", predictors=("age", "sex", "region")),
     Regression(outcome="sex", predictors=("age", "school"), kind="logistic"),
 )
+EVERYTHING = UtilitySettings(regressions=DECLARED, interactions=5, triples=6)
 SETS = ("original", "released", "reference")
 Frames = dict[str, pd.DataFrame]
 
@@ -126,12 +128,12 @@ def test_every_figure_is_defined_and_repeats_and_inputs_stay(case: str) -> None:
         warnings.simplefilter("error")
         texts = [
             json.dumps(
-                plain(measure_utility(*tables, regressions=DECLARED, interactions=5, triples=6)),
+                plain(measure_utility(*tables, settings=EVERYTHING)),
                 allow_nan=False,
             )
             for _ in range(2)
         ]
-        alone = measure_utility(tables[0], tables[1], regressions=DECLARED)
+        alone = measure_utility(tables[0], tables[1], settings=UtilitySettings(regressions=DECLARED))
     assert texts[0] == texts[1]
     json.dumps(plain(alone), allow_nan=False)
     for table, copy in zip(tables, copies, strict=True):
@@ -141,7 +143,7 @@ def test_every_figure_is_defined_and_repeats_and_inputs_stay(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_parts_by_themselves_are_those_of_the_whole(case: str) -> None:
     tables = microdata(case)
-    found = measure_utility(*tables, triples=6)
+    found = measure_utility(*tables, settings=UtilitySettings(triples=6))
     assert variable_utility(*tables) == found.variables
     arrays = weighting(tables, None).arrays
     marginals = marginal_utility(*tables, size=2, limit=2000, weights=arrays).worst_only(10)
@@ -159,7 +161,7 @@ def test_parts_by_themselves_are_those_of_the_whole(case: str) -> None:
         for at, part in enumerate((found.propensity.released, found.propensity.reference), start=1):
             again = propensity_utility(matrices[0], matrices[at], weights=arrays[0], other_weights=arrays[at])
             assert again == part
-        shared = measure_utility(*tables, encoder=encoder, encoded=matrices, triples=6)
+        shared = measure_utility(*tables, encoded=EncodedTables.of(*tables), settings=UtilitySettings(triples=6))
         assert plain(shared) == plain(found)
     else:
         assert found.propensity is None
@@ -170,7 +172,7 @@ def test_parts_by_themselves_are_those_of_the_whole(case: str) -> None:
 
 @pytest.mark.parametrize("case", ["release is the original", "all three are one"])
 def test_the_original_as_release_moves_nothing(case: str) -> None:
-    found = measure_utility(*microdata(case), regressions=DECLARED, triples=6)
+    found = measure_utility(*microdata(case), settings=UtilitySettings(regressions=DECLARED, triples=6))
     assert found.figures is not None
     assert [part.released_largest for part in found.figures.figures] == [0.0] * 4
     assert all(worst.released == 0 for worst in found.variables.worst)

@@ -1,6 +1,5 @@
 """Marginal tables: beside brute force with pandas, with weights, and their expectation by simulation."""
 
-import doctest
 import itertools
 import math
 from collections import Counter
@@ -64,10 +63,6 @@ def brute(tables, names, weights):
             counts[tuple(key)] += w[i] / w.sum()
         cells.append(counts)
     return sum(abs(cells[0][c] - cells[1][c]) for c in cells[0] | cells[1]) / 2
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(marginals).failed == 0
 
 
 @pytest.mark.parametrize(("size", "seed"), [(1, 0), (2, 1), (3, 2)])

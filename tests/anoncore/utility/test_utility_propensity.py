@@ -1,6 +1,5 @@
 """The propensity score: beside statsmodels, its null by simulation and permutation, and its extremes."""
 
-import doctest
 import warnings
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from anoncore.errors import AnonymizationError
 from anoncore.utility import _stacked, propensity_utility, tree_propensity
-from anoncore.utility import propensity as module
 
 
 def oracle(a, b, w=None):
@@ -21,10 +19,6 @@ def oracle(a, b, w=None):
     w = np.ones(len(rows)) if w is None else w
     fit = sm.GLM(labels, rows, family=sm.families.Binomial(), freq_weights=w).fit(tol=1e-12)
     return float(w @ (fit.fittedvalues - len(b) / len(rows)) ** 2 / len(rows))
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
 @pytest.mark.parametrize("sizes", [(300, 300), (200, 500)])

@@ -1,6 +1,5 @@
 """Declared regressions: beside statsmodels, by hand, and where nothing can be estimated."""
 
-import doctest
 import math
 import warnings
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from scipy.optimize import minimize
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.utility import Regression, _coefficients, regression, regression_utility
+from anoncore.utility import Regression, regression_utility
 from anoncore.utility._coefficients import Estimate, overlap
 from anoncore.utility._fits import independent_columns, logistic
 
@@ -73,11 +72,6 @@ def oracle(data, kind, weights):
         fit.cov_params_default *= len(w) / (len(w) - X.shape[1])
         return fit
     return sm.Logit(success, X).fit(disp=0, tol=1e-12)
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(regression).failed == 0
-    assert doctest.testmod(_coefficients).failed == 0
 
 
 @pytest.mark.parametrize("declared", [LINEAR, LOGISTIC], ids=["linear", "logistic"])

@@ -1,6 +1,5 @@
 """Everything in one call: complete, plain, deterministic, and defined for the poorest tables."""
 
-import doctest
 import json
 import math
 
@@ -8,16 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anoncore.encoding import Encoder
+from anoncore.encoding import EncodedTables, Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.utility import (
     Regression,
+    UtilitySettings,
     compare_utility,
     kept_columns,
     marginal_utility,
     measure_utility,
-    report,
     utility_figures,
 )
 from tests.anoncore.plain import plain
@@ -36,6 +35,7 @@ DECLARED = (
     Regression(outcome="income", predictors=("age", "g")),
     Regression(outcome="s", predictors=("age",), kind="logistic"),
 )
+SETTINGS = UtilitySettings(regressions=DECLARED, triples=5)
 
 
 def table(size, seed):
@@ -67,13 +67,9 @@ def walk(value):
         yield value
 
 
-def test_examples_in_docstrings():
-    assert doctest.testmod(report).failed == 0
-
-
 def test_the_original_is_perfect_in_every_figure():
     a, r = table(400, 0), table(400, 1)
-    found = measure_utility(a, a, r, regressions=DECLARED, triples=10, interactions=5)
+    found = measure_utility(a, a, r, settings=UtilitySettings(regressions=DECLARED, triples=10, interactions=5))
     assert all(part.released_largest == 0 and part.reference_largest > 0 for part in found.figures.figures)
     assert found.figures.sufficient
     assert all(worst.released == 0 for worst in found.variables.worst)
@@ -88,9 +84,9 @@ def test_the_original_is_perfect_in_every_figure():
 
 def test_the_report_is_whole_and_deterministic():
     a, b, r = table(300, 2), table(250, 3), table(300, 4)
-    found = measure_utility(a, b, r, regressions=DECLARED, triples=5)
+    found = measure_utility(a, b, r, settings=SETTINGS)
     text = json.dumps(plain(found), allow_nan=False)
-    assert text == json.dumps(plain(measure_utility(a, b, r, regressions=DECLARED, triples=5)))
+    assert text == json.dumps(plain(measure_utility(a, b, r, settings=SETTINGS)))
     assert {type(one) for one in walk(plain(found))} <= {str, int, float, bool, type(None)}
     assert [part.name for part in found.figures.figures] == ["mean", "variance", "correlation", "rank_correlation"]
     assert len(found.figure("correlation").worst) == 2
@@ -117,20 +113,23 @@ def test_the_worst_marginal_tables_are_named_the_worst_first():
     assert len(whole.worst_only(2).reference_values) == 2
 
 
-def test_the_summary_is_a_text_table():
+def test_the_summary_sets_every_figure_beside_the_reference():
     a, b, r = table(300, 2), table(250, 3), table(300, 4)
-    lines = measure_utility(a, b, r, regressions=DECLARED).summary().splitlines()
-    assert lines[0].split() == ["utility", "release", "reference"]
-    assert lines[-2].startswith("interval overlap of income ~ age + g ")
-    assert len(lines) == 1 + 4 + 1 + 1 + 2
-    assert measure_utility(a, b).summary().splitlines()[1].endswith("–")
+    found = measure_utility(a, b, r, settings=UtilitySettings(regressions=DECLARED))
+    title, head, *figures = found.summary().split("\n\n")[0].splitlines()
+    assert title.startswith("Utility")
+    assert head.split() == ["figure", "released", "reference"]
+    assert figures[-2].split()[:-2] == ["interval", "overlap", "of", "income", "~", "age", "+", "g"]
+    assert float(figures[-2].split()[-1]) == pytest.approx(found.regressions[0].reference.mean_overlap, rel=1e-3)
+    assert len(figures) == 4 + 1 + 1 + 2
+    assert measure_utility(a, b).summary().splitlines()[2].endswith("–")
 
 
 def test_given_encodings_and_weights_are_used():
     a, b, r = table(200, 5), table(200, 6), table(200, 7)
     encoder = Encoder.fit(a)
     matrices = [encoder.encode(t) for t in (a, b, r)]
-    without = measure_utility(a, b, r, encoder=encoder, encoded=matrices, weights=(None, None, None))
+    without = measure_utility(a, b, r, encoded=EncodedTables(a, b, r, encoder, *matrices), weights=(None, None, None))
     expected = utility_figures(matrices[0], matrices[1])
     np.testing.assert_allclose(without.figures.released.correlation.values, expected.correlation.values, atol=1e-12)
     arrays = [t.frame["w"].to_numpy() for t in (a, b, r)]
@@ -156,7 +155,7 @@ def test_suppressed_levels_are_left_out_of_the_figures_and_counted():
 def test_variables_that_the_release_dropped_are_named_and_the_rest_is_measured():
     a = table(200, 14)
     b = table(200, 15).select(["income", "g", "s"])
-    found = measure_utility(a, b, regressions=DECLARED)
+    found = measure_utility(a, b, settings=UtilitySettings(regressions=DECLARED))
     assert found.variables.absent == ("age", "w")
     assert found.marginals[0].left_out == ("age", "w")
     assert "age" not in found.columns
@@ -176,7 +175,10 @@ def test_the_poorest_tables_are_defined(rows):
     assert found.propensity is None
     json.dumps(plain(found), allow_nan=False)
     small = table(rows, 9)
-    json.dumps(plain(measure_utility(small, table(3, 10), small, regressions=DECLARED)), allow_nan=False)
+    json.dumps(
+        plain(measure_utility(small, table(3, 10), small, settings=UtilitySettings(regressions=DECLARED))),
+        allow_nan=False,
+    )
 
 
 def test_weighted_figures_are_those_of_repeated_records():
@@ -223,6 +225,6 @@ def stripped(value):
 
 def test_the_reference_is_told_under_its_own_keys_only():
     a, b = table(200, 16), table(200, 17)
-    one, two = (plain(measure_utility(a, b, table(150, seed), regressions=DECLARED, triples=5)) for seed in (18, 19))
+    one, two = (plain(measure_utility(a, b, table(150, seed), settings=SETTINGS)) for seed in (18, 19))
     assert one != two
     assert stripped(one) == stripped(two)

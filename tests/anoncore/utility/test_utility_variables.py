@@ -1,6 +1,5 @@
 """Variables by themselves: beside scipy and brute force, with weights, gaps and constants."""
 
-import doctest
 import math
 from dataclasses import asdict
 
@@ -13,7 +12,7 @@ from scipy.stats import ks_2samp
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.utility import variable_utility, variables
+from anoncore.utility import variable_utility
 
 
 def numbers(*columns, role="other"):
@@ -32,10 +31,6 @@ def weighted(values, w, name="x0"):
 
 def only(table):
     return table.variables[0].released_shift
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(variables).failed == 0
 
 
 def test_agrees_with_numpy_and_scipy():

@@ -1,0 +1,202 @@
+"""The columns of the encoded matrix that one variable occupies: fitted, encoded and decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from anoncore.encoding.scores import Decoding, assign, cut, logistic_probabilities
+from anoncore.kernels.ranks import interpolate_quantiles, normal_scores
+from anoncore.microdata import Microdata, Variable, round_to
+
+NumericScale = Literal["log", "normal", "linear"]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The columns of the encoded matrix that one variable occupies, and the parameters fitted for them.
+
+    Parameters
+    ----------
+    variable : the variable
+    start, width : its first column, and its number of columns without the missing indicator
+    indicator : the column that says where values are missing; None where none was at fitting
+    missing, records : missing values, and all records, at fitting
+    fill : (width,), what stands in for a missing value
+    counts : (q,) the records at each level
+    location, scale : by which numbers are standardised
+    floor : the least value of a logged variable; None for any other
+    quantiles : scores and values, both sorted, of a variable on normal scores
+    """
+
+    variable: Variable
+    start: int
+    width: int
+    indicator: int | None
+    missing: int
+    records: int
+    fill: np.ndarray = field(repr=False)
+    counts: np.ndarray = field(repr=False)
+    location: float = field(default=0.0, repr=False)
+    scale: float = field(default=1.0, repr=False)
+    floor: float | None = field(default=None, repr=False)
+    quantiles: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
+
+    @classmethod
+    def fit(cls, column: pd.Series, variable: Variable, start: int, numeric: NumericScale) -> Block | None:
+        """Fit one variable; None when it holds a single value or none, which needs no column."""
+        missing = column.isna().to_numpy()
+        values = _values(column, variable)[~missing]
+        if values.size == 0 or (not missing.any() and (values == values[0]).all()):
+            return None
+        levels = len(variable.levels or ())
+        width = levels if variable.kind == "nominal" else 1
+        block = cls(
+            variable=variable,
+            start=start,
+            width=width,
+            indicator=start + width if missing.any() else None,
+            missing=int(missing.sum()),
+            records=len(missing),
+            fill=np.zeros(width),
+            counts=np.bincount(values.astype(np.int64), minlength=levels)
+            if variable.is_categorical
+            else np.zeros(0, int),
+        )
+        if variable.kind == "continuous":
+            return block._fit_continuous(values, numeric)
+        if variable.kind == "ordinal":
+            return replace(block, location=float(values.mean()), scale=float(values.std()) or 1.0)
+        return replace(block, fill=block._scores(values).mean(axis=0))
+
+    def _fit_continuous(self, values: np.ndarray, numeric: NumericScale) -> Block:
+        if numeric == "normal":
+            order = np.argsort(values, kind="stable")
+            return replace(self, quantiles=(normal_scores(values)[order], values[order]))
+        log = numeric == "log" and bool(values.min() > 0)
+        scaled = np.log(values) if log else values
+        # The floor keeps a positive variable positive after rounding, and the log defined elsewhere.
+        floor = (self.variable.precision or float(values.min()) / 2) if log else None
+        location, scale = float(scaled.mean()), float(scaled.std())
+        # Equal values differ from their mean by rounding.
+        constant = scale <= 1e-12 * abs(location)
+        return replace(self, location=location, scale=1.0 if constant else scale, floor=floor)
+
+    @property
+    def columns(self) -> slice:
+        """The block's own columns, without the missing indicator."""
+        return slice(self.start, self.start + self.width)
+
+    @property
+    def end(self) -> int:
+        """The first column after the block and its missing indicator."""
+        return self.start + self.width + (self.indicator is not None)
+
+    def column_names(self) -> list[str]:
+        """Return a readable name for each column, the missing indicator included."""
+        name = self.variable.name
+        names = self._probability_names() if self.variable.kind == "nominal" else [name]
+        return names if self.indicator is None else [*names, f"{name} missing"]
+
+    def encode_into(self, matrix: np.ndarray, data: Microdata) -> None:
+        """Write the variable's scores in ``data`` to the block's columns of ``matrix`` (N, m)."""
+        if self.variable.name in data.schema:
+            column = data.frame[self.variable.name]
+            missing, scores = column.isna().to_numpy(), self._scores(_values(column, self.variable))
+        else:
+            chances = data.frame[self._probability_names()].to_numpy(dtype="float64")
+            missing = np.isnan(chances).any(axis=1)
+            scores = 2.0 * (chances[:, 1:] if self.variable.kind == "binary" else chances) - 1.0
+        usable = ~np.isnan(scores).any(axis=1) & ~missing
+        matrix[:, self.columns] = np.where(usable[:, None], scores, self.fill)
+        if self.indicator is not None:
+            matrix[:, self.indicator] = np.where(missing, 1.0, -1.0)
+
+    def decode(
+        self, matrix: np.ndarray, form: Decoding, groups: np.ndarray | None
+    ) -> list[tuple[Variable, np.ndarray | pd.Series]]:
+        """Return the variable, or one per level where levels become probabilities, with its values."""
+        missing, scores = self._decode_missing(matrix, form, groups), matrix[:, self.columns]
+        if form == "probabilities" and self.variable.kind in ("binary", "nominal"):
+            return self._probabilities(scores, missing)
+        if self.variable.kind == "continuous":
+            return [(self.variable, np.where(missing, np.nan, self._numbers(scores[:, 0])))]
+        codes = np.full(len(scores), -1)
+        codes[~missing] = self._codes(scores[~missing], form, None if groups is None else groups[~missing])
+        return [(self.variable, levels_column(codes, self.variable))]
+
+    def _scores(self, values: np.ndarray) -> np.ndarray:
+        """Return (N, width) scores of values; rows of missing values are not meaningful."""
+        if self.variable.kind == "nominal":
+            return np.where(values[:, None] == np.arange(self.width), 1.0, -1.0)
+        if self.variable.kind == "binary":
+            return np.where(values == 1, 1.0, -1.0)[:, None]
+        if self.quantiles is not None:
+            scores, sorted_values = self.quantiles
+            return np.interp(values, sorted_values, scores)[:, None]
+        if self.floor is not None:
+            values = np.log(np.maximum(values, self.floor))
+        return ((values - self.location) / self.scale)[:, None]
+
+    def _decode_missing(self, matrix: np.ndarray, form: Decoding, groups: np.ndarray | None) -> np.ndarray:
+        """Return (N,) bool: which records have no value."""
+        if self.indicator is None:
+            return np.zeros(len(matrix), dtype=bool)
+        scores = matrix[:, self.indicator]
+        if form == "mode":
+            return np.asarray(scores > 0)
+        return cut(scores, np.array([self.records - self.missing, self.missing]), groups) == 1
+
+    def _codes(self, scores: np.ndarray, form: Decoding, groups: np.ndarray | None) -> np.ndarray:
+        """Return (n,) positions of levels for scores (n, width) of records that have a value."""
+        kind = self.variable.kind
+        if form == "calibrated":
+            nominal = kind == "nominal"
+            return assign(scores, self.counts, groups) if nominal else cut(scores[:, 0], self.counts, groups)
+        if kind == "nominal":
+            return np.asarray(scores.argmax(axis=1))
+        if kind == "binary":
+            return np.asarray(scores[:, 0] > 0)
+        nearest = np.rint(scores[:, 0] * self.scale + self.location)
+        return np.clip(nearest, 0, len(self.variable.levels or ()) - 1).astype(int)
+
+    def _numbers(self, scores: np.ndarray) -> np.ndarray:
+        unit = self.variable.precision
+        if self.quantiles is not None:
+            return round_to(interpolate_quantiles(scores, *self.quantiles), unit)
+        values = scores * self.scale + self.location
+        if self.floor is None:
+            return round_to(values, unit) + 0.0  # no −0
+        return np.maximum(round_to(np.exp(values), unit), self.floor)
+
+    def _probabilities(self, scores: np.ndarray, missing: np.ndarray) -> list[tuple[Variable, np.ndarray | pd.Series]]:
+        name, role = self.variable.name, self.variable.role
+        both = np.column_stack([-scores[:, 0], scores[:, 0]]) if self.variable.kind == "binary" else scores
+        chances = np.where(missing[:, None], np.nan, np.round(logistic_probabilities(both), 3))
+        texts = [f"probability that {name} is {level}" for level in self.variable.levels or ()]
+        expanded = [
+            Variable(own, "continuous", role=role, precision=0.001, description=text)
+            for own, text in zip(self._probability_names(), texts, strict=True)
+        ]
+        return list(zip(expanded, chances.T, strict=True))
+
+    def _probability_names(self) -> list[str]:
+        return [f"{self.variable.name}={level}" for level in self.variable.levels or ()]
+
+
+def levels_column(codes: np.ndarray, variable: Variable) -> pd.Series:
+    """Return the levels at (N,) positions as a categorical column, missing where −1."""
+    levels: pd.Index = pd.Index(list(variable.levels or ()))
+    return pd.Series(pd.Categorical.from_codes(codes, levels, ordered=variable.kind == "ordinal"))
+
+
+def _values(column: pd.Series, variable: Variable) -> np.ndarray:
+    """Return (N,) float64: the numbers of a continuous variable, else level codes; NaN where missing."""
+    if not variable.is_categorical:
+        return column.to_numpy(dtype="float64")
+    codes = np.asarray(pd.Categorical(column, categories=list(variable.levels or ())).codes, dtype="float64")
+    codes[codes < 0] = np.nan
+    return codes

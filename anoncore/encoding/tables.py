@@ -1,0 +1,53 @@
+"""Original, release and reference with their common encoding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from anoncore.encoding.encoder import Encoder
+from anoncore.microdata import Microdata
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EncodedTables:
+    """Original, release and reference, and their encoding, which is fitted to the original.
+
+    Parameters
+    ----------
+    original, released, reference : Microdata; the reference may be None
+    encoder : Encoder
+    x, y, r : (N, n), (M, n), (L, n) or None, in standard deviations; n = 1 where no variable varies, so that all
+        records are equally near
+    """
+
+    original: Microdata
+    released: Microdata
+    reference: Microdata | None
+    encoder: Encoder
+    x: np.ndarray
+    y: np.ndarray
+    r: np.ndarray | None
+
+    @classmethod
+    def of(cls, original: Microdata, released: Microdata, reference: Microdata | None) -> EncodedTables:
+        """Fit the encoding to the original and encode all tables with it."""
+        encoder = Encoder.fit(original)
+        x, y, r = (
+            None if side is None else encoder.encode(side) if encoder.width else np.zeros((len(side), 1))
+            for side in (original, released, reference)
+        )
+        assert x is not None
+        assert y is not None
+        return cls(original, released, reference, encoder, x, y, r)
+
+    @property
+    def unmasked(self) -> EncodedTables:
+        """The same with the original as its release."""
+        return replace(self, released=self.original, y=self.x)
+
+    @property
+    def matrices(self) -> list[np.ndarray]:
+        """The encoded tables, the reference's only where there is one."""
+        return [matrix for matrix in (self.x, self.y, self.r) if matrix is not None]
