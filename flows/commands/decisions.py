@@ -116,10 +116,7 @@ def _settle(
 def _take_back(home: Home, release: str) -> None:
     """Take a withdrawn release back from where it was delivered to.
 
-    Raises
-    ------
-    Fault
-        When a target did not give it back; ``anonflow deliver`` does the rest.
+    Raises `Fault` when a target did not give it back; ``anonflow deliver`` does the rest.
     """
     from tasks.publication import deliver as delivery
 
@@ -131,10 +128,7 @@ def _take_back(home: Home, release: str) -> None:
 def _digest(given: str) -> str:
     """Return a dossier's digest as it is compared.
 
-    Raises
-    ------
-    Refused
-        When it is none.
+    Raises `Refused` when it is none.
     """
     digest = given.strip().lower()
     if len(digest) != 64 or set(digest) - set("0123456789abcdef"):

@@ -43,10 +43,7 @@ def settle(home: Home, release: str) -> dict[str, Any]:
 def after_approval(home: Home, outcome: Any) -> None:
     """Deliver what people's approval has published.
 
-    Raises
-    ------
-    Fault
-        When a target did not take it; ``anonflow deliver`` does the rest.
+    Raises `Fault` when a target did not take it; ``anonflow deliver`` does the rest.
     """
     from tasks.publication import deliver as delivery
 

@@ -29,10 +29,7 @@ Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept in the le
 def stated(by: str, reason: str, *, does: str = "decides") -> None:
     """Make sure that a name and a reason are more than blanks.
 
-    Raises
-    ------
-    Refused
-        When one of them is not.
+    Raises `Refused` when one of them is not.
     """
     if not by.strip() or not reason.strip():
         raise Refused(f"state who {does} and why: --by NAME --reason TEXT")

@@ -34,10 +34,7 @@ class RunPlan(Protocol):
 def home_ready(given: Path | None) -> Home:
     """Return the home with the frameworks' settings applied, before any of them is imported.
 
-    Raises
-    ------
-    Refused
-        When its path cannot be used.
+    Raises `Refused` when its path cannot be used.
     """
     home = Home.locate(given)
     try:

@@ -44,10 +44,7 @@ class Server:
     def wait(self, timeout: float = 120.0) -> None:
         """Return as soon as our server answers; for the user's own server, at once.
 
-        Raises
-        ------
-        ServerError
-            If it ended, or does not answer in time. The message names the log file.
+        Raises `ServerError` if it ended, or does not answer in time. The message names the log file.
         """
         if self._child:
             self._child.wait(HEALTH["prefect"], timeout)
@@ -59,10 +56,7 @@ class Server:
         It waits for the server first. Claim: flows report to this server, and at the end nothing of it is
         still queued. Runs print nothing; what they log from INFO upwards is recorded.
 
-        Raises
-        ------
-        ServerError
-            As :meth:`wait`.
+        Raises `ServerError` as `wait`.
         """
         self.wait()
         from prefect.settings import temporary_settings
@@ -109,10 +103,7 @@ def start(home: Path) -> Server:
     Claim: the server listens on the loopback address only, asks for a secret that only this process knows,
     and ends when this process ends, however it ends; runs then left unfinished are marked as crashed.
 
-    Raises
-    ------
-    ValueError
-        If ``home`` cannot stand in a database address.
+    Raises `ValueError` if ``home`` cannot stand in a database address.
     """
     home = Path(home).expanduser().resolve()
     settings = environment(home)

@@ -54,10 +54,7 @@ def environment(home: Path) -> dict[str, str]:
     home
         State directory (``ANONFLOW_HOME``); it need not exist yet.
 
-    Raises
-    ------
-    ValueError
-        If the path holds a character that a database address cannot carry.
+    Raises `ValueError` if the path holds a character that a database address cannot carry.
     """
     home = Path(home).expanduser().resolve()
     mlflow = home / "mlflow"

@@ -128,10 +128,7 @@ def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
     list of Path
         The files, those already fitting included.
 
-    Raises
-    ------
-    ServerError
-        If a migration fails; the message ends with its log.
+    Raises `ServerError` if a migration fails; the message ends with its log.
     """
     directory.mkdir(parents=True, exist_ok=True)
     _list_fonts(directory / FONTS.name)

@@ -60,10 +60,7 @@ def run_as_flow(
     body
         Takes what carries out the steps; returns its result, and the name and message of the flow's last state.
 
-    Raises
-    ------
-    ReleaseError
-        As ``body``; Prefect keeps its safe message and nothing else.
+    Raises `ReleaseError` as ``body``; Prefect keeps its safe message and nothing else.
     """
     results: list[T] = []
 

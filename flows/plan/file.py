@@ -23,10 +23,7 @@ LONGEST_PROBLEM = 500
 def read_text(path: Path) -> str:
     """Return the text of a plan's file.
 
-    Raises
-    ------
-    Refused
-        When it is not there, no file, too large, or no UTF-8 text.
+    Raises `Refused` when it is not there, no file, too large, or no UTF-8 text.
     """
     shown, problem = f"plan {cut(visible(path.name))}", ""
     try:
@@ -79,10 +76,7 @@ def _unreadable(error: yaml.MarkedYAMLError) -> str:
 def yaml_value(text: str) -> Any:
     """Return a value as a plan would have it.
 
-    Raises
-    ------
-    ValueError
-        When it is not readable as one.
+    Raises `ValueError` when it is not readable as one.
     """
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506  a SafeLoader without aliases

@@ -207,10 +207,7 @@ class PlanFile:
 def load_plan(path: Path) -> PlanFile:
     """Read and check a plan.
 
-    Raises
-    ------
-    Refused
-        With everything that is wrong, one line each, with its line number in the file.
+    Raises `Refused` with everything that is wrong, one line each, with its line number in the file.
     """
     shown = cut(visible(path.name))
     text = read_text(path)

@@ -113,10 +113,7 @@ def ask(home: Home, entry: PendingDecision) -> State[Any]:
 def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
     """Return how a release was decided, by the ledger; an approval that was interrupted is carried out.
 
-    Raises
-    ------
-    Refused
-        When enough have approved, and the candidate is not what they have approved.
+    Raises `Refused` when enough have approved, and the candidate is not what they have approved.
     """
     sanitise_errors(conclude.recover)(home)
     last = ledger.of_release(home, entry.release)[-1]

@@ -81,10 +81,7 @@ class Postgres:
     def wait(self, timeout: float = 60.0) -> None:
         """Return when the server answers and its databases exist.
 
-        Raises
-        ------
-        Fault
-            If it ended or did not answer; the message names the log.
+        Raises `Fault` if it ended or did not answer; the message names the log.
         """
         import psycopg2
 

@@ -100,10 +100,7 @@ def _carry_out(home: Home, plan: str) -> Outcome:
 def plan_file(plan: str) -> PlanFile:
     """Return the plan of that name from the folder of plans.
 
-    Raises
-    ------
-    Refused
-        When there is none any more, or what is wrong with it.
+    Raises `Refused` when there is none any more, or what is wrong with it.
     """
     folder = read_folder(Path(os.environ["ANONFLOW_PLANS"]))
     if plan in folder.plans:

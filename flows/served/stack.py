@@ -123,10 +123,7 @@ class Stack:
     def start(self, cancelled: Callable[[], bool]) -> None:
         """Start every part and return when all are healthy, or when ``cancelled`` says so.
 
-        Raises
-        ------
-        ReleaseError, ServerError
-            If a part does not start; the message names its log.
+        Raises `ReleaseError` or `ServerError` if a part does not start; the message names its log.
         """
         private_directories(self.home.path)
         if self.postgres is not None:
@@ -200,10 +197,7 @@ class Stack:
     def _listen(self, part: str, port: int) -> socket.socket:
         """Listen on the port; where all parts are ours, on the next free one, with a message. 0 takes any.
 
-        Raises
-        ------
-        Refused
-            When the port of a part that others look for is taken.
+        Raises `Refused` when the port of a part that others look for is taken.
         """
         if self.request.parts != PARTS:
             try:
@@ -233,10 +227,7 @@ def _prepared(url: str) -> bool:
 def only_one(home: Home, parts: Sequence[str]) -> Iterator[None]:
     """Hold the home's parts for this process.
 
-    Raises
-    ------
-    Refused
-        When another process runs one of them.
+    Raises `Refused` when another process runs one of them.
     """
 
     def refused(part: str, holder: str) -> Refused:

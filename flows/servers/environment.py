@@ -60,10 +60,7 @@ def common(home: Path) -> dict[str, str]:
     Claim: with these settings no task result is stored, nothing is cached, no framework sends analytics, and
     all state lies below ``home``.
 
-    Raises
-    ------
-    ValueError
-        If the path holds a character that a database address cannot carry.
+    Raises `ValueError` if the path holds a character that a database address cannot carry.
     """
     home = Path(home).expanduser().resolve()
     if bad := sorted({c for c in str(home) if c in "?#$" or not c.isprintable()}):

@@ -32,10 +32,7 @@ def listen(port: int = 0, host: str = LOOPBACK) -> socket.socket:
     Claim: no other process can take the port before the server starts, and requests sent early wait instead of
     failing.
 
-    Raises
-    ------
-    OSError
-        If the port is taken.
+    Raises `OSError` if the port is taken.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -59,10 +56,7 @@ def listen_near(port: int, host: str = LOOPBACK) -> socket.socket:
 def fetch(address: str, path: str, timeout: float) -> tuple[int, bytes]:
     """Return status and body of an HTTP GET; ``address`` is HOST:PORT.
 
-    Raises
-    ------
-    OSError, http.client.HTTPException
-        If there is no answer.
+    Raises `OSError` or `http.client.HTTPException` if there is no answer.
     """
     connection = http.client.HTTPConnection(address, timeout=timeout)
     try:
@@ -126,10 +120,7 @@ class Child:
     def wait(self, path: str, timeout: float = 120.0, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Return as soon as ``path`` answers with 200, or when ``cancelled`` says so.
 
-        Raises
-        ------
-        ServerError
-            If the process ended, or ``timeout`` seconds have passed.
+        Raises `ServerError` if the process ended, or ``timeout`` seconds have passed.
         """
         end = time.monotonic() + timeout
         while (left := end - time.monotonic()) > 0 and not cancelled():
