@@ -27,8 +27,8 @@ from tasks.publication.dossier import Results, Stated, gather
 from tasks.record.dossier import Dossier, MethodStep, PlanIdentity, ReleaseIdentity
 from tasks.reporting import comparison_chart as frontier
 from tasks.reporting.comparison_chart import Tried
-from tasks.tracking.mlflow import track
-from tasks.tracking.runs import ComparedSetting, RunIdentity, TrackedComparison, comparison_runs
+from tasks.tracking.mlflow import RunIdentity, track
+from tasks.tracking.runs import ComparedSetting, TrackedComparison, comparison_runs
 
 STATUS: dict[str, frontier.Status] = {"publish": "passes", "await": "awaiting", "reject": "rejected"}
 UNACKNOWLEDGED = "refused without the acknowledgement --by-design uncertainty (by_design in the policy)"
@@ -181,7 +181,7 @@ def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dos
         label=setting.label,
         status="not possible",
         reason="; ".join(plan.problems(job.file.base)),
-        steps=tuple(told(step) for step in setting.steps),
+        steps=tuple(MethodStep.of(told(step)) for step in setting.steps),
     )
     if without.reason:
         return without, None
@@ -255,7 +255,7 @@ def _track(run: Run, job: _Job, found: Comparison, dossiers: dict[str, Dossier |
     plan = job.file.plan
     names = ("frontier.svg", "comparison.md", "comparison.json")
     comparison = TrackedComparison(
-        run=RunIdentity(run.id, job.identity, job.ingested.summary, version("anonflow")),
+        run=RunIdentity(run.id, "comparison", job.identity, job.ingested.summary, version("anonflow")),
         axes={"risk": found.risk, "utility": found.utility},
         best=found.best,
         sentence=found.sentence,
@@ -267,5 +267,4 @@ def _track(run: Run, job: _Job, found: Comparison, dossiers: dict[str, Dossier |
 
 def _compared(one: Tried, dossier: Dossier | None) -> ComparedSetting:
     figures = {name: getattr(one, name) for name in ("risk", "limit", "loss", "baseline", "seconds")}
-    steps = tuple(MethodStep.of(step) for step in one.steps)
-    return ComparedSetting(one.name, one.status, one.reason, steps, figures, dossier)
+    return ComparedSetting(one.name, one.status, one.reason, one.steps, figures, dossier)

@@ -195,7 +195,7 @@ def method_statement(dossier: Dossier) -> str:
     return environment.get_template("method.md.j2").render(**dossier.parts, figures=dossier.assessment)
 
 
-def _published_assessment(dossier: Dossier) -> dict[str, Any]:
+def _published_assessment(dossier: Dossier) -> dict[str, object]:
     """Return what is published of the dossier beside report and method statement."""
     parts = dossier.to_dict()
     return {

@@ -208,7 +208,7 @@ class Dossier:
     files: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def parts(self) -> dict[str, Any]:
+    def parts(self) -> dict[str, object]:
         """The parts by their names, as templates take them."""
         return {part.name: getattr(self, part.name) for part in fields(self)}
 

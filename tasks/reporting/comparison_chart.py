@@ -16,6 +16,7 @@ from anoncore.risk import MeasureComparison, RiskReport
 from anoncore.utility import UtilityReport
 from tasks.common.formatting import NOTHING, count, markdown_cell, markdown_table, number
 from tasks.policy.verdict import Gate
+from tasks.record.dossier import MethodStep
 from tasks.reporting.charts import (
     AFTER,
     EXCESS,
@@ -95,7 +96,7 @@ class Tried:
     label: str
     status: Status
     reason: str
-    steps: tuple[dict[str, Any], ...] = ()
+    steps: tuple[MethodStep, ...] = ()
     risk: float | None = None
     limit: float | None = None
     loss: float | None = None

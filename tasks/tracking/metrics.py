@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from anoncore.utility import UtilityReport
 from tasks.policy.assessment import Assessment
 from tasks.record.dossier import Dossier
@@ -12,12 +10,14 @@ INTERVAL = ("lower", "upper")
 AUC = ("auc", *INTERVAL)
 SHARE = ("value", *INTERVAL)
 SIDES = ("released", "reference")
+# None where a figure was not measured.
+Flat = dict[str, float | None]
 
 
 def metrics(dossier: Dossier) -> dict[str, float]:
     """Return the figures in groups: risk/…, utility/…, claim/…, method/…, edits/…, size/…."""
     assessment, edits, gates = dossier.assessment, dossier.edits, dossier.verdict.gates
-    flat: dict[str, Any] = {
+    flat: Flat = {
         "size/source": dossier.source.records,
         "size/released": assessment.records.released,
         "size/reference": assessment.records.reference,
@@ -28,8 +28,8 @@ def metrics(dossier: Dossier) -> dict[str, float]:
         for key in ("sup_excess", "upper", "lower", "ks_p"):
             flat[f"risk/{measure.name}/{key}"] = getattr(measure, key)
     for rule in ("tail", "isolated", "extreme"):
-        found = vars(getattr(assessment.risk, rule))
-        flat |= {f"risk/{rule}/{k}": v for k, v in found.items() if isinstance(v, int | float)}
+        values = vars(getattr(assessment.risk, rule))
+        flat |= {f"risk/{rule}/{k}": v for k, v in values.items() if isinstance(v, int | float)}
     flat["risk/extreme/sampled"] = assessment.risk.queries.sampled
     flat |= _of_attacks(assessment) | _of_utility(assessment.utility) | _of_the_method(assessment)
     flat["edits/repaired_records"] = edits.repaired.records
@@ -46,7 +46,7 @@ def _readable(value: float) -> float:
     return value if value.is_integer() else float(f"{value:.5g}")
 
 
-def _of_attacks(assessment: Assessment) -> dict[str, Any]:
+def _of_attacks(assessment: Assessment) -> Flat:
     """Return what attackers get, each with the bounds of its interval; nothing of what was not tried."""
     risk, prior = assessment.risk, assessment.prior_releases
     scores, link, all_releases = risk.score_coincidence, risk.linkage, prior.attack if prior else None
@@ -74,9 +74,9 @@ def _of_attacks(assessment: Assessment) -> dict[str, Any]:
     return flat
 
 
-def _of_utility(utility: UtilityReport) -> dict[str, Any]:
+def _of_utility(utility: UtilityReport) -> Flat:
     """Return what is left of the statistics, beside the reference's; regressions by number."""
-    flat: dict[str, Any] = {}
+    flat: Flat = {}
     for part in utility.figures.figures if utility.figures else ():
         for side in SIDES:
             flat |= {f"utility/{part.name}/{side}_{k}": getattr(part, f"{side}_{k}") for k in ("median", "largest")}
@@ -94,13 +94,14 @@ def _of_utility(utility: UtilityReport) -> dict[str, Any]:
     return flat
 
 
-def _of_the_method(assessment: Assessment) -> dict[str, Any]:
+def _of_the_method(assessment: Assessment) -> Flat:
     """Return what only some methods have: promises with their figures, steps' own figures, boxes."""
-    flat: dict[str, Any] = {f"method/{name}": value for name, value in assessment.method_figures.items()}
+    flat: Flat = {f"method/{name}": value for name, value in assessment.method_figures.items()}
     for claim in assessment.claims:
         if claim.formal:
-            found = {**claim.figures, "holds": claim.holds}
-            flat |= {f"claim/{claim.kind}/{key}": value for key, value in found.items()}
+            flat |= {
+                f"claim/{claim.kind}/{key}": value for key, value in {**claim.figures, "holds": claim.holds}.items()
+            }
     boxes = assessment.risk.boxes
     if boxes is not None:
         flat |= {f"risk/boxes/{key}": value for key, value in vars(boxes.original).items()}

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 from tasks.common.digests import digest_of, sha256_of
 from tasks.common.errors import InputOutputFault
 from tasks.common.sections import Section
+from tasks.record.dossier import PlanIdentity, SourceSummary
 
 STATUS = "release.status"
-# Curves of releases must not be mixed with those of settings that were only tried.
 KIND = "anonflow.kind"
 # The run of the plan, by which an attempt that failed midway is recognised.
 OWN = "anonflow.run"
@@ -50,13 +50,27 @@ class TrackingSection(Section):
 
 
 @dataclass(frozen=True)
-class TrackedSource:
-    """The source of a run as its input in MLflow: digest and size, neither its profile nor its place."""
+class RunIdentity:
+    """A run of a plan on its data, by which its run in MLflow is recognised.
 
-    plan: str
-    digest: str
-    records: int
-    variables: int
+    Parameters
+    ----------
+    kind : of a release, or of a comparison, whose curves must not be mixed
+    plan, source : the plan, and the table that was read
+    version : of anonflow
+    """
+
+    id: str
+    kind: Literal["release", "comparison"]
+    plan: PlanIdentity
+    source: SourceSummary
+    version: str
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The identity as tags."""
+        digests = {"plan.sha256": self.plan.digest, "data.sha256": self.source.digest}
+        return digests | {OWN: self.id, KIND: self.kind, "anonflow.version": self.version}
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,7 @@ class TrackedRun:
     Parameters
     ----------
     experiment, name : of the run in MLflow
-    tags : with `OWN` and `KIND`, by which it is recognised
+    tags : besides those of its identity
     description : in Markdown, for the first view of the run
     files : what to attach, by artifact path
     finished : False where the run could not be carried out
@@ -74,7 +88,7 @@ class TrackedRun:
 
     experiment: str
     name: str
-    source: TrackedSource
+    identity: RunIdentity
     tags: Mapping[str, str]
     metrics: Mapping[str, float] = field(default_factory=dict)
     parameters: Mapping[str, object] = field(default_factory=dict)
@@ -110,11 +124,11 @@ def track(run: TrackedRun, nested: Iterable[TrackedRun] = ()) -> str:
 def _begin(client: Any, run: TrackedRun, more: Mapping[str, str] | None = None) -> str:
     """Return the id of the run in MLflow: a new one, or that of an attempt which failed midway."""
     existing = client.get_experiment_by_name(run.experiment)
-    about = {NOTE: EXPERIMENT if run.tags[KIND] == "release" else TRIED}
+    about = {NOTE: EXPERIMENT if run.identity.kind == "release" else TRIED}
     experiment = existing.experiment_id if existing else client.create_experiment(run.experiment, tags=about)
-    if begun := client.search_runs([experiment], f"tags.`{OWN}` = '{run.tags[OWN]}'", max_results=1):
+    if begun := client.search_runs([experiment], f"tags.`{OWN}` = '{run.identity.id}'", max_results=1):
         return str(begun[0].info.run_id)
-    tags = {**run.tags, **(more or {})} | ({NOTE: run.description} if run.description else {})
+    tags = {**run.identity.tags, **run.tags, **(more or {})} | ({NOTE: run.description} if run.description else {})
     created = client.create_run(experiment, run_name=run.name, tags={k: tag(v) for k, v in tags.items()})
     return str(created.info.run_id)
 
@@ -126,10 +140,11 @@ def _log(client: Any, run_id: str, run: TrackedRun) -> None:
     now = int(time.time() * 1000)
     metrics = [Metric(key, float(value), now, 0) for key, value in run.metrics.items()]
     params = [Param(key, str(value)[:PARAM_LENGTH]) for key, value in run.parameters.items()]
-    size = json.dumps({"num_rows": run.source.records, "num_columns": run.source.variables})
-    # The whole digest stands in the run's tags.
-    source = Dataset(run.source.plan, run.source.digest[:DIGEST_LENGTH], "local", "{}", profile=size)
-    client.log_inputs(run_id, [DatasetInput(source, [InputTag("mlflow.data.context", "source")])])
+    source, plan = run.identity.source, run.identity.plan.name
+    size = json.dumps({"num_rows": source.records, "num_columns": source.variables})
+    # Neither the profile of the source nor its place; the whole digest stands in the run's tags.
+    dataset = Dataset(plan, source.digest[:DIGEST_LENGTH], "local", "{}", profile=size)
+    client.log_inputs(run_id, [DatasetInput(dataset, [InputTag("mlflow.data.context", "source")])])
     client.log_batch(run_id, metrics=metrics, params=params[:PARAMS_AT_ONCE])
     for start in range(PARAMS_AT_ONCE, len(params), PARAMS_AT_ONCE):
         client.log_batch(run_id, params=params[start : start + PARAMS_AT_ONCE])
@@ -195,7 +210,7 @@ def _parts(client: Any, run: Any) -> dict[str, str]:
     }
 
 
-def _circumstances(client: Any, run: Any) -> dict[str, Any]:
+def _circumstances(client: Any, run: Any) -> dict[str, object]:
     """Return a run's experiment, user, times and final status."""
     info = run.info
     return {

@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tasks.common.formatting import markdown_cell, sentence
-from tasks.record.dossier import Dossier, MethodStep, PlanIdentity, SourceSummary
+from tasks.record.dossier import Dossier, MethodStep
 from tasks.tracking.metrics import metrics
-from tasks.tracking.mlflow import KIND, OWN, STATUS, TrackedRun, TrackedSource
+from tasks.tracking.mlflow import STATUS, RunIdentity, TrackedRun
 
 COMPARISONS = " comparisons"
 STATUSES = {"publish": "accepted", "reject": "rejected", "await": "awaiting"}
 DECISIONS = {"publish": "may be published", "reject": "is rejected", "await": "waits for a person"}
 COUNTED = ("passes", "awaiting", "rejected")
-
-
-@dataclass(frozen=True)
-class RunIdentity:
-    """The run of a plan on its data, by which a run in MLflow is recognised."""
-
-    id: str
-    plan: PlanIdentity
-    source: SourceSummary
-    version: str
-
-    def tags(self, kind: str) -> dict[str, str]:
-        """Return the tags that identify the run, as one of a kind."""
-        return {
-            "plan.sha256": self.plan.digest,
-            "data.sha256": self.source.digest,
-            OWN: self.id,
-            "anonflow.version": self.version,
-            KIND: kind,
-        }
-
-    @property
-    def tracked_source(self) -> TrackedSource:
-        """The source as the run's input."""
-        return TrackedSource(self.plan.name, self.source.digest, self.source.records, self.source.variables)
 
 
 @dataclass(frozen=True)
@@ -73,20 +48,20 @@ class TrackedComparison:
 
 def release_run(dossier: Dossier, experiment: str, files: Mapping[str, Path]) -> TrackedRun:
     """Return the run of one assessed candidate."""
-    run = RunIdentity(dossier.run.id, dossier.plan, dossier.source, dossier.run.versions["anonflow"])
+    run = dossier.run
     tags = {
         STATUS: STATUSES[dossier.verdict.decision],
         "release.id": dossier.release.id,
         "release.reason": dossier.verdict.reason,
         "dossier.sha256": dossier.digest,
-        "mlflow.user": dossier.run.requester,
+        "mlflow.user": run.requester,
         "mlflow.source.name": "anonflow",
     }
     return TrackedRun(
         experiment=experiment,
         name=dossier.release.id,
-        source=run.tracked_source,
-        tags=run.tags("release") | tags,
+        identity=RunIdentity(run.id, "release", dossier.plan, dossier.source, run.versions["anonflow"]),
+        tags=tags,
         metrics=metrics(dossier),
         parameters=parameters(dossier),
         description=description(dossier),
@@ -107,8 +82,8 @@ def comparison_runs(
     outer = TrackedRun(
         experiment=beside,
         name=f"compare {comparison.run.plan.name}",
-        source=comparison.run.tracked_source,
-        tags=comparison.run.tags("comparison") | tags,
+        identity=comparison.run,
+        tags=tags,
         metrics=counts | {"comparison/settings": len(settings)},
         parameters=_stated(comparison),
         files=files,
@@ -118,14 +93,13 @@ def comparison_runs(
 
 def _setting_run(comparison: TrackedComparison, one: ComparedSetting, experiment: str, number: int) -> TrackedRun:
     """Return the run of a setting: its figures under the names that releases have, or why there are none."""
-    own = {OWN: f"{comparison.run.id}-{number}"}
     verdict = {"comparison.name": one.name, "comparison.status": one.status, "comparison.reason": one.reason}
     figures = {f"comparison/{name}": value for name, value in one.figures.items() if value is not None}
     return TrackedRun(
         experiment=experiment,
         name=one.name,
-        source=comparison.run.tracked_source,
-        tags=comparison.run.tags("comparison") | own | verdict,
+        identity=replace(comparison.run, id=f"{comparison.run.id}-{number}"),
+        tags=verdict,
         metrics=figures | (metrics(one.dossier) if one.dossier else {}),
         parameters=_stated(comparison) | (parameters(one.dossier) if one.dossier else _of_steps(one.steps)),
         finished=one.dossier is not None,
