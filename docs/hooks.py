@@ -86,7 +86,7 @@ def methods() -> dict[str, type]:
     """Return the parameter classes of all methods by the name that plans use."""
     from anoncore.registry import METHODS
 
-    return {_title(parameters): parameters for parameters in METHODS}
+    return dict(METHODS)
 
 
 def command_reference() -> str:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from anoncore.method import public_parameters
 from flows.plan.model import Plan, PlanFile
 from flows.plan.overrides import MEASURES, Setting, acknowledged, candidate, settings_of
 from flows.release import Runner, wipe_dead
@@ -21,7 +22,7 @@ from tasks.decision.outcomes import published_before
 from tasks.intake.ingest import Ingested, ingest
 from tasks.intake.split import Split, split
 from tasks.intake.validate import Checked, validate_masked, validate_raw
-from tasks.masking.anonymize import mask, told
+from tasks.masking.anonymize import mask
 from tasks.policy.verdict import decide
 from tasks.publication.dossier import Results, Stated, gather
 from tasks.record.dossier import Dossier, MethodStep, PlanIdentity, ReleaseIdentity
@@ -181,7 +182,7 @@ def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dos
         label=setting.label,
         status="not possible",
         reason="; ".join(plan.problems(job.file.base)),
-        steps=tuple(MethodStep.of(told(step)) for step in setting.steps),
+        steps=tuple(MethodStep.of(public_parameters(step)) for step in setting.steps),
     )
     if without.reason:
         return without, None

@@ -1,28 +1,14 @@
-"""One module per method: its frozen parameters and ``anonymize(data, params, *, edits, rng) -> Release``."""
+"""The masking methods: one module and one line here for each, which registers it."""
 
-from anoncore.methods.additive_noise import AdditiveNoise
-from anoncore.methods.data_shuffling import DataShuffling
-from anoncore.methods.extreme_records import ExtremeRecords
-from anoncore.methods.fuzzy_microaggregation import FuzzyMicroaggregation
-from anoncore.methods.group_anonymity import GroupAnonymity
-from anoncore.methods.mdav import MDAV
-from anoncore.methods.optimal_boxes import OptimalBoxes, Statistic
-from anoncore.methods.rare_levels import RareLevels
-from anoncore.methods.rhs import RHS
-from anoncore.methods.spectral_rhs import SpectralRHS
-from anoncore.methods.spectral_swap import SpectralSwap
-
-__all__ = [
-    "MDAV",
-    "RHS",
-    "AdditiveNoise",
-    "DataShuffling",
-    "ExtremeRecords",
-    "FuzzyMicroaggregation",
-    "GroupAnonymity",
-    "OptimalBoxes",
-    "RareLevels",
-    "SpectralRHS",
-    "SpectralSwap",
-    "Statistic",
-]
+from anoncore.boxes.statistics import Statistic as Statistic
+from anoncore.methods.additive_noise import AdditiveNoise as AdditiveNoise
+from anoncore.methods.data_shuffling import DataShuffling as DataShuffling
+from anoncore.methods.extreme_records import ExtremeRecords as ExtremeRecords
+from anoncore.methods.fuzzy_microaggregation import FuzzyMicroaggregation as FuzzyMicroaggregation
+from anoncore.methods.group_anonymity.parameters import GroupAnonymity as GroupAnonymity
+from anoncore.methods.mdav import MDAV as MDAV
+from anoncore.methods.optimal_boxes.parameters import OptimalBoxes as OptimalBoxes
+from anoncore.methods.rare_levels import RareLevels as RareLevels
+from anoncore.methods.rhs import RHS as RHS
+from anoncore.methods.spectral_rhs import SpectralRHS as SpectralRHS
+from anoncore.methods.spectral_swap import SpectralSwap as SpectralSwap

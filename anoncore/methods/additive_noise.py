@@ -1,9 +1,9 @@
-"""Additive noise: normal noise with the covariance of the data, the baseline that users know."""
+"""Additive noise: normal noise with the covariance of the data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import noise
+from anoncore.method import Method
 from anoncore.microdata import Microdata
 from anoncore.release import Release
 
@@ -22,8 +23,14 @@ EVIDENCE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditiveNoise:
-    """How much noise to add.
+class AdditiveNoise(Method):
+    """Additive noise: normal noise of covariance bΣ is added to the encoded records.
+
+    Every released record stems from one record and lies near it: a baseline to compare others with, and no
+    protection for tables with many variables. Claims nothing. Edits are left to the repair step.
+
+    Source: Kim 1986, Tendick and Matloff 1994, as in Lasko and Vinterbo 2010, section IV-B. Beyond the
+    paper: calibrated decoding, exact covariances.
 
     Parameters
     ----------
@@ -40,6 +47,12 @@ class AdditiveNoise:
         How scores become levels, see `Encoder.decode`.
     """
 
+    title: ClassVar[str] = "Additive noise"
+    description: ClassVar[str] = (
+        "Random noise that varies together as the data do was added to every record. A released row stems from one "
+        "person and lies near that person’s data."
+    )
+
     method: Literal["additive-noise"] = "additive-noise"
     b: float = 0.1
     correction: Literal["corrected", "exact", "none"] = "corrected"
@@ -50,41 +63,34 @@ class AdditiveNoise:
         if not 0 < self.b < np.inf:
             raise AnonymizationError(f"b must be above 0 and finite, got {self.b}")
 
+    def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
+        """Add the noise.
 
-def anonymize(data: Microdata, params: AdditiveNoise, *, edits: EditSet, rng: np.random.Generator) -> Release:
-    """Add normal noise of covariance bΣ to the encoded records.
-
-    Every released record stems from one record and lies near it: a baseline to compare others with, and no
-    protection for tables with many variables. Claims nothing. Edits are left to the repair step.
-
-    Source: Kim 1986, Tendick and Matloff 1994, as in Lasko and Vinterbo 2010, section IV-B. Beyond the
-    paper: calibrated decoding, exact covariances.
-
-    Raises
-    ------
-    AnonymizationError
-        With fewer than 2 records.
-    InfeasibleError
-        When ``correction: exact`` is asked of too few records for the columns of the encoded matrix.
-    """
-    if len(data) < 2:
-        raise AnonymizationError(f"additive noise needs at least 2 records, got {len(data)}")
-    encoder = Encoder.fit(data)
-    noisy = noise.add_noise(encoder.encode(data), b=params.b, rng=rng, correction=params.correction, axes=params.axes)
-    kept = {
-        "corrected": "means are exact and covariances right on average",
-        "exact": "means and covariances are exact",
-        "none": f"variances are larger than in the source, by the factor {1 + params.b:.4g} on average",
-    }[params.correction]
-    return Release(
-        data=encoder.decode(noisy, form=params.released, index=data.frame.index),
-        claims=(NoFormalGuarantee(evidence=EVIDENCE),),
-        keeps_records=True,
-        notes=(
-            f"normal noise with {params.b:g} times the covariance of the data was added to every record; on "
-            f"the scale on which it was added {kept}",
-            "every released record stems from one person, and who knows that person's record finds it again "
-            "the more easily the more variables there are",
-        ),
-        scores=noisy,
-    )
+        Raises
+        ------
+        AnonymizationError
+            With fewer than 2 records.
+        InfeasibleError
+            When ``correction: exact`` is asked of too few records for the columns of the encoded matrix.
+        """
+        if len(data) < 2:
+            raise AnonymizationError(f"additive noise needs at least 2 records, got {len(data)}")
+        encoder = Encoder.fit(data)
+        noisy = noise.add_noise(encoder.encode(data), b=self.b, rng=rng, correction=self.correction, axes=self.axes)
+        effect = {
+            "corrected": "means are exact and covariances right on average",
+            "exact": "means and covariances are exact",
+            "none": f"variances are larger than in the source, by the factor {1 + self.b:.4g} on average",
+        }[self.correction]
+        return Release(
+            data=encoder.decode(noisy, form=self.released, index=data.frame.index),
+            claims=(NoFormalGuarantee(evidence=EVIDENCE),),
+            keeps_records=True,
+            notes=(
+                f"normal noise with {self.b:g} times the covariance of the data was added to every record; on "
+                f"the scale on which it was added {effect}",
+                "every released record stems from one person, and an attacker who knows that person's record finds it "
+                "the more easily the more variables there are",
+            ),
+            scores=noisy,
+        )

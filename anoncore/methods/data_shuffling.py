@@ -1,9 +1,9 @@
-"""Data shuffling: variables keep their values, handed out anew by the ranks of a normal draw."""
+"""Data shuffling: variables keep their values, reassigned by the ranks of a normal draw."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,21 +13,25 @@ from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import ranks, shuffling
+from anoncore.method import EVIDENCE, Method
 from anoncore.microdata import Microdata, Schema, round_to
 from anoncore.release import Release
 
-EVIDENCE = (
-    "prediction distance, ambiguity and uncertainty not below the reference's, no record closer than "
-    "its reference neighbour would be, and members not told from non-members"
-)
 EVIDENCE_PARTLY = (
-    f"{EVIDENCE}; besides, that the variables which were not shuffled identify nobody: they are released as they were"
+    f"{EVIDENCE}; besides, that the variables which were not shuffled identify no one: they are released as they were"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataShuffling:
-    """What to shuffle.
+class DataShuffling(Method):
+    """Data shuffling: confidential variables keep their values, reassigned by the ranks of a normal draw.
+
+    Every variable keeps its values, levels and number of missing values (but for coded tails): numbers are assigned
+    by the rank of a normal draw Y*, levels and missing values by cuts of it, those of nominal variables by the
+    assignment with the counts they had and the largest total Y*. Rank correlations are kept approximately.
+    Nothing is proven about a single record. Edits are left to the repair step.
+
+    Source: Muralidhar and Sarathy 2006. Beyond the paper: variables with levels and missing values, coded tails.
 
     Parameters
     ----------
@@ -38,6 +42,13 @@ class DataShuffling:
         The so many largest and smallest values of a shuffled continuous variable are replaced by their
         mean. None publishes every original value, extremes too, as the published method does.
     """
+
+    title: ClassVar[str] = "Data shuffling"
+    description: ClassVar[str] = (
+        "A random table with the rank correlations of the data was drawn, and every shuffled variable reassigns its "
+        "own values by the ranks in that table. Variables that were not shuffled, if any, are named below and released "
+        "as they were."
+    )
 
     method: Literal["data-shuffling"] = "data-shuffling"
     confidential: tuple[str, ...] = ()
@@ -62,43 +73,33 @@ class DataShuffling:
             if names
         ]
 
+    def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
+        """Shuffle the confidential variables.
 
-def anonymize(data: Microdata, params: DataShuffling, *, edits: EditSet, rng: np.random.Generator) -> Release:
-    """Shuffle the confidential variables of ``data``.
-
-    Every variable keeps its values, levels and number of gaps (but for coded tails): numbers are handed out
-    by the rank of a normal draw Y*, levels and gaps by cuts of it, those of nominal variables by the
-    assignment with the counts they had and the largest total Y*. Rank correlations are kept approximately.
-    Nothing is proven about a single record. Edits are left to the repair step.
-
-    Source: Muralidhar and Sarathy 2006. Beyond the paper: variables with levels and gaps, coded tails.
-
-    Raises
-    ------
-    AnonymizationError
-        With fewer than 2 records, or when a confidential variable is unknown or none of them varies.
-    """
-    if len(data) < 2:
-        raise AnonymizationError(f"data shuffling needs at least 2 records, got {len(data)}")
-    if problems := params.problems(data.schema, edits):
-        raise AnonymizationError("\n".join(problems))
-    encoder = Encoder.fit(data)
-    chosen = set(params.confidential or data.schema.masked)
-    drawn = _columns(encoder, chosen)
-    if params.confidential and not drawn.size:
-        raise AnonymizationError("confidential: none of these variables varies, so nothing can be shuffled")
-    scores = np.zeros((len(data), encoder.width))
-    if drawn.size:
-        matrix = encoder.encode(data)
-        scores[:, drawn] = shuffling.shuffling_scores(matrix, drawn=drawn, rng=rng)
-    released = _filled(data, encoder, scores, chosen, params.tail_coding)
-    unchanged = [name for name in encoder.schema.names if name not in chosen]
-    return Release(
-        data=released,
-        claims=(NoFormalGuarantee(evidence=EVIDENCE_PARTLY if unchanged else EVIDENCE),),
-        keeps_records=bool(unchanged),
-        notes=_notes(unchanged, params.tail_coding),
-    )
+        Raises
+        ------
+        AnonymizationError
+            With fewer than 2 records, or when a confidential variable is unknown or none of them varies.
+        """
+        if len(data) < 2:
+            raise AnonymizationError(f"data shuffling needs at least 2 records, got {len(data)}")
+        if problems := self.problems(data.schema, edits):
+            raise AnonymizationError("\n".join(problems))
+        encoder = Encoder.fit(data)
+        chosen = set(self.confidential or data.schema.masked)
+        drawn = _columns(encoder, chosen)
+        if self.confidential and not drawn.size:
+            raise AnonymizationError("confidential: none of these variables varies, so nothing can be shuffled")
+        scores = np.zeros((len(data), encoder.width))
+        if drawn.size:
+            scores[:, drawn] = shuffling.shuffling_scores(encoder.encode(data), drawn=drawn, rng=rng)
+        unchanged = [name for name in encoder.schema.names if name not in chosen]
+        return Release(
+            data=_filled(data, encoder, scores, chosen, self.tail_coding),
+            claims=(NoFormalGuarantee(evidence=EVIDENCE_PARTLY if unchanged else EVIDENCE),),
+            keeps_records=bool(unchanged),
+            notes=_notes(unchanged, self.tail_coding),
+        )
 
 
 def _columns(encoder: Encoder, names: set[str]) -> np.ndarray:
@@ -124,10 +125,12 @@ def _filled(data: Microdata, encoder: Encoder, scores: np.ndarray, chosen: set[s
         elif variable.kind != "continuous" or name not in columns:
             frame[name] = decoded[name]
         else:
-            told = decoded[name].notna().to_numpy()
+            present = decoded[name].notna().to_numpy()
             source = np.sort(data.frame[name].dropna().to_numpy())
             values = np.full(len(data), np.nan)
-            values[told] = ranks.match_ranks(scores[told, columns[name]], _coded(source, tail, variable.precision))
+            values[present] = ranks.match_ranks(
+                scores[present, columns[name]], _coded(source, tail, variable.precision)
+            )
             frame[name] = values
     return Microdata(pd.DataFrame(frame, index=index), encoder.schema)
 
@@ -148,13 +151,13 @@ def _notes(unchanged: list[str], tail: int | None) -> tuple[str, ...]:
         if tail is None
         else f"the {tail} largest and smallest of each that is continuous are replaced by their mean"
     )
-    kept = (
+    stems = (
         "no released record stems from one person"
         if not unchanged
         else f"NOT shuffled and released unchanged, record by record: {', '.join(unchanged)}"
     )
     return (
-        "shuffled variables hold the values of the source, handed out by the ranks of a normal table with "
+        "shuffled variables hold the values of the source, reassigned by the ranks of a normal table with "
         f"the source's rank correlations; {ends}",
-        kept,
+        stems,
     )

@@ -1,9 +1,9 @@
-"""Records far from all others, dealt with before masking."""
+"""Treatment of extreme records and values, before masking."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
+from anoncore.method import Method
 from anoncore.microdata import Microdata, round_to
 from anoncore.release import Release
 from anoncore.risk.tail import is_extreme
@@ -20,8 +21,14 @@ LEAST_CODED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtremeRecords:
-    """What to do with extreme values, which masking in a spectral basis tends to recreate.
+class ExtremeRecords(Method):
+    """Treatment of extreme records: they are set aside, or their values are top-coded or winsorised.
+
+    Masking in a spectral basis tends to recreate extremes, so this is a step before masking. Deterministic; claims
+    nothing about a single record.
+
+    Source: Hundepool et al. 2012, Statistical Disclosure Control, section 3 (top and bottom
+    coding); the rule for setting aside is that of the assessment.
 
     Parameters
     ----------
@@ -37,6 +44,12 @@ class ExtremeRecords:
         values for that is left alone.
     """
 
+    title: ClassVar[str] = "Treatment of extreme records"
+    description: ClassVar[str] = (
+        "People or values far from all others are set aside, or their values are replaced by less extreme ones."
+    )
+    prepares: ClassVar[bool] = True
+
     method: Literal["extreme-records"] = "extreme-records"
     action: Literal["set-aside", "top-code", "winsorise"] = "set-aside"
     times: float = 5.0
@@ -48,32 +61,28 @@ class ExtremeRecords:
         if not 0 < self.tail <= 0.25:
             raise AnonymizationError(f"tail must lie in (0, 0.25], got {self.tail}")
 
+    def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
+        """Set aside, top-code or winsorise.
 
-def anonymize(data: Microdata, params: ExtremeRecords, *, edits: EditSet, rng: np.random.Generator) -> Release:
-    """Set aside, top-code or winsorise. Deterministic; claims nothing about a single record.
-
-    Source: Hundepool et al. 2012, Statistical Disclosure Control, section 3 (top and bottom
-    coding); the rule for setting aside is that of the assessment.
-
-    Raises
-    ------
-    AnonymizationError
-        When nothing would be left.
-    """
-    if params.action == "set-aside":
-        kept = ~_extreme(data, params.times)
-        masked = data.take(np.flatnonzero(kept))
-        note = f"{int((~kept).sum())} extreme record(s) were set aside and are not released"
-    else:
-        masked = _coded(data, params)
-        done = "top- and bottom-coded" if params.action == "top-code" else "winsorised"
-        note = f"{params.tail:.2%} of the records at either end of each continuous variable were {done}"
-    return Release(
-        data=masked,
-        claims=(NoFormalGuarantee(evidence="no extreme record is matched in the release"),),
-        keeps_records=True,
-        notes=(note,),
-    )
+        Raises
+        ------
+        AnonymizationError
+            When nothing would be left.
+        """
+        if self.action == "set-aside":
+            rows = np.flatnonzero(~_extreme(data, self.times))
+            masked = data.take(rows)
+            note = f"{len(data) - len(rows)} extreme record(s) were set aside and are not released"
+        else:
+            masked = _coded(data, self)
+            done = "top- and bottom-coded" if self.action == "top-code" else "winsorised"
+            note = f"{self.tail:.2%} of the records at either end of each continuous variable were {done}"
+        return Release(
+            data=masked,
+            claims=(NoFormalGuarantee(evidence="no extreme record is matched in the release"),),
+            keeps_records=True,
+            notes=(note,),
+        )
 
 
 def _extreme(data: Microdata, times: float) -> np.ndarray:
@@ -90,11 +99,11 @@ def _coded(data: Microdata, params: ExtremeRecords) -> Microdata:
         if variable.kind != "continuous":
             continue
         values = frame[variable.name].to_numpy(copy=True)
-        told = np.flatnonzero(~np.isnan(values))
-        width = max(int(np.ceil(params.tail * len(told))), LEAST_CODED)
-        if 2 * width >= len(told):
+        present = np.flatnonzero(~np.isnan(values))
+        width = max(int(np.ceil(params.tail * len(present))), LEAST_CODED)
+        if 2 * width >= len(present):
             continue
-        order = told[np.argsort(values[told], kind="stable")]
+        order = present[np.argsort(values[present], kind="stable")]
         for end, cut in ((order[:width], order[width]), (order[-width:], order[-width - 1])):
             values[end] = values[end].mean() if params.action == "top-code" else values[cut]
         frame[variable.name] = round_to(values, variable.precision)

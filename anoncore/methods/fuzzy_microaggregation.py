@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from anoncore.aggregation import PLACED, Block, block_problems, blocks, joined
 from anoncore.claims import (
     POSTERIOR_TOLERANCE,
     BlockwiseKAnonymity,
@@ -21,6 +20,8 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.fuzzy import balanced
 from anoncore.kernels.fuzzy import c_means as fuzzy
 from anoncore.kernels.mdav import information_loss
+from anoncore.method import IDENTICAL_GROUPS, Method
+from anoncore.microaggregation import ROUNDING_NOTE, Block, block_problems, blocks, joined
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
 
@@ -30,8 +31,21 @@ BELONGS = {"balanced": ("lambda1",), "entropy": ("lambda1", "lambda2"), "fcm": (
 
 
 @dataclass(frozen=True, kw_only=True)
-class FuzzyMicroaggregation:
-    """How to cluster, and how fuzzily to draw.
+class FuzzyMicroaggregation(Method):
+    """Fuzzy microaggregation: every record is replaced by a cluster centre drawn from its memberships.
+
+    Numbers are standardised and not logged; the linear edits, ratios and bounds among them hold for every
+    centre, also where the source breaks them. Variables with levels take part through the encoding. A
+    variable with missing values has a column for them, where they count as the mean; a centre is released with
+    or without the value as a whole.
+
+    Claims, from the memberships: an attacker who knows a record and all centres links it to its row with at most
+    probability 1/k; every centre averages at least k effective records. The balanced form adds k-anonymity, counted
+    on the output. Ambiguity and uncertainty are void by design.
+
+    Source: Torra 2020, Algorithm 1 with eqs. 5, 10 and 11. Departs: any number of equalities, with
+    inequalities and bounds, by projection in the standardised metric; the guarantee of Proposition 8,
+    which holds only as m2 → ∞, is replaced by the per-record certificate; the balanced form is new.
 
     Parameters
     ----------
@@ -56,14 +70,15 @@ class FuzzyMicroaggregation:
         How scores become levels, see `Encoder.decode`; whole groups always share a level.
     sweeps : int
         At most so many rounds of memberships and centres.
-
-    Notes
-    -----
-    Groups of identical records have ambiguity 1 and uncertainty 0, whatever the risk: these measures are
-    void by design.
     """
 
-    void_by_design: ClassVar[tuple[str, ...]] = ("ambiguity", "uncertainty")
+    title: ClassVar[str] = "Fuzzy microaggregation"
+    description: ClassVar[str] = (
+        "Centres are placed among the people, each person belonging to several of them in part; every person is then "
+        "replaced by one centre drawn by these parts, so that knowing the centres does not reveal whose row is whose. "
+        "The centres keep the sums and limits that the plan declares."
+    )
+    void_by_design: ClassVar[tuple[str, ...]] = IDENTICAL_GROUPS
 
     method: Literal["fuzzy-microaggregation"] = "fuzzy-microaggregation"
     k: int = 10
@@ -101,61 +116,48 @@ class FuzzyMicroaggregation:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
         return block_problems(schema, self.blocks, edits)
 
+    def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
+        """Cluster the records and draw a centre for each.
 
-class _Masked(NamedTuple):
+        Raises
+        ------
+        AnonymizationError
+            With fewer than k records, more clusters than records, or an edit that spans blocks.
+        InfeasibleError
+            When edits contradict each other.
+        """
+        if len(data) < self.k:
+            raise AnonymizationError(f"fuzzy microaggregation with k = {self.k} needs as many records, got {len(data)}")
+        if self.clusters is not None and self.clusters > len(data):
+            raise AnonymizationError(f"clusters must be at most the {len(data)} records, got {self.clusters}")
+        mask = _balanced if self.form == "balanced" else _plain
+        parts: list[Microdata] = []
+        masked: list[_Masked] = []
+        before, after = [], []
+        for block in blocks(data, self.blocks, edits):
+            done = mask(block, self, rng)
+            parts.append(block.decode_centres(done.centres, done.labels, self.released, rng))
+            masked.append(done)
+            before.append(block.matrix)
+            after.append(done.centres[done.labels])
+        loss = information_loss(np.hstack(before), np.hstack(after))
+        return Release(
+            data=joined(parts, data.schema),
+            claims=_claims(self, masked, parts),
+            keeps_records=True,
+            notes=_notes(self, masked, loss, len(edits)),
+            figures={"information_loss": loss},
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Masked:
     """One block: its centres (c, m), each record's centre (N,), and what can be promised."""
 
     centres: np.ndarray
     labels: np.ndarray
     linkage: LinkagePosterior
     effective: EffectiveRecords
-
-
-def anonymize(data: Microdata, params: FuzzyMicroaggregation, *, edits: EditSet, rng: np.random.Generator) -> Release:
-    """Cluster the records fuzzily, and give each a centre drawn from its memberships.
-
-    Numbers are standardised and not logged; the linear edits, ratios and bounds among them hold for every
-    centre, also where the source breaks them. Variables with levels take part through the encoding. A
-    variable with gaps has a column for them, the gap itself counting as the mean; a centre is released with
-    a gap or without one as a whole.
-
-    Claims, from the memberships: nobody who knows a record and all centres links it to its row with more
-    than probability 1/k; every centre averages at least k effective records. The balanced form adds
-    k-anonymity, counted on the output.
-
-    Source: Torra 2020, Algorithm 1 with eqs. 5, 10 and 11. Departs: any number of equalities, with
-    inequalities and bounds, by projection in the standardised metric; the guarantee of Proposition 8,
-    which holds only as m2 → ∞, is replaced by the per-record certificate; the balanced form is new.
-
-    Raises
-    ------
-    AnonymizationError
-        With fewer than k records, more clusters than records, or an edit that spans blocks.
-    InfeasibleError
-        When edits contradict each other.
-    """
-    if len(data) < params.k:
-        raise AnonymizationError(f"fuzzy microaggregation with k = {params.k} needs as many records, got {len(data)}")
-    if params.clusters is not None and params.clusters > len(data):
-        raise AnonymizationError(f"clusters must be at most the {len(data)} records, got {params.clusters}")
-    mask = _balanced if params.form == "balanced" else _plain
-    parts: list[Microdata] = []
-    masked: list[_Masked] = []
-    before, after = [], []
-    for block in blocks(data, params.blocks, edits):
-        done = mask(block, params, rng)
-        parts.append(block.given_back(done.centres, done.labels, params.released, rng))
-        masked.append(done)
-        before.append(block.matrix)
-        after.append(done.centres[done.labels])
-    loss = information_loss(np.hstack(before), np.hstack(after))
-    return Release(
-        data=joined(parts, data.schema),
-        claims=_claims(params, masked, parts),
-        keeps_records=True,
-        notes=_notes(params, masked, loss, len(edits)),
-        figures={"information_loss": loss},
-    )
 
 
 def _balanced(block: Block, params: FuzzyMicroaggregation, rng: np.random.Generator) -> _Masked:
@@ -249,12 +251,12 @@ def _notes(params: FuzzyMicroaggregation, masked: list[_Masked], loss: float, ed
         "variances are smaller than in the source"
     ]
     if len(masked) > 1:
-        notes.append("who combines the blocks links far better: blocks lose k and the promise of linkage")
+        notes.append("an attacker who combines the blocks links far better: blocks lose k and the promise of linkage")
     if not all(one.linkage.converged for one in masked):
         notes.append(f"the centres had not settled after {params.sweeps} sweeps; allow more")
     collapsed = centres - sum(one.linkage.distinct_centres for one in masked)
     if collapsed:
-        notes.append(f"{collapsed} centre(s) coincide with others: the setting is fuzzier than the data bear")
+        notes.append(f"{collapsed} centre(s) coincide with others: the setting is too fuzzy for the data")
     if edits:
-        notes.append(PLACED)
+        notes.append(ROUNDING_NOTE)
     return tuple(notes)

@@ -1,10 +1,10 @@
-"""Global recoding of levels that too few records hold."""
+"""Rare levels: global recoding of levels that too few records hold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,13 +12,19 @@ import pandas as pd
 from anoncore.claims import ClaimCheck
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
+from anoncore.method import Method
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.release import Release
 
 
 @dataclass(frozen=True, kw_only=True)
-class RareLevels:
-    """What to do with a level held by fewer than k records.
+class RareLevels(Method):
+    """Global recoding of rare levels: levels that fewer than k records hold are merged or suppressed.
+
+    Claims that no level rarer than k is released. Protects against recognising a person by a
+    rare level alone and against nothing else, so it is a step before masking. Deterministic.
+
+    Source: global recoding, Hundepool et al. 2012, Statistical Disclosure Control, section 3.
 
     Parameters
     ----------
@@ -32,6 +38,10 @@ class RareLevels:
         The level that merged nominal levels become; of the type of the other levels.
     """
 
+    title: ClassVar[str] = "Recoding of rare levels"
+    description: ClassVar[str] = "Levels that too few people hold are merged with others or suppressed."
+    prepares: ClassVar[bool] = True
+
     method: Literal["rare-levels"] = "rare-levels"
     k: int = 5
     action: Literal["merge", "suppress"] = "merge"
@@ -40,6 +50,30 @@ class RareLevels:
     def __post_init__(self) -> None:
         if self.k < 2:
             raise AnonymizationError(f"k must be at least 2, got {self.k}")
+
+    def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
+        """Merge or suppress rare levels, variable by variable."""
+        columns: dict[str, pd.Series] = {}
+        variables: list[Variable] = []
+        removed: dict[str, tuple[object, ...]] = {}
+        for variable in data.schema:
+            column = data.frame[variable.name]
+            if variable.is_categorical and variable.is_masked:
+                mapping = _mapping(data.level_counts(variable.name), variable, self)
+                if mapping:
+                    removed[variable.name] = tuple(mapping)
+                    column, variable = _recode(column, variable, mapping)
+            columns[variable.name] = column
+            variables.append(variable)
+        done = "merged" if self.action == "merge" else "suppressed"
+        touched = ", ".join(f"{name} ({len(levels)})" for name, levels in removed.items())
+        note = f"levels held by fewer than {self.k} records were {done}: {touched or 'none'}"
+        return Release(
+            data=Microdata(pd.DataFrame(columns), Schema(variables)),
+            claims=(NoRareLevels(k=self.k, removed=removed),),
+            keeps_records=True,
+            notes=(note,),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,37 +102,6 @@ class NoRareLevels:
             if name in released.frame
         )
         return ClaimCheck(self.statement, cells == 0, f"{cells} cells hold one", len(released))
-
-
-def anonymize(data: Microdata, params: RareLevels, *, edits: EditSet, rng: np.random.Generator) -> Release:
-    """Merge or suppress rare levels, variable by variable.
-
-    Claims that no level rarer than k is released. Protects against recognising a person by a
-    rare level alone and against nothing else, so it is a step before masking. Deterministic.
-
-    Source: global recoding, Hundepool et al. 2012, Statistical Disclosure Control, section 3.
-    """
-    columns: dict[str, pd.Series] = {}
-    variables: list[Variable] = []
-    removed: dict[str, tuple[object, ...]] = {}
-    for variable in data.schema:
-        column = data.frame[variable.name]
-        if variable.is_categorical and variable.is_masked:
-            mapping = _mapping(data.level_counts(variable.name), variable, params)
-            if mapping:
-                removed[variable.name] = tuple(mapping)
-                column, variable = _recode(column, variable, mapping)
-        columns[variable.name] = column
-        variables.append(variable)
-    done = "merged" if params.action == "merge" else "suppressed"
-    touched = ", ".join(f"{name} ({len(levels)})" for name, levels in removed.items())
-    note = f"levels held by fewer than {params.k} records were {done}: {touched or 'none'}"
-    return Release(
-        data=Microdata(pd.DataFrame(columns), Schema(variables)),
-        claims=(NoRareLevels(k=params.k, removed=removed),),
-        keeps_records=True,
-        notes=(note,),
-    )
 
 
 def _mapping(held: dict[object, int], variable: Variable, params: RareLevels) -> dict[object, object]:

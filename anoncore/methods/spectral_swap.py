@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -13,18 +13,21 @@ from anoncore.edits.model import EditSet
 from anoncore.encoding import Decoding, Encoder, NumericScale
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import ranks, spectral
-from anoncore.microdata import Microdata, round_to
+from anoncore.method import EVIDENCE, Method
+from anoncore.microdata import Microdata, Schema, round_to
 from anoncore.release import Release
-
-EVIDENCE = (
-    "prediction distance, ambiguity and uncertainty not below the reference's, no record closer than "
-    "its reference neighbour would be, and members not told from non-members"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpectralSwap:
-    """How to swap.
+class SpectralSwap(Method):
+    """Spectral swapping: each principal score is permuted independently, and projected back.
+
+    The means of the encoded matrix are exact and its covariances approximate (exact on request);
+    a released record stems from no single person. Nothing is proven about a single record. Linear
+    edits among variables that are neither logged nor rounded survive; the others are for the repair step.
+
+    Source: Lasko and Vinterbo 2010, section III-B1. Beyond the paper: calibrated decoding, exact
+    covariance, exact marginals, normal scores, local swapping, jitter.
 
     Parameters
     ----------
@@ -48,6 +51,13 @@ class SpectralSwap:
         Move scores within ± this many ranks before permuting, so that no score survives exactly.
     """
 
+    title: ClassVar[str] = "Spectral swapping"
+    description: ClassVar[str] = (
+        "The table is rewritten as principal scores, each score is shuffled among all people independently of the "
+        "others, and the result is rewritten as a table. A released row is put together from the scores of many people "
+        "and stems from no single one."
+    )
+
     method: Literal["spectral-swap"] = "spectral-swap"
     released: Decoding = "calibrated"
     exact_covariance: bool = False
@@ -68,51 +78,55 @@ class SpectralSwap:
             if value < least:
                 raise AnonymizationError(f"{name} must be at least {least}, got {value}")
         if self.marginals == "exact" and self.released == "mode":
-            raise AnonymizationError("marginals: exact needs as many gaps as there were; choose released: calibrated")
+            raise AnonymizationError(
+                "marginals: exact needs as many missing values as there were; choose released: calibrated"
+            )
 
+    def problems(self, schema: Schema, edits: EditSet) -> list[str]:
+        """Return the edits that read variables which ``released: probabilities`` replaces."""
+        spread = {v.name for v in schema if v.kind in ("binary", "nominal")}
+        broken = [e.name for e in edits.edits if self.released == "probabilities" and spread & set(e.variables)]
+        if not broken:
+            return []
+        return [
+            "released: probabilities replaces binary and nominal variables by one column per level, which these "
+            f"edits read: {', '.join(broken)}; remove them or choose calibrated"
+        ]
 
-def anonymize(data: Microdata, params: SpectralSwap, *, edits: EditSet, rng: np.random.Generator) -> Release:
-    """Swap principal scores of ``data``.
+    def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
+        """Swap the principal scores.
 
-    The means of the encoded matrix are exact and its covariances approximate (exact on request);
-    a released record stems from no single person. Nothing is proven about a single record. Linear
-    edits among variables that are neither logged nor rounded survive; the others are for the
-    repair step, so ``edits`` is not used here.
-
-    Source: Lasko and Vinterbo 2010, section III-B1. Beyond the paper: calibrated decoding, exact
-    covariance, exact marginals, normal scores, local swapping, jitter.
-
-    Raises
-    ------
-    AnonymizationError
-        With fewer than 2 records.
-    """
-    if len(data) < 2:
-        raise AnonymizationError(f"spectral swapping needs at least 2 records, got {len(data)}")
-    encoder = Encoder.fit(data, numeric=params.numeric)
-    matrix = encoder.encode(data)
-    swapped = spectral.swap(
-        matrix,
-        rng=rng,
-        exact_covariance=params.exact_covariance,
-        jitter=params.jitter,
-        within=_clusters(matrix, params, rng),
-    )
-    masked = encoder.decode(swapped, form=params.released)
-    notes = ["every principal score was permuted independently; no released record stems from one person"]
-    if params.marginals == "exact":
-        masked = _with_exact_marginals(masked, data, params.tail_coding)
-        notes.append(
-            "continuous variables hold original values, reassigned by rank; "
-            f"the {params.tail_coding} largest and smallest of each are replaced by their mean"
+        Raises
+        ------
+        AnonymizationError
+            With fewer than 2 records.
+        """
+        if len(data) < 2:
+            raise AnonymizationError(f"spectral swapping needs at least 2 records, got {len(data)}")
+        encoder = Encoder.fit(data, numeric=self.numeric)
+        matrix = encoder.encode(data)
+        swapped = spectral.swap(
+            matrix,
+            rng=rng,
+            exact_covariance=self.exact_covariance,
+            jitter=self.jitter,
+            within=_clusters(matrix, self, rng),
         )
-    return Release(
-        data=masked,
-        claims=(NoFormalGuarantee(evidence=EVIDENCE),),
-        keeps_records=False,
-        notes=tuple(notes),
-        scores=swapped if params.numeric == "log" else None,
-    )
+        masked = encoder.decode(swapped, form=self.released)
+        notes = ["every principal score was permuted independently; no released record stems from one person"]
+        if self.marginals == "exact":
+            masked = _with_exact_marginals(masked, data, self.tail_coding)
+            notes.append(
+                "continuous variables hold original values, reassigned by rank; "
+                f"the {self.tail_coding} largest and smallest of each are replaced by their mean"
+            )
+        return Release(
+            data=masked,
+            claims=(NoFormalGuarantee(evidence=EVIDENCE),),
+            keeps_records=False,
+            notes=tuple(notes),
+            scores=swapped if self.numeric == "log" else None,
+        )
 
 
 def _clusters(matrix: np.ndarray, params: SpectralSwap, rng: np.random.Generator) -> np.ndarray | None:
@@ -138,13 +152,13 @@ def _with_exact_marginals(masked: Microdata, original: Microdata, tail: int) -> 
         if variable.kind != "continuous" or variable.name not in original.schema:
             continue
         source = np.sort(original.frame[variable.name].dropna().to_numpy())
-        told = frame[variable.name].notna().to_numpy()
+        present = frame[variable.name].notna().to_numpy()
         if len(source) == 0:
             continue
         width = min(tail, len(source))
         source[:width] = source[:width].mean()
         source[-width:] = source[-width:].mean()
         values = frame[variable.name].to_numpy(copy=True)
-        values[told] = ranks.match_ranks(values[told], round_to(source, variable.precision))
+        values[present] = ranks.match_ranks(values[present], round_to(source, variable.precision))
         frame[variable.name] = values
     return Microdata(frame, masked.schema)

@@ -13,10 +13,9 @@ from pydantic import Field, ValidationError
 
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.methods import GroupAnonymity, SpectralSwap
+from anoncore.method import public_parameters
 from anoncore.microdata import Schema, Variable
 from anoncore.names import format_look_alikes
-from anoncore.registry import PREPARATORY
 from flows.plan.file import LONGEST_PROBLEM, odd_values, parse, read_text, sentences
 from flows.plan.schedule import ScheduleSection
 from tasks.assessment.assess import AssessmentSection
@@ -27,7 +26,7 @@ from tasks.common.sections import Section
 from tasks.intake.ingest import SourceSection, header_of, like_a_formula, named_surplus, nearly
 from tasks.intake.split import ReferenceSection
 from tasks.intake.validate import EditsSection
-from tasks.masking.anonymize import Step, releases_ranges, told
+from tasks.masking.anonymize import Step
 from tasks.policy.verdict import PolicySection
 from tasks.publication.candidate import PublicationSection
 from tasks.tracking.mlflow import TrackingSection
@@ -73,12 +72,12 @@ class Plan(Section):
     @property
     def confides(self) -> bool:
         """Whether a step's parameters would tell what it hides, so that guesses must not be checkable."""
-        return any(getattr(step, "confidential_parameters", ()) for step in self.steps)
+        return any(step.confidential_parameters for step in self.steps)
 
     def public_text(self) -> str:
         """Return the plan for auditors: without the source's address, the seed, and a group's goals."""
         public = self.model_dump(mode="json", exclude={"seed"}, exclude_defaults=True)
-        public["steps"] = [told(step, stated) for step, stated in zip(self.steps, public["steps"], strict=True)]
+        public["steps"] = [public_parameters(*pair) for pair in zip(self.steps, public["steps"], strict=True)]
         public["source"] = {"kind": "query" if self.source.sql is not None else "file"}
         if self.reference.source is not None:
             public["reference"]["source"] = {"kind": "query" if self.reference.source.sql is not None else "file"}
@@ -91,16 +90,17 @@ class Plan(Section):
         """Return what the steps and the policy, or the steps and table and edits, hold against each other."""
         found = []
         for number, step in enumerate(self.steps, start=1):
-            if schema is not None and edits is not None and hasattr(step, "problems"):
+            if schema is not None and edits is not None:
                 found += [f"steps: {number} ({step.method}): {p}" for p in step.problems(schema, edits)]
-            if number < len(self.steps) and releases_ranges((step,)):
+            if number < len(self.steps) and step.releases_ranges:
                 found.append(
                     f"steps: {number} ({step.method}) releases ranges, which no later step can read; make it "
                     "the last, or choose release: means"
                 )
-        found += _unrepaired(self.edits, self.steps)
+        if self.edits.on_violation == "repair" and self.steps[-1].releases_ranges:
+            found.append("edits: on_violation: ranges are not repaired; choose set-aside or refuse")
         found += self._group_problems()
-        void = {measure for step in self.steps for measure in getattr(step, "void_by_design", ())}
+        void = {measure for step in self.steps for measure in step.void_by_design}
         surplus = sorted(set(self.policy.by_design) - void)
         if surplus:
             found.append(f"policy: by_design lists {', '.join(surplus)}, which no step makes void; remove it")
@@ -109,46 +109,38 @@ class Plan(Section):
                 "policy: a step publishes groups of identical records, so uncertainty is 0 by design; "
                 "acknowledge it with by_design: [uncertainty]"
             )
-        if any(isinstance(s, SpectralSwap) and s.released == "probabilities" for s in self.steps):
-            spread = {v.name for v in self.variables if v.kind in ("binary", "nominal")}
-            broken = [e.name for e in self.edits.rules if spread & set(e.variables)]
-            if broken:
-                found.append(
-                    "steps: released: probabilities replaces binary and nominal variables by one column per "
-                    f"level, which these edits read: {', '.join(broken)}; remove them or choose calibrated"
-                )
         return found
 
     def _group_problems(self) -> list[str]:
         """Return what hiding a group asks of the other steps and of the policy."""
         found = []
-        hides = any(isinstance(s, GroupAnonymity) for s in self.steps)
-        alone = hides and all(isinstance(s, PREPARATORY) for s in self.steps)
-        if alone and self.policy.individual_protection != "none":
+        hiding = [s.method for s in self.steps if s.hidden_variables]
+        unprotected = bool(hiding) and all(s.prepares for s in self.steps)
+        if unprotected and self.policy.individual_protection != "none":
             found.append(
-                "policy: no step protects single records, which group-anonymity leaves as they were; add "
+                f"policy: no step protects single records, which {', '.join(hiding)} leaves as they were; add "
                 "one, or state individual_protection: none with an individual_protection_reason"
             )
-        if not alone and self.policy.individual_protection == "none":
+        if not unprotected and self.policy.individual_protection == "none":
             found.append("policy: individual_protection: none is for plans that only hide a group; remove it")
-        grouped = [s.method for s in self.steps if getattr(s, "void_by_design", ())]
-        if hides and grouped:
+        grouped = [s.method for s in self.steps if s.void_by_design]
+        if hiding and grouped:
             found.append(
-                f"steps: group-anonymity and {', '.join(grouped)} cannot be combined: moving members breaks "
+                f"steps: {', '.join(hiding)} and {', '.join(grouped)} cannot be combined: moving members breaks "
                 "groups of identical records; use another masking step"
             )
         return found
 
     def _regression_problems(self, schema: Schema) -> list[str]:
-        hidden = {s.parameter for s in self.steps if isinstance(s, GroupAnonymity)}
+        hidden = {name for step in self.steps for name in step.hidden_variables}
         found = []
         for regression in self.assessment.regressions:
             found += [f"assessment: {problem}" for problem in regression.problems(schema)]
-            told = sorted(hidden & {regression.outcome, *regression.predictors})
-            if told:
+            telling = sorted(hidden & {regression.outcome, *regression.predictors})
+            if telling:
                 found.append(
-                    f"assessment: regression {regression.formula}: how well it survives would tell of the "
-                    f"group that is hidden along {', '.join(told)}; leave it out"
+                    f"assessment: regression {regression.formula}: how well it is preserved would reveal the "
+                    f"group that is hidden along {', '.join(telling)}; leave it out"
                 )
         return found
 
@@ -173,12 +165,6 @@ class Plan(Section):
             found += self._regression_problems(schema)
         found += self._step_problems(schema, edits)
         return found
-
-
-def _unrepaired(edits: EditsSection, steps: tuple[Step, ...]) -> list[str]:
-    if edits.on_violation == "repair" and releases_ranges(steps):
-        return ["edits: on_violation: ranges are not repaired; choose set-aside or refuse"]
-    return []
 
 
 def _tried(function: Callable[[], T], found: list[str]) -> T | None:

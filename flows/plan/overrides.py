@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from anoncore.registry import METHODS, PREPARATORY
+from anoncore.method import Method
+from anoncore.registry import METHODS
 from flows.plan.file import in_words, yaml_value
 from flows.plan.model import Plan, PlanFile
 from tasks.common.digests import digest_of
@@ -29,14 +30,14 @@ class Setting:
     """Steps to try, under the name that the user gave them."""
 
     name: str
-    steps: tuple[Any, ...]
+    steps: tuple[Method, ...]
 
     @property
     def label(self) -> str:
         """How a step of the run is called: method and parameters, the masking methods of the plan's own."""
         if self.name != PLAN:
             return " ".join(_parts(self.name, ":"))
-        masking = [s.method for s in self.steps if not isinstance(s, PREPARATORY)]
+        masking = [s.method for s in self.steps if not s.prepares]
         return f"{PLAN} ({', '.join(masking or [s.method for s in self.steps])})"
 
 
@@ -66,11 +67,14 @@ def settings_of(methods: Sequence[str], file: PlanFile) -> tuple[Setting, ...]:
     if texts:
         found = [Setting(text, _replaced(plan.steps, _step(text))) for text in texts]
     else:
-        found = [Setting(name, _replaced(plan.steps, method())) for name, method in _masking().items()]
+        defaults = {name: method() for name, method in _masking().items() if _has_defaults(method)}
+        found = [Setting(name, _replaced(plan.steps, step)) for name, step in defaults.items()]
         found = [s for s in found if not candidate(plan, s, ()).problems(file.base)]
-    # What does the same is tried once, under its first name.
-    once = {digest_of([asdict(step) for step in s.steps]): s for s in reversed([own, *found])}
-    return tuple(reversed(once.values()))
+    once: dict[str, Setting] = {}
+    for setting in (own, *found):
+        # Equal steps are tried once, under their first name.
+        once.setdefault(digest_of([asdict(step) for step in setting.steps]), setting)
+    return tuple(once.values())
 
 
 def candidate(plan: Plan, setting: Setting, by_design: Sequence[str]) -> Plan:
@@ -79,7 +83,7 @@ def candidate(plan: Plan, setting: Setting, by_design: Sequence[str]) -> Plan:
     Groups of identical records are always measured as acknowledged: what a setting lacks besides the
     acknowledgement is worth knowing. Whether a person must approve is no question to a setting.
     """
-    void = {measure for step in setting.steps for measure in getattr(step, "void_by_design", ())}
+    void = {measure for step in setting.steps for measure in step.void_by_design}
     known = void & (acknowledged(plan, by_design) | {"uncertainty"})
     policy = plan.policy.model_copy(
         update={"by_design": tuple(m for m in MEASURES if m in known), "approval": "automatic"}
@@ -92,14 +96,19 @@ def acknowledged(plan: Plan, by_design: Sequence[str]) -> set[str]:
     return {*plan.policy.by_design, *by_design}
 
 
-def _masking() -> dict[str, type]:
+def _masking() -> dict[str, type[Method]]:
     """Return the methods that mask records, by name."""
-    return {str(m.method): m for m in METHODS if not issubclass(m, PREPARATORY)}  # type: ignore[attr-defined]
+    return {name: method for name, method in METHODS.items() if not method.prepares}
 
 
-def _replaced(steps: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
+def _has_defaults(method: type[Method]) -> bool:
+    parameters = fields(method)
+    return not any(f.default is MISSING and f.default_factory is MISSING for f in parameters)
+
+
+def _replaced(steps: tuple[Method, ...], new: Method) -> tuple[Method, ...]:
     """Return the steps with ``new`` where the first masking step stood, and without the other ones."""
-    masking = [i for i, step in enumerate(steps) if not isinstance(step, PREPARATORY)]
+    masking = [i for i, step in enumerate(steps) if not step.prepares]
     at = masking[0] if masking else len(steps)
     kept = [(i, step) for i, step in enumerate(steps) if i not in masking]
     return (*(s for i, s in kept if i < at), new, *(s for i, s in kept if i > at))

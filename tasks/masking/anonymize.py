@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import Field
 
-from anoncore.claims import Claim
 from anoncore.edits.model import EditSet
 from anoncore.edits.repair import Repaired, complete, repair, without_dependents
-from anoncore.methods import GroupAnonymity, OptimalBoxes
-from anoncore.methods.group_anonymity import settled
+from anoncore.method import Method
 from anoncore.microdata import Microdata, Schema
-from anoncore.registry import PREPARATORY, Parameters, anonymize
+from anoncore.registry import METHODS, anonymize
 from anoncore.release import Release
-from anoncore.risk.group_masking import GroupCounts
 from tasks.common.errors import Refused
 from tasks.common.run import Run
 from tasks.common.workspace import StoredArrays, StoredMicrodata
 from tasks.policy.assessment import CheckedClaim
 from tasks.record.dossier import RepairSummary
 
-Step: TypeAlias = Annotated[Parameters, Field(discriminator="method")]
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    Step: TypeAlias = Method
+else:
+    # Any registered method, recognised in a plan by its name.
+    Step = Annotated[reduce(or_, METHODS.values()), Field(discriminator="method")]
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,20 @@ class Masked:
         return self.points or self.released
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _Done:
+    """A step that was carried out: its number, its parameters, the data it was given, and its release."""
+
+    number: int
+    step: Step
+    given: Microdata
+    release: Release
+
+    def named(self, values: Mapping[str, T]) -> dict[str, T]:
+        """Return values under names that say of which step they are."""
+        return {f"step{self.number}.{name}": value for name, value in values.items()}
+
+
 def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSet) -> Masked:
     """Carry out the steps on the original records.
 
@@ -79,115 +98,87 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
     afterwards; what edits still break is repaired on the masked data.
     """
     original = data.load()
-    if releases_ranges(steps):
+    if steps[-1].releases_ranges:
         # A range holds what the record held, sums included: nothing to compute anew, nothing to repair.
-        release, step_input = _chain(run, original, steps, edits)
-        repaired = Repaired(release.data, {e.name: 0 for e in edits.edits}, 0, 0)
+        done = _carried_out(run, original, steps, edits)
+        repaired = Repaired(done[-1].release.data, {e.name: 0 for e in edits.edits}, 0, 0)
     else:
-        release, step_input = _chain(run, without_dependents(original, edits), steps, edits)
-        whole = complete(release.data, edits, _schema_after(original.schema, release.data.schema, edits))
-        repaired = repair(whole, edits, rng=run.rng("repair"))
-    final = replace(release, data=repaired.data.select(repaired.data.schema.masked))
-    final = _with_counts_kept(final, edits, original.schema, run.rng("settle"))
-    final = replace(final, data=_trimmed(final.data))
-    store = run.workspace
-    continuous = None
-    if release.scores is not None:
-        continuous = ContinuousForm(
-            store.store("step-input", step_input), store.store_arrays("scores", scores=release.scores)
-        )
+        done = _carried_out(run, without_dependents(original, edits), steps, edits)
+        repaired = repair(_completed(done[-1].release.data, original.schema, edits), edits, rng=run.rng("repair"))
+    released = repaired.data.select(repaired.data.schema.masked)
+    released, notes = _restored(released, done, original.schema, edits, run.rng("settle"))
+    released = _held_levels(released)
+    store, last = run.workspace, done[-1].release
+    confidential = {name: value for one in done for name, value in one.named(one.release.confidential).items()}
     return Masked(
-        released=store.store("released", final.data),
-        points=None if final.points is None else store.store("points", final.points),
-        continuous=continuous,
-        confidential=store.store_arrays("confidential", **release.confidential) if release.confidential else None,
+        released=store.store("released", released),
+        points=None if last.points is None else store.store("points", last.points),
+        continuous=_continuous_form(run, done),
+        confidential=store.store_arrays("confidential", **confidential) if confidential else None,
         claims=tuple(
-            CheckedClaim(type(c).__name__, **vars(check)) for c, check in zip(final.claims, final.check(), strict=True)
+            CheckedClaim(type(claim).__name__, **vars(claim.check(released)))
+            for one in done
+            for claim in one.release.claims
         ),
         repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed),
-        keeps_records=final.keeps_records,
-        notes=final.notes,
-        figures=dict(final.figures),
-        hides=tuple(_telling({s.parameter for s in steps if isinstance(s, GroupAnonymity)}, edits)),
-        unprotected=all(isinstance(s, PREPARATORY) for s in steps),
+        keeps_records=all(one.release.keeps_records for one in done),
+        notes=(*(note for one in done for note in _notes(one)), *notes),
+        figures={name: value for one in done for name, value in one.named(one.release.figures).items()},
+        hides=_hidden_variables(steps, edits),
+        unprotected=all(step.prepares for step in steps),
     )
 
 
-def _chain(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -> tuple[Release, Microdata]:
-    """Carry out the steps one after the other; return the release, and what the last step masked."""
-    claims: tuple[Claim, ...] = ()
-    notes: tuple[str, ...] = ()
-    figures: dict[str, float] = {}
-    confidential: dict[str, np.ndarray] = {}
-    keeps = True
-    masked = 0
-    release: Release | None = None
+def _carried_out(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -> list[_Done]:
+    done: list[_Done] = []
     for number, step in enumerate(steps, start=1):
-        step_input = data
         release = anonymize(data, step, rng=run.rng(f"step-{number}"), edits=edits)
         if len(release.data) < 2:
             raise Refused(f"step {number} ({step.method}) leaves fewer than 2 records to release")
+        done.append(_Done(number, step, data, release))
         data = release.data
-        claims += release.claims
-        notes += release.notes
-        if number > 1 and releases_ranges((step,)):
-            notes += (f"ranges and guaranteed bounds speak of the values after step {number - 1}, not of the source's",)
-        figures |= {f"step{number}.{name}": value for name, value in release.figures.items()}
-        keeps = keeps and release.keeps_records
-        confidential |= {f"step{number}.{name}": value for name, value in release.confidential.items()}
-        masked += not isinstance(step, PREPARATORY)
-    assert release is not None
-    # The paper's form is that of one masking; after two, the scores belong to data already masked.
-    scores = release.scores if masked == 1 else None
-    whole = replace(
-        release,
-        claims=claims,
-        keeps_records=keeps,
-        notes=notes,
-        figures=figures,
-        scores=scores,
-        confidential=confidential,
-    )
-    return whole, step_input
+    return done
 
 
-def _with_counts_kept(release: Release, edits: EditSet, schema: Schema, rng: np.random.Generator) -> Release:
-    """Bring a hidden group's counts back to the chosen ones, where later steps have carried members away."""
-    for claim in release.claims:
-        if isinstance(claim, GroupCounts) and not claim.check(release.data).holds:
-            moved = settled(without_dependents(release.data, edits), claim, edits=edits, rng=rng)
-            release = replace(
-                release,
-                data=complete(moved, edits, _schema_after(schema, moved.schema, edits)),
-                notes=(
-                    *release.notes,
-                    "after the later steps the group's counts were brought back by moving again",
-                ),
-            )
-    return release
+def _restored(
+    released: Microdata, done: list[_Done], schema: Schema, edits: EditSet, rng: np.random.Generator
+) -> tuple[Microdata, tuple[str, ...]]:
+    """Let each step make its claims hold again, which later steps or the repair may have undone."""
+    notes: tuple[str, ...] = ()
+    for one in done:
+        data = without_dependents(released, edits)
+        data, new = one.step.restore(data, one.release.claims, edits=edits, rng=rng)
+        if new:
+            released, notes = _completed(data, schema, edits), (*notes, *new)
+    return released, notes
 
 
-def _telling(hidden: set[str], edits: EditSet) -> list[str]:
-    """Return the variables between whose values a group is hidden, and what edits compute from them."""
+def _continuous_form(run: Run, done: list[_Done]) -> ContinuousForm | None:
+    """Store the paper's form, which is that of one masking: after two, scores belong to data already masked."""
+    last = done[-1]
+    if last.release.scores is None or sum(not one.step.prepares for one in done) != 1:
+        return None
+    data = run.workspace.store("step-input", last.given)
+    return ContinuousForm(data, run.workspace.store_arrays("scores", scores=last.release.scores))
+
+
+def _notes(done: _Done) -> tuple[str, ...]:
+    if done.number > 1 and done.step.releases_ranges:
+        before = f"ranges and guaranteed bounds speak of the values after step {done.number - 1}, not of the source's"
+        return (*done.release.notes, before)
+    return done.release.notes
+
+
+def _hidden_variables(steps: tuple[Step, ...], edits: EditSet) -> tuple[str, ...]:
+    """Return the variables along which a group is hidden, and what edits compute from them."""
+    hidden = {name for step in steps for name in step.hidden_variables}
     for edit in edits.dependents:
         if hidden & set(edit.terms):
             hidden = hidden | {str(edit.dependent)}
-    return sorted(hidden)
+    return tuple(sorted(hidden))
 
 
-def told(step: Step, stated: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a step's method and parameters, or those ``stated``, but for what would tell what it hides."""
-    secret = getattr(step, "confidential_parameters", ())
-    shown = asdict(step) if stated is None else {"method": step.method, **stated}
-    return {name: value for name, value in shown.items() if name not in secret}
-
-
-def releases_ranges(steps: tuple[Step, ...]) -> bool:
-    """Whether the last step releases ranges in place of values."""
-    return isinstance(steps[-1], OptimalBoxes) and steps[-1].release == "intervals"
-
-
-def _trimmed(data: Microdata) -> Microdata:
+def _held_levels(data: Microdata) -> Microdata:
     """Drop levels that no record holds any more: nothing that is published may name them."""
     variables = [
         replace(v, levels=tuple(level for level, n in data.level_counts(v.name).items() if n > 0))
@@ -198,9 +189,9 @@ def _trimmed(data: Microdata) -> Microdata:
     return Microdata(data.frame, Schema(variables))
 
 
-def _schema_after(original: Schema, masked: Schema, edits: EditSet) -> Schema:
-    """Return the original's column order, with the variables as the steps left them."""
-    changed = {v.name: v for v in masked}
+def _completed(masked: Microdata, original: Schema, edits: EditSet) -> Microdata:
+    """Compute the dependent variables again, and return the variables in the original's order."""
+    changed = {v.name: v for v in masked.schema}
     computed = {e.dependent for e in edits.dependents}
-    kept = [changed.pop(v.name, v) for v in original if v.name in changed or v.name in computed]
-    return Schema([*kept, *changed.values()])
+    variables = [changed.pop(v.name, v) for v in original if v.name in changed or v.name in computed]
+    return complete(masked, edits, Schema([*variables, *changed.values()]))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 
+from anoncore.method import public_parameters
 from anoncore.microdata import Variable
 from tasks.common.home import account
 from tasks.common.randomness import SeedSection
@@ -18,7 +19,7 @@ from tasks.common.sources import source_folders
 from tasks.intake.ingest import Ingested
 from tasks.intake.split import Split
 from tasks.intake.validate import Checked, Validated
-from tasks.masking.anonymize import Masked, Step, told
+from tasks.masking.anonymize import Masked, Step
 from tasks.policy.assessment import Assessment
 from tasks.policy.disclosure_control import without_source_levels
 from tasks.policy.verdict import PolicySection, Verdict
@@ -84,7 +85,7 @@ def gather(run: Run, stated: Stated, results: Results) -> Dossier:
             repaired=masked.repair or RepairSummary(0, 0, {}),
             unverifiable=results.validated.unverifiable,
         ),
-        method=MethodFacts(tuple(MethodStep.of(told(step)) for step in stated.steps), masked.notes),
+        method=MethodFacts(tuple(MethodStep.of(public_parameters(step)) for step in stated.steps), masked.notes),
         assessment=without_source_levels(results.assessment, released_levels(results.release.variables)),
         verdict=results.verdict,
         release=results.release,

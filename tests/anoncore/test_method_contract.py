@@ -1,11 +1,16 @@
 """One contract over the whole registry."""
 
+import inspect
+import re
+from dataclasses import fields
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import anoncore
-from anoncore import AnonymizationError, Microdata, Schema, Variable
+from anoncore import AnonymizationError, EditSet, Microdata, Schema, Variable
+from anoncore.method import public_parameters
 from anoncore.methods import (
     MDAV,
     RHS,
@@ -68,20 +73,43 @@ CASES = [
     ExtremeRecords(action="winsorise", tail=0.05),
 ]
 RANDOM = [case for case in CASES if isinstance(case, (SpectralSwap, AdditiveNoise, DataShuffling))]
-MASKING = (
-    SpectralSwap,
-    SpectralRHS,
-    AdditiveNoise,
-    DataShuffling,
-    RHS,
-    MDAV,
-    FuzzyMicroaggregation,
-    OptimalBoxes,
-)
 
 
 def test_every_method_is_in_the_cases():
-    assert {type(case) for case in CASES} == set(METHODS)
+    assert {type(case) for case in CASES} == set(METHODS.values())
+    assert all(method().method == name for name, method in METHODS.items() if method is not GroupAnonymity)
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_help_explains_the_method(method):
+    """The first line names the method; its source, claim and every parameter follow."""
+    text = inspect.getdoc(method)
+    assert re.fullmatch(r"[^.]+\.", text.splitlines()[0])
+    assert "Source: " in text
+    assert re.search(r"[Cc]laims|Nothing is proven", text)
+    described = set(re.findall(r"^(\w+(?:, \w+)*|.* : .*; .*) : ", text.split("Parameters\n")[1], flags=re.MULTILINE))
+    stated = {name for line in described for name in re.findall(r"\w+", line)}
+    assert {f.name for f in fields(method)} - {"method"} <= stated
+    assert method.title
+    assert method.description.endswith(".")
+    assert "-" not in method.description.split()
+
+
+@pytest.mark.parametrize("params", CASES, ids=str)
+def test_what_is_declared_follows_from_the_release(params, mixed):
+    release = anoncore.anonymize(mixed, params, rng=np.random.default_rng(3))
+    assert params.releases_ranges == (release.points is not None)
+    assert set(params.hidden_variables) <= set(mixed.schema.names)
+    assert set(params.confidential_parameters) <= {f.name for f in fields(params)}
+    assert set(public_parameters(params)) == {f.name for f in fields(params)} - set(params.confidential_parameters)
+    if params.prepares:
+        assert release.keeps_records
+    else:
+        assert not params.hidden_variables
+    if "uncertainty" in params.void_by_design:
+        assert any("anonymity" in claim.statement for claim in release.claims) or params.form in ("fcm", "entropy")
+    restored = params.restore(release.data, release.claims, edits=EditSet(), rng=np.random.default_rng(0))
+    assert restored == (release.data, ())
 
 
 @pytest.mark.parametrize("params", CASES, ids=str)
@@ -116,7 +144,7 @@ def test_identifiers_and_households_are_not_released(params, mixed):
         ]
     )
     data = Microdata(frame, schema)
-    if isinstance(params, MASKING):
+    if not params.prepares:
         released = anoncore.anonymize(data, params, rng=np.random.default_rng(0)).data
         assert "person" not in released.frame
         assert "house" not in released.frame
@@ -125,7 +153,7 @@ def test_identifiers_and_households_are_not_released(params, mixed):
 @pytest.mark.parametrize("params", CASES, ids=str)
 def test_one_record_is_refused_or_handled(params):
     data = Microdata(pd.DataFrame({"x": [1.0]}), Schema([Variable("x", "continuous")]))
-    if isinstance(params, (*MASKING, GroupAnonymity)):
+    if not params.prepares or params.hidden_variables:
         with pytest.raises(AnonymizationError, match=r"record|is no variable that is released"):
             anoncore.anonymize(data, params, rng=np.random.default_rng(0))
     else:

@@ -16,7 +16,7 @@ import pytest
 from anoncore import EditSet, Microdata, Schema, Variable
 from anoncore.encoding import Encoder
 from anoncore.kernels.wavelet.relocation import moved_means
-from anoncore.methods import GroupAnonymity, group_anonymity
+from anoncore.methods import GroupAnonymity
 
 AREAS = (
     *("06010", "06020", "06030", "06040", "06060", "06070", "06080", "06090"),
@@ -59,7 +59,7 @@ def step(**more):
 
 
 def run(data, params):
-    return group_anonymity.anonymize(data, params, edits=EditSet(), rng=np.random.default_rng(1))
+    return params.anonymize(data, edits=EditSet(), rng=np.random.default_rng(1))
 
 
 def seconds(function, rounds=2):

@@ -94,7 +94,7 @@ def test_without_methods_those_that_suit_the_table_are_tried(small):
 @pytest.mark.parametrize(
     ("methods", "options", "said"),
     [
-        ("madv", {}, "choose from spectral-swap"),
+        ("madv", {}, "choose from additive-noise"),
         ("rare-levels", {}, "no method that masks records"),
         ("mdav:q=5", {}, "choose from k, blocks, released"),
         ("mdav:k", {}, "as key=value"),

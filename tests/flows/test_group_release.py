@@ -262,7 +262,7 @@ def test_goals_cannot_be_guessed_from_a_digest(plan, home, tmp_path):
 def test_goals_that_move_nobody_are_refused(plan, home):
     path = plan(details="plain")
     path.write_text(path.read_text().replace("caps: {h: 100}", "caps: {h: 5000}"))
-    with pytest.raises(Refused, match="the goals move nobody"):
+    with pytest.raises(Refused, match="the goals move no record"):
         _run(path, home)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from anoncore import Microdata, Schema, Variable
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
-from anoncore.methods import rare_levels
+from anoncore.methods import RareLevels
 from tasks.reporting import charts as pictures
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
@@ -165,8 +165,8 @@ def test_every_kind_of_variable_and_release_is_drawn(mixed):
     encoder = Encoder.fit(mixed)
     probabilities = encoder.decode(encoder.encode(mixed), form="probabilities")
     ElementTree.fromstring(pictures.marginals(mixed, probabilities, k=5))
-    params = rare_levels.RareLevels(k=40)
-    merged = rare_levels.anonymize(mixed, params, edits=EditSet(), rng=np.random.default_rng(0)).data
+    params = RareLevels(k=40)
+    merged = params.anonymize(mixed, edits=EditSet(), rng=np.random.default_rng(0)).data
     ElementTree.fromstring(pictures.marginals(mixed, merged, k=5))
     nothing = pictures.marginals(mixed.select(["empty"]), mixed.select(["empty"]), k=5)
     assert b"<desc>0 of 1 variables" in nothing

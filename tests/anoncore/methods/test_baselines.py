@@ -119,7 +119,7 @@ def test_what_is_not_confidential_is_released_as_it_is_and_said_so(mixed):
     assert release.keeps_records
     assert f"NOT shuffled and released unchanged, record by record: {', '.join(others)}" in release.notes
     (claim,) = release.claims
-    assert "which were not shuffled identify nobody" in claim.evidence
+    assert "which were not shuffled identify no one" in claim.evidence
 
 
 def test_known_variables_guide_the_shuffling():

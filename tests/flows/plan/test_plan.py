@@ -216,7 +216,7 @@ def test_impossible_edits_are_refused(tmp_path, edits, message):
         ),
         (7, "  - {name: s, kind: nominal, role: [other]}", "line 7: variables.3.role: "),
         (9, "  - spectral-swap", "line 9: steps.1: must hold keys with values"),
-        (9, "  - {method: swop}", "line 9: steps.1: 'method' must be one of 'spectral-swap', "),
+        (9, "  - {method: swop}", "line 9: steps.1: 'method' must be one of 'additive-noise', "),
         (9, "  - {k: 5}", "line 9: steps.1: does not say of which kind it is; add method"),
         (9, "  - {method: spectral-swap, kk: 5}", "line 9: steps.1.kk: is not a key that stands here"),
         (9, "  - {method: spectral-rhs}", r"policy: .*by_design: \[uncertainty\]"),

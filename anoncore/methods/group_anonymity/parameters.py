@@ -1,4 +1,4 @@
-"""Group anonymity: hide where a group of people is, and keep what its distribution says."""
+"""Parameters of group anonymity, and the masking itself."""
 
 from __future__ import annotations
 
@@ -7,23 +7,37 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 import pywt
 
+from anoncore.claims import Claim
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.wavelet import pad_signal, relocation
 from anoncore.kernels.wavelet.redistribution import Goals, Redistribution, redistribute
-from anoncore.methods._group_exchange import exchanged
-from anoncore.methods._group_told import figures_of, notes_of
+from anoncore.method import Method
+from anoncore.methods.group_anonymity.exchange import exchanged, populations, with_claimed_counts
+from anoncore.methods.group_anonymity.report import figures_of, notes_of
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
 from anoncore.risk.group_masking import Group, GroupCounts, Hidden, InversionAudit, ReinferenceAudit
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupAnonymity:
-    """Which group is hidden where, and what is to be kept.
+class GroupAnonymity(Method):
+    """Group anonymity: members of a group move between areas until their counts meet goals; populations are kept.
+
+    New counts come from one linear program: the wavelet details of the counts are kept in the largest share β
+    that the goals allow, then as few records as possible are moved. Each moved record, or its whole household
+    where the schema declares one, changes places with the most similar record or household of the same size
+    that has no member in the group, so that every area keeps its population. Only the area changes. A record
+    that satisfied an edit satisfies it in its new area too.
+
+    Claims the new counts, recounted in the release; and that neither the inversion of the wavelet route nor
+    counting once more from the other variables recovers a hidden count. Nothing is claimed about a single
+    record, which stays as it was apart from its place.
+
+    Source: Chertov and Tavrov 2010. Departs: goals hold on the counts themselves; whole households; the claim
+    that there is no way back is tested and not believed.
 
     Parameters
     ----------
@@ -74,6 +88,12 @@ class GroupAnonymity:
     vital: tuple[Mapping[str, tuple[Any, ...]], ...]
     parameter: str
     order: tuple[Any, ...]
+    title: ClassVar[str] = "Group anonymity"
+    description: ClassVar[str] = (
+        "Members of a group changed places with people outside it, so that the group’s counts per area are no longer "
+        "the true ones; every area keeps its population. Apart from its area every record is as it was."
+    )
+    prepares: ClassVar[bool] = True
     method: Literal["group-anonymity"] = "group-anonymity"
     signal: Literal["quantity", "ratio"] = "quantity"
     caps: Mapping[str, float] = field(default_factory=dict)
@@ -91,7 +111,7 @@ class GroupAnonymity:
     weights: Mapping[str, float] = field(default_factory=dict)
     match_on: tuple[str, ...] = ()
     tolerance: float = 0.1
-    # Who reads these learns which areas were to be hidden, or bounds on what was there.
+    # A reader of these learns which areas were to be hidden, or bounds on what was there.
     confidential_parameters: ClassVar[tuple[str, ...]] = (
         "caps",
         "raises",
@@ -149,34 +169,39 @@ class GroupAnonymity:
         if not bound and self.free is None and self.share is None and self.coefficients is None:
             raise AnonymizationError("nothing would be hidden: state caps, raises, protected areas or a share")
 
+    @property
+    def hidden_variables(self) -> tuple[str, ...]:
+        """The variable of the areas."""
+        return (self.parameter,)
+
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
         used = {self.parameter, *(n for one in self.vital for n in one), *self.match_on}
         if computed := sorted(used & {str(e.dependent) for e in edits.dependents}):
             return [
-                f"{', '.join(computed)} is computed by an edit after masking, so that nothing can be told by "
-                "it before; use its parts, or declare the edit without dependent"
+                f"{', '.join(computed)} is computed by an edit after masking, so that it identifies no record "
+                "before; use its parts, or declare the edit without dependent"
             ]
         if absent := sorted(n for n in used if n not in schema or not schema[n].is_masked):
-            return [f"{', '.join(absent)}: no such variable is released, by which records could be told apart"]
-        found = []
+            return [f"{', '.join(absent)}: no such variable is released, by which records could be distinguished"]
+        problems = []
         if not schema[self.parameter].is_categorical:
-            found.append(f"parameter: {self.parameter!r} has no levels; declare it nominal or ordinal")
+            problems.append(f"parameter: {self.parameter!r} has no levels; declare it nominal or ordinal")
         own = {n for one in self.vital for n in one}
         if self.parameter in own:
-            found.append("vital and parameter must be different variables")
-        if told := sorted({self.parameter, *own} & set(self.match_on)):
-            found.append(f"match_on lists {', '.join(told)}, by which the group or its area is told; remove it")
+            problems.append("vital and parameter must be different variables")
+        if telling := sorted({self.parameter, *own} & set(self.match_on)):
+            problems.append(f"match_on lists {', '.join(telling)}, which defines the group or its area; remove it")
         for name, stated in (
             (self.parameter, self.order),
             *(item for one in self.vital for item in one.items()),
         ):
             levels = schema[name].levels
             if levels is not None and (strange := {str(v) for v in stated} - {str(v) for v in levels}):
-                found.append(f"{len(strange)} value(s) given for {name!r} are none of its levels")
+                problems.append(f"{len(strange)} value(s) given for {name!r} are none of its levels")
             if not schema[name].is_categorical and not all(_is_number(v) for v in stated):
-                found.append(f"{name!r} holds numbers, and a value given for it is none")
-        return found
+                problems.append(f"{name!r} holds numbers, and a value given for it is none")
+        return problems
 
     def goals(self) -> Goals:
         """Return the goals by position in ``order``."""
@@ -192,6 +217,91 @@ class GroupAnonymity:
         """Return who belongs to the group, and the areas."""
         return Group(vital=self.vital, parameter=self.parameter, order=self.order)
 
+    def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
+        """Move members of the group.
+
+        Raises
+        ------
+        AnonymizationError
+            When a name or value is unknown, the number of areas does not suit the level, or no record is in the group.
+        InfeasibleError
+            When goals contradict each other (it names them), or too few records can move.
+        """
+        if problems := self.problems(data.schema, edits):
+            raise AnonymizationError("\n".join(problems))
+        group = self.group()
+        counts, population = group.counts(data.frame), populations(group, data.frame)
+        if not counts.any():
+            raise AnonymizationError("vital: no record of the areas in order belongs to the group")
+        chosen = self._new_counts(counts, population)
+        if not chosen.moved:
+            raise InfeasibleError("the goals move no record; state one that the counts do not meet already")
+        flows = relocation.net_flows(counts, chosen.target)
+        masked, moved = exchanged(data, group, flows, self.match_on, edits, rng)
+        hidden = self._hidden(counts, population, chosen)
+        figures, exact = figures_of(data, masked, hidden, chosen, moved)
+        return Release(
+            data=masked,
+            claims=(GroupCounts(hidden=hidden), InversionAudit(hidden=hidden), ReinferenceAudit(hidden=hidden)),
+            keeps_records=True,
+            notes=notes_of(hidden, figures, in_households=bool(data.schema.with_role("household"))),
+            figures=figures,
+            confidential={"before": counts, "after": chosen.target, "population": population, "flows": flows} | exact,
+        )
+
+    def restore(
+        self, data: Microdata, claims: tuple[Claim, ...], *, edits: EditSet, rng: np.random.Generator
+    ) -> tuple[Microdata, tuple[str, ...]]:
+        """Move members once more where later steps have carried them away.
+
+        Raises
+        ------
+        InfeasibleError
+            When later steps have changed the size of the group, or too few records can move.
+        """
+        before = data
+        for claim in claims:
+            if isinstance(claim, GroupCounts) and not claim.check(data).holds:
+                data = with_claimed_counts(data, claim.hidden, edits, rng)
+        note = "after the later steps the group's counts were restored by moving members again"
+        return data, () if data is before else (note,)
+
+    def _hidden(self, counts: np.ndarray, population: np.ndarray, chosen: Redistribution) -> Hidden:
+        return Hidden(
+            group=self.group(),
+            original=counts,
+            population=population,
+            target=chosen.target,
+            goals=self.goals(),
+            wavelet=self.wavelet,
+            level=self.level,
+            ratio=self.signal == "ratio",
+            pad=self.pad,
+            details=self.details,
+            share=chosen.beta,
+            tolerance=self.tolerance,
+            match_on=self.match_on,
+        )
+
+    def _new_counts(self, counts: np.ndarray, population: np.ndarray) -> Redistribution:
+        names = [str(a) for a in self.order]
+        return redistribute(
+            counts,
+            self.goals(),
+            wavelet=self.wavelet,
+            level=self.level,
+            route=self.route,
+            population=population,
+            ratio=self.signal == "ratio",
+            details=self.details,
+            share=self.share,
+            weights=np.array([self.weights.get(n, 1.0) for n in names]) if self.weights else None,
+            pad=self.pad,
+            names=names,
+            coefficients=None if self.coefficients is None else np.array(self.coefficients),
+            shift=self.shift,
+        )
+
 
 def _is_number(value: Any) -> bool:
     try:
@@ -199,141 +309,3 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def anonymize(data: Microdata, params: GroupAnonymity, *, edits: EditSet, rng: np.random.Generator) -> Release:
-    """Move members of a group between areas until their counts meet the goals; populations are kept.
-
-    New counts come from one linear program: the wavelet details of the counts are kept in the largest share β
-    that the goals allow, then as few records as possible are moved. Each moved record, or its whole household
-    where the schema declares one, changes places with the most similar record or household of the same size
-    that has no member in the group, so that every area keeps its population. Only the area changes. A record
-    that satisfied an edit satisfies it in its new area too.
-
-    Claims the new counts, recounted in the release; and that neither the inversion of the wavelet route nor
-    counting once more from the other variables finds a hidden count again. Nothing is claimed about a single
-    record, which stays as it was apart from its place.
-
-    Source: Chertov and Tavrov 2010. Departs: goals hold on the counts themselves; whole households; the claim
-    that there is no way back is tested and not believed.
-
-    Raises
-    ------
-    AnonymizationError
-        When a name or value is none, the number of areas does not suit the level, or nobody is in the group.
-    InfeasibleError
-        When goals contradict each other (it names them), or too few records can move.
-    """
-    if problems := params.problems(data.schema, edits):
-        raise AnonymizationError("\n".join(problems))
-    group = params.group()
-    counts = group.counts(data.frame)
-    heads = _heads(group, data.frame)
-    if not counts.any():
-        raise AnonymizationError("vital: no record of the areas in order belongs to the group")
-    found = _new_counts(params, counts, heads)
-    if not found.moved:
-        raise InfeasibleError("the goals move nobody; state one that the counts do not meet already")
-    flows = relocation.net_flows(counts, found.target)
-    masked, moved = exchanged(data, group, flows, params.match_on, edits, rng)
-    hidden = Hidden(
-        group=group,
-        original=counts,
-        population=heads,
-        target=found.target,
-        goals=params.goals(),
-        wavelet=params.wavelet,
-        level=params.level,
-        ratio=params.signal == "ratio",
-        pad=params.pad,
-        details=params.details,
-        share=found.beta,
-        tolerance=params.tolerance,
-        match_on=params.match_on,
-    )
-    figures, exact = figures_of(data, masked, hidden, found, moved)
-    return Release(
-        data=masked,
-        claims=(GroupCounts(hidden=hidden), InversionAudit(hidden=hidden), ReinferenceAudit(hidden=hidden)),
-        keeps_records=True,
-        notes=notes_of(hidden, figures, in_households=bool(data.schema.with_role("household"))),
-        figures=figures,
-        confidential={
-            "before": counts,
-            "after": found.target,
-            "population": heads,
-            "flows": flows,
-        }
-        | exact,
-    )
-
-
-def settled(data: Microdata, claim: GroupCounts, *, edits: EditSet, rng: np.random.Generator) -> Microdata:
-    """Move masked records once more, so that the group's counts are the claimed ones after later steps too.
-
-    Parameters
-    ----------
-    data : Microdata
-        Its counts may differ from the claim's.
-    claim : GroupCounts
-    edits, rng : as for `anonymize`
-
-    Returns
-    -------
-    Microdata
-        ``data`` itself where the counts are right already.
-
-    Raises
-    ------
-    InfeasibleError
-        When later steps have changed the size of the group, or too few records can move.
-    """
-    hidden = claim.hidden
-    group, m = hidden.group, len(hidden.group.order)
-    if lost := sorted({n for n in (group.parameter, *group.variables) if n not in data.schema}):
-        raise InfeasibleError(
-            f"a later step does not release {', '.join(lost)}, by which the group is counted; make "
-            "group-anonymity the last step"
-        )
-    vital, unknown = group.members(data.frame), data.frame[group.parameter].isna().to_numpy()
-    outside = (group.areas(data.frame) < 0) & ~unknown
-    counts = np.append(group.counts(data.frame), [(vital & outside).sum(), (vital & unknown).sum()])
-    # What later steps carried out of the areas is taken back first from other areas, then from no known one.
-    rest = int(counts.sum() - hidden.target.sum())
-    kept = min(max(rest, 0), int(counts[m + 1])) if outside.any() else rest
-    target = np.append(hidden.target, [rest - kept, kept])
-    if np.array_equal(counts, target):
-        return data
-    if rest < 0 or target[m] > outside.sum() or target[m + 1] > unknown.sum():
-        raise InfeasibleError(
-            "a later step has changed the size of the group, so that its counts cannot be the chosen ones; "
-            "let that step keep the number of records at every level, or make group-anonymity the last step"
-        )
-    flows = relocation.net_flows(counts, target)
-    others = set(group.others(data))
-    return exchanged(data, group, flows, tuple(n for n in hidden.match_on if n in others), edits, rng)[0]
-
-
-def _heads(group: Group, frame: pd.DataFrame) -> np.ndarray:
-    area = group.areas(frame)
-    return np.bincount(area[area >= 0], minlength=len(group.order))
-
-
-def _new_counts(params: GroupAnonymity, counts: np.ndarray, heads: np.ndarray) -> Redistribution:
-    names = [str(a) for a in params.order]
-    return redistribute(
-        counts,
-        params.goals(),
-        wavelet=params.wavelet,
-        level=params.level,
-        route=params.route,
-        population=heads,
-        ratio=params.signal == "ratio",
-        details=params.details,
-        share=params.share,
-        weights=np.array([params.weights.get(n, 1.0) for n in names]) if params.weights else None,
-        pad=params.pad,
-        names=names,
-        coefficients=None if params.coefficients is None else np.array(params.coefficients),
-        shift=params.shift,
-    )

@@ -1,4 +1,4 @@
-"""Microaggregation on microdata: blocks of variables, encoded, grouped, and given back by their centres."""
+"""Microaggregation on microdata: blocks of variables are encoded, grouped, and decoded from the groups' centres."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anoncore.microdata import Microdata, Schema
 
 Constrain = Callable[[np.ndarray], np.ndarray]
 
-PLACED = (
+ROUNDING_NOTE = (
     "numbers are rounded to their variables' units; where an edit ties them, the coarsest unit is rounded "
     "first and the finest, or the variable that the edit computes, takes up the remainder"
 )
@@ -44,7 +44,7 @@ class Block:
     matrix: np.ndarray
     constrain: Constrain | None
 
-    def given_back(
+    def decode_centres(
         self, centres: np.ndarray, labels: np.ndarray, form: Decoding, rng: np.random.Generator
     ) -> Microdata:
         """Return the microdata in which record i holds centre ``labels[i]``.
@@ -53,7 +53,7 @@ class Block:
         ----------
         centres : (c, m), labels : (N,) int
         form : how scores become levels; records of one group always share them
-        rng : numpy Generator, for edits that only a draw can settle
+        rng : numpy Generator, for edits that only a random draw can satisfy
 
         Returns
         -------
@@ -98,7 +98,7 @@ def block_problems(schema: Schema, names: tuple[tuple[str, ...], ...], edits: Ed
     stated = [n for block in names for n in block if n not in computed]
     unknown = sorted(set(stated) - set(schema.masked))
     twice = sorted({n for n in stated if stated.count(n) > 1})
-    found = [
+    problems = [
         f"blocks: {', '.join(wrong)} {what}; every variable that is released stands in one block"
         for wrong, what in ((unknown, "is not released"), (twice, "stands in more than one"))
         if wrong
@@ -113,11 +113,11 @@ def block_problems(schema: Schema, names: tuple[tuple[str, ...], ...], edits: Ed
         if not any(read <= part for part in parts):
             spanning.append(edit.name)
     if spanning:
-        found.append(
+        problems.append(
             f"blocks: the variables of edit(s) {', '.join(spanning)} stand in different blocks; put those of "
             "one edit together"
         )
-    return found
+    return problems
 
 
 def _parts_of(variables: set[str], edits: EditSet) -> set[str]:
@@ -148,12 +148,12 @@ def _block(data: Microdata, edits: EditSet) -> Block:
 def _always_binding(edits: EditSet, data: Microdata) -> EditSet:
     """Return the edits without the ratios whose denominator may be below 0, where they do not apply."""
     lower, _ = edits.bounds(data.schema.names)
-    known = dict(zip(data.schema.names, lower, strict=True))
+    lowest = dict(zip(data.schema.names, lower, strict=True))
     return EditSet(
         e
         for e in edits.edits
         if not isinstance(e, RatioEdit)
-        or known[e.denominator] >= 0
+        or lowest[e.denominator] >= 0
         or not (numbers(data.frame[e.denominator]) < 0).any()
     )
 
@@ -172,11 +172,11 @@ def constraint(encoder: Encoder, edits: EditSet) -> Constrain | None:
     The distance is that of the encoded space, which is W = diag(1/sd²) in original units.
     """
     fitted = {b.variable.name: b for b in encoder.blocks if b.variable.kind == "continuous"}
-    told = edits.within(fitted)
-    names = [n for n in fitted if any(n in e.variables for e in told.edits)]
-    A, b = told.equalities(names)
-    G, h = told.inequalities(names)
-    lower, upper = told.bounds(names)
+    binding = edits.within(fitted)
+    names = [n for n in fitted if any(n in e.variables for e in binding.edits)]
+    A, b = binding.equalities(names)
+    G, h = binding.inequalities(names)
+    lower, upper = binding.bounds(names)
     if not (len(A) or len(G) or np.isfinite(lower).any() or np.isfinite(upper).any()):
         return None
     columns = [fitted[n].start for n in names]
@@ -185,9 +185,9 @@ def constraint(encoder: Encoder, edits: EditSet) -> Constrain | None:
 
     def constrain(centres: np.ndarray) -> np.ndarray:
         values = project(centres[:, columns] * scale + location, A, b, scale, lower, upper, G, h)
-        kept = centres.copy()
-        kept[:, columns] = (values - location) / scale
-        return kept
+        constrained = centres.copy()
+        constrained[:, columns] = (values - location) / scale
+        return constrained
 
     return constrain
 

@@ -1,4 +1,4 @@
-"""What is told of a group's move, and what is not."""
+"""What is published about the move of a group, and what is for the custodian alone."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from anoncore.risk.group_masking import Group, Hidden
 
 
 def figures_of(
-    before: Microdata, after: Microdata, hidden: Hidden, found: Redistribution, moved: relocation.Relocation
+    before: Microdata, after: Microdata, hidden: Hidden, chosen: Redistribution, moved: relocation.Relocation
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Return what is told of the move, counted in the two files, and what only the custodian may know.
+    """Return the published figures of the move, counted in the two files, and those for the custodian alone.
 
-    How many records moved tells what a capped area has lost: it is told as a power of ten. So are no means
-    of single areas; the largest shift is rounded up.
+    How many records moved shows what a capped area has lost, so it is published as a power of ten. No means
+    of single areas are published; the largest shift is rounded up.
     """
     group, m = hidden.group, len(hidden.group.order)
     home, away = group.areas(before.frame), group.areas(after.frame)
@@ -27,27 +27,27 @@ def figures_of(
     heads = np.bincount(away[away >= 0], minlength=m)
     shift = _mean_shift(before, group, home, away, changed, hidden.population)
     share = len(changed) / max(heads.sum(), 1)
-    told = {
-        "details_kept": two_digits(found.beta),
+    figures = {
+        "details_kept": _two_digits(chosen.beta),
         "counts_off": int((group.counts(after.frame) != hidden.target).sum()),
         "populations_off": int((heads != hidden.population).sum()),
         "records_moved_at_most": float(f"{10.0 ** np.ceil(np.log10(share)):.0e}") if share else 0.0,
         "largest_mean_shift_at_most": _rounded_up(float(np.abs(shift).max(initial=0.0))),
-        "cost_per_record": two_digits(moved.cost / max(len(changed) / 2, 1)),
-        "goals_unmet": len(found.unmet),
+        "cost_per_record": _two_digits(moved.cost / max(len(changed) / 2, 1)),
+        "goals_unmet": len(chosen.unmet),
     }
     if before.schema.with_role("household"):
-        told["households_split"] = _split(before, home, away, changed)
+        figures["households_split"] = _split(before, home, away, changed)
     exact = {
-        "exact_share": np.array(found.beta),
-        "agreement": np.array(found.agreement),
-        "group_moved": np.array(found.moved),
+        "exact_share": np.array(chosen.beta),
+        "agreement": np.array(chosen.agreement),
+        "group_moved": np.array(chosen.moved),
         "records_moved": np.array(len(changed)),
         "units_moved": np.array(moved.moved_units),
         "mean_shift": shift,
         "mean_shift_bound": relocation.mean_shift_bound(moved, hidden.population),
     }
-    return told, exact
+    return figures, exact
 
 
 def _mean_shift(
@@ -62,7 +62,7 @@ def _mean_shift(
     names, m = group.others(data), len(population)
     if not names or not len(changed):
         return np.zeros((m, 1))
-    # One scale for all areas that take part; only who moved counts in the sums.
+    # One scale for all areas in order; only records that moved count in the sums.
     encoder = Encoder.fit(data.take(np.flatnonzero(home >= 0)).select(names), numeric="linear")
     x = encoder.encode(data.take(changed).select(names))
     sums = [np.bincount(away[changed], x[:, j], m) - np.bincount(home[changed], x[:, j], m) for j in range(x.shape[1])]
@@ -79,7 +79,7 @@ def _split(data: Microdata, home: np.ndarray, away: np.ndarray, changed: np.ndar
     return int(((areas["home"] == 1) & (areas["away"] > 1)).sum())
 
 
-def two_digits(value: float) -> float:
+def _two_digits(value: float) -> float:
     return float(f"{value:.1e}")
 
 
@@ -92,7 +92,7 @@ def _rounded_up(value: float) -> float:
 
 
 def notes_of(hidden: Hidden, figures: Mapping[str, float], *, in_households: bool) -> tuple[str, ...]:
-    """Say what was done; the counts before are what is hidden, and stand nowhere."""
+    """Return sentences on what was done; the counts before are hidden, and are in none of them."""
     group = hidden.group
     how = "with their households" if in_households else "one by one"
     moved, shift = 100 * figures["records_moved_at_most"], figures["largest_mean_shift_at_most"]
@@ -107,5 +107,5 @@ def notes_of(hidden: Hidden, figures: Mapping[str, float], *, in_households: boo
         "no single record is protected by this step: each is as it was, apart from its place",
     ]
     if figures["goals_unmet"]:
-        notes.append(f"{figures['goals_unmet']:.0f} goal(s) are missed, as the paper's route does not heed them")
+        notes.append(f"{figures['goals_unmet']:.0f} goal(s) are missed, as the paper's route does not consider them")
     return tuple(notes)

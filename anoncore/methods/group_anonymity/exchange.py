@@ -1,4 +1,4 @@
-"""Members of a group change places with others: the area is rewritten, populations and edits are kept."""
+"""Exchange members of a group with other records: only the area changes, populations and edits are kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anoncore.encoding import Encoder
 from anoncore.errors import InfeasibleError
 from anoncore.kernels.wavelet import relocation
 from anoncore.microdata import Microdata
-from anoncore.risk.group_masking import Group
+from anoncore.risk.group_masking import Group, Hidden
 
 ROUNDS = 20  # of moving, each without those who could not go without breaking an edit
 EDITS_FIRST = 1e3  # how much more than a standard deviation it counts whether an edit lets a record move
@@ -24,7 +24,7 @@ def exchanged(
     edits: EditSet,
     rng: np.random.Generator,
 ) -> tuple[Microdata, relocation.Relocation]:
-    """Send members along flows between areas; the two places after them are elsewhere and no known area."""
+    """Send members along flows between areas; the two positions after the areas are elsewhere and no known area."""
     m = len(group.order)
     area = group.areas(data.frame)
     area = np.where(area < 0, np.where(data.frame[group.parameter].isna(), m + 1, m), area)
@@ -57,13 +57,54 @@ def exchanged(
         wrong = np.logical_or.reduce([np.zeros(len(rows), dtype=bool), *broken.values()])
         if moved.unmatched.any() or not wrong.any():
             break
-        # Who could go only by breaking an edit stays, and so does a counterpart.
+        # A record that could go only by breaking an edit stays, and so does a counterpart.
         pool &= ~np.isin(of, of[wrong])
     if moved.unmatched.any():
         raise InfeasibleError(_too_few(moved.unmatched, group, in_households=unit is not None, edits=not pool.all()))
-    if told := [name for name, records in broken.items() if records.any()]:
-        raise InfeasibleError(f"the group cannot move without breaking edits: {', '.join(told)}; loosen goals or edits")
+    if names := [name for name, records in broken.items() if records.any()]:
+        raise InfeasibleError(
+            f"the group cannot move without breaking edits: {', '.join(names)}; loosen goals or edits"
+        )
     return Microdata.trusted(frame, data.schema), moved
+
+
+def populations(group: Group, frame: pd.DataFrame) -> np.ndarray:
+    """Return (m,) int: the records in each area."""
+    area = group.areas(frame)
+    return np.bincount(area[area >= 0], minlength=len(group.order))
+
+
+def with_claimed_counts(data: Microdata, hidden: Hidden, edits: EditSet, rng: np.random.Generator) -> Microdata:
+    """Move masked records once more, so that the group's counts are the claimed ones after later steps too.
+
+    Raises
+    ------
+    InfeasibleError
+        When later steps have changed the size of the group, or too few records can move.
+    """
+    group, m = hidden.group, len(hidden.group.order)
+    if lost := sorted({n for n in (group.parameter, *group.variables) if n not in data.schema}):
+        raise InfeasibleError(
+            f"a later step does not release {', '.join(lost)}, by which the group is counted; make "
+            "group-anonymity the last step"
+        )
+    vital, unknown = group.members(data.frame), data.frame[group.parameter].isna().to_numpy()
+    outside = (group.areas(data.frame) < 0) & ~unknown
+    counts = np.append(group.counts(data.frame), [(vital & outside).sum(), (vital & unknown).sum()])
+    # What later steps carried out of the areas is taken back first from other areas, then from no known one.
+    rest = int(counts.sum() - hidden.target.sum())
+    kept = min(max(rest, 0), int(counts[m + 1])) if outside.any() else rest
+    target = np.append(hidden.target, [rest - kept, kept])
+    if np.array_equal(counts, target):
+        return data
+    if rest < 0 or target[m] > outside.sum() or target[m + 1] > unknown.sum():
+        raise InfeasibleError(
+            "a later step has changed the size of the group, so that its counts cannot be the chosen ones; "
+            "let that step keep the number of records at every level, or make group-anonymity the last step"
+        )
+    flows = relocation.net_flows(counts, target)
+    others = set(group.others(data))
+    return exchanged(data, group, flows, tuple(n for n in hidden.match_on if n in others), edits, rng)[0]
 
 
 def _with_levels_swapped(
@@ -90,10 +131,10 @@ def _units(data: Microdata, codes: np.ndarray) -> np.ndarray | None:
     names = list(data.schema.with_role("household"))
     if not names:
         return None
-    house = data.frame.groupby(names, dropna=False, observed=True, sort=False).ngroup().to_numpy()
-    alone = data.frame[names].isna().any(axis=1).to_numpy()
-    house = np.where(alone, house.max(initial=0) + 1 + np.arange(len(house)), house)
-    return np.unique(house * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1]
+    household = data.frame.groupby(names, dropna=False, observed=True, sort=False).ngroup().to_numpy()
+    unknown = data.frame[names].isna().any(axis=1).to_numpy()
+    household = np.where(unknown, household.max(initial=0) + 1 + np.arange(len(household)), household)
+    return np.unique(household * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1]
 
 
 def _features(data: Microdata, names: tuple[str, ...]) -> np.ndarray:
@@ -107,7 +148,7 @@ def _features(data: Microdata, names: tuple[str, ...]) -> np.ndarray:
 def _allowed(data: Microdata, group: Group, places: np.ndarray, tied: EditSet) -> np.ndarray:
     """Return (N, p) of 0 and 1: into which areas a record may go without breaking an edit it satisfies.
 
-    Whoever may go where their counterpart is, and the other way round, breaks nothing; equal rows ensure it.
+    A record and a counterpart with equal rows may take each other's areas without breaking an edit.
     """
     if not tied.edits:
         return np.zeros((len(data), 0))
@@ -118,18 +159,18 @@ def _allowed(data: Microdata, group: Group, places: np.ndarray, tied: EditSet) -
         frame[group.parameter] = _with_codes(
             data.frame[group.parameter], np.full(len(data), codes[place], dtype=np.intp)
         )
-        kept = [e.holds(frame) | already for e, already in zip(tied.edits, broken, strict=True)]
-        columns.append(np.logical_and.reduce(kept))
-    found = np.column_stack(columns).astype(float) if columns else np.zeros((len(data), 0))
-    return np.unique(found, axis=1) if len(data) else found
+        holds = [e.holds(frame) | already for e, already in zip(tied.edits, broken, strict=True)]
+        columns.append(np.logical_and.reduce(holds))
+    allowed = np.column_stack(columns).astype(float) if columns else np.zeros((len(data), 0))
+    return np.unique(allowed, axis=1) if len(data) else allowed
 
 
 def _too_few(unmatched: np.ndarray, group: Group, *, in_households: bool, edits: bool) -> str:
     names = [*map(str, group.order), "elsewhere", "no known area"]
-    told = ", ".join(f"{names[a]} to {names[b]}" for a, b in zip(*np.nonzero(unmatched), strict=True))
+    pairs = ", ".join(f"{names[a]} to {names[b]}" for a, b in zip(*np.nonzero(unmatched), strict=True))
     size = " of equal size" if in_households else ""
-    alone = ", or declare no household, so that single records move" if in_households else ""
+    alternative = ", or declare no household, so that single records move" if in_households else ""
     return (
         f"too few records to move: no counterpart{size} without members of the group is left for some going "
-        f"from {told}{' who break no edit there' if edits else ''}; loosen the goals there{alone}"
+        f"from {pairs}{' that break no edit there' if edits else ''}; loosen the goals there{alternative}"
     )

@@ -1,0 +1,84 @@
+"""What every masking method offers: the protocol that its parameter class follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import Field, asdict
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from anoncore.claims import Claim
+from anoncore.edits.model import EditSet
+from anoncore.microdata import Microdata, Schema
+from anoncore.release import Release
+
+# Measures that say nothing of groups of identical records: ambiguity is 1 and uncertainty 0, whatever the risk.
+IDENTICAL_GROUPS = ("ambiguity", "uncertainty")
+# What must be shown for a method that proves nothing about a single record.
+EVIDENCE = (
+    "prediction distance, ambiguity and uncertainty not below the reference's, no record closer than "
+    "its reference neighbour would be, and members not distinguished from non-members"
+)
+
+
+class Method(Protocol):
+    """A masking method: a frozen parameter class that masks microdata and declares what follows from it.
+
+    A method is added by one module with its parameter class, and one line in `anoncore.methods`. Everything else
+    asks what is declared here, never which method it is. Only ``title``, ``description``, ``method`` and
+    ``anonymize`` have no default.
+
+    Attributes
+    ----------
+    title, description : str
+        The method's name and one or two sentences on how it works, for readers of the report.
+    prepares : bool
+        Whether it leaves the single record as it was, apart from what it treats, so that another step must mask.
+    confidential_parameters : tuple of str
+        Parameters from which a reader would learn what the method hides; they are not published.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    title: ClassVar[str]
+    description: ClassVar[str]
+    prepares: ClassVar[bool] = False
+    confidential_parameters: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def method(self) -> str:
+        """The name that plans use."""
+
+    @property
+    def void_by_design(self) -> tuple[str, ...]:
+        """Risk measures that say nothing about the release, whatever the risk."""
+        return ()
+
+    @property
+    def releases_ranges(self) -> bool:
+        """Whether ranges are released in place of values."""
+        return False
+
+    @property
+    def hidden_variables(self) -> tuple[str, ...]:
+        """Variables along which a group is hidden: no published figure may compare them before and after."""
+        return ()
+
+    def problems(self, schema: Schema, edits: EditSet) -> list[str]:
+        """Return what is wrong with the parameters for a table and its edits, one sentence each."""
+        return []
+
+    def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
+        """Mask microdata, which are not modified; see `anoncore.registry.anonymize`."""
+
+    def restore(
+        self, data: Microdata, claims: tuple[Claim, ...], *, edits: EditSet, rng: np.random.Generator
+    ) -> tuple[Microdata, tuple[str, ...]]:
+        """Make this method's claims hold again after later steps; return the data, and notes on what was done."""
+        return data, ()
+
+
+def public_parameters(step: Method, stated: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the method and its parameters, or those ``stated``, without the confidential ones."""
+    parameters = asdict(step) if stated is None else {"method": step.method, **stated}
+    return {name: value for name, value in parameters.items() if name not in step.confidential_parameters}

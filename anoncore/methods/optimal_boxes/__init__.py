@@ -1,0 +1,1 @@
+"""Optimal boxes: ranges that keep chosen statistics accurate, with guaranteed bounds."""
