@@ -17,7 +17,7 @@ from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.registry import anonymize
 from anoncore.release import Release
 from anoncore.risk import RiskReport, RiskSettings, measure_risk
-from anoncore.utility import UtilityReport, measure_utility
+from anoncore.utility import UtilityReport, UtilitySettings, measure_utility
 
 __version__ = "0.1.0"
 
@@ -43,6 +43,7 @@ __all__ = [
     "Schema",
     "SetEdit",
     "UtilityReport",
+    "UtilitySettings",
     "Variable",
     "anonymize",
     "measure_risk",

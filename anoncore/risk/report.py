@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -23,6 +24,7 @@ from anoncore.risk.pairs import ClosePairs
 from anoncore.risk.prediction import PredictionMeasures, sample_queries
 from anoncore.risk.tail import ExtremeRecords, TailTest
 from anoncore.risk.together import ValuesTogether, values_together
+from anoncore.summary import Summarised, SummaryTable
 
 # A bound on the sampling error so small that every record is queried.
 EXACT = 1e-5
@@ -106,8 +108,8 @@ class RiskCurves:
         return {f"{side}_{name}": row for side, rows in sides for name, row in zip(MEASURES, rows, strict=True)}
 
 
-@dataclass(frozen=True)
-class RiskReport:
+@dataclass(frozen=True, repr=False)
+class RiskReport(Summarised):
     """Disclosure risk of a release, every figure beside its baseline.
 
     Parameters
@@ -144,7 +146,30 @@ class RiskReport:
     disclosure: Disclosure | None = None
     inference: InferenceRisk | None = None
     boxes: BoxRisk | None = None
-    curves: RiskCurves | None = field(default=None, repr=False, compare=False)
+    curves: RiskCurves | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return f"RiskReport({self.queries.used} of {self.queries.of} records, comparison: {self.comparison.verdict})"
+
+    def summary_tables(self) -> Iterator[SummaryTable]:
+        """Return the main figures beside their baselines, with the verdicts of their tests."""
+        rows: list[tuple[object, ...]] = [
+            (f"{one.name}, median", one.released_median, one.reference_median, one.verdict)
+            for one in self.comparison.measures
+        ]
+        tails = {"unusually close": self.tail, "isolated and close": self.isolated, "identical": self.identical}
+        rows += [(f"records {name}", one.n_released, one.n_reference, one.verdict) for name, one in tails.items()]
+        attacks = {
+            "membership, AUC": self.membership,
+            "membership once rescaled, AUC": self.membership_rescaled,
+            "membership by principal scores, AUC": self.score_coincidence and self.score_coincidence.attack,
+        }
+        rows += [(name, one.auc, one.baseline, one.verdict) for name, one in attacks.items() if one]
+        if self.linkage:
+            rows.append(("records linked correctly, share", self.linkage.rate.value, self.linkage.guess, None))
+        for one in self.inference.variables if self.inference else ():
+            rows.append((f"{one.name} inferred correctly, share", one.members.value, one.strangers.value, one.verdict))
+        yield SummaryTable("Disclosure risk", ("measure", "released", "baseline", "verdict"), rows)
 
 
 def measure_risk(

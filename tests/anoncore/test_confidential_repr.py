@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import anoncore
-from anoncore import Encoder, Microdata, Schema, anonymize, measure_utility
+from anoncore import Encoder, Microdata, Schema, anonymize, measure_risk, measure_utility
 from anoncore.methods import MDAV, AdditiveNoise, OptimalBoxes, SpectralSwap
 from anoncore.profile import find_rules, profile
 from anoncore.utility import Regression, UtilitySettings
@@ -82,6 +82,7 @@ def results() -> dict[str, object]:
         "rules": find_rules(original, found.sums),
         "checks": releases["mdav"].check(),
         "utility": measure_utility(original, releases["mdav"].data, original, settings=settings),
+        "risk": measure_risk(original, releases["mdav"].data, original, rng=np.random.default_rng(0)),
         **releases,
     }
 
@@ -99,7 +100,7 @@ def test_no_result_shows_a_canary(results, form):
         assert not [canary for canary in CANARIES if canary in text], name
 
 
-@pytest.mark.parametrize("name", ["microdata", "schema", "mdav", "checks", "utility"])
+@pytest.mark.parametrize("name", ["microdata", "schema", "mdav", "checks", "utility", "risk"])
 def test_results_summarise_themselves_as_text_and_as_html(results, name):
     text, html = results[name].summary(), results[name]._repr_html_()
     assert len(text.splitlines()) > 2
