@@ -31,13 +31,8 @@ T = TypeVar("T")
 class Dialect(Protocol):
     """What separates the fields of a file, and its encoding by the name that Python has for it."""
 
-    @property
-    def delimiter(self) -> str:
-        """What separates fields."""
-
-    @property
-    def encoding(self) -> str:
-        """The encoding, by its name in Python."""
+    delimiter: str
+    encoding: str
 
 
 def read_csv(path: Path, dialect: Dialect, variables: list[Variable], shown: str) -> pd.DataFrame:

@@ -199,33 +199,26 @@ def _parts(client: Any, run: Any) -> dict[str, str]:
     """Return a digest of each part of a run; tags that mirror a decision may change, and are left out."""
     tags = {k: v for k, v in run.data.tags.items() if k in FIXED_TAGS}
     sources = [[i.dataset.name, i.dataset.digest, i.dataset.profile] for i in run.inputs.dataset_inputs]
-    return {
-        "run": digest_of(_circumstances(client, run)),
-        "history": digest_of(_history(client, run)),
-        "metrics": digest_of(dict(run.data.metrics)),
-        "parameters": digest_of(dict(run.data.params)),
-        "tags": digest_of(tags),
-        "source": digest_of(sources),
-        "artifacts": digest_of(_artifacts(client, str(run.info.run_id))),
-    }
-
-
-def _circumstances(client: Any, run: Any) -> dict[str, object]:
-    """Return a run's experiment, user, times and final status."""
     info = run.info
-    return {
+    circumstances = {
         "experiment": client.get_experiment(info.experiment_id).name,
         "user": [info.user_id, run.data.tags.get("mlflow.user")],
         "times": [info.start_time, info.end_time],
         "status": str(info.status),
     }
-
-
-def _history(client: Any, run: Any) -> dict[str, list[tuple[float, int, int]]]:
-    """Return every value that was ever logged, also those that later ones have replaced."""
-    return {
-        key: sorted((m.value, m.step, m.timestamp) for m in client.get_metric_history(run.info.run_id, key))
+    # Every value that was ever logged, also those that later ones have replaced.
+    history = {
+        key: sorted((m.value, m.step, m.timestamp) for m in client.get_metric_history(info.run_id, key))
         for key in sorted(run.data.metrics)
+    }
+    return {
+        "run": digest_of(circumstances),
+        "history": digest_of(history),
+        "metrics": digest_of(dict(run.data.metrics)),
+        "parameters": digest_of(dict(run.data.params)),
+        "tags": digest_of(tags),
+        "source": digest_of(sources),
+        "artifacts": digest_of(_artifacts(client, str(info.run_id))),
     }
 
 

@@ -317,8 +317,8 @@ def test_the_method_statement_claims_no_more_than_was_measured(dossier: Dossier)
     text = text.replace("\\", "")
     assert "no formal guarantee" in text
     assert not re.search(r"guarantee.*holds", text)
-    assert "prediction distance: inconclusive. excess ≤ 0.062; allowed: ≤ 0.050" in text
-    assert f"The policy did not release this by itself: {reason}." in text
+    assert "prediction distance: inconclusive. excess ≤ 0.062; limit: ≤ 0.050" in text
+    assert f"The policy did not release this automatically: {reason}." in text
 
 
 def test_markup_of_a_title_or_a_name_stays_text_in_the_method_statement(dossier: Dossier) -> None:
