@@ -6,7 +6,15 @@ that the paper lacks.
 
 from anoncore.encoding.block import Block, NumericScale
 from anoncore.encoding.encoder import Encoder
-from anoncore.encoding.scores import Decoding, logistic_probabilities
+from anoncore.encoding.scores import Decoding, logistic_probabilities, probability_names
 from anoncore.encoding.tables import EncodedTables
 
-__all__ = ["Block", "Decoding", "EncodedTables", "Encoder", "NumericScale", "logistic_probabilities"]
+__all__ = [
+    "Block",
+    "Decoding",
+    "EncodedTables",
+    "Encoder",
+    "NumericScale",
+    "logistic_probabilities",
+    "probability_names",
+]

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from anoncore.encoding.scores import Decoding, assign, cut, logistic_probabilities
+from anoncore.encoding.scores import Decoding, assign, cut, logistic_probabilities, probability_names
 from anoncore.kernels.ranks import interpolate_quantiles, normal_scores
 from anoncore.microdata import Microdata, Variable, round_to
 
@@ -98,7 +98,7 @@ class Block:
     def column_names(self) -> list[str]:
         """Return a readable name for each column, the missing indicator included."""
         name = self.variable.name
-        names = self._probability_names() if self.variable.kind == "nominal" else [name]
+        names = probability_names(self.variable) if self.variable.kind == "nominal" else [name]
         return names if self.indicator is None else [*names, f"{name} missing"]
 
     def encode_into(self, matrix: np.ndarray, data: Microdata) -> None:
@@ -107,7 +107,7 @@ class Block:
             column = data.frame[self.variable.name]
             missing, scores = column.isna().to_numpy(), self._scores(_values(column, self.variable))
         else:
-            chances = data.frame[self._probability_names()].to_numpy(dtype="float64")
+            chances = data.frame[probability_names(self.variable)].to_numpy(dtype="float64")
             missing = np.isnan(chances).any(axis=1)
             scores = 2.0 * (chances[:, 1:] if self.variable.kind == "binary" else chances) - 1.0
         usable = ~np.isnan(scores).any(axis=1) & ~missing
@@ -179,12 +179,9 @@ class Block:
         texts = [f"probability that {name} is {level}" for level in self.variable.levels or ()]
         expanded = [
             Variable(own, "continuous", role=role, precision=0.001, description=text)
-            for own, text in zip(self._probability_names(), texts, strict=True)
+            for own, text in zip(probability_names(self.variable), texts, strict=True)
         ]
         return list(zip(expanded, chances.T, strict=True))
-
-    def _probability_names(self) -> list[str]:
-        return [f"{self.variable.name}={level}" for level in self.variable.levels or ()]
 
 
 def levels_column(codes: np.ndarray, variable: Variable) -> pd.Series:

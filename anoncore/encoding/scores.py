@@ -8,6 +8,7 @@ import numpy as np
 
 from anoncore.kernels.ranks import cut_by_counts
 from anoncore.kernels.transport import assign_levels
+from anoncore.microdata import Variable
 
 Decoding = Literal["calibrated", "mode", "probabilities"]
 
@@ -34,6 +35,11 @@ def logistic_probabilities(scores: np.ndarray) -> np.ndarray:
     """
     chances = 1.0 / (1.0 + np.exp(-scores))
     return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+
+
+def probability_names(variable: Variable) -> list[str]:
+    """Return the names of the columns that a variable becomes where levels are released as probabilities."""
+    return [f"{variable.name}={level}" for level in variable.levels or ()]
 
 
 def cut(scores: np.ndarray, counts: np.ndarray, groups: np.ndarray | None) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Utility: how well a release keeps distributions, correlations and results, beside a reference sample."""
 
 from anoncore.utility._coefficients import Coefficient, Estimate
+from anoncore.utility._shifts import Shift, Summary
 from anoncore.utility.figures import (
     Figure,
     FigureComparison,
@@ -22,8 +23,6 @@ from anoncore.utility.report import (
     measure_utility,
 )
 from anoncore.utility.variables import (
-    Shift,
-    Summary,
     VariableTable,
     VariableUtility,
     WorstVariable,

@@ -74,7 +74,7 @@ def weighting(tables: Sequence[Microdata], given: Weights) -> Weighting:
         arrays, repaired = zip(*(_from_variable(table, given) for table in tables), strict=True)
         return Weighting(given, arrays, repaired)
     checked = [
-        weights(f"weights of {side}", array, len(table))
+        checked_weights(f"weights of {side}", array, len(table))
         for side, table, array in zip(SIDES, tables, [*given, None, None, None], strict=False)
     ]
     return Weighting(None, tuple(checked), (0,) * len(tables))
@@ -91,7 +91,7 @@ def _from_variable(table: Microdata, name: str) -> tuple[Floats | None, int]:
     return (array * (len(array) / total) if total > 0 else None), int((~usable).sum())
 
 
-def weights(name: str, values: ArrayLike | None, records: int) -> Floats | None:
+def checked_weights(name: str, values: ArrayLike | None, records: int) -> Floats | None:
     """Return (N,) weights with mean 1, None where every record counts the same."""
     if values is None:
         return None

@@ -10,13 +10,11 @@ from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.threads import in_threads, one_blas_thread
-from anoncore.utility._sides import Floats, frozen, matrix, mid_ranks
-from anoncore.utility._sides import weights as checked_weights
+from anoncore.utility._sides import Floats, checked_weights, frozen, matrix, mid_ranks
 
 _ROWS = 1 << 14  # rows whose products are summed at a time
 _TIE = 1e-12  # differences of this size are rounding, not loss
 
-NAMES = ("mean", "variance", "correlation", "rank_correlation")
 MEANINGS = {
     "mean": "How far means have moved, in standard deviations of the original; 0 is unchanged.",
     "variance": "How far variances have moved, as a share of the original's; 0 is unchanged.",
@@ -225,8 +223,8 @@ def compare_utility(
         raise AnonymizationError(f"names must be {first.shape[1]}, one per column, got {len(labels)}")
     ours, *rest = (_difference(measured[0], other) for other in measured[1:])
     baseline = rest[0] if rest else None
-    pairs = zip(ours.figures, baseline.figures if baseline else [None] * len(NAMES), strict=True)
-    figures = tuple(_compared(mine, theirs, labels) for mine, theirs in pairs)
+    theirs = baseline.figures if baseline else (None,) * 4
+    figures = tuple(_compared(mine, other, labels) for mine, other in zip(ours.figures, theirs, strict=True))
     sufficient = all(figure.sufficient_median for figure in figures) if baseline else None
     return UtilityComparison(ours, baseline, figures, sufficient)
 

@@ -12,8 +12,7 @@ from scipy.special import expit
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.threads import one_blas_thread
-from anoncore.utility._sides import Floats, matrix
-from anoncore.utility._sides import weights as checked_weights
+from anoncore.utility._sides import Floats, checked_weights, matrix
 from anoncore.utility._stacked import Rows, Stacked, independent_directions, spread_pairs
 
 RIDGE = 1e-6  # penalty per record, on columns of unit variance

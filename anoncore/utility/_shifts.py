@@ -1,0 +1,137 @@
+"""One variable in one table, and how far it lies from the same variable of another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+
+import numpy as np
+
+from anoncore.encoding import probability_names
+from anoncore.microdata import Microdata, Variable
+from anoncore.utility._sides import Distribution, Floats, level_codes, numbers
+
+QUANTILES = np.arange(1, 20) / 20.0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One variable in one table.
+
+    Parameters
+    ----------
+    missing : share of records without a value
+    mean, variance : of the numbers present, divisor N; None for levels, or when there is none
+    shares : of the values present at each of the variable's levels; None for numbers, or when there is none
+    """
+
+    missing: float
+    mean: float | None = None
+    variance: float | None = None
+    shares: tuple[float, ...] | None = None
+
+    def at_levels(self, keep: Sequence[bool]) -> Summary:
+        """Return the same with the shares of some levels only."""
+        return self if self.shares is None else replace(self, shares=tuple(compress(self.shares, keep)))
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How far one variable of a table lies from the original's; 0 is unchanged.
+
+    Parameters
+    ----------
+    distance : 0 … 1, the largest of kolmogorov, total_variation and missing; 1 when one of the two tables
+        has no value at all and the other has
+    missing : difference of the shares without a value
+    mean, variance : numbers only; |difference| / sd and / variance of the original, undivided where the
+        original is constant
+    kolmogorov : numbers and ordinal variables
+    quantile : numbers only; mean |difference| of the 5 % … 95 % quantiles / sd
+    total_variation : levels only, half the sum of |differences| of shares
+
+    Notes
+    -----
+    None where the variable's kind has no such figure, or one of the tables no value.
+    """
+
+    distance: float
+    missing: float
+    mean: float | None = None
+    variance: float | None = None
+    kolmogorov: float | None = None
+    quantile: float | None = None
+    total_variation: float | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Side:
+    """The summary of one variable in one table, and of numbers their distribution."""
+
+    summary: Summary
+    distribution: Distribution | None = None
+
+
+def number_side(table: Microdata, variable: Variable, array: Floats | None) -> Side:
+    """Summarise the numbers of one table."""
+    values = numbers(table, variable.name)
+    missing = np.isnan(values)
+    present, share = ~missing if array is None else ~missing & (array > 0), _share(missing, array)
+    if not present.any():
+        return Side(Summary(share))
+    values, array = values[present], None if array is None else array[present]
+    shifted = values - values[0]  # a constant then varies by exactly zero
+    mean = float(np.average(shifted, weights=array))
+    variance = float(np.average((shifted - mean) ** 2, weights=array)) if np.ptp(shifted) > 0 else 0.0
+    return Side(Summary(share, mean + float(values[0]), variance), Distribution.of(values, array))
+
+
+def level_side(table: Microdata, variable: Variable, levels: tuple[object, ...], array: Floats | None) -> Side:
+    """Summarise the levels of one table, also where they were released as probabilities."""
+    if variable.name in table.schema:
+        codes = level_codes(table, variable.name, levels)
+        missing = codes < 0
+        weights = None if array is None else array[~missing]
+        held = np.bincount(codes[~missing], weights=weights, minlength=len(levels)).astype(np.float64)
+    else:
+        chances = table.frame[probability_names(variable)].to_numpy(dtype="float64")
+        missing = np.isnan(chances).any(axis=1)
+        held = np.zeros(len(levels))
+        own = chances[~missing]
+        held[: chances.shape[1]] = own.sum(axis=0) if array is None else array[~missing] @ own
+    total = held.sum()
+    shares = tuple((held / total).tolist()) if total > 0 else None
+    return Side(Summary(_share(missing, array), shares=shares))
+
+
+def _share(which: np.ndarray, array: Floats | None) -> float:
+    return float(which.mean()) if array is None else float(array[which].sum() / array.sum())
+
+
+def shift_of(variable: Variable, ours: Side, theirs: Side) -> Shift:
+    """Return how far one side lies from the other."""
+    a, b = ours.summary, theirs.summary
+    missing = abs(a.missing - b.missing)
+    if variable.is_categorical:
+        if a.shares is None or b.shares is None:
+            return Shift(float((a.shares is None) != (b.shares is None)), missing)
+        difference = np.array(b.shares) - np.array(a.shares)
+        variation = float(np.abs(difference).sum() / 2)
+        steps = float(np.abs(np.cumsum(difference)).max()) if variable.kind == "ordinal" else None
+        return Shift(max(variation, missing), missing, kolmogorov=steps, total_variation=variation)
+    if a.mean is None or a.variance is None or b.mean is None or b.variance is None:
+        return Shift(float((a.mean is None) != (b.mean is None)), missing)
+    assert ours.distribution is not None
+    assert theirs.distribution is not None
+    scale = a.variance if a.variance > 0 else 1.0
+    apart = ours.distribution.kolmogorov(theirs.distribution)
+    moved = np.abs(theirs.distribution.quantiles(QUANTILES) - ours.distribution.quantiles(QUANTILES))
+    return Shift(
+        distance=max(apart, missing),
+        missing=missing,
+        mean=abs(b.mean - a.mean) / float(np.sqrt(scale)),
+        variance=abs(b.variance - a.variance) / scale,
+        kolmogorov=apart,
+        quantile=float(moved.mean() / np.sqrt(scale)),
+    )
