@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,15 +67,14 @@ def sign(
 ) -> None:
     """Print your signature under a decision, to be pasted into the form or given with --signature."""
     from tasks.record.decision import ACTS, Decision
-    from tasks.record.decision import sign as signed
+    from tasks.record.decision import sign as signature_of
 
     if decision not in ACTS:
         raise Refused("--decision takes approve, reject or withdraw")
     stated(by, reason)
     digest = _digest(dossier) if dossier else _of_the_ledger(Home.locate(home), release)
-    said = Decision(decision=ACTS[decision], release=release, dossier=digest, by=by, reason=reason)
-    signature = sanitise_errors(signed)(key, said, _password(key))
-    sys.stdout.write(signature + "\n")
+    said = Decision(act=ACTS[decision], release=release, dossier=digest, by=by, reason=reason)
+    sys.stdout.write(sanitise_errors(signature_of)(key, said, _password(key)) + "\n")
 
 
 def _settle(
@@ -92,20 +92,17 @@ def _settle(
     if key is not None and signature is not None:
         raise Refused("give --key or --signature, not both")
     where = tracking_ready(home)
-    from tasks.decision import approval as decisions
-    from tasks.decision import outcomes
-    from tasks.record import decision
+    from tasks.decision.approval import decide
+    from tasks.decision.outcomes import mirror_entry
+    from tasks.record.decision import Decision
+    from tasks.record.decision import sign as signature_of
 
-    dossier = _digest(dossier) if dossier else None
-    by, reason = by.strip(), reason.strip()
+    digest = _digest(dossier) if dossier else _of_the_ledger(where, release) if key is not None else ""
+    decision = Decision(act=action, release=release, by=by, reason=reason, dossier=digest, signature=signature or "")
     if key is not None:
-        digest = dossier or _of_the_ledger(where, release)
-        said = decision.Decision(decision=action, release=release, dossier=digest, by=by, reason=reason)
-        signature = sanitise_errors(decision.sign)(key, said, _password(key))
-    act = sanitise_errors(getattr(decisions, action))
-    request = decisions.Request(release=release, by=by, reason=reason, dossier=dossier, signature=signature)
-    outcome = act(where, request)
-    outcomes.mirror_entry(where, outcome.entry)
+        decision = replace(decision, signature=sanitise_errors(signature_of)(key, decision, _password(key)))
+    outcome = sanitise_errors(decide)(where, decision)
+    mirror_entry(where, outcome.entry)
     if action == "approve":
         sanitise_errors(deliver.after_approval)(where, outcome)
     elif action == "withdraw":

@@ -25,12 +25,13 @@ from flows.served.state import PendingDecision, pending_decision, remove_pending
 from tasks.common.errors import Refused, sanitise_errors
 from tasks.common.formatting import markdown_cell, markdown_table, sentence
 from tasks.common.home import Home
-from tasks.decision import approval as decisions
 from tasks.decision import conclude, outcomes
+from tasks.decision.approval import decide
 from tasks.publication.candidate import load_candidate
 from tasks.publication.deliver import pending, targets_of
 from tasks.record import ledger
 from tasks.record.approval_rule import WaitingCandidate
+from tasks.record.decision import Decision
 
 DAY = 86_400
 # Prefect's own clock is the backstop only: a wait ends by ours, which also records it in the ledger.
@@ -144,23 +145,23 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
 
 def _carry_out(home: Home, entry: PendingDecision, answer: Form) -> str:
     """Carry a person's answer out; return why it is not accepted, else nothing."""
-    act = decisions.approve if answer.decision == "approve" else decisions.reject
-    request = decisions.Request(
+    decision = Decision(
+        act=answer.decision,
         release=entry.release,
         by=answer.approver.strip(),
-        reason=answer.reason.strip(),
+        reason=answer.reason,
         dossier=answer.dossier_sha256,
-        signature=answer.signature.strip() or None,
+        signature=answer.signature,
     )
     try:
-        outcome = sanitise_errors(act)(home, request)
+        outcome = sanitise_errors(decide)(home, decision)
     except Refused as error:
         return str(error)
     if outcome.status == "awaiting":
         # Others must approve, too; the entry that ends the wait is mirrored with what came of it.
         outcomes.mirror_entry(home, outcome.entry)
     if answer.decision == "approve":
-        monitor.emit("approved", entry.plan, entry.release, approver=request.by)
+        monitor.emit("approved", entry.plan, entry.release, approver=decision.by)
     return ""
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import pwd
 import secrets
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, overload
 
 from tasks.common.errors import Refused, visible
+from tasks.common.locks import locked
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
@@ -22,10 +24,48 @@ FORMAT = "1"
 
 
 @dataclass(frozen=True)
+class Inside:
+    """A file or folder of a home, by its path in the home."""
+
+    place: str
+
+    @overload
+    def __get__(self, home: None, kind: type[Home]) -> Inside: ...
+    @overload
+    def __get__(self, home: Home, kind: type[Home]) -> Path: ...
+    def __get__(self, home: Home | None, kind: type[Home]) -> Inside | Path:
+        """Return where it is in ``home``."""
+        return self if home is None else home.path / self.place
+
+
+@dataclass(frozen=True)
 class Home:
-    """The folder that holds all state: ``ANONFLOW_HOME``, by default ``.anonflow`` here."""
+    """The folder that holds all state: ``ANONFLOW_HOME``, by default ``.anonflow`` here.
+
+    Attributes
+    ----------
+    format : the number of the format of its files
+    workspaces : raw and half-finished data of runs that are under way
+    candidates : releases that wait for approvers
+    releases, withdrawn : published releases, and those that were withdrawn
+    ledger : the signed record of everything that was decided
+    head : the signed name of the ledger's last entry, so that entries cut off are missed
+    approvers : the list of approvers, as the ledger has it, for readers
+    digest_key : the secret behind keyed digests, which stays the same in every run
+    holdout_key : the secret that decides which records are held out, which stays the same in every run
+    """
 
     path: Path
+    format = Inside("format")
+    workspaces = Inside("workspace")
+    candidates = Inside("candidates")
+    releases = Inside("releases")
+    withdrawn = Inside("withdrawn")
+    ledger = Inside("ledger.jsonl")
+    head = Inside("ledger.head")
+    approvers = Inside("approvers.json")
+    digest_key = Inside("keys/digests")
+    holdout_key = Inside("keys/holdout")
 
     @classmethod
     def locate(cls, given: str | Path | None = None) -> Home:
@@ -38,86 +78,37 @@ class Home:
         """
         home = cls(Path(given or os.environ.get("ANONFLOW_HOME") or ".anonflow").absolute())
         make_private(home.path)
-        home._check_format()
-        return home
-
-    def _check_format(self) -> None:
-        if not self.format.exists() and not self.ledger.exists():
-            write_first(self.format, FORMAT.encode())
-        held = self.format.read_bytes()[:100].decode("ascii", "replace").strip() if self.format.exists() else "none"
+        if not home.format.exists() and not home.ledger.exists():
+            write_first(home.format, FORMAT.encode())
+        held = home.format.read_bytes()[:100].decode("ascii", "replace").strip() if home.format.exists() else "none"
         if held != FORMAT:
             raise Refused(
-                f"the home {visible(self.path)} has format {visible(held)}, and this version of anonflow uses format "
+                f"the home {visible(home.path)} has format {visible(held)}, and this version of anonflow uses format "
                 f"{FORMAT}; use the version that made it, or another home (--home or ANONFLOW_HOME)"
             )
+        return home
 
-    @property
-    def format(self) -> Path:
-        """The number of the format of the files in this home."""
-        return self.path / "format"
-
-    @property
-    def workspaces(self) -> Path:
-        """Raw and half-finished data of runs that are under way."""
-        return self.path / "workspace"
-
-    @property
-    def candidates(self) -> Path:
-        """Releases that wait for a person."""
-        return self.path / "candidates"
-
-    @property
-    def releases(self) -> Path:
-        """Published releases."""
-        return self.path / "releases"
+    def lock(self, name: str) -> AbstractContextManager[None]:
+        """Let one process at a time do what the lock of this name is for; the others wait."""
+        return locked(self.path / f"{name}.lock")
 
     def files_of(self, name: str, release: str) -> Path:
-        """Where the files of a published release are, also of one that was withdrawn."""
+        """Return where the files of a published release are, also of one that was withdrawn."""
         moved = self.withdrawn / name / release
         return moved if moved.is_dir() else self.releases / name / release
 
     def assessment(self, release: str) -> Path:
-        """Where report and dossier of a candidate are kept, also of a rejected one."""
+        """Return where report and dossier of a candidate are kept, also of a rejected one."""
         return self.path / "assessments" / release
 
     def comparison(self, run: str) -> Path:
-        """Where the picture and the figures of compared settings are kept."""
+        """Return where the picture and the figures of compared settings are kept."""
         return self.path / "comparisons" / run
-
-    @property
-    def ledger(self) -> Path:
-        """The signed record of everything that was decided."""
-        return self.path / "ledger.jsonl"
-
-    @property
-    def withdrawn(self) -> Path:
-        """Releases that were published and withdrawn."""
-        return self.path / "withdrawn"
-
-    @property
-    def head(self) -> Path:
-        """Which entry of the ledger is the last, signed, so that entries cut off are missed."""
-        return self.path / "ledger.head"
-
-    @property
-    def approvers(self) -> Path:
-        """The list of approvers, as the ledger has it: for reading."""
-        return self.path / "approvers.json"
 
     @property
     def key(self) -> Path:
         """The key that signs the ledger and the manifests: ``ANONFLOW_KEY``, else in the home."""
         return Path(os.environ.get("ANONFLOW_KEY") or self.path / "keys" / "ed25519.pem").absolute()
-
-    @property
-    def digest_key(self) -> Path:
-        """The secret behind keyed digests, which stays the same in every run."""
-        return self.path / "keys" / "digests"
-
-    @property
-    def holdout_key(self) -> Path:
-        """The secret that decides which records are held out, which stays the same in every run."""
-        return self.path / "keys" / "holdout"
 
     def digest_secret(self) -> bytes:
         """Return the secret behind keyed digests, drawn on first use."""

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tasks.common.home import PRIVATE_FILE
-
 
 @contextmanager
 def locked(path: Path, busy: Callable[[str], Exception] | None = None) -> Iterator[None]:
@@ -26,7 +24,7 @@ def locked(path: Path, busy: Callable[[str], Exception] | None = None) -> Iterat
     path : the lock file; it stays behind, since removing it would let two processes lock two files of one name
     busy : called with the process id of the holder, or "?" where it is not known
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not _acquired(descriptor, wait=busy is None) and busy is not None:
             raise busy(os.pread(descriptor, 20, 0).decode("ascii", "replace") or "?")

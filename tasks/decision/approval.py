@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tasks.common.errors import Refused, visible
@@ -12,144 +12,118 @@ from tasks.decision.assessment_integrity import changed_pages, stored_dossier_di
 from tasks.decision.conclude import end_withdrawal, expire, publish_approved, recover
 from tasks.decision.outcomes import Outcome, ended, has_expired, mirror_entry, outcome_of, waiting_candidate
 from tasks.publication.candidate import load_candidate
-from tasks.record import approvers as people
-from tasks.record import ledger
+from tasks.record import approvers, ledger
 from tasks.record.approval_rule import (
     WaitingCandidate,
     approval_objection,
     list_objection,
     signature_objection,
 )
-from tasks.record.decision import Act, Decision
+from tasks.record.decision import Decision
 from tasks.record.entry import ReleaseFacts, SignedDecision
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """A decision that an approver asks to be carried out.
+def decide(home: Home, decision: Decision) -> Outcome:
+    """Carry out a decision: approve or reject a candidate that waits, or withdraw a published release.
 
-    Attributes
-    ----------
-    release : the candidate or release that it is about
-    by, reason : who decides, and why
-    dossier : the digest of the dossier that was read, when it is known
-    signature : as `tasks.record.decision.sign` returns it; needed where the home has a list of approvers
-    """
-
-    release: str
-    by: str
-    reason: str
-    dossier: str | None = None
-    signature: str | None = None
-
-    def names_other_dossier(self, digest: str) -> bool:
-        """Return whether the approver has read another dossier than this one."""
-        return self.dossier is not None and self.dossier.strip().lower() != digest
-
-
-def approve(home: Home, request: Request) -> Outcome:
-    """Approve a candidate that waits for approvers, and publish it when enough have approved.
+    A candidate is published when enough have approved it. A rejected one is removed, even when it was changed
+    meanwhile. The files of a withdrawn release are kept apart, and a signed notice stays in their place; copies that
+    others have taken cannot be called back, and it still counts as published when another of the same data is
+    considered.
 
     Raises
     ------
     Refused
-        When no such candidate waits, it is not the one that was assessed, its time is over, or this
-        approver may not approve it.
+        When no such candidate waits, it is not the one that was assessed, its time is over, no such release is
+        published, or this approver may not decide so.
     """
-    with ledger.deciding(home):
-        waiting, decided = _decided(home, "approve", request)
-        approvers = people.listed(home)
-        if objection := approval_objection(approvers, waiting, decided.approver):
-            raise Refused(objection)
-        others = tuple(a for a in waiting.approvals if not people.same(a.approver, decided.approver))
-        if len(others) < len(waiting.approvals) and not waiting.approved:
-            raise Refused(
-                f"{visible(decided.approver)} has approved this already; {waiting.terms.approvers} different people "
-                "must approve"
-            )
-        candidate = load_candidate(home, request.release)
-        _check_pages(home, waiting.facts)
-        waiting = replace(waiting, approvals=(*others, decided))
-        entry = ledger.append(home, "approved", replace(waiting.facts, by=account(), decided=decided))
-        if waiting.approved:
-            return publish_approved(home, candidate, waiting)
-        reason = f"{len(waiting.approvals)} of {waiting.terms.approvers} approvals; another person must approve"
-        return outcome_of(home, "awaiting", candidate.dossier, entry, None, reason)
+    decision = replace(
+        decision,
+        by=decision.by.strip(),
+        reason=decision.reason.strip(),
+        dossier=decision.dossier.strip().lower(),
+        signature="".join(decision.signature.split()),
+    )
+    if not decision.by or not decision.reason:
+        raise Refused("state who decides and why")
+    if decision.act == "withdraw":
+        recover(home)
+    with home.lock("decide"):
+        ledger.trusted(home)
+        if decision.act == "withdraw":
+            return _withdraw(home, decision)
+        waiting = _waiting(home, decision)
+        decided = _signed(home, replace(decision, dossier=waiting.facts.dossier))
+        return (_approve if decision.act == "approve" else _reject)(home, waiting, decided)
 
 
-def reject(home: Home, request: Request) -> Outcome:
-    """Reject a candidate that waits for approvers; it is removed, even when it was changed meanwhile.
+def _approve(home: Home, waiting: WaitingCandidate, decided: SignedDecision) -> Outcome:
+    if objection := approval_objection(approvers.listed(home), waiting, decided.approver):
+        raise Refused(objection)
+    others = tuple(a for a in waiting.approvals if not approvers.same(a.approver, decided.approver))
+    required = waiting.terms.approvers
+    if len(others) < len(waiting.approvals) and not waiting.approved:
+        raise Refused(
+            f"{visible(decided.approver)} has approved this already; {required} different people must approve"
+        )
+    candidate = load_candidate(home, waiting.facts.release)
+    _check_pages(home, waiting.facts)
+    waiting = replace(waiting, approvals=(*others, decided))
+    entry = ledger.append(home, "approved", replace(waiting.facts, by=account(), decided=decided))
+    if waiting.approved:
+        return publish_approved(home, candidate, waiting)
+    reason = f"{len(waiting.approvals)} of {required} approvals; another person must approve"
+    return outcome_of(home, "awaiting", candidate.dossier, entry, None, reason)
 
-    Raises
-    ------
-    Refused
-        When no such candidate waits, its time is over, or this approver may not decide.
-    """
-    with ledger.deciding(home):
-        waiting, decided = _decided(home, "reject", request)
-        entry = ledger.append(home, "rejected", replace(waiting.facts, by=account(), decided=decided))
-        shutil.rmtree(home.candidates / request.release, ignore_errors=True)
+
+def _reject(home: Home, waiting: WaitingCandidate, decided: SignedDecision) -> Outcome:
+    entry = ledger.append(home, "rejected", replace(waiting.facts, by=account(), decided=decided))
+    shutil.rmtree(home.candidates / waiting.facts.release, ignore_errors=True)
     return ended(home, "rejected", entry, f"rejected by {decided.approver}: {decided.reason}")
 
 
-def withdraw(home: Home, request: Request) -> Outcome:
-    """Withdraw a published release: its files are kept apart, and a signed notice stays in their place.
-
-    Copies that others have taken cannot be called back. The release still counts as published when
-    another of the same data is considered.
-
-    Raises
-    ------
-    Refused
-        When it was never published, is withdrawn already, or this approver may not decide.
-    """
-    recover(home)
-    with ledger.deciding(home):
-        ledger.trusted(home)
-        events = ledger.of_release(home, request.release, "published", "withdrawn")
-        if not events:
-            raise Refused(f"no release {visible(Path(request.release).name)!r} is published; see anonflow list")
-        last = events[-1]
-        if last.event == "withdrawn":
-            raise Refused(f"{request.release} is withdrawn already, since {last.time}")
-        if request.names_other_dossier(last.facts.dossier):
-            raise Refused(f"the dossier that was named is not the one of {request.release}")
-        decided = _signed(home, "withdraw", last.facts, request)
-        facts = replace(last.facts, by=account(), decided=decided, approvals=())
-        return end_withdrawal(home, ledger.append(home, "withdrawing", facts))
+def _withdraw(home: Home, decision: Decision) -> Outcome:
+    events = ledger.of_release(home, decision.release, "published", "withdrawn")
+    if not events:
+        raise Refused(f"no release {visible(Path(decision.release).name)!r} is published; see anonflow list")
+    last = events[-1]
+    if last.event == "withdrawn":
+        raise Refused(f"{decision.release} is withdrawn already, since {last.time}")
+    if decision.dossier not in ("", last.facts.dossier):
+        raise Refused(f"the dossier that was named is not the one of {decision.release}")
+    decided = _signed(home, replace(decision, dossier=last.facts.dossier))
+    facts = replace(last.facts, by=account(), decided=decided, approvals=())
+    return end_withdrawal(home, ledger.append(home, "withdrawing", facts))
 
 
-def _decided(home: Home, act: Act, request: Request) -> tuple[WaitingCandidate, SignedDecision]:
-    """Return the candidate that a decision is about, and the decision as it is entered, checked."""
-    ledger.trusted(home)
-    waiting = waiting_candidate(home, request.release)
+def _waiting(home: Home, decision: Decision) -> WaitingCandidate:
+    """Return the candidate that a decision is about, which can still be decided on."""
+    waiting = waiting_candidate(home, decision.release)
     if has_expired(waiting):
         outcome = expire(home, waiting)
         mirror_entry(home, outcome.entry)
         raise Refused(outcome.reason)
-    if request.names_other_dossier(waiting.facts.dossier):
+    if decision.dossier not in ("", waiting.facts.dossier):
         raise Refused(
-            f"the dossier that was named is not the one that was assessed for {request.release}; read the report "
+            f"the dossier that was named is not the one that was assessed for {decision.release}; read the report "
             "of the candidate that waits, and decide again"
         )
-    if objection := list_objection(people.listed(home), waiting):
+    if objection := list_objection(approvers.listed(home), waiting):
         raise Refused(objection)
-    return waiting, _signed(home, act, waiting.facts, request)
+    return waiting
 
 
-def _signed(home: Home, act: Act, facts: ReleaseFacts, request: Request) -> SignedDecision:
+def _signed(home: Home, decision: Decision) -> SignedDecision:
     """Return a decision as it is entered: with the key that has signed it, or none where no approvers are listed."""
-    by, reason = request.by.strip(), request.reason.strip()
-    if not by or not reason:
-        raise Refused("state who decides and why")
-    approvers, signature = people.listed(home), "".join((request.signature or "").split())
-    decision = Decision(decision=act, release=facts.release, dossier=facts.dossier, by=by, reason=reason)
-    if objection := signature_objection(approvers, decision, signature):
+    on_list = approvers.listed(home)
+    if objection := signature_objection(on_list, decision):
         raise Refused(objection)
-    approver = people.named(approvers, by)
+    approver = approvers.named(on_list, decision.by)
     if approver is None:
-        return SignedDecision(approver=by, reason=reason)
-    return SignedDecision(approver=approver.name, reason=reason, key=approver.fingerprint, signature=signature)
+        return SignedDecision(approver=decision.by, reason=decision.reason)
+    return SignedDecision(
+        approver=approver.name, reason=decision.reason, key=approver.fingerprint, signature=decision.signature
+    )
 
 
 def _check_pages(home: Home, facts: ReleaseFacts) -> None:

@@ -27,7 +27,7 @@ def leftovers(home: Home) -> list[Path]:
 
 def remove_leftovers(home: Home) -> int:
     """Remove `leftovers` while no decision or publication is under way; return how many there were."""
-    with ledger.deciding(home), ledger.publishing(home):
+    with home.lock("decide"), home.lock("publish"):
         paths = leftovers(home)
         for path in paths:
             if path.is_dir():

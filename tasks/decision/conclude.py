@@ -49,7 +49,7 @@ def recover(home: Home) -> None:
     Whole publications are entered, others given up, or carried out when enough have approved them;
     withdrawals are ended.
     """
-    with ledger.deciding(home):
+    with home.lock("decide"):
         ledger.settle(home)
         settled = [outcome for entry in ledger.last_of_releases(home) if (outcome := _settle(home, entry))]
     for outcome in settled:
@@ -78,7 +78,7 @@ def conclude(run: Run, candidate: Candidate, mlflow_run: str) -> Outcome:
     """Do what the verdict says and enter it in the ledger."""
     home, dossier = run.home, candidate.dossier
     facts = release_facts(home, dossier, mlflow_run)
-    with ledger.deciding(home):
+    with home.lock("decide"):
         gone = ledger.of_release(home, facts.release, "withdrawn")
         if gone:
             facts = replace(facts, reason=f"identical to what was withdrawn on {gone[-1].time[:10]}")

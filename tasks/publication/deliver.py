@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
 from tasks.common.digests import sha256_of
 from tasks.common.errors import Fault, Refused, ReleaseError, visible
 from tasks.common.home import Home, account
-from tasks.common.locks import locked
 from tasks.common.secrets import secret
 from tasks.connectors.postgres.table import OURS, keep_table, remove_table
 from tasks.connectors.storage import Location, is_address, local_location, open_location
@@ -47,7 +45,7 @@ def deliver(home: Home, release_id: str, target: Target) -> str:
     InputOutputFault
         When the target cannot be reached; trying again may help.
     """
-    with _lock(home):
+    with home.lock("deliver"):
         folder = _published(home, release_id)
         manifest = Manifest.read(folder)
         place = target.place(release_id, manifest.version)
@@ -88,7 +86,7 @@ def recall(home: Home, release_id: str) -> list[str]:
     the notice of the withdrawal is put there. What holds another release by now is left alone.
     """
     problems = []
-    with _lock(home):
+    with home.lock("deliver"):
         for last in _last_by_place(home).values():
             if last.facts.release != release_id or last.event == "recalled":
                 continue
@@ -140,11 +138,6 @@ def targets_of(home: Home, release_id: str) -> list[Target]:
         stated = dossier.release.targets
     targets = (*stated, *(facts.target for facts in deliveries if facts.release == release_id))
     return list({(facts.system, facts.table or facts.folder): Target.of(facts) for facts in targets}.values())
-
-
-def _lock(home: Home) -> AbstractContextManager[None]:
-    """Let one process at a time deliver and recall."""
-    return locked(home.path / "deliver.lock")
 
 
 def withdrawn(home: Home) -> set[str]:

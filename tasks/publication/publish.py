@@ -12,7 +12,6 @@ from tasks.common.home import Home, make_private, private_umask, sync
 from tasks.publication.candidate import Candidate, changed_files
 from tasks.publication.manifest import MANIFEST, Approval, LedgerReference, Manifest, verify_release
 from tasks.publication.signed import write_signed
-from tasks.record import ledger
 from tasks.record.entry import Facts, LedgerEntry
 
 
@@ -33,7 +32,7 @@ def publish(
     """
     release = candidate.dossier.release
     target: Path = make_private(home.releases / release.name) / release.id
-    with ledger.publishing(home):
+    with home.lock("publish"):
         if target.exists():
             _check_unchanged(target)
             return target

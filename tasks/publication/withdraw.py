@@ -13,7 +13,6 @@ from tasks.common import keys
 from tasks.common.home import Home, make_private, sync
 from tasks.publication.manifest import LedgerReference
 from tasks.publication.signed import PUBLIC_KEY, SignedFile, signature_of, write_signed
-from tasks.record import ledger
 from tasks.record.entry import LedgerEntry, ReleaseFacts
 
 NOTICE = "WITHDRAWN.json"
@@ -72,7 +71,7 @@ def move_aside(home: Home, entry: LedgerEntry[ReleaseFacts]) -> Path:
     name, release_id = entry.facts.name, entry.facts.release
     place: Path = home.releases / name / release_id
     aside: Path = make_private(make_private(home.withdrawn) / name) / release_id
-    with ledger.publishing(home):
+    with home.lock("publish"):
         notice = _stage_notice(home, place.with_name(f".{release_id}.withdrawn"), Notice.of(entry))
         if place.is_dir() and not (place / NOTICE).exists():
             os.rename(place, aside)

@@ -39,18 +39,18 @@ class WaitingCandidate:
         return bool(until) and not self.approved and now > datetime.fromisoformat(until)
 
 
-def signature_objection(approvers: Collection[Approver], decision: Decision, signature: str) -> str:
+def signature_objection(approvers: Collection[Approver], decision: Decision) -> str:
     """Return why a decision is not that of an approver on the list; empty when it is, or there is no list."""
     if not approvers:
         return ""
     if (approver := named(approvers, decision.by)) is None:
         return not_listed(approvers, decision.by)
-    if not signature:
+    if not decision.signature:
         return (
-            f"this home has a list of people, so {decision.decision} needs {approver.name}'s signature: add --key "
+            f"this home has a list of people, so {decision.act} needs {approver.name}'s signature: add --key "
             "PRIVATE.pem, or --signature with what anonflow sign prints for them"
         )
-    if not is_signed_by(approver, decision, signature):
+    if not is_signed_by(approver, decision):
         return (
             f"this is not {approver.name}'s signature under this decision: it was made with another key, or "
             "for another decision, release, dossier or reason"
@@ -99,6 +99,6 @@ def approval_objection(approvers: Collection[Approver], candidate: WaitingCandid
     return ""
 
 
-def is_signed_by(approver: Approver, decision: Decision, signature: str) -> bool:
+def is_signed_by(approver: Approver, decision: Decision) -> bool:
     """Return whether a decision bears the approver's signature."""
-    return keys.verifies_base64(keys.public_of(approver.public_key), decision.statement, signature)
+    return keys.verifies_base64(keys.public_of(approver.public_key), decision.statement, decision.signature)

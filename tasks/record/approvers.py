@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from tasks.common import keys
 from tasks.common.errors import Refused, visible
 from tasks.common.home import Home, account, write_private
-from tasks.common.locks import locked
 from tasks.common.values import to_json
 from tasks.record import ledger
 from tasks.record.decision import plain
@@ -77,7 +75,7 @@ def add(home: Home, name: str, public: Ed25519PublicKey, accounts: tuple[str, ..
     name, key = " ".join(name.split()), keys.raw(public)
     if not name or len(name) > MAX_NAME or not name.isprintable():
         raise Refused(f"a name is 1 to {MAX_NAME} printable characters")
-    with _list_lock(home):
+    with home.lock("approvers"):
         ledger.trusted(home)
         before = listed(home)
         for other in before:
@@ -96,7 +94,7 @@ def remove(home: Home, name: str) -> None:
     Refused
         When no approver has that name.
     """
-    with _list_lock(home):
+    with home.lock("approvers"):
         ledger.trusted(home)
         _enter(home, "approver-removed", find(home, name))
 
@@ -198,7 +196,3 @@ def _enter(home: Home, event: Event, approver: Approver) -> None:
     facts = ApproverFacts(by=account(), approver=approver.name, public_key=approver.public_key, accounts=accounts)
     ledger.append(home, event, facts)
     write_private(home.approvers, (json.dumps(shown(listed(home)), indent=1, ensure_ascii=False) + "\n").encode())
-
-
-def _list_lock(home: Home) -> AbstractContextManager[None]:
-    return locked(home.path / "approvers.lock")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import unicodedata
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -18,19 +18,26 @@ ACTS: dict[str, Act] = {act: act for act in get_args(Act)}
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What is decided, on which release and dossier, by whom and why."""
+    """A decision of an approver on a candidate or release.
 
-    decision: Act
+    Attributes
+    ----------
+    dossier : the digest of the dossier that was read; empty where it is not stated
+    signature : as `sign` returns it; empty where there is none
+    """
+
+    act: Act
     release: str
-    dossier: str
     by: str
     reason: str
+    dossier: str = ""
+    signature: str = ""
 
     @property
     def statement(self) -> bytes:
         """The one form that is signed; white space counts once, since a form or a mail may break lines anew."""
-        plain_ = {"by": plain(self.by), "reason": plain(self.reason)}
-        return canonical({"anonflow": "decision"} | asdict(self) | plain_)
+        form = {"anonflow": "decision", "decision": self.act, "release": self.release, "dossier": self.dossier}
+        return canonical(form | {"by": plain(self.by), "reason": plain(self.reason)})
 
 
 def sign(private_pem: Path, decision: Decision, password: bytes | None = None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import BinaryIO, TypeVar, cast
@@ -15,7 +14,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tasks.common import keys
 from tasks.common.errors import Fault, Refused, ReleaseError
 from tasks.common.home import PRIVATE_FILE, Home, account, write_private
-from tasks.common.locks import locked
 from tasks.common.values import to_json
 from tasks.record.entry import (
     KIND_OF,
@@ -63,7 +61,7 @@ def append(home: Home, event: Event, facts: K) -> LedgerEntry[K]:
     Fault
         When the ledger does not end with the entry that its head names: going on would hide the loss.
     """
-    with ledger_lock(home):
+    with home.lock("ledger"):
         key = signing_key(home)
         return _append(home, event, facts, _settled(home, entries(home), key), key)
 
@@ -78,7 +76,7 @@ def settle(home: Home) -> bool:
     """
     if not home.ledger.exists():
         return False
-    with ledger_lock(home):
+    with home.lock("ledger"):
         known, head = entries(home), read_head(home)
         if not known or (head is not None and head.number == len(known)):
             return False
@@ -87,7 +85,7 @@ def settle(home: Home) -> bool:
 
 def resume(home: Home, *, by: str, reason: str) -> LedgerEntry[LossFacts]:
     """Go on with a ledger whose end was lost; the new entry says which entry the head had named."""
-    with ledger_lock(home):
+    with home.lock("ledger"):
         facts = LossFacts(by=by, reason=reason, head=_position(read_head(home)))
         return _append(home, "resumed", facts, entries(home), signing_key(home))
 
@@ -165,21 +163,6 @@ def trusted(home: Home) -> None:
         raise Refused(f"the ledger is not in order, so nothing is decided: {found[0]}; see anonflow audit verify")
 
 
-def ledger_lock(home: Home) -> AbstractContextManager[None]:
-    """Let one process at a time append."""
-    return locked(home.path / "ledger.lock")
-
-
-def deciding(home: Home) -> AbstractContextManager[None]:
-    """Let one process at a time decide in a home."""
-    return locked(home.path / "decide.lock")
-
-
-def publishing(home: Home) -> AbstractContextManager[None]:
-    """Let one process at a time put files of releases in place."""
-    return locked(home.path / "publish.lock")
-
-
 # Keys
 
 
@@ -199,7 +182,7 @@ def rotate_key(home: Home, *, by: str, reason: str) -> LedgerEntry[KeyFacts]:
     The entry names both keys, and the new one signs it too, so that a history without the new key cannot be put
     before it.
     """
-    with ledger_lock(home):
+    with home.lock("ledger"):
         old = signing_key(home)
         write_private(next_key(home), keys.new_private())
         new = keys.read_private(next_key(home), "the new key")

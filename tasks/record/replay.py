@@ -90,9 +90,9 @@ class LedgerReplay:
         """
         if facts.decided is None or not facts.decided.signature:
             return True
-        signature, decision = facts.decided.signature, _decision(event, facts, facts.decided)
+        decision = _decision(event, facts, facts.decided)
         on_list = self.former if event in REPEATING else self.approvers.values()
-        return any(p.name == decision.by and is_signed_by(p, decision, signature) for p in on_list)
+        return any(p.name == decision.by and is_signed_by(p, decision) for p in on_list)
 
     def _take(self, event: Event, facts: ReleaseFacts) -> Iterator[str]:
         release = facts.release
@@ -131,7 +131,7 @@ class LedgerReplay:
         approvers = tuple(self.approvers.values())
         return facts.dossier == waiting.facts.dossier and not (
             list_objection(approvers, waiting)
-            or signature_objection(approvers, _decision("approved", facts, decided), decided.signature)
+            or signature_objection(approvers, _decision("approved", facts, decided))
             or approval_objection(approvers, waiting, decided.approver)
         )
 
@@ -151,9 +151,10 @@ class LedgerReplay:
 
 def _decision(event: Event, facts: ReleaseFacts, decided: SignedDecision) -> Decision:
     return Decision(
-        decision=ACT_OF.get(event, "approve"),
+        act=ACT_OF.get(event, "approve"),
         release=facts.release,
-        dossier=facts.dossier,
         by=decided.approver,
         reason=decided.reason,
+        dossier=facts.dossier,
+        signature=decided.signature,
     )

@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tasks.common import keys
 from tasks.common.errors import Fault
 from tasks.common.home import Home, make_private, write_private
-from tasks.common.locks import locked
 
 
 def sign(home: Home, content: bytes) -> str:
@@ -33,7 +32,7 @@ def signing_key(home: Home) -> Ed25519PrivateKey:
     """
     if not home.key.exists() or next_key(home).exists():
         make_private(home.key.parent)
-        with locked(home.path / "key.lock"):
+        with home.lock("key"):
             _make_or_replace(home)
     return keys.read_private(home.key, f"the signing key {key_name(home)}")
 

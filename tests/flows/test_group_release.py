@@ -14,8 +14,9 @@ from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
 from tasks.common.errors import Refused
 from tasks.common.home import Home
-from tasks.decision.approval import Request, approve
+from tasks.decision.approval import decide
 from tasks.publication.manifest import verify_release
+from tasks.record.decision import Decision
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -103,7 +104,9 @@ def _counts(frame):
 def test_a_person_decides_and_the_release_hides_the_group(plan, home):
     outcome = _run(plan(), home)
     assert outcome.status == "awaiting", outcome.reason
-    done = approve(home, Request(release=outcome.release, by="A. Smith", reason="the area is all that could harm"))
+    done = decide(
+        home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="the area is all that could harm")
+    )
     assert done.status == "published"
     assert verify_release(done.folder) == []
     published, source = pd.read_parquet(done.folder / "data.parquet"), people()
@@ -120,7 +123,7 @@ def test_the_counts_before_stand_on_the_custodians_page_alone(plan, home):
     assert page.stat().st_mode & 0o077 == 0
     told = re.sub(r"<[^>]+>", " ", page.read_text())
     assert all(f" {n} " in told for n in MEMBERS)
-    done = approve(home, Request(release=outcome.release, by="A. Smith", reason="fine"))
+    done = decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="fine"))
     assert not list(done.folder.glob("custodian*"))
     for path in done.folder.iterdir():
         if path.suffix in (".md", ".json", ".html"):
@@ -131,7 +134,7 @@ def test_the_counts_before_stand_on_the_custodians_page_alone(plan, home):
 def test_goals_are_not_published(plan, home):
     """Whoever reads that h was capped knows where the group was."""
     outcome = _run(plan(), home)
-    done = approve(home, Request(release=outcome.release, by="A. Smith", reason="fine"))
+    done = decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="fine"))
     for name in ("method.md", "report.html", "assessment.json", "manifest.json"):
         assert "caps" not in (done.folder / name).read_text(), name
 
@@ -139,7 +142,7 @@ def test_goals_are_not_published(plan, home):
 def test_utility_figures_do_not_tell_the_hidden_count(plan, home):
     """A difference of correlations of area and service, added to what the release shows, tells the count."""
     outcome = _run(plan(), home)
-    done = approve(home, Request(release=outcome.release, by="A. Smith", reason="fine"))
+    done = decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="fine"))
     told = json.loads((done.folder / "assessment.json").read_text())
     frame = pd.read_parquet(done.folder / "data.parquet")
     here = (frame["area"].astype(str) == "h").to_numpy()
@@ -159,7 +162,7 @@ def test_counts_of_identical_records_do_not_tell_how_many_moved(plan, home):
     (page,) = kept.glob("custodian*.html")
     told = re.sub(r"<[^>]+>", " ", page.read_text())
     moved = int(re.search(r"records whose area changed\s+([\d,]+)", told)[1].replace(",", ""))
-    done = approve(home, Request(release=outcome.release, by="A. Smith", reason="fine"))
+    done = decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="fine"))
     for name in ("assessment.json", "method.md", "report.html"):
         text = re.sub(r"base64,[A-Za-z0-9+/=]+", "", (done.folder / name).read_text()).replace(",", "")
         assert not re.search(rf"\b({moved}|{6000 - moved})\b", text), name
@@ -185,7 +188,7 @@ def test_counts_hold_after_spectral_swapping(plan, home):
     gate = next(g for g in outcome.gates if g.name.startswith("the group's counts"))
     assert gate.verdict == "pass"
     if outcome.status == "awaiting":
-        done = approve(home, Request(release=outcome.release, by="A. Smith", reason="fine"))
+        done = decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="fine"))
         published = pd.read_parquet(done.folder / "data.parquet")
         assert _counts(published)["h"] <= 100
         assert _counts(published).sum() == sum(MEMBERS)

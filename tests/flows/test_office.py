@@ -21,8 +21,9 @@ from flows.release import Direct, carry_out
 from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home
 from tasks.connectors.postgres import table as table_module
-from tasks.decision.approval import Request, approve
+from tasks.decision.approval import decide
 from tasks.record import ledger
+from tasks.record.decision import Decision
 from tasks.record.entry import DeliveryFacts, ReleaseFacts
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
@@ -208,7 +209,7 @@ def test_what_a_person_approves_is_delivered(office_: Office) -> None:
     waits = office_.run(office_.plan(approval="person"))
     assert waits.status == "awaiting", waits.reason
     assert office_.ask(f"SELECT to_regclass('{office_.schema}.released')") == [(None,)]
-    outcome = approve(office_.home, Request(release=waits.release, by="A. Smith", reason="read it"))
+    outcome = decide(office_.home, Decision(act="approve", release=waits.release, by="A. Smith", reason="read it"))
     deliver.after_approval(office_.home, outcome)
     assert office_.released() == office_.published(outcome)
     ledger.append(office_.home, "withdrawn", outcome.entry.facts)

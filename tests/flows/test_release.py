@@ -15,9 +15,10 @@ from flows.release import Direct, carry_out
 from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home
 from tasks.common.run import exclusive_run
-from tasks.decision.approval import Request, approve, reject
+from tasks.decision.approval import decide
 from tasks.publication.manifest import verify_release
 from tasks.record import ledger, signing
+from tasks.record.decision import Decision
 from tasks.record.entry import ReleaseFacts
 from tasks.record.ledger_verification import Head
 
@@ -117,7 +118,7 @@ def test_a_rejection_stands_until_plan_or_data_change(office, home, people):
 
 def test_what_a_person_has_rejected_is_not_asked_again(office, home):
     outcome = _run(office(more="policy: {approval: person}"), home)
-    reject(home, Request(release=outcome.release, by="A. Smith", reason="too risky"))
+    decide(home, Decision(act="reject", release=outcome.release, by="A. Smith", reason="too risky"))
     again = _run(office(more="policy: {approval: person}"), home)
     assert again.status == "rejected"
     assert again.reason.endswith("(by A. Smith)")
@@ -139,18 +140,21 @@ def test_awaiting_then_approved(office, home):
     assert outcome.status == "awaiting"
     assert not home.releases.exists()
     assert _run(plan, home).status == "awaiting"
-    done = approve(home, Request(release=outcome.release, by="A. Smith", reason="read the report"))
+    done = decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="read the report"))
     assert done.status == "published"
     assert verify_release(done.folder) == []
     assert [e.event for e in ledger.entries(home)] == ["awaiting", "approved", "publishing", "published"]
     assert ledger.entries(home)[1].facts.actor == "A. Smith"
     with pytest.raises(Refused, match="awaits"):
-        approve(home, Request(release=outcome.release, by="A. Smith", reason="again"))
+        decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="again"))
 
 
 def test_awaiting_then_rejected(office, home):
     outcome = _run(office(more="policy: {approval: person}"), home)
-    assert reject(home, Request(release=outcome.release, by="A. Smith", reason="too risky")).status == "rejected"
+    assert (
+        decide(home, Decision(act="reject", release=outcome.release, by="A. Smith", reason="too risky")).status
+        == "rejected"
+    )
     assert not any(home.candidates.iterdir())
     assert ledger.problems(home) == []
 
@@ -160,8 +164,11 @@ def test_a_candidate_changed_while_waiting_is_not_published(office, home):
     data = home.candidates / outcome.release / "data.csv"
     data.write_text(data.read_text() + "x")
     with pytest.raises((Refused, Fault), match=r"data\.csv"):
-        approve(home, Request(release=outcome.release, by="A. Smith", reason="fine"))
-    assert reject(home, Request(release=outcome.release, by="A. Smith", reason="changed")).status == "rejected"
+        decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="fine"))
+    assert (
+        decide(home, Decision(act="reject", release=outcome.release, by="A. Smith", reason="changed")).status
+        == "rejected"
+    )
     assert not home.releases.exists() or not any(home.releases.rglob("data*"))
 
 
@@ -214,10 +221,10 @@ def test_a_rejected_candidate_cannot_be_approved_any_more(office, home):
     outcome = _run(office(more="policy: {approval: person}"), home)
     kept = home.candidates / outcome.release
     shutil.copytree(kept, home.path / "copy")
-    reject(home, Request(release=outcome.release, by="A. Smith", reason="too risky"))
+    decide(home, Decision(act="reject", release=outcome.release, by="A. Smith", reason="too risky"))
     shutil.move(home.path / "copy", kept)
     with pytest.raises(Refused, match="awaits no decision any more: it is rejected"):
-        approve(home, Request(release=outcome.release, by="A. Smith", reason="after all"))
+        decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="after all"))
 
 
 def test_records_of_one_person_stay_on_one_side(office, home, people):

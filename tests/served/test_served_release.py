@@ -276,7 +276,7 @@ def test_people_with_keys_decide_and_nobody_else(served: Any, tmp_path: Path) ->
 
     def signature(by: str) -> str:
         said = {"release": entry.release, "dossier": entry.dossier, "by": by, "reason": "read it"}
-        return sign(keys[by], Decision(decision="approve", **said))
+        return sign(keys[by], Decision(act="approve", **said))
 
     assert "is not on the list of people" in answered(1, "Mallory", signature("Ada Lovelace"))
     assert "not Grace Hopper's signature" in answered(2, "Grace Hopper", signature("Ada Lovelace"))

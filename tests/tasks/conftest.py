@@ -13,7 +13,8 @@ from tasks.common.digests import digest_of, sha256_of
 from tasks.common.home import Home, make_private, write_private
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.decision import approval, conclude, outcomes
+from tasks.decision import conclude, outcomes
+from tasks.decision.approval import decide
 from tasks.policy.verdict import Verdict
 from tasks.publication.candidate import Candidate
 from tasks.record import approvers
@@ -83,12 +84,8 @@ class Office:
 
     def settle(self, action: str, release: str, dossier: str, name: str, reason: str = "read") -> outcomes.Outcome:
         """Decide as a person on the list does, with their key."""
-        key = self.base / f"{name}.pem"
-        decision = Decision(decision=ACTS[action], release=release, dossier=dossier, by=name, reason=reason)
-        act = getattr(approval, action)
-        signature = sign(key, decision)
-        request = approval.Request(release=release, by=name, reason=reason, dossier=dossier, signature=signature)
-        return act(self.home, request)
+        decision = Decision(act=ACTS[action], release=release, dossier=dossier, by=name, reason=reason)
+        return decide(self.home, replace(decision, signature=sign(self.base / f"{name}.pem", decision)))
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from tasks.audit import verification as audit
 from tasks.common import keys
 from tasks.common.errors import Refused
 from tasks.common.home import Home, write_private
-from tasks.decision import approval, conclude, outcomes
-from tasks.decision.approval import Request
+from tasks.decision import conclude, outcomes
+from tasks.decision.approval import decide
 from tasks.record import approvers, ledger
 from tasks.record.decision import ACTS, Decision, sign
 from tasks.record.entry import ApproverFacts, ReleaseFacts
@@ -287,9 +287,9 @@ def person(home: Home, base: Path, name: str, *accounts: str) -> Path:
 
 def settle(home: Home, base: Path, action: str, release: str, name: str) -> outcomes.Outcome:
     dossier = ledger.of_release(home, release)[-1].facts.dossier
-    decision = Decision(decision=ACTS[action], release=release, dossier=dossier, by=name, reason="read")
+    decision = Decision(act=ACTS[action], release=release, dossier=dossier, by=name, reason="read")
     signature = sign(base / f"{name}.pem", decision)
-    outcome = getattr(approval, action)(home, Request(release=release, by=name, reason="read", signature=signature))
+    outcome = decide(home, Decision(act=action, release=release, by=name, reason="read", signature=signature))
     assert outcomes.mirror_entry(home, outcome.entry)
     return outcome
 
@@ -338,7 +338,7 @@ def test_what_was_approved_and_then_changed_is_refused_to_the_run_that_waits_wit
     with monkeypatch.context() as patch:
         patch.setattr(conclude, "_publish", cut_off)
         with pytest.raises(KeyboardInterrupt):
-            approval.approve(home, Request(release=outcome.release, by="Ann", reason="read"))
+            decide(home, Decision(act="approve", release=outcome.release, by="Ann", reason="read"))
     with (home.candidates / outcome.release / "data.csv").open("a") as file:
         file.write("more")
     entry = PendingDecision(outcome.release, outcome.entry.facts.dossier, "office", "run", "name", 0.0)
@@ -421,7 +421,7 @@ def test_a_signature_is_made_on_another_machine(home: Home, tmp_path: Path, caps
     said = ("office-0123456789ab", "--by", "Ann", "--reason", "read", "--key", str(key))
     code, out, _ = ask(capsys, empty, "sign", *said, "--decision", "approve", "--dossier", "D" * 64)
     assert code == 0
-    decision = Decision(decision="approve", release=said[0], dossier="d" * 64, by="Ann", reason="read")
+    decision = Decision(act="approve", release=said[0], dossier="d" * 64, by="Ann", reason="read")
     assert out.strip() == sign(key, decision)
     for wrong in (("--decision", "approve"), ("--decision", "maybe", "--dossier", "d" * 64)):
         assert ask(capsys, empty, "sign", *said, *wrong)[0] == 2

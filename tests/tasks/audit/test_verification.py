@@ -331,7 +331,7 @@ def test_one_approval_of_two_and_one_by_the_requester_do_not_make_a_publication(
 
 
 def forged_by_others(office: Any, dossier: str, name: str) -> None:
-    decision = Decision(decision="approve", release=office.waits, dossier=dossier, by=name, reason="read")
+    decision = Decision(act="approve", release=office.waits, dossier=dossier, by=name, reason="read")
     signature = sign(office.base / f"{name}.pem", decision)
     approved(office, approver=name, key=approvers.find(office.home, name).fingerprint, signature=signature)
 

@@ -18,8 +18,8 @@ from tasks.audit import verification as audit
 from tasks.common import keys
 from tasks.common.errors import Fault, InputOutputFault, Refused
 from tasks.common.home import account
-from tasks.decision import approval, conclude, outcomes
-from tasks.decision.approval import Request
+from tasks.decision import conclude, outcomes
+from tasks.decision.approval import decide
 from tasks.publication import deliver, withdraw
 from tasks.publication.manifest import verify_release
 from tasks.publication.targets import Target
@@ -35,7 +35,7 @@ def events(office: Any) -> list[str]:
 
 
 def approve(office: Any, release: str, by: str, **more: Any) -> outcomes.Outcome:
-    return approval.approve(office.home, Request(release=release, by=by, reason="read", **more))
+    return decide(office.home, Decision(act="approve", release=release, by=by, reason="read", **more))
 
 
 def last(office: Any, *events: Any) -> outcomes.Entry:
@@ -105,7 +105,7 @@ def test_two_must_be_two_names_at_a_desk_too(office: Any) -> None:
 def test_a_decision_without_name_or_reason_is_refused(office: Any, by: str, reason: str) -> None:
     release, _ = office.waiting()
     with pytest.raises(Refused, match="state who decides and why"):
-        approval.approve(office.home, Request(release=release, by=by, reason=reason))
+        decide(office.home, Decision(act="approve", release=release, by=by, reason=reason))
 
 
 # People with keys
@@ -119,15 +119,15 @@ def test_with_a_list_every_decision_needs_a_listed_name_and_its_signature(office
     with pytest.raises(Refused, match="Eve is not on the list"):
         approve(office, release, "Eve")
     with pytest.raises(Refused, match="reject needs Ann's signature"):
-        approval.reject(office.home, Request(release=release, by="Ann", reason="no"))
-    rejection = Decision(decision="reject", release=release, dossier=dossier, by="Ann", reason="read")
+        decide(office.home, Decision(act="reject", release=release, by="Ann", reason="no"))
+    rejection = Decision(act="reject", release=release, dossier=dossier, by="Ann", reason="read")
     other = sign(office.base / "Ann.pem", rejection)
     with pytest.raises(Refused, match="this is not Ann's signature under this decision"):
         approve(office, release, "Ann", signature=other)
     assert events(office) == ["approver-added", "awaiting"]
     assert office.settle("approve", release, dossier, "Ann").status == "published"
     with pytest.raises(Refused, match="withdraw needs Ann's signature"):
-        approval.withdraw(office.home, Request(release=release, by="Ann", reason="no"))
+        decide(office.home, Decision(act="withdraw", release=release, by="Ann", reason="no"))
     assert office.settle("withdraw", release, dossier, "Ann").status == "withdrawn"
     in_order(office)
 
@@ -315,7 +315,7 @@ def test_a_decision_that_comes_too_late_is_refused(office: Any, monkeypatch: pyt
     release, _ = office.waiting(within_days=2)
     later(monkeypatch, 2.01)
     with pytest.raises(Refused, match=r"waited until .*too few decided in time.*Run the plan again"):
-        getattr(approval, decision)(office.home, Request(release=release, by="A. Smith", reason="read"))
+        decide(office.home, Decision(act=decision, release=release, by="A. Smith", reason="read"))
     assert events(office) == ["awaiting", "expired"]
     assert not (office.home.candidates / release).exists()
     with pytest.raises(Refused, match="awaits no decision any more: it is expired"):
@@ -408,7 +408,9 @@ def test_an_approval_cut_short_can_be_given_again(office: Any, monkeypatch: pyte
 def test_a_withdrawn_release_is_kept_apart_and_a_signed_notice_takes_its_place(office: Any) -> None:
     outcome = office.published()
     before = {p.name: p.read_bytes() for p in outcome.folder.iterdir()}
-    done = approval.withdraw(office.home, Request(release=outcome.release, by="A. Smith", reason="a wrong column"))
+    done = decide(
+        office.home, Decision(act="withdraw", release=outcome.release, by="A. Smith", reason="a wrong column")
+    )
     assert done.status == "withdrawn"
     assert "Copies that others have taken cannot be called back" in done.reason
     assert done.folder == office.home.withdrawn / "office" / outcome.release
@@ -431,13 +433,13 @@ def test_what_is_not_published_cannot_be_withdrawn(office: Any) -> None:
     release, _ = office.waiting("b")
     for unknown in (release, "../x", "nothing", ""):
         with pytest.raises(Refused, match="is published; see anonflow list"):
-            approval.withdraw(office.home, Request(release=unknown, by="x", reason="y"))
+            decide(office.home, Decision(act="withdraw", release=unknown, by="x", reason="y"))
     outcome = office.published()
     with pytest.raises(Refused, match="is not the one of"):
-        approval.withdraw(office.home, Request(release=outcome.release, by="x", reason="y", dossier="e" * 64))
-    approval.withdraw(office.home, Request(release=outcome.release, by="x", reason="y"))
+        decide(office.home, Decision(act="withdraw", release=outcome.release, by="x", reason="y", dossier="e" * 64))
+    decide(office.home, Decision(act="withdraw", release=outcome.release, by="x", reason="y"))
     with pytest.raises(Refused, match="is withdrawn already"):
-        approval.withdraw(office.home, Request(release=outcome.release, by="x", reason="y"))
+        decide(office.home, Decision(act="withdraw", release=outcome.release, by="x", reason="y"))
 
 
 def test_the_same_records_in_another_file_are_the_same_data(office: Any) -> None:
@@ -464,7 +466,7 @@ def test_a_withdrawn_release_stands_no_more_and_still_counts(office: Any) -> Non
     outcome = office.published()
     assert outcomes.standing(office.home, "1" * 64, "2" * 64, "r").status == "unchanged"
     assert outcomes.published_before(office.home, "1" * 64, "2" * 64, "r") == 0
-    approval.withdraw(office.home, Request(release=outcome.release, by="x", reason="y"))
+    decide(office.home, Decision(act="withdraw", release=outcome.release, by="x", reason="y"))
     assert outcomes.standing(office.home, "1" * 64, "2" * 64, "r") is None
     assert outcomes.published_before(office.home, "1" * 64, "2" * 64, "r") == 1
     assert outcomes.published_before(office.home, "3" * 64, "2" * 64, "r") == 1
@@ -476,7 +478,7 @@ def test_a_withdrawn_release_stands_no_more_and_still_counts(office: Any) -> Non
 
 def test_the_very_same_content_is_not_published_again(office: Any) -> None:
     outcome = office.published()
-    approval.withdraw(office.home, Request(release=outcome.release, by="x", reason="y"))
+    decide(office.home, Decision(act="withdraw", release=outcome.release, by="x", reason="y"))
     again = office.published(published=1)
     assert again.status == "rejected"
     assert again.reason.startswith("identical to what was withdrawn on 2")
@@ -488,7 +490,7 @@ def test_the_very_same_content_is_not_published_again(office: Any) -> None:
 def test_a_forged_notice_is_put_nowhere_else(office: Any, tmp_path: Path) -> None:
     outcome = office.published()
     deliver.deliver(office.home, outcome.release, Target(folder=str(tmp_path / "out")))
-    approval.withdraw(office.home, Request(release=outcome.release, by="A. Smith", reason="a wrong column"))
+    decide(office.home, Decision(act="withdraw", release=outcome.release, by="A. Smith", reason="a wrong column"))
     path = outcome.folder / "WITHDRAWN.json"
     before = path.read_bytes()
     path.write_bytes(before.replace(b"a wrong column", b"keep using it!"))
@@ -533,7 +535,9 @@ def test_a_withdrawal_that_is_killed_is_ended_by_the_next_command(
     with monkeypatch.context() as patch:
         STEPS[step](patch)
         with pytest.raises(KeyboardInterrupt):
-            approval.withdraw(office.home, Request(release=outcome.release, by="A. Smith", reason="a wrong column"))
+            decide(
+                office.home, Decision(act="withdraw", release=outcome.release, by="A. Smith", reason="a wrong column")
+            )
     assert events(office)[-1] == "withdrawing"
     assert outcomes.standing(office.home, "1" * 64, "2" * 64, "r") is None
     assert "cut short" in {f.kind for f in audit.verify(office.home, mlflow=False)}
@@ -548,7 +552,9 @@ def test_a_withdrawal_that_is_killed_is_ended_by_the_next_command(
 def test_a_release_that_is_gone_can_still_be_withdrawn(office: Any) -> None:
     outcome = office.published()
     shutil.rmtree(outcome.folder)
-    assert approval.withdraw(office.home, Request(release=outcome.release, by="x", reason="y")).status == "withdrawn"
+    assert (
+        decide(office.home, Decision(act="withdraw", release=outcome.release, by="x", reason="y")).status == "withdrawn"
+    )
     assert [f.kind for f in audit.verify(office.home, mlflow=False)] == ["release missing"]
 
 

@@ -24,12 +24,12 @@ from tasks.record.decision import Decision, sign
 from tasks.record.entry import ApproverFacts, content_digest, entry_line
 
 SAID = Decision(
-    decision="approve", release="office-0123456789ab", dossier="d" * 64, by="Ann Smith", reason="read the report"
+    act="approve", release="office-0123456789ab", dossier="d" * 64, by="Ann Smith", reason="read the report"
 )
 
 
 def verify(office: Any, decision: Decision, signature: str) -> None:
-    if objection := signature_objection(approvers.listed(office.home), decision, signature):
+    if objection := signature_objection(approvers.listed(office.home), replace(decision, signature=signature)):
         raise Refused(objection)
 
 
@@ -125,7 +125,7 @@ def test_a_signature_is_one_approvers_under_one_decision(office: Any) -> None:
     verify(office, SAID, signature)
     assert len(base64.b64decode(signature)) == 64
     others = (
-        {"decision": "reject"},
+        {"act": "reject"},
         {"release": "office-000000000000"},
         {"dossier": "e" * 64},
         {"by": "Bob"},
