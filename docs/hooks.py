@@ -77,6 +77,7 @@ def generated_pages() -> dict[str, str]:
         "how-to/deploy.md": _from_root("deploy/GUIDE.md", "how-to"),
         "reference/changelog.md": _from_root("CHANGELOG.md", "reference"),
         "reference/cli.md": command_reference(),
+        "reference/gates.md": gate_reference(),
         "reference/methods/index.md": method_list(),
         "reference/plan.md": plan_reference(),
     }
@@ -112,6 +113,20 @@ def plan_reference() -> str:
             text += [f"- [`{method}`](methods/{method}.md): {_summary(model)}" for method, model in methods().items()]
         for model in _models(field.annotation):
             text += _section(model, f"## {name} {{ #{_anchor(model)} }}", shown)
+    return "\n".join(text) + "\n"
+
+
+def gate_reference() -> str:
+    """Return the reference of the gates, from their registry."""
+    from tasks.policy.gates import GATES
+
+    text = ["# Gates", "", "The criteria of the policy, in the order of the report. How the figures are measured:"]
+    text += ["[How risk and utility are measured](../explanation/risk.md)."]
+    for gate in GATES:
+        text += ["", f"## {gate.name[:1].upper()}{gate.name[1:]}", "", gate.description]
+        if gate.limits:
+            keys = ", ".join(f"`{key}`" for key in gate.limits.model_fields)
+            text += ["", f"Its limit in the [policy](plan.md#policy): {keys}."]
     return "\n".join(text) + "\n"
 
 
@@ -161,7 +176,8 @@ def _section(model: type, heading: str, shown: set[type]) -> list[str]:
 
 def key_table(model: type) -> list[str]:
     """Return the table of a model's keys: default, allowed values and meaning."""
-    sections = griffe.parse_numpy(griffe.Docstring(_plain(model)), warnings=False)
+    inherited = [base for base in model.__mro__ if base.__module__.split(".")[0] == model.__module__.split(".")[0]]
+    sections = [s for base in inherited for s in griffe.parse_numpy(griffe.Docstring(_plain(base)), warnings=False)]
     of_keys = [s.value for s in sections if s.kind is griffe.DocstringSectionKind.parameters]
     stated = {parameter.name: parameter for parameters in of_keys for parameter in parameters}
     lines = ["| key | default | values | meaning |", "|---|---|---|---|"]

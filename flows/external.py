@@ -17,7 +17,8 @@ from tasks.common.workspace import wipe_abandoned
 from tasks.intake.external import File, prepare, with_levels_of
 from tasks.policy.assessment import Assessment
 from tasks.policy.disclosure_control import without_source_levels
-from tasks.policy.verdict import PolicySection, Verdict, decide
+from tasks.policy.section import PolicySection
+from tasks.policy.verdict import Verdict, decide
 
 EXIT_CODES = {"publish": ExitCode.PUBLISHED, "reject": ExitCode.REJECTED, "await": ExitCode.AWAITING}
 
@@ -68,7 +69,7 @@ def judge(
     >>> judge(home, Path("masked.csv"), Path("people.csv")).exit_code  # doctest: +SKIP
     <ExitCode.REJECTED: 3>
     """
-    section, policy = AssessmentSection(), PolicySection(by_design=by_design)  # type: ignore[arg-type]
+    section, policy = AssessmentSection(), PolicySection(by_design=by_design)
     if plan is not None:
         known = load_plan(plan).plan
         variables, section, policy = known.variables, known.assessment, known.policy

@@ -39,10 +39,12 @@ from anoncore.risk.tail import (
     twins_by_chance,
 )
 from anoncore.risk.together import ValuesTogether, values_together
+from anoncore.risk.verdicts import Bound, Verdict, three_way
 
 __all__ = [
     "AttributeInference",
     "AveragingAttack",
+    "Bound",
     "BoxMeasures",
     "BoxRisk",
     "ClosePairs",
@@ -69,6 +71,7 @@ __all__ = [
     "TableDisclosure",
     "TailTest",
     "ValuesTogether",
+    "Verdict",
     "attribute_inference",
     "averaging_attack",
     "box_density_attack",
@@ -95,6 +98,7 @@ __all__ = [
     "sample_size",
     "score_coincidence_attack",
     "tail_test",
+    "three_way",
     "twins_by_chance",
     "values_together",
 ]

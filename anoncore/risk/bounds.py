@@ -13,8 +13,7 @@ from scipy.stats import norm
 from anoncore.risk._checks import Floats
 from anoncore.risk.jackknife import Deletions, set_variance
 from anoncore.risk.prediction import PredictionMeasures
-
-Verdict = Literal["pass", "fail", "inconclusive", "by design"]
+from anoncore.risk.verdicts import Verdict, three_way
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class MeasureComparison:
     n: int
     released_median: float
     reference_median: float
-    verdict: Verdict
+    verdict: Verdict | Literal["by design"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +106,6 @@ def bounds(
         float(curve.max()) / len(pairs)
         for curve in (excess, centre + everywhere * error, centre - somewhere * error_with_sets)
     )
-    verdict: Verdict = "pass" if upper <= margin else "fail" if lower > margin else "inconclusive"
     return MeasureComparison(
         name=name,
         sup_excess=sup,
@@ -119,5 +117,5 @@ def bounds(
         n=n,
         released_median=float(np.mean([np.median(ours.values) for ours, _ in pairs])),
         reference_median=float(np.mean([np.median(theirs.values) for _, theirs in pairs])),
-        verdict="by design" if void else verdict,
+        verdict="by design" if void else three_way(lower, upper, margin),
     )

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
 from anoncore.risk._checks import between, matrix, same_size, vector
-from anoncore.risk.bounds import MeasureComparison, Side, Verdict, bounds
+from anoncore.risk.bounds import MeasureComparison, Side, bounds
 from anoncore.risk.prediction import PredictionMeasures, chosen_rows, measure_part
+from anoncore.risk.verdicts import Verdict, worst_of
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
 
@@ -248,8 +249,6 @@ def _pooled(
         )
         for name in MEASURES
     )
-    verdicts = {part.verdict for part in (distance, ambiguity, uncertainty)}
-    order: tuple[Verdict, ...] = ("fail", "inconclusive", "pass")
     return Comparison(
         distance=distance,
         ambiguity=ambiguity,
@@ -258,5 +257,5 @@ def _pooled(
         n_released=released.n_released,
         n_reference=reference.n_released,
         draws=len(pairs),
-        verdict=next(verdict for verdict in order if verdict in verdicts),
+        verdict=worst_of({part.verdict for part in (distance, ambiguity, uncertainty)}),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,8 +19,7 @@ from anoncore.risk._proportions import Difference, Proportion, difference, norma
 from anoncore.risk.disclosure import parts
 from anoncore.risk.linkage import sampling_error
 from anoncore.risk.prediction import sample_queries
-
-Verdict = Literal["pass", "fail", "inconclusive"]
+from anoncore.risk.verdicts import Verdict, three_way, worst_of
 
 _ENTRIES = 1 << 22  # votes held at a time
 _SPARE = 4  # further combinations looked at where some records do not tell a variable
@@ -175,7 +174,6 @@ def attribute_inference(
         truths, told, levels = _values(original, people, released, name)
         outcome = search.outcomes(truths, told, levels, tolerance)
         found.append(_judged(name, *outcome, None if levels else tolerance, margin, confidence))
-    order: tuple[Verdict, ...] = ("fail", "inconclusive", "pass")
     return InferenceRisk(
         variables=tuple(found),
         quasi_identifiers=quasi,
@@ -186,7 +184,7 @@ def attribute_inference(
         n_strangers=len(people[1]),
         n_released=len(released),
         sampling_error=max(sampling_error(len(part), len(side)) for part, side in zip(people, tables, strict=True)),
-        verdict=next((v for v in order if v in {one.verdict for one in found}), "pass"),
+        verdict=worst_of({one.verdict for one in found}),
     )
 
 
@@ -320,9 +318,5 @@ def _judged(
 ) -> AttributeInference:
     one, other = (proportion(float(part.sum()), len(part), confidence) for part in (members, strangers))
     excess = difference(one, other)
-    verdict: Verdict = "inconclusive"
-    if excess.lower > margin:
-        verdict = "fail"
-    elif excess.upper <= margin:
-        verdict = "pass"
+    verdict = three_way(excess.lower, excess.upper, margin)
     return AttributeInference(name, one, other, excess, constant, tolerance, n_released, verdict)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +13,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
 from anoncore.risk._checks import Floats, between, matrix, vector
 from anoncore.risk.prediction import PredictionMeasures
+from anoncore.risk.verdicts import Verdict, three_way
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class MembershipAttack:
     upper: float
     n_members: int
     n_nonmembers: int
-    verdict: Literal["pass", "fail"]
+    verdict: Verdict
     baseline: float = 0.5
     gate: float = 0.55
     confidence: float = 0.99
@@ -86,14 +86,14 @@ def membership_attack(
     centre = sum(float(side.mean()) for side in sides) / 2.0
     error = math.sqrt(sum(float(side.var(ddof=1)) / len(side) for side in sides))
     auc = float(above.mean())
-    lower = min(auc, max(0.0, centre - z * error))
+    lower, upper = min(auc, max(0.0, centre - z * error)), max(auc, min(1.0, centre + z * error))
     return MembershipAttack(
         auc=auc,
         lower=lower,
-        upper=max(auc, min(1.0, centre + z * error)),
+        upper=upper,
         n_members=len(members),
         n_nonmembers=len(others),
-        verdict="pass" if lower <= gate else "fail",
+        verdict=three_way(lower, upper, gate, passes_by="lower"),
         gate=gate,
         confidence=confidence,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices, between
+from anoncore.risk.verdicts import Verdict, three_way
 
 # Where a value repeats more often, another variable's value stands beside it by chance.
 _LEVELS = 40
@@ -64,7 +65,7 @@ class ValuesTogether:
     n_possible: int
     margin: float
     confidence: float
-    verdict: Literal["pass", "fail", "inconclusive"]
+    verdict: Verdict
 
 
 def values_together(
@@ -148,7 +149,7 @@ def values_together(
         low,
         float(upper[worst]),
         *counted,
-        "fail" if low > _HALF else "inconclusive" if low > margin else "pass",
+        three_way(low, float(upper[worst]), margin, passes_by="lower", fails_above=_HALF),
     )
 
 

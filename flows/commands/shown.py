@@ -25,7 +25,7 @@ from tasks.common.home import Home
 
 if TYPE_CHECKING:
     from anoncore.utility import UtilityReport
-    from tasks.policy.verdict import Gate
+    from tasks.policy.gate import GateResult
 
 OUTCOMES = {
     "published": "[bold green]Published[/bold green]",
@@ -77,9 +77,9 @@ def table(*columns: str) -> Table:
     return Table(*columns, box=None, pad_edge=False)
 
 
-def gates(found: Iterable[Gate]) -> Table:
+def gates(found: Iterable[GateResult]) -> Table:
     """Return a verdict's gates, a row each."""
-    shown = table("Gate", "", "Found", "Limit", "Baseline", "n")
+    shown = table("GateResult", "", "Found", "Limit", "Baseline", "n")
     for gate in found:
         shown.add_row(
             safe(gate.name),

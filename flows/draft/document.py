@@ -19,7 +19,7 @@ from flows.draft.table import Table
 from tasks.assessment.assess import AssessmentSection
 from tasks.common.sections import Section
 from tasks.intake.split import ReferenceSection
-from tasks.policy.verdict import PolicySection
+from tasks.policy.section import PolicySection
 from tasks.publication.candidate import PublicationSection
 
 LONGEST_NAME = 200  # of a variable in an edit: YAML allows keys of 1024 characters

@@ -27,7 +27,7 @@ from tasks.intake.ingest import SourceSection, header_of, like_a_formula, named_
 from tasks.intake.split import ReferenceSection
 from tasks.intake.validate import EditsSection
 from tasks.masking.anonymize import Step
-from tasks.policy.verdict import PolicySection
+from tasks.policy.section import PolicySection
 from tasks.publication.candidate import PublicationSection
 from tasks.tracking.mlflow import TrackingSection
 

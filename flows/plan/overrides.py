@@ -15,7 +15,7 @@ from flows.plan.model import Plan, PlanFile
 from tasks.common.digests import digest_of
 from tasks.common.errors import Refused, cut, visible
 from tasks.masking.anonymize import Step
-from tasks.policy.verdict import Measure
+from tasks.policy.section import Measure
 
 PLAN = "plan"
 MAX_SETTINGS = 100

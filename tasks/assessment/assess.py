@@ -24,7 +24,7 @@ from tasks.intake.external import Prepared
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import ContinuousForm, Masked
 from tasks.policy.assessment import Assessment, ExternalFiles, RareLevels, Records, ReferenceOverlap
-from tasks.policy.verdict import PolicySection
+from tasks.policy.section import PolicySection
 
 
 class AssessmentSection(Section):

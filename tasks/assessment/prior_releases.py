@@ -19,7 +19,7 @@ from tasks.intake.ingest import SourceSection, read, to_microdata
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PriorReleases
-from tasks.policy.verdict import PolicySection
+from tasks.policy.section import PolicySection
 from tasks.record import ledger
 from tasks.record.dossier import SourceSummary
 from tasks.record.entry import ReleaseFacts

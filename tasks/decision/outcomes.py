@@ -9,7 +9,7 @@ from typing import Literal
 
 from tasks.common.errors import Refused, ReleaseError, sanitise_errors, visible
 from tasks.common.home import Home
-from tasks.policy.verdict import Gate
+from tasks.policy.gate import GateResult
 from tasks.record import ledger
 from tasks.record.approval_rule import WaitingCandidate
 from tasks.record.dossier import Dossier
@@ -60,7 +60,7 @@ class Outcome:
     folder: Path | None = None
     report: Path | None = None
     records: int | None = None
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[GateResult, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property

@@ -22,7 +22,8 @@ from tasks.intake.validate import Checked, Validated
 from tasks.masking.anonymize import Masked, Step
 from tasks.policy.assessment import Assessment
 from tasks.policy.disclosure_control import without_source_levels
-from tasks.policy.verdict import PolicySection, Verdict
+from tasks.policy.section import PolicySection
+from tasks.policy.verdict import Verdict
 from tasks.record import ledger
 from tasks.record.dossier import (
     ApprovalTerms,

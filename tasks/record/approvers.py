@@ -21,7 +21,7 @@ from tasks.record.decision import plain
 from tasks.record.entry import ApproverFacts, Event, Facts, LedgerEntry
 
 if TYPE_CHECKING:
-    from tasks.policy.verdict import PolicySection
+    from tasks.policy.section import PolicySection
 
 MAX_NAME = 200
 

@@ -15,7 +15,7 @@ import numpy as np
 from anoncore.risk import MeasureComparison, RiskReport
 from anoncore.utility import UtilityReport
 from tasks.common.formatting import NOTHING, count, markdown_cell, markdown_table, number
-from tasks.policy.verdict import Gate
+from tasks.policy.gate import GateResult
 from tasks.record.dossier import MethodStep
 from tasks.reporting.charts import (
     AFTER,
@@ -102,7 +102,7 @@ class Tried:
     loss: float | None = None
     baseline: float | None = None
     records: int | None = None
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[GateResult, ...] = ()
     seconds: float = 0.0
 
     @property

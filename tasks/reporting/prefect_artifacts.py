@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tasks.common.formatting import count, markdown_cell, markdown_table, number, percent, significant
-from tasks.policy.disclosure_control import PublishedAssessment, PublishedUtility
+from tasks.policy.published import PublishedAssessment, PublishedUtility
 from tasks.record.dossier import Dossier
-from tasks.reporting.attack_table import findings
+from tasks.reporting.attack_table import attack_groups
 from tasks.reporting.report import DECISIONS, STATISTICS
 
 
@@ -45,9 +45,9 @@ def risk_markdown(assessment: PublishedAssessment) -> str:
     attacks = markdown_table(
         ("Attack", "Found", "Interval (95 % unless it says)", "Baseline", "Records"),
         (
-            (one.name, one.found, one.interval, one.baseline, one.records)
-            for group in findings(assessment)
-            for one in group.findings
+            (one.name, one.outcome, one.interval, one.baseline, one.records)
+            for group in attack_groups(assessment)
+            for one in group.attacks
         ),
     )
     return f"{measures}\n\n{attacks}"

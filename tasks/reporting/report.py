@@ -28,14 +28,12 @@ from tasks.common.formatting import (
     size,
 )
 from tasks.policy.assessment import Records
-from tasks.policy.disclosure_control import PublishedAssessment, PublishedVariable
-from tasks.policy.verdict import Gate
+from tasks.policy.gate import GateResult
+from tasks.policy.published import PublishedAssessment, PublishedVariable
 from tasks.record.dossier import Dossier, EditFacts
-from tasks.reporting.attack_table import findings
+from tasks.reporting.attack_table import attack_groups
 
 PNG = b"\x89PNG"
-
-RISK, PROMISE, USE = "Risk", "Promises", "Usefulness"
 
 DECISIONS = {
     "publish": ("Cleared for publication", "pass"),
@@ -79,7 +77,7 @@ def render(dossier: Dossier, assessment: PublishedAssessment, pictures: dict[str
     str
         HTML without script and without anything to load from elsewhere.
     """
-    gates, groups = dossier.verdict.gates, _gate_groups(dossier)
+    gates, groups = dossier.verdict.gates, _gate_groups(dossier.verdict.gates)
     html = (
         environment()
         .get_template("report.html.j2")
@@ -91,7 +89,7 @@ def render(dossier: Dossier, assessment: PublishedAssessment, pictures: dict[str
             gate_groups=groups,
             failed=[name for name, members in groups if any(g.verdict == "fail" for g in members)],
             unsettled=any(g.verdict == "inconclusive" for g in gates),
-            attacks=findings(assessment),
+            attacks=attack_groups(assessment),
             gate_verdicts={gate.name: gate.verdict for gate in gates},
             moved_most=_moved_most(assessment.utility.variables),
             chance=_chance(assessment.records),
@@ -145,17 +143,15 @@ def picture(content: bytes) -> dict[str, Any]:
     }
 
 
-def _gate_groups(dossier: Dossier) -> list[tuple[str, list[Gate]]]:
-    """Return the gates by what they guard; groups without a gate are left out."""
-    claims = {claim.claim for claim in dossier.assessment.claims}
-    groups: dict[str, list[Gate]] = {RISK: [], PROMISE: [], USE: []}
-    for gate in dossier.verdict.gates:
-        name = gate.name
-        groups[PROMISE if name in claims else USE if name.startswith("utility:") else RISK].append(gate)
-    return [(name, members) for name, members in groups.items() if members]
+def _gate_groups(results: Iterable[GateResult]) -> list[tuple[str, list[GateResult]]]:
+    """Return the gates by their topic; topics without a gate are left out."""
+    topics: dict[str, list[GateResult]] = {}
+    for result in results:
+        topics.setdefault(result.topic, []).append(result)
+    return list(topics.items())
 
 
-def _tally(gates: Iterable[Gate]) -> list[tuple[str, int]]:
+def _tally(gates: Iterable[GateResult]) -> list[tuple[str, int]]:
     verdicts = [gate.verdict for gate in gates]
     order = ("pass", "fail", "inconclusive", "by design", "waived", "not tested")
     return [(name, verdicts.count(name)) for name in order if name in verdicts]

@@ -38,7 +38,7 @@ from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
-from tasks.policy.verdict import PolicySection
+from tasks.policy.section import PolicySection
 
 CORES = len(os.sched_getaffinity(0))
 TARGETS = {11_763: 5.0, 100_000: 60.0}

@@ -29,7 +29,8 @@ from tasks.common.run import Run
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import Assessment
-from tasks.policy.verdict import PolicySection, Verdict, decide
+from tasks.policy.section import PolicySection
+from tasks.policy.verdict import Verdict, decide
 from tests.tasks.test_policy_seeds import GROUPS, NOISE, SWAP, failed, judged, planned, rhs
 
 SEEDS = int(os.environ.get("ANONFLOW_BENCH_SEEDS", "100"))
@@ -138,7 +139,7 @@ def test_groups_of_ten(home: Home, tmp_path: Path, gaps: bool) -> None:
     # With all variables the area under the curve is about 0.57, and the gate fails what is surely above 0.55.
     found = study(home, tmp_path, rhs(10), GROUPS, gaps=gaps)
     assert share(found, "publish") >= (0.8 if gaps else 0.9)
-    assert all(f.failed <= {"membership", "membership, moved back", "attribute inference"} for f in found)
+    assert all(f.failed <= {"membership", "membership, rescaled", "attribute inference"} for f in found)
 
 
 def test_groups_of_thirteen(home: Home, tmp_path: Path) -> None:

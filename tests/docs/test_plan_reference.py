@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from flows.plan.model import Plan, load_plan
+from tasks.policy.gates import GATES
 from tests.docs.conftest import ROOT
 
 GUIDE = (ROOT / "docs/how-to/plan.md").read_text(encoding="utf-8")
@@ -32,6 +33,13 @@ def test_every_section_and_method_is_in_the_reference(hooks):
         assert re.search(rf"^## {name}( |$)", reference, re.MULTILINE)
     for method in hooks.methods():
         assert f"](methods/{method}.md)" in reference
+
+
+def test_every_gate_is_in_the_reference_with_its_limits(hooks):
+    reference = hooks.gate_reference()
+    for gate in GATES:
+        assert f"## {gate.name[:1].upper()}{gate.name[1:]}\n\n{gate.description}" in reference
+    assert reference.count("(plan.md#policy): `membership_auc`.") == 2
 
 
 def test_every_key_has_a_meaning(hooks):

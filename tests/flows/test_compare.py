@@ -301,7 +301,7 @@ def test_auditors_find_nested_runs_apart_from_releases(small, home):
     assert runs["mdav:k=5"].data.metrics["comparison/loss"] == told["mdav:k=5"].loss
     shared = {m for m in runs["plan"].data.metrics if not m.startswith("comparison/")}
     # Nothing is published, so that earlier releases are not attacked.
-    assert shared | {"risk/earlier_releases"} == set(own.data.metrics)
+    assert shared | {"risk/prior_releases"} == set(own.data.metrics)
     assert runs["mdav:k=999"].info.status == "FAILED"
     assert runs["mdav:k=999"].data.params["step1.k"] == "999"
 

@@ -9,12 +9,12 @@ import pytest
 from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
 from tasks.common.home import Home
-from tasks.policy.verdict import Gate
+from tasks.policy.gate import GateResult
 from tasks.record import ledger
 from tasks.record.entry import ReleaseFacts
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
-GATE = "earlier releases of these data"
+GATE = "earlier releases"
 # Noise that a single release of these few columns gets away with.
 NOISY = "{method: additive-noise, b: 1.0}"
 MEASURED = "policy: {linkage_rate: 1.0, inconclusive: person}"
@@ -37,7 +37,7 @@ def repeated(office, home: Home, step: str, times: int, more: str = "") -> list:
     return outcomes
 
 
-def gate(outcome) -> Gate:
+def gate(outcome) -> GateResult:
     return next(g for g in outcome.gates if g.name == GATE)
 
 

@@ -22,7 +22,6 @@ from tests.tasks.policy.sample import assessment
 
 REPORT = ValidationReport((), "5" * 64)
 # One, since assessments are compared by identity.
-ASSESSMENT = assessment()
 RUN = RunFacts(
     id="20260101T000000Z-abcdef",
     created="2026-01-01T00:00:00+00:00",
@@ -43,7 +42,7 @@ def small_dossier(**parts: Any) -> Dossier:
         "split": SplitSummary("holdout", 1, 1, 0, "no row number stands on both sides", 0),
         "edits": EditFacts("refuse", 0, REPORT, REPORT, RepairSummary(0, 0, {})),
         "method": MethodFacts((MethodStep("mdav", {"k": 5}),)),
-        "assessment": ASSESSMENT,
+        "assessment": assessment(),
         "verdict": Verdict("publish", "every gate passed", ()),
         "release": ReleaseIdentity("office-0123456789ab", "office", 1),
     }

@@ -24,7 +24,8 @@ from tasks.intake.split import split
 from tasks.intake.validate import validate_raw
 from tasks.masking.anonymize import mask
 from tasks.policy.assessment import Assessment
-from tasks.policy.verdict import PolicySection, Verdict, decide
+from tasks.policy.section import PolicySection
+from tasks.policy.verdict import Verdict, decide
 from tests.papers.reproduction import nhefs_complete
 
 GROUPS = ("uncertainty",)

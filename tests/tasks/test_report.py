@@ -28,8 +28,10 @@ from tasks.common.run import Run
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import Assessment, CheckedClaim, PriorReleases, RareLevels
+from tasks.policy.attack import NO_NON_MEMBERS, NO_QUASI_IDENTIFIERS, NO_SENSITIVE
 from tasks.policy.disclosure_control import published
-from tasks.policy.verdict import PolicySection, Verdict, decide
+from tasks.policy.section import PolicySection
+from tasks.policy.verdict import Verdict, decide
 from tasks.record.dossier import (
     Dossier,
     EditFacts,
@@ -46,7 +48,7 @@ from tasks.record.dossier import (
 from tasks.reporting import charts as pictures
 from tasks.reporting import prefect_artifacts as artifacts
 from tasks.reporting import report
-from tasks.reporting.attack_table import NO_KEYS, NO_OTHERS, NO_SENSITIVE, findings
+from tasks.reporting.attack_table import attack_groups
 from tests.tasks.dossiers import RUN
 from tests.tasks.policy.sample import changed, texts_replaced
 
@@ -333,7 +335,7 @@ def test_every_combination_of_what_may_be_missing_renders(start, decision):
         words = text_of(html)
         assert not re.search(r"\b(None|nan|Undefined)\b", words), options
         assert report.DECISIONS[decision][0] in words
-        assert (NO_OTHERS in words) is not options.get("reference", True), options
+        assert (NO_NON_MEMBERS in words) is not options.get("reference", True), options
         assert ("silent by design" in words) is options.get("by_design", False)
         assert ("no formal guarantee about a single person" in words) is not options.get("formal", False)
         assert not any("None" in text for text in markdown(found))
@@ -342,15 +344,15 @@ def test_every_combination_of_what_may_be_missing_renders(start, decision):
 def test_what_was_not_tested_is_said_with_its_reason():
     words = text_of(page(dossier(roles=False, keeps=False)))
     for text in (
-        "Linkage Somebody who knows all values of all people takes the nearest released row for each "
-        "person’s. Not tested: no released row belongs to one person",
-        NO_KEYS,
+        "Linkage An attacker who knows all values of all people takes the nearest released row for each "
+        "person’s. Not tested: no released row stems from one person",
+        NO_QUASI_IDENTIFIERS,
         "the plan declares no regression",
         "No survey weights are declared",
     ):
         assert text in words, text
-    found = findings(published(changed(full_figures(keeps=False), risk__inference__variables=())))
-    assert NO_SENSITIVE in found[-1].findings[0].who
+    found = attack_groups(published(changed(full_figures(keeps=False), risk__inference__variables=())))
+    assert NO_SENSITIVE in found[-1].attacks[0].attacker
     words = text_of(page(dossier(constant=True)))
     for text in (
         "There are no correlations to compare",
@@ -362,18 +364,18 @@ def test_what_was_not_tested_is_said_with_its_reason():
 
 @pytest.mark.parametrize("reference", [True, False])
 def test_every_attack_has_a_figure_an_interval_a_baseline_and_a_size(reference):
-    groups = findings(published(dossier(reference=reference, boxes=True).assessment))
+    groups = attack_groups(published(dossier(reference=reference, boxes=True).assessment))
     assert len(groups) == 5
-    rows = [one for group in groups for one in group.findings]
+    rows = [one for group in groups for one in group.attacks]
     assert len(rows) > 15
     for one in rows:
-        assert one.who.startswith(("Somebody", "The same")), one
-        assert one.who.endswith((".", "?")), one
-        if one.found == "not tested":
-            assert "Not tested: " in one.who
-        elif "There is no earlier one" not in one.who and "Nobody is so far away" not in one.who:
-            assert "–" not in (one.found, one.interval, one.baseline, one.records), one
-    assert sum(one.found == "not tested" for one in rows) == (0 if reference else 5)
+        assert one.attacker.startswith(("An attacker", "The same")), one
+        assert one.attacker.endswith((".", "?")), one
+        if one.outcome == "not tested":
+            assert "Not tested: " in one.attacker
+        elif "There is no earlier one" not in one.attacker and "There is none so far away" not in one.attacker:
+            assert "–" not in (one.outcome, one.interval, one.baseline, one.records), one
+    assert sum(one.outcome == "not tested" for one in rows) == (0 if reference else 5)
 
 
 def test_earlier_releases_are_told_with_what_they_give_together():
@@ -444,7 +446,7 @@ def test_the_verdict_comes_before_everything_else_and_not_by_colour_alone():
 )
 def test_the_meaning_follows_from_the_gates_that_decided(change, words):
     found = dossier(formal=True)
-    gates = (*found.verdict.gates, replace(found.verdict.gates[0], name="utility: mean"))
+    gates = (*found.verdict.gates, replace(found.verdict.gates[0], name="utility: mean", topic="Utility"))
     gates = tuple(replace(gate, verdict=change.get(gate.name, "pass")) for gate in gates)
     verdict = Verdict("reject" if change else "publish", found.verdict.reason, gates)
     assert words in text_of(page(replace(found, verdict=verdict)))
@@ -529,7 +531,7 @@ def test_figures_of_the_dossier_appear_with_baseline_and_size():
     found = dossier()
     words = text_of(page(found))
     medians = published(found.assessment).utility.figure("correlation")
-    texts = ["0.512", "0.484 to 0.540", "0.500, guessing", "120 took part, 90 did not", "1,629"]
+    texts = ["0.512", "0.484 to 0.540", "0.500, guessing", "120 members, 90 non-members", "1,629"]
     texts += [wording.significant(value) for value in (medians.released_median, medians.reference_median)]
     texts += [
         "20\u00a0%",

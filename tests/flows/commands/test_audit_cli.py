@@ -318,7 +318,7 @@ def test_a_release_that_two_must_approve_and_one_withdraws(
     again = run(plan, home)
     assert again.status == "awaiting"
     assert again.release != outcome.release
-    together = next(g for g in again.gates if g.name == "earlier releases of these data")
+    together = next(g for g in again.gates if g.name == "earlier releases")
     assert "1 of 1" in together.figure
     assert outcomes.mirror_entry(home, again.entry)
     assert kinds(home) == set()

@@ -14,7 +14,7 @@ from flows.cli import app, guarded_exit
 from flows.commands import options, shown
 from flows.servers.layout import Layout, write_layout
 from tasks.common.home import Home
-from tasks.policy.verdict import Gate
+from tasks.policy.gate import GateResult
 from tasks.record.entry import SignedDecision
 from tests.tasks.facts import enter
 
@@ -79,7 +79,7 @@ def test_steps_gates_and_reasons_by_any_name(capsys, monkeypatch):
         monkeypatch.setattr(console, "_width", 300)
     shown.Progress(quiet=False)(f"Deliver to {NAME}", 1.0)
     assert capsys.readouterr().err == f"  ✓ Deliver to {SHOWN} 1.0 s\n"
-    gate = Gate(NAME, "pass", figure="[a]", limit="", baseline="", records=3, meaning="")
+    gate = GateResult(NAME, "pass", figure="[a]", limit="", baseline="", records=3, meaning="")
     shown.out.print(shown.gates([gate]))
     assert capsys.readouterr().out.splitlines()[1].split() == [SHOWN, "pass", "[a]", "3"]
     shown.out.print(shown.safe_lines("[red]a\x1b\nb\r"))

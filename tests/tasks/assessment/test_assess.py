@@ -19,7 +19,8 @@ from tasks.common.run import Run
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import Assessment, RareLevels, Records
-from tasks.policy.verdict import PolicySection, decide
+from tasks.policy.section import PolicySection
+from tasks.policy.verdict import decide
 
 
 @pytest.fixture(scope="module")

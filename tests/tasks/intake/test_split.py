@@ -24,7 +24,7 @@ from tasks.intake.split import ReferenceSection, Split, split
 from tasks.intake.validate import Checked, EditsSection, validate_raw
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import Records
-from tasks.policy.verdict import PolicySection
+from tasks.policy.section import PolicySection
 
 CANARY = "CANARY4711"
 VARIABLES = (

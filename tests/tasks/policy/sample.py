@@ -36,8 +36,12 @@ from anoncore.utility import (
     WeightUse,
 )
 from tasks.policy.assessment import Assessment, CheckedClaim, PriorReleases, Records
+from tasks.policy.gate import Gate, GateResult
+from tasks.policy.section import PolicySection
 
 N = 814
+# A level of the original that no released record holds.
+SECRET = "only-before"
 STATISTICS = ("mean", "variance", "correlation", "rank_correlation")
 
 
@@ -153,3 +157,8 @@ def texts_replaced(value: Any, text: str, keep: tuple[str, ...] = ()) -> Any:
         names = (f.name for f in fields(value) if f.name not in keep)
         return replace(value, **{name: texts_replaced(getattr(value, name), text, keep) for name in names})
     return value
+
+
+def results(gate: Gate, given: Assessment, **policy: Any) -> dict[str, GateResult]:
+    """Return a gate's results by their names."""
+    return {one.name: one for one in gate.evaluate(given, PolicySection(**policy))}

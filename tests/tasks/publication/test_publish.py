@@ -33,7 +33,9 @@ from tasks.intake.ingest import SourceSection, ingest
 from tasks.intake.split import ReferenceSection, split
 from tasks.intake.validate import EditsSection, validate_masked, validate_raw
 from tasks.masking.anonymize import mask
-from tasks.policy.verdict import Gate, PolicySection, Verdict, decide
+from tasks.policy.gate import GateResult
+from tasks.policy.section import PolicySection
+from tasks.policy.verdict import Verdict, decide
 from tasks.publication.candidate import (
     Candidate,
     PublicationSection,
@@ -311,7 +313,7 @@ def test_the_method_statement_names_methods_and_parameters_and_no_secret(release
 
 
 def test_the_method_statement_claims_no_more_than_was_measured(dossier: Dossier) -> None:
-    gate = Gate("prediction distance", "inconclusive", "excess ≤ 0.062", "≤ 0.050", "0, the reference", 750, "")
+    gate = GateResult("prediction distance", "inconclusive", "excess ≤ 0.062", "≤ 0.050", "0, the reference", 750, "")
     reason = "a person must decide: prediction distance"
     text = method_statement(replace(dossier, verdict=Verdict("await", reason, (gate,))))
     text = text.replace("\\", "")

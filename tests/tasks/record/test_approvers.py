@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tasks.common import keys
 from tasks.common.errors import Fault, Refused
 from tasks.common.home import write_private
-from tasks.policy.verdict import PolicySection
+from tasks.policy.section import PolicySection
 from tasks.record import approvers, ledger
 from tasks.record.approval_rule import signature_objection
 from tasks.record.decision import Decision, sign

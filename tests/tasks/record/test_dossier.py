@@ -14,7 +14,8 @@ from anoncore.microdata import Variable
 from expectations import RuleOutcome, ValidationReport
 from tasks.common.errors import Refused
 from tasks.common.home import Home, make_private, write_private
-from tasks.policy.verdict import Gate, Verdict
+from tasks.policy.gate import GateResult
+from tasks.policy.verdict import Verdict
 from tasks.record.dossier import (
     ApprovalTerms,
     Dossier,
@@ -43,7 +44,7 @@ FULL = small_dossier(
     ),
     method=MethodFacts((MethodStep("mdav", {"k": 5, "columns": ["a", "b"], "seeded": None}),), ("a note",)),
     verdict=Verdict(
-        "await", "a person must decide", (Gate("tail", "inconclusive", "2", "0", "1", 80, "close records"),)
+        "await", "a person must decide", (GateResult("tail", "inconclusive", "2", "0", "1", 80, "close records"),)
     ),
     release=ReleaseIdentity(
         id="office-0123456789ab",

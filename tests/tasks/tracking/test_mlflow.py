@@ -178,7 +178,7 @@ def test_metrics_are_grouped_and_the_dossiers(tracked: Tracked) -> None:
     assert found["risk/membership/auc"] == near(figures.risk.membership.auc)
     for key in ("auc", "lower", "upper"):
         assert found[f"risk/membership_by_scores/{key}"] == near(getattr(figures.risk.score_coincidence.attack, key))
-    assert found["risk/earlier_releases"] == 0
+    assert found["risk/prior_releases"] == 0
     assert 0 <= found["utility/propensity/released_pmse"] <= 0.25
     assert found["utility/marginals_2/mean"] == near(figures.utility.marginals[0].mean)
     assert found["risk/tail/p"] == near(figures.risk.tail.p)

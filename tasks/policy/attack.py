@@ -1,0 +1,116 @@
+"""Rows of the report's table of attacks: who the attacker is, what the attack achieves, and beside what to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from scipy.stats import binomtest
+
+from anoncore.risk import MembershipAttack, TailTest
+from tasks.common.formatting import NOTHING, Interval, count, number, percent, pvalue
+
+NOT_TESTED = "not tested"
+NO_NON_MEMBERS = "it needs records of people who are known not to be in the data, and this run has none"
+NO_QUASI_IDENTIFIERS = "no released variable has the role quasi-identifier"
+NO_SENSITIVE = "no released variable has the role sensitive"
+
+
+class Aim(StrEnum):
+    """What the attacker aims at; reports group attacks by it, in this order."""
+
+    LINKAGE = "Linkage: tracing a released row to its person"
+    MEMBERSHIP = "Membership inference: detecting who is in the data"
+    SINGLING_OUT = "Singling out: records that are released nearly as they were"
+    GROUPS = "Disclosure by quasi-identifiers"
+    INFERENCE = "Attribute inference: guessing sensitive values"
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One attack, or one rule.
+
+    Parameters
+    ----------
+    aim : by which the rows are grouped
+    name : of the figure
+    attacker : what the attacker knows and does, a sentence; also why nothing was tested
+    outcome, interval, baseline, records : the figure as it is read
+    gate : name of the gate result that rests on it, "" for none
+    """
+
+    aim: Aim
+    name: str
+    attacker: str
+    outcome: str = NOT_TESTED
+    interval: str = NOTHING
+    baseline: str = NOTHING
+    records: str = NOTHING
+    gate: str = ""
+
+
+def untested(aim: Aim, name: str, attacker: str, reason: str, gate: str = "") -> Attack:
+    """Return the row of an attack that could not be carried out."""
+    return Attack(aim, name, f"{attacker} Not tested: {reason}.", gate=gate)
+
+
+def between(interval: Interval, form: Callable[[float], str]) -> str:
+    """Return an interval in words."""
+    return f"{form(interval.lower)} to {form(interval.upper)}"
+
+
+def by_auc(aim: Aim, name: str, attacker: str, attack: MembershipAttack | None, gate: str) -> Attack:
+    """Return the row of an attack that distinguishes members from non-members."""
+    if attack is None:
+        return untested(aim, name, attacker, NO_NON_MEMBERS, gate)
+    return Attack(
+        aim,
+        name,
+        attacker,
+        f"AUC {number(attack.auc)}",
+        f"{between(attack, number)} at {percent(attack.confidence, 0)}",
+        f"{number(attack.baseline)}, guessing",
+        f"{count(attack.n_members)} members, {count(attack.n_nonmembers)} non-members",
+        gate,
+    )
+
+
+def by_count(aim: Aim, name: str, attacker: str, rule: TailTest, gate: str) -> Attack:
+    """Return the row of a rule that counts records matched too closely."""
+    p = pvalue(rule.p)
+    return Attack(
+        aim,
+        name,
+        attacker,
+        f"{count(rule.n_released)} of {count(rule.n)}",
+        share_interval(rule.n_released, rule.n),
+        f"{count(rule.n_reference)}, reference; p\u00a0{p if p.startswith('<') else '= ' + p}",
+        count(rule.n),
+        gate,
+    )
+
+
+def share_interval(part: int, whole: int) -> str:
+    """Return Wilson's 95 % interval of a share."""
+    if not whole:
+        return NOTHING
+    bounds = binomtest(min(part, whole), whole).proportion_ci(0.95, method="wilson")
+    return f"{percent(bounds.low)} to {percent(bounds.high)}"
+
+
+def beside(sides: Sequence[Any], form: Callable[[Any], str]) -> str:
+    """Return the reference's figure; and the release's at the same size, where sizes differ.
+
+    Parameters
+    ----------
+    sides : the figures of the release, of the release at the reference's size, and of the reference
+    """
+    whole, compared, reference = sides
+    if whole is None or compared is None or reference is None:
+        return "no reference sample"
+    text = f"{form(reference)}, reference"
+    if compared.n != whole.n:
+        text += f" ({form(compared)} for the release at its size, {count(reference.n)})"
+    return text

@@ -1,0 +1,82 @@
+"""What a gate is: one criterion of the policy, with all that report, tracking, publication and documents need of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from anoncore.risk import Bound, three_way
+from tasks.common.sections import Section
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import Attack
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import Rounding
+
+GateVerdict = Literal["pass", "fail", "inconclusive", "by design", "not tested", "waived"]
+Topic = Literal["Risk", "Claims", "Utility"]
+Metrics = Mapping[str, float | None]
+
+# The bound of an interval that must be within its limit to pass. "lower" passes while no harm is proved; with "upper"
+# a release passes only when it is proved harmless, and an interval that spans its limit is inconclusive.
+PASSES_BY: Bound = "lower"
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """One question that the policy asks, its answer, and the figures behind it.
+
+    Parameters
+    ----------
+    name : of the question; a gate may ask several
+    verdict : the answer
+    figure, limit, baseline : observed, accepted, and expected where no record is at risk from being released
+    records : that the answer rests on
+    meaning : of the figure, a phrase
+    topic : by which reports group the results
+    """
+
+    name: str
+    verdict: GateVerdict
+    figure: str
+    limit: str
+    baseline: str
+    records: int
+    meaning: str
+    topic: Topic = "Risk"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """One criterion of the policy.
+
+    Parameters
+    ----------
+    name : by which the policy and the documents refer to it
+    description : a paragraph for the documents: what it looks at, and when it fails
+    evaluate : the results, from the assessment and the policy; none where there is nothing to decide
+    limits : the section of the policy that holds its limits; None without
+    individual : it concerns single records, and is waived where the plan waives their protection
+    publishes : for each figure of the assessment that may be published ("risk.linkage", "utility"), how coarse
+    metrics : its figures as numbers, by the names under which they are tracked
+    attacks : its rows of the report's table of attacks
+    """
+
+    name: str
+    description: str
+    evaluate: Callable[[Assessment, Any], tuple[GateResult, ...]] = lambda assessment, policy: ()
+    limits: type[Section] | None = None
+    individual: bool = False
+    publishes: Mapping[str, Rounding] = field(default_factory=dict)
+    metrics: Callable[[Assessment], Metrics] = lambda assessment: {}
+    attacks: Callable[[PublishedAssessment], tuple[Attack, ...]] = lambda assessment: ()
+
+
+def interval_verdict(lower: float, upper: float, limit: float) -> GateVerdict:
+    """Compare the interval of a harmful figure with its limit, by the rule that all gates of intervals share."""
+    return three_way(lower, upper, limit, passes_by=PASSES_BY)
+
+
+def fields_of(value: Any, names: tuple[str, ...], prefix: str) -> dict[str, float | None]:
+    """Return some figures of a result as metrics; none where there is no result."""
+    return {} if value is None else {f"{prefix}{name}": getattr(value, name) for name in names}

@@ -1,0 +1,25 @@
+"""The gates of the policy: one module each, and their registry in the order in which they are reported."""
+
+from importlib import import_module
+
+from tasks.policy.gate import Gate
+
+GATES: tuple[Gate, ...] = tuple(
+    import_module(f"{__name__}.{module}").GATE
+    for module in (
+        "prediction",
+        "identical",
+        "close_records",
+        "extreme",
+        "value_pairs",
+        "membership",
+        "linkage",
+        "quasi_identifiers",
+        "inference",
+        "prior_releases",
+        "claims",
+        "utility",
+        "files",
+        "reference_sample",
+    )
+)

@@ -1,0 +1,77 @@
+"""Records that the release matches unusually closely."""
+
+from __future__ import annotations
+
+from tasks.common.formatting import plain
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import Aim, Attack, by_count
+from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics
+from tasks.policy.limits import ChanceLimit
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import as_measured
+
+NAME = "unusually close records"
+AIM = Aim.SINGLING_OUT
+
+
+def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
+    """Compare how many records are matched closely by the release with how many are by the reference."""
+    tail = assessment.risk.tail
+    verdict: GateVerdict = "inconclusive"
+    if tail.verdict != "inconclusive":
+        # In this form a figure that is not a number fails.
+        verdict = "pass" if tail.p >= policy.tail_p else "fail"
+    paired = tail.n_close_pairs is not None
+    pairs = f" (pairs {tail.close_pairs_released} of {tail.n_close_pairs})" if paired else ""
+    third = "; chance gives the release at most a third of close pairs" if paired else ""
+    return (
+        GateResult(
+            name=NAME,
+            verdict=verdict,
+            figure=f"{tail.n_released}{pairs}, p = {tail.p:.3g}",
+            limit=f"p ≥ {policy.tail_p:g}",
+            baseline=f"{tail.n_reference}, the reference",
+            records=tail.n,
+            meaning=f"records that the release matches ten times closer than their nearest neighbour does{third}",
+        ),
+    )
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return all figures of both rules."""
+    rules = {"tail": assessment.risk.tail, "isolated": assessment.risk.isolated}
+    return {
+        f"risk/{rule}/{name}": value
+        for rule, result in rules.items()
+        for name, value in vars(result).items()
+        if isinstance(value, int | float)
+    }
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return the attack by nearly equal values, on all records and on isolated ones."""
+    tail = assessment.risk.tail
+    attacker = (
+        "An attacker who knows a person’s record nearly exactly finds a released row within "
+        f"{plain(tail.tau)} times the distance to the person’s own nearest neighbour."
+    )
+    isolated = "The same, for the most isolated 1 % of the people, who are the easiest to recognise."
+    return (
+        by_count(AIM, "Unusually close records (the tail rule)", attacker, tail, NAME),
+        by_count(AIM, "Isolated records", isolated, assessment.risk.isolated, ""),
+    )
+
+
+GATE = Gate(
+    name=NAME,
+    description="Records nearer to the release than τ times the distance to their own nearest neighbour, against the "
+    "same for the reference, and close pairs among release, original and reference. Fail when the exact one-sided "
+    "p-value is below `tail_p`; inconclusive where even a release of all records could not reach that level. The most "
+    "isolated 1 % of the records are reported without a gate.",
+    evaluate=evaluate,
+    limits=ChanceLimit,
+    individual=True,
+    publishes={"risk.tail": as_measured, "risk.isolated": as_measured},
+    metrics=metrics,
+    attacks=attacks,
+)

@@ -1,0 +1,73 @@
+"""Records far from all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tasks.common.formatting import count, plain
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import Aim, Attack, share_interval
+from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import as_measured
+
+NAME = "extreme records"
+
+
+def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
+    """Count the extreme records that the release matches; one is too many."""
+    extreme = assessment.risk.extreme
+    # A sample that matches none says nothing about the extreme records outside it.
+    unseen = assessment.risk.queries.sampled and extreme.verdict == "pass"
+    return (
+        GateResult(
+            name=NAME,
+            verdict="inconclusive" if unseen else extreme.verdict,
+            figure=f"{extreme.n_matched} of {extreme.n_extreme} matched",
+            limit="0",
+            baseline=f"{extreme.baseline}, the reference",
+            records=extreme.n,
+            meaning="people far from everyone else, whom a close released record would disclose",
+        ),
+    )
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the counts."""
+    counts = fields_of(assessment.risk.extreme, ("n", "n_extreme", "n_matched", "baseline"), "risk/extreme/")
+    return counts | {"risk/extreme/sampled": float(assessment.risk.queries.sampled)}
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return the rule for extreme records."""
+    extreme = assessment.risk.extreme
+    n, matched = extreme.n_extreme, extreme.n_matched
+    attacker = (
+        f"The same, for people more than {plain(extreme.factor)} times as far from their neighbour as 99 % of the "
+        "people are."
+    )
+    return (
+        Attack(
+            Aim.SINGLING_OUT,
+            "Extreme records",
+            attacker if n else f"{attacker} There is none so far away.",
+            f"{count(matched)} of {count(n)}",
+            share_interval(matched, n),
+            f"{count(extreme.baseline)}, reference",
+            f"{count(n)} of {count(extreme.n)}",
+            NAME,
+        ),
+    )
+
+
+GATE = Gate(
+    name=NAME,
+    description="Records whose nearest neighbour is farther than five times the 99th percentile of such distances. "
+    "Fail when the release matches one of them within τ; inconclusive when none is matched and not all records were "
+    "measured.",
+    evaluate=evaluate,
+    individual=True,
+    publishes={"risk.extreme": as_measured},
+    metrics=metrics,
+    attacks=attacks,
+)

@@ -1,0 +1,58 @@
+"""Records that are released as they are."""
+
+from __future__ import annotations
+
+from anoncore.risk import TailTest
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import Aim, Attack, by_count
+from tasks.policy.gate import Gate, GateResult, GateVerdict
+from tasks.policy.limits import ChanceLimit
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import as_measured
+
+NAME = "identical records"
+
+
+def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
+    """Compare how many records are in the release unchanged with how many are in the reference."""
+    same = assessment.risk.identical
+    return (
+        GateResult(
+            name=NAME,
+            verdict=_verdict(same, policy.tail_p),
+            figure=f"{same.n_released}, p = {same.p:.3g}",
+            limit=f"p ≥ {policy.tail_p:g}",
+            baseline=f"{same.n_reference}, the reference",
+            records=same.n,
+            meaning="records of the original that are in the release unchanged; a single one is inconclusive where "
+            "no record of the original or the reference repeats another",
+        ),
+    )
+
+
+def _verdict(same: TailTest, level: float) -> GateVerdict:
+    # Not "below": what is not a number is no proof of anything good.
+    if not same.p >= level:
+        return "fail"
+    unrepeated = same.n_reference == same.n_duplicates == 0
+    return "inconclusive" if same.n_released and unrepeated else "pass"
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return the attack by equal values."""
+    attacker = "An attacker who knows all values of a person finds them in the release, value by value."
+    aim = Aim.SINGLING_OUT
+    return (by_count(aim, "Identical records", attacker, assessment.risk.identical, NAME),)
+
+
+GATE = Gate(
+    name=NAME,
+    description="Records of the original that are in the release value by value, against the same for the reference. "
+    "Fail when the exact one-sided McNemar test, with equal records counted once, gives p below `tail_p`; inconclusive "
+    "where any is released and neither original nor reference repeats a record.",
+    evaluate=evaluate,
+    limits=ChanceLimit,
+    individual=True,
+    publishes={"risk.identical": as_measured},
+    attacks=attacks,
+)

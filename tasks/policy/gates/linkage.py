@@ -1,0 +1,135 @@
+"""How often a released row is traced to its person."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pydantic import Field
+
+from anoncore.risk import Linkage, MatchSignal
+from tasks.common.formatting import NOTHING, count, number, percent, shares
+from tasks.common.sections import Section
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import Aim, Attack, between, untested
+from tasks.policy.gate import Gate, GateResult, Metrics, fields_of, interval_verdict
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import coarse
+
+NAME = "linkage"
+AIM = Aim.LINKAGE
+
+
+class LinkageLimit(Section):
+    """How many people may be linked to their own row.
+
+    Parameters
+    ----------
+    linkage_rate : Fail when, at 95 % confidence, more than this share of people is linked to their own row. Applies
+        where rows keep the identity of their records.
+    """
+
+    linkage_rate: float = Field(default=0.2, gt=0, le=1)
+
+
+def evaluate(assessment: Assessment, policy: LinkageLimit) -> tuple[GateResult, ...]:
+    """Compare the linkage rate with the limit, where rows carry the identity of their records."""
+    link = assessment.risk.linkage
+    if link is None:
+        return ()
+    rate = link.rate
+    return (
+        GateResult(
+            name=NAME,
+            verdict=interval_verdict(rate.lower, rate.upper, policy.linkage_rate),
+            figure=f"{rate.value:.2f} [{rate.lower:.2f}, {rate.upper:.2f}]",
+            limit=f"lower bound ≤ {policy.linkage_rate:g}",
+            baseline=f"{link.guess:.3g}, guessing",
+            records=rate.n,
+            meaning="the share of people whose nearest released row is their own, for an attacker who knows all values",
+        ),
+    )
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the rate with its bounds, and how well right matches are recognised."""
+    link = assessment.risk.linkage
+    if link is None:
+        return {}
+    signals = {f"risk/linkage/auc_{signal.name}": signal.auc for signal in link.signals}
+    return (
+        fields_of(link.rate, ("value", "lower", "upper"), "risk/linkage/")
+        | signals
+        | {"risk/linkage/guess": link.guess}
+    )
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return the attack by the nearest row, and what would limit it."""
+    link = assessment.risk.linkage
+    attacker = "An attacker who knows all values of all people takes the nearest released row for each person’s."
+    if link is None:
+        reason = "no released row stems from one person, so there is no right row to find"
+        return (untested(AIM, "Linkage", attacker, reason, NAME),)
+    if link.n_suppressed:
+        attacker += f" {count(link.n_suppressed)} of the people have no row in the release."
+    rate, chance = link.rate, f"{percent(link.guess, 2)}, guessing"
+    rows = [
+        Attack(
+            AIM, "Linkage, people linked", attacker, percent(rate.value, 0), shares(rate), chance, count(rate.n), NAME
+        ),
+        Attack(
+            AIM,
+            "Linkage, if every group were known",
+            "An attacker knows the right group of identical rows for each person and picks one row of it.",
+            percent(link.group_rate, 0),
+            "counted in full",
+            chance,
+            count(rate.n),
+        ),
+    ]
+    return (*rows, *_among_strangers(link), *map(_signal, link.signals))
+
+
+def _among_strangers(link: Linkage) -> list[Attack]:
+    if link.among_strangers is None or link.n_reference is None:
+        return []
+    return [
+        Attack(
+            AIM,
+            "Linkage, own row among non-members’",
+            "An attacker who knows all values of a person finds that person’s row among records of the reference "
+            "instead of the other released rows.",
+            percent(link.among_strangers.value, 0),
+            shares(link.among_strangers),
+            f"{percent(1 / (link.n_reference + 1), 2)}, guessing",
+            count(link.among_strangers.n),
+        )
+    ]
+
+
+def _signal(signal: MatchSignal) -> Attack:
+    two = partial(number, digits=2)
+    settled = not (signal.n_right and signal.n_wrong)
+    return Attack(
+        AIM,
+        f"Right matches recognised by {signal.name}",
+        f"The same attacker wants to know which matches are right, and trusts a small {signal.name}."
+        + (" All matches are of one kind, so there is nothing to recognise." if settled else ""),
+        NOTHING if settled else f"AUC {two(signal.auc)}",
+        NOTHING if settled else between(signal, two),
+        f"{two(signal.baseline)}, guessing",
+        f"{count(signal.n_right)} right, {count(signal.n_wrong)} wrong",
+    )
+
+
+GATE = Gate(
+    name=NAME,
+    description="Where rows keep the identity of their records: the share of people whose nearest released row is "
+    "their own, with Wilson's interval. Fail when its lower bound is above `linkage_rate`.",
+    evaluate=evaluate,
+    limits=LinkageLimit,
+    individual=True,
+    publishes={"risk.linkage": coarse},
+    metrics=metrics,
+    attacks=attacks,
+)

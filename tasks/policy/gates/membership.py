@@ -1,0 +1,114 @@
+"""Whether an attacker can distinguish the people in the data from others."""
+
+from __future__ import annotations
+
+from anoncore.risk import MembershipAttack
+from tasks.common.formatting import count
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import Aim, Attack, by_auc
+from tasks.policy.gate import Gate, GateResult, Metrics, fields_of, interval_verdict
+from tasks.policy.limits import MembershipLimit
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import as_measured
+
+AIM = Aim.MEMBERSHIP
+NEAREST, SCORES, RESCALED, BOXES = (
+    "membership",
+    "membership by scores",
+    "membership, rescaled",
+    "membership by boxes",
+)
+MEANINGS = {
+    NEAREST: "whether an attacker can distinguish members from non-members",
+    SCORES: "whether principal scores that recur in the release distinguish members from non-members",
+    RESCALED: "the same once the release has the means and spreads of the reference",
+    BOXES: "whether the density of a person’s box distinguishes members from non-members",
+}
+AUC = ("auc", "lower", "upper")
+
+
+def carried_out(assessment: Assessment | PublishedAssessment) -> dict[str, MembershipAttack | None]:
+    """Return the attacks by their names; None for one that needs non-members and had none."""
+    risk = assessment.risk
+    tried = {NEAREST: risk.membership, SCORES: risk.score_coincidence.attack if risk.score_coincidence else None}
+    if risk.membership_rescaled is not None:
+        tried[RESCALED] = risk.membership_rescaled
+    if risk.boxes is not None:
+        tried[BOXES] = risk.boxes.membership
+    return tried
+
+
+def evaluate(assessment: Assessment, policy: MembershipLimit) -> tuple[GateResult, ...]:
+    """Compare the area under the ROC curve of each attack with the limit."""
+    return tuple(_result(name, attack, policy.membership_auc) for name, attack in carried_out(assessment).items())
+
+
+def _result(name: str, attack: MembershipAttack | None, most: float) -> GateResult:
+    limit, baseline, meaning = f"lower bound ≤ {most:.2f}", "0.50, guessing", MEANINGS[name]
+    if attack is None:
+        return GateResult(name, "not tested", "needs non-members", limit, baseline, 0, meaning)
+    return GateResult(
+        name=name,
+        verdict=interval_verdict(attack.lower, attack.upper, most),
+        figure=f"AUC {attack.auc:.3f} [{attack.lower:.3f}, {attack.upper:.3f}]",
+        limit=limit,
+        baseline=baseline,
+        records=attack.n_members + attack.n_nonmembers,
+        meaning=meaning,
+    )
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the areas with their bounds, and what boxes disclose about members."""
+    names = {NEAREST: "membership/", SCORES: "membership_by_scores/", RESCALED: "membership_rescaled/"}
+    names[BOXES] = "boxes/membership_"
+    flat: dict[str, float | None] = {}
+    for name, attack in carried_out(assessment).items():
+        flat |= fields_of(attack, AUC, f"risk/{names[name]}")
+    boxes = assessment.risk.boxes
+    return flat if boxes is None else flat | {f"risk/boxes/{key}": value for key, value in vars(boxes.original).items()}
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return the attacks on membership that one release allows."""
+    scores = assessment.risk.score_coincidence
+    axes = ""
+    if scores is not None:
+        owner = "published loadings" if scores.loadings_known else "release"
+        axes = f" on {count(scores.n_axes)} axes of the {owner}"
+    knows = "An attacker who knows a person’s full record"
+    rows = {
+        NEAREST: (
+            "Membership by nearest record",
+            f"{knows} takes for members those with a close released row.",
+        ),
+        SCORES: (
+            "Membership by principal scores",
+            f"{knows} looks whether the record’s principal scores{axes} recur in the release.",
+        ),
+        RESCALED: (
+            "Membership, rescaled",
+            "The same attacker sees that the release stands apart from other people, rescales it to their means and "
+            "spreads, and looks again.",
+        ),
+        BOXES: ("Membership by boxes", f"{knows} looks how densely people stand in the record’s box."),
+    }
+    return tuple(by_auc(AIM, *rows[name], attack, name) for name, attack in carried_out(assessment).items())
+
+
+GATE = Gate(
+    name="membership",
+    description="Members are distinguished from non-members by the distance to the nearest released record, by "
+    "principal scores that recur, once more after the release was rescaled where it stands apart from the reference, "
+    "and by the density of their box where ranges are released. Fail when the lower bound of an area under the ROC "
+    "curve, at 99 % confidence, is above `membership_auc`. Not tested without non-members; a person is asked then, "
+    "unless `untested: [membership]` accepts it.",
+    evaluate=evaluate,
+    limits=MembershipLimit,
+    individual=True,
+    publishes=dict.fromkeys(
+        ("risk.membership", "risk.membership_rescaled", "risk.score_coincidence", "risk.boxes"), as_measured
+    ),
+    metrics=metrics,
+    attacks=attacks,
+)

@@ -1,0 +1,55 @@
+"""Prediction distance, ambiguity and uncertainty, released against reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tasks.policy.assessment import Assessment
+from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.rounding import as_measured
+
+MEANINGS = {
+    "distance": "how close the nearest released record comes to a person, compared with a sample without that person",
+    "ambiguity": "how clearly the nearest released record stands out from the next ones",
+    "uncertainty": "how much the nearest released records disagree with each other",
+}
+
+
+def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
+    """Take the verdicts of the non-inferiority tests."""
+    results = []
+    for measure in assessment.risk.comparison.measures:
+        # What decides: a failure is proved from below, everything else from above; a share is 1 at most.
+        proved = measure.verdict == "fail"
+        bound = f"≥ {measure.lower:.3f}" if proved else f"≤ {min(measure.upper, 1.0):.3f}"
+        results.append(
+            GateResult(
+                name=f"prediction {measure.name}",
+                verdict=measure.verdict,
+                figure=f"excess {bound} ({1 - measure.alpha:.0%} confidence)",
+                limit=f"≤ {measure.margin:.3f}",
+                baseline="0, the reference",
+                records=measure.n,
+                meaning=MEANINGS[measure.name],
+            )
+        )
+    return tuple(results)
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the excess of each measure with its bounds."""
+    keys = ("sup_excess", "upper", "lower", "ks_p")
+    return {k: v for m in assessment.risk.comparison.measures for k, v in fields_of(m, keys, f"risk/{m.name}/").items()}
+
+
+GATE = Gate(
+    name="prediction",
+    description="For distance, ambiguity and uncertainty the excess is the share of records at or below a value in "
+    "the release, less the same share in the reference. Pass when, at every value, the excess is shown to be within "
+    "the margin; fail when it is shown to exceed the margin; otherwise inconclusive. Measures that the plan lists in "
+    "`by_design` are reported and not counted.",
+    evaluate=evaluate,
+    individual=True,
+    publishes={"risk.comparison": as_measured, "continuous_form": as_measured},
+    metrics=metrics,
+)

@@ -1,0 +1,91 @@
+"""What all releases of the same data disclose together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tasks.common.formatting import count, number
+from tasks.policy.assessment import Assessment, PriorReleases
+from tasks.policy.attack import Aim, Attack, by_auc, untested
+from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics, fields_of, interval_verdict
+from tasks.policy.limits import MembershipLimit
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import as_measured
+
+NAME = "earlier releases"
+AIM = Aim.MEMBERSHIP
+MEANING = "whether all releases of these data together distinguish members from non-members: fresh noise averages out"
+
+
+def evaluate(assessment: Assessment, policy: MembershipLimit) -> tuple[GateResult, ...]:
+    """Compare the attack by all releases with the limit; inconclusive where one cannot be compared."""
+    prior = assessment.prior_releases
+    if prior is None:
+        return ()
+    if not prior.releases:
+        limit, baseline = "measured from the second release on", "0, a first release"
+        return (GateResult(NAME, "pass", "0", limit, baseline, 0, MEANING),)
+    return (_of_several(prior, policy.membership_auc),)
+
+
+def _of_several(prior: PriorReleases, most: float) -> GateResult:
+    figure = f"{prior.releases}, of which {prior.compared} can be compared"
+    result = GateResult(NAME, "inconclusive", figure, f"lower bound ≤ {most:.2f}", "0.50, guessing", 0, MEANING)
+    if prior.attack is None:
+        return result
+    worst = max((prior.attack.averaged, prior.attack.gathered), key=lambda attack: attack.lower)
+    verdict: GateVerdict = interval_verdict(worst.lower, worst.upper, most)
+    return replace(
+        result,
+        verdict="inconclusive" if verdict == "pass" and prior.compared < prior.releases else verdict,
+        figure=f"AUC {worst.auc:.3f} [{worst.lower:.3f}, {worst.upper:.3f}] with {prior.compared} of {prior.releases}",
+        records=worst.n_members + worst.n_nonmembers,
+    )
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the number of releases, and both attacks with their bounds."""
+    prior = assessment.prior_releases
+    if prior is None:
+        return {}
+    flat: dict[str, float | None] = {"risk/prior_releases": prior.releases}
+    for name in ("averaged", "gathered") if prior.attack else ():
+        flat |= fields_of(getattr(prior.attack, name), ("auc", "lower", "upper"), f"risk/prior_releases_{name}/")
+    return flat
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return the attacks by all releases together."""
+    prior, name = assessment.prior_releases, "Membership by all releases together"
+    attacker = "An attacker who knows a person’s full record combines all releases of these data."
+    if prior is None:
+        return ()
+    if not prior.releases:
+        return (Attack(AIM, name, f"{attacker} There is no earlier one.", "0 earlier releases", gate=NAME),)
+    if prior.attack is None:
+        reason = (
+            f"none of the {count(prior.releases)} earlier release(s) can be compared with this one, or there are no "
+            "non-members"
+        )
+        return (untested(AIM, name, attacker, reason, NAME),)
+    attacker += f" {count(prior.compared)} of {count(prior.releases)} earlier release(s) can be compared."
+    newest = number(prior.attack.newest.auc)
+    rows = (
+        by_auc(AIM, f"{name}, averaged", f"{attacker} The nearest rows are averaged.", prior.attack.averaged, NAME),
+        by_auc(AIM, f"{name}, gathered", f"{attacker} Every release adds evidence.", prior.attack.gathered, NAME),
+    )
+    return tuple(replace(row, baseline=f"{row.baseline}; {newest} by this release alone") for row in rows)
+
+
+GATE = Gate(
+    name=NAME,
+    description="Membership inference by all releases of the same data together, averaged and gathered. Fail when the "
+    "lower bound of an area under the ROC curve is above `membership_auc`; inconclusive where a release cannot be "
+    "compared.",
+    evaluate=evaluate,
+    limits=MembershipLimit,
+    individual=True,
+    publishes={"prior_releases": as_measured},
+    metrics=metrics,
+    attacks=attacks,
+)

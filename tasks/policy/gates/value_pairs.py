@@ -1,0 +1,75 @@
+"""Two values of one record that are released together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tasks.common.formatting import count, pairs_of_variables, points
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, untested
+from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import as_measured
+
+NAME = "value pairs"
+
+
+def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
+    """Take the verdict of the pair of variables that is released together most."""
+    worst = assessment.risk.value_pairs
+    if worst is None or not worst.pair:
+        return ()
+    return (
+        GateResult(
+            name=NAME,
+            verdict=worst.verdict,
+            figure=f"{' and '.join(worst.pair)}: {worst.excess:+.2f} [{worst.lower:+.2f}, {worst.upper:+.2f}]",
+            limit=f"lower bound ≤ {worst.margin:g}",
+            baseline=f"{worst.reference}, the reference",
+            records=worst.n,
+            meaning="people two of whose values are in one released record, the worst of "
+            f"{pairs_of_variables(worst.n_pairs, worst.n_possible)}",
+        ),
+    )
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the excess with its bounds."""
+    return fields_of(assessment.risk.value_pairs, ("excess", "lower", "upper"), "risk/value_pairs/")
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return the attack by two values."""
+    worst = assessment.risk.value_pairs
+    aim, name = Aim.SINGLING_OUT, "Value pairs"
+    attacker = "An attacker who knows two values of a person finds them in one record."
+    if worst is None:
+        return (untested(aim, name, attacker, NO_NON_MEMBERS, NAME),)
+    if not worst.pair:
+        return (untested(aim, name, attacker, "no two variables have values rare enough to identify people"),)
+    looked_at = pairs_of_variables(worst.n_pairs, worst.n_possible)
+    return (
+        Attack(
+            aim,
+            name,
+            f"{attacker} The worst of {looked_at}: {' and '.join(worst.pair)}.",
+            f"{count(worst.released)} of {count(worst.n)}",
+            f"{points(worst.lower)} to {points(worst.upper)} beyond the reference",
+            f"{count(worst.reference)}, reference",
+            count(worst.n),
+            NAME,
+        ),
+    )
+
+
+GATE = Gate(
+    name=NAME,
+    description="For every pair of variables whose values are rare enough, people whose two values are together in "
+    "some released record, against the same for the reference. Fail when the lower bound of the excess is above one "
+    "half for any pair; inconclusive when it is above the margin.",
+    evaluate=evaluate,
+    individual=True,
+    publishes={"risk.value_pairs": as_measured},
+    metrics=metrics,
+    attacks=attacks,
+)

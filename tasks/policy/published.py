@@ -1,0 +1,239 @@
+"""The types of the published part of an assessment, and how utility is published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from anoncore.risk import Comparison, RiskReport
+from anoncore.utility import (
+    FigureComparison,
+    MarginalUtility,
+    Propensity,
+    PropensityComparison,
+    RegressionComparison,
+    RegressionUtility,
+    Shift,
+    UtilityReport,
+    WeightUse,
+)
+from tasks.common import values
+from tasks.policy.assessment import FORMAT, CheckedClaim, PriorReleases, RareLevels, Records
+from tasks.policy.rounding import coarse
+
+TENTH = 0.1
+# A coefficient moves by about 1/√N of its standard error with one record; shares of overlap as well.
+OVERLAP_STEP = 0.05
+
+
+@dataclass(frozen=True)
+class PublishedColumn:
+    """One encoded column: how far its statistics have moved."""
+
+    name: str
+    mean: float
+    variance: float
+    correlation: float
+    rank_correlation: float
+
+
+@dataclass(frozen=True)
+class PublishedVariable:
+    """One variable: how far it has moved, without what any table holds."""
+
+    name: str
+    kind: str
+    shift: Shift
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """One marginal table, and how far it has moved."""
+
+    variables: tuple[str, ...]
+    released: float
+
+
+@dataclass(frozen=True)
+class PublishedMarginals:
+    """Marginal tables of one size; fields as those of `anoncore.utility.MarginalUtility`."""
+
+    size: int
+    used: int
+    of: int
+    mean: float
+    largest: float
+    expected_mean: float
+    reference_mean: float | None
+    reference_largest: float | None
+    worst_tables: tuple[PublishedTable, ...]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class PublishedAgreement:
+    """How far a regression agrees with the original's; fields as those of `anoncore.utility.RegressionComparison`."""
+
+    records: int
+    other_records: int
+    estimator: str | None
+    agreeing: float | None
+    mean_overlap: float | None
+    smallest_overlap: float | None
+
+
+@dataclass(frozen=True)
+class PublishedCoefficient:
+    """One coefficient that the release can estimate; fields as those of `anoncore.utility.Coefficient`."""
+
+    term: str
+    difference: float | None
+    overlap: float | None
+    agrees: bool | None
+
+
+@dataclass(frozen=True)
+class PublishedRegression:
+    """A declared regression: how far it agrees, without what only the original can estimate.
+
+    Parameters
+    ----------
+    fitted : to both tables
+    lost : coefficients that the release cannot estimate
+    """
+
+    formula: str
+    kind: str
+    released: PublishedAgreement
+    reference: PublishedAgreement | None
+    fitted: bool
+    lost: int
+    coefficients: tuple[PublishedCoefficient, ...]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class PublishedUtility:
+    """Utility without each variable's statistics and without the reference's differences variable by variable."""
+
+    figures: tuple[FigureComparison, ...]
+    columns: tuple[PublishedColumn, ...]
+    left_out: int
+    variables: tuple[PublishedVariable, ...]
+    propensity: PropensityComparison | None
+    marginals: tuple[PublishedMarginals, ...]
+    regressions: tuple[PublishedRegression, ...]
+    weights: WeightUse
+
+    def figure(self, name: str) -> FigureComparison | None:
+        """Return one of the four figures; None when no column is left."""
+        return next((one for one in self.figures if one.name == name), None)
+
+
+@dataclass(frozen=True)
+class PublishedAssessment:
+    """An assessment as it is published: coarse, without what describes unreleased records and levels."""
+
+    records: Records
+    risk: RiskReport
+    utility: PublishedUtility
+    claims: tuple[CheckedClaim, ...] = ()
+    method_figures: Mapping[str, float] = field(default_factory=dict)
+    rare_levels: tuple[RareLevels, ...] = ()
+    as_source: bool = False
+    continuous_form: Comparison | None = None
+    prior_releases: PriorReleases | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the published assessment as JSON takes it, with the number of its format."""
+        plain: dict[str, Any] = values.to_json(self, whole=True)
+        return {"format": FORMAT} | plain
+
+
+def published_utility(utility: UtilityReport, step: float) -> PublishedUtility:
+    """Publish utility in whole steps, without each variable's statistics in the original and the reference."""
+    compared = utility.figures
+    return PublishedUtility(
+        figures=() if compared is None else coarse(compared.figures, step),
+        columns=() if compared is None else coarse(_columns(utility), step),
+        left_out=utility.left_out,
+        variables=tuple(
+            PublishedVariable(one.name, one.kind, coarse(one.released_shift, step))
+            for one in utility.variables.variables
+        ),
+        propensity=_propensity(utility.propensity, step),
+        marginals=tuple(_marginals(one, step) for one in utility.marginals),
+        regressions=tuple(_regression(one, step) for one in utility.regressions),
+        weights=utility.weights,
+    )
+
+
+def _columns(utility: UtilityReport) -> tuple[PublishedColumn, ...]:
+    """Return each encoded column's own figures; of correlations the largest of its pairs."""
+    assert utility.figures is not None
+    parts = [one.values.tolist() for one in utility.figures.released.figures]
+    return tuple(PublishedColumn(name, *row) for name, *row in zip(utility.columns, *parts, strict=True))
+
+
+def _propensity(both: PropensityComparison | None, step: float) -> PropensityComparison | None:
+    """Return the propensity scores; what chance would give follows from numbers of records and columns."""
+    if both is None:
+        return None
+
+    def one(side: Propensity) -> Propensity:
+        return replace(
+            side,
+            pmse=coarse(side.pmse, step),
+            share_of_maximum=coarse(side.share_of_maximum, step),
+            ratio=coarse(side.ratio, TENTH),
+            standardised=coarse(side.standardised, TENTH),
+        )
+
+    return PropensityComparison(one(both.released), None if both.reference is None else one(both.reference))
+
+
+def _marginals(one: MarginalUtility, step: float) -> PublishedMarginals:
+    worst = zip(one.tuples, one.values.tolist(), strict=True)
+    shown = PublishedMarginals(
+        size=one.size,
+        used=one.used,
+        of=one.of,
+        mean=one.mean,
+        largest=one.largest,
+        expected_mean=one.expected_mean,
+        reference_mean=one.reference_mean,
+        reference_largest=one.reference_largest,
+        worst_tables=tuple(PublishedTable(names, distance) for names, distance in worst),
+        meaning=one.meaning,
+    )
+    return coarse(shown, step)
+
+
+def _regression(one: RegressionUtility, step: float) -> PublishedRegression:
+    rows = one.released.coefficients
+    return PublishedRegression(
+        formula=one.regression.formula,
+        kind=one.regression.kind,
+        released=_agreement(one.released, step),
+        reference=None if one.reference is None else _agreement(one.reference, step),
+        fitted=one.released.estimator is not None and not one.released.problem,
+        lost=sum(row.other is None and row.original is not None for row in rows),
+        coefficients=tuple(
+            PublishedCoefficient(row.term, coarse(row.difference, TENTH), coarse(row.overlap, OVERLAP_STEP), row.agrees)
+            for row in rows
+            if row.other is not None
+        ),
+        meaning=one.meaning,
+    )
+
+
+def _agreement(side: RegressionComparison, step: float) -> PublishedAgreement:
+    return PublishedAgreement(
+        records=side.records,
+        other_records=side.other_records,
+        estimator=side.estimator,
+        agreeing=coarse(side.agreeing, step),
+        mean_overlap=coarse(side.mean_overlap, OVERLAP_STEP),
+        smallest_overlap=coarse(side.smallest_overlap, OVERLAP_STEP),
+    )

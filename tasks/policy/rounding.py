@@ -1,0 +1,58 @@
+"""Rounding of published figures.
+
+An attacker who knows all records but one could compute that one from an exact statistic of the source. In steps of d
+standard deviations, or of a share, the mean of N records leaves N·d/2 standard deviations on either side of it. So d
+is at least 10/N, and a hundredth at the finest; several figures together leave less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+# How a figure is published: the published value of a figure and a step.
+Rounding = Callable[[Any, float], Any]
+
+STEPS = (0.01, 0.02, 0.05, 0.1)
+RECORDS_PER_STEP = 10
+DIGITS = 3
+# Fields that hold settings of a measure, or what follows from numbers of records alone; they are no figures.
+SETTINGS = ("guess", "margin", "confidence", "tolerance", "sampling_error", "baseline")
+
+
+def step_of(records: int) -> float:
+    """Return the step for figures of so many records."""
+    return next((step for step in STEPS if step * records >= RECORDS_PER_STEP), STEPS[-1])
+
+
+def as_measured(value: T, step: float) -> T:
+    """Publish a figure that describes the release, or the sum over many records, as it was measured."""
+    return value
+
+
+def coarse(value: T, step: float) -> T:
+    """Round what is a share or in standard deviations to whole steps; counts and settings stay."""
+    return each_float(value, lambda one: round(one / step) * step, SETTINGS)
+
+
+def significant_digits(value: T) -> T:
+    """Round every figure to three digits: exact differences would give exact sums of the source."""
+    return each_float(value, lambda one: float(f"{one:.{DIGITS}g}"))
+
+
+def each_float(value: T, rounded: Callable[[float], float], without: tuple[str, ...] = ()) -> T:
+    """Return a value with every finite float in it rounded, but for the fields ``without``."""
+    if isinstance(value, float):
+        return rounded(value) if math.isfinite(value) else value  # type: ignore[return-value]
+    if isinstance(value, tuple):
+        return tuple(each_float(one, rounded, without) for one in value)  # type: ignore[return-value]
+    if isinstance(value, Mapping):
+        return {key: each_float(one, rounded, without) for key, one in value.items()}  # type: ignore[return-value]
+    if is_dataclass(value) and not isinstance(value, type):
+        names = (f.name for f in fields(value) if f.name not in without)
+        return replace(value, **{name: each_float(getattr(value, name), rounded, without) for name in names})
+    return value

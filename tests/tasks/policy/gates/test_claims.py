@@ -1,0 +1,28 @@
+"""The claims of the method."""
+
+from __future__ import annotations
+
+from tasks.policy.gates.claims import GATE
+from tests.tasks.policy.sample import assessment, changed, results
+
+
+def test_a_claim_that_does_not_hold_fails_and_no_guarantee_is_no_gate() -> None:
+    found = results(GATE, assessment())
+    assert {name: one.verdict for name, one in found.items()} == {"5-anonymity": "pass"}
+    assert {one.topic for one in found.values()} == {"Claims"}
+    assert results(GATE, changed(assessment(), claims__0__holds=False))["5-anonymity"].verdict == "fail"
+
+
+def test_claims_that_only_the_method_can_check_say_so() -> None:
+    assert results(GATE, assessment())["5-anonymity"].baseline == "the release alone"
+    given = changed(assessment(), claims__0__kind="LinkagePosterior")
+    assert results(GATE, given)["5-anonymity"].baseline == "by the method"
+
+
+def test_metrics_are_the_figures_of_claims_and_steps() -> None:
+    given = changed(assessment(), method_figures={"step1.groups": 81.0})
+    assert GATE.metrics(given) == {
+        "method/step1.groups": 81.0,
+        "claim/KAnonymity/smallest_group": 5.0,
+        "claim/KAnonymity/holds": 1.0,
+    }

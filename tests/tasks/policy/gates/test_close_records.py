@@ -1,0 +1,36 @@
+"""Records that the release matches unusually closely."""
+
+from __future__ import annotations
+
+import pytest
+
+from tasks.policy.gates.close_records import GATE, NAME
+from tests.tasks.policy.sample import assessment, changed, results
+
+
+@pytest.mark.parametrize(("p", "expected"), [(0.01, "pass"), (0.00999, "fail"), (float("nan"), "fail")])
+def test_the_level_is_the_policys(p: float, expected: str) -> None:
+    given = changed(assessment(), risk__tail__p=p)
+    assert results(GATE, given)[NAME].verdict == expected
+    assert results(GATE, given, tail_p=0.001)[NAME].verdict == ("pass" if p == p else "fail")
+
+
+def test_too_few_records_are_inconclusive() -> None:
+    given = changed(assessment(), risk__tail__verdict="inconclusive", risk__tail__p=1.0)
+    assert results(GATE, given)[NAME].verdict == "inconclusive"
+
+
+def test_close_pairs_are_reported_where_they_were_looked_at() -> None:
+    found = results(GATE, assessment())[NAME]
+    assert found.figure == "2 (pairs 3 of 9), p = 0.6"
+    assert found.meaning.endswith("chance gives the release at most a third of close pairs")
+    alone = results(GATE, changed(assessment(), risk__tail__n_close_pairs=None))[NAME]
+    assert alone.figure == "2, p = 0.6"
+    assert "pairs" not in alone.meaning
+
+
+def test_isolated_records_are_reported_and_decide_nothing() -> None:
+    given = assessment()
+    assert given.risk.isolated.verdict == "fail"
+    assert list(results(GATE, given)) == [NAME]
+    assert GATE.metrics(given)["risk/isolated/p"] == 0.0

@@ -1,0 +1,102 @@
+"""What every gate of the registry promises."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from dataclasses import MISSING, fields, replace
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from anoncore.risk import RiskReport
+from tasks.policy import disclosure_control, gates
+from tasks.policy.assessment import Assessment
+from tasks.policy.disclosure_control import published
+from tasks.policy.gate import Gate
+from tasks.policy.gates import GATES
+from tasks.policy.section import PolicySection
+from tests.tasks.policy.sample import SECRET, assessment
+
+POLICY = PolicySection(utility={"mean": 1.0})
+every_gate = pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+
+
+def without_optional(value: Any) -> Any:
+    """Return a value without what may be missing."""
+    hints = get_type_hints(type(value))
+    return replace(value, **{name: None for name, hint in hints.items() if NoneType in get_args(hint)})
+
+
+def test_every_module_is_registered_once() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(gates.__path__)}
+    assert len(GATES) == len(modules) == len({gate.name for gate in GATES})
+
+
+@every_gate
+def test_a_gate_handles_figures_that_were_not_measured(gate: Gate, measured: Assessment) -> None:
+    for given in (assessment(), measured):
+        bare = without_optional(replace(given, risk=without_optional(given.risk)))
+        for one in gate.evaluate(bare, POLICY):
+            assert one.verdict in ("pass", "fail", "inconclusive", "not tested")
+        gate.metrics(bare)
+        gate.attacks(published(bare))
+
+
+@every_gate
+def test_a_gate_documents_itself(gate: Gate, measured: Assessment) -> None:
+    assert len(gate.description) > 60
+    assert gate.description.endswith(".")
+    for one in gate.evaluate(measured, POLICY):
+        assert all((one.name, one.figure, one.limit, one.baseline, one.meaning))
+        assert not one.meaning.endswith(".")
+    for row in gate.attacks(published(measured)):
+        assert row.name
+        assert row.attacker.endswith(".")
+
+
+@every_gate
+def test_metrics_are_numbers_under_names_of_their_own(gate: Gate, measured: Assessment) -> None:
+    for given in (assessment(), measured):
+        metrics = gate.metrics(given)
+        assert all(isinstance(value, int | float | NoneType) for value in metrics.values())
+        assert {name.split("/")[0] for name in metrics} <= {"risk", "utility", "claim", "method"}
+        others = [name for other in GATES if other is not gate for name in other.metrics(given)]
+        assert not set(metrics) & set(others)
+
+
+@every_gate
+def test_what_a_gate_publishes_holds_no_level_of_the_source(
+    gate: Gate, measured: Assessment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = [one for one in GATES if one is gate or _publishes_required(one)]
+    monkeypatch.setattr(disclosure_control, "GATES", needed)
+    shown = json.dumps(published(measured).to_json())
+    assert SECRET in json.dumps(measured.to_json())
+    assert SECRET not in shown
+
+
+def _publishes_required(gate: Gate) -> bool:
+    """Whether a gate publishes what a published assessment cannot be without."""
+    required = {f"risk.{f.name}" for f in fields(RiskReport) if f.default is MISSING} | {"utility"}
+    return bool(set(gate.publishes) & required)
+
+
+@every_gate
+def test_a_gate_publishes_figures_that_there_are(gate: Gate, measured: Assessment) -> None:
+    for name in gate.publishes:
+        part, _, figure = name.rpartition(".")
+        assert hasattr(measured.risk if part else measured, figure or name)
+
+
+def test_what_no_gate_names_stays_confidential(measured: Assessment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disclosure_control, "GATES", [gate for gate in GATES if _publishes_required(gate)])
+    shown = published(measured)
+    assert shown.risk.linkage is shown.risk.membership is shown.risk.close_pairs is None
+    assert shown.claims == ()
+
+
+def test_the_limits_of_the_policy_are_those_of_the_gates() -> None:
+    limits = {name for gate in GATES if gate.limits for name in gate.limits.model_fields}
+    assert limits == {"tail_p", "membership_auc", "linkage_rate", "utility"} <= set(PolicySection.model_fields)

@@ -1,0 +1,35 @@
+"""Groups on the quasi-identifiers, which are reported without a criterion."""
+
+from __future__ import annotations
+
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import NO_QUASI_IDENTIFIERS, NO_SENSITIVE
+from tasks.policy.disclosure_control import published
+from tasks.policy.gates.quasi_identifiers import GATE
+from tests.tasks.policy.sample import changed, results
+
+
+def test_groups_are_reported_and_decide_nothing(measured: Assessment) -> None:
+    assert not results(GATE, measured)
+    rows = {row.name: row for row in GATE.attacks(published(measured))}
+    assert list(rows) == [
+        "Uniqueness",
+        "Combinations below k = 5",
+        "k-anonymity, smallest group",
+        "Expected re-identifications in the sample",
+        "Expected re-identifications in the population",
+        "Sensitive value disclosed",
+        "ℓ-diversity",
+        "t-closeness",
+    ]
+    assert all(row.baseline.endswith("reference") for row in rows.values())
+    assert GATE.metrics(measured)["risk/groups/smallest"] == measured.risk.disclosure.released.groups.smallest
+
+
+def test_what_is_missing_is_said(measured: Assessment) -> None:
+    (row,) = GATE.attacks(published(changed(measured, risk__disclosure=None)))
+    assert NO_QUASI_IDENTIFIERS in row.attacker
+    bare = changed(measured, risk__disclosure__released__sensitive=(), risk__disclosure__released__sample=None)
+    rows = GATE.attacks(published(bare))
+    assert NO_SENSITIVE in rows[-1].attacker
+    assert "no released variable holds sampling weights" in rows[-2].attacker
