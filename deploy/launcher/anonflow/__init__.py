@@ -33,8 +33,8 @@ def activate() -> None:
     >>> from flows.plan.model import Plan
     """
     for name in PACKAGES:
-        folders = getattr(sys.modules.get(name), "__path__", [str(ROOT / name)] if name not in sys.modules else [])
-        if str(ROOT / name) not in folders:
+        folders = getattr(sys.modules.get(name), "__path__", ())
+        if name in sys.modules and ROOT / name not in [Path(folder).resolve() for folder in folders]:
             raise ImportError(
                 f"a module called {name!r} that is not anonflow's was imported before anonflow started; "
                 "remove what imports it at startup (a .pth file, sitecustomize), or run anonflow in an "
