@@ -106,3 +106,10 @@ def test_links_between_documents_are_alive(page, hooks):
 @pytest.mark.parametrize("name", TEXTS)
 def test_no_document_names_a_machine_or_a_registry(name):
     assert PRIVATE.findall(TEXTS[name]) == []
+
+
+def test_the_python_example_of_the_readme_runs():
+    [example] = re.findall(r"```python\n(.*?)```", TEXTS["README.md"], re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    assert len(names["release"].data) == 3
