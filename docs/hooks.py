@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import tempfile
 import types
 from collections.abc import Iterator, Mapping
@@ -56,6 +58,9 @@ def executed(notebook: Path) -> dict[str, str | bytes]:
 
     name = f"tutorial/{notebook.stem}"
     node = jupytext.read(notebook)
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # Commands print as into a file: without colours and progress.
+    os.environ |= {"COLUMNS": "100", "TTY_COMPATIBLE": "0", "NO_COLOR": "1"}
     execution = ExecutePreprocessor(timeout=120, kernel_name="python3", extra_arguments=["--log-level=ERROR"])
     with tempfile.TemporaryDirectory() as folder:
         execution.preprocess(node, {"metadata": {"path": folder}})

@@ -110,7 +110,7 @@ def agreement(
     Notes
     -----
     Source: Fellegi and Sunter 1969, *JASA* 64, 1183–1210 (weights of agreement); Narayanan and Shmatikov 2008,
-    *IEEE S&P*, 111–125 (best and second best); docs/risk.md. O(people · rows · variables) for each form.
+    *IEEE S&P*, 111–125 (best and second best); docs/explanation/risk.md. O(people · rows · variables) for each form.
 
     Examples
     --------

@@ -76,7 +76,7 @@ def value_presence(
     Notes
     -----
     The product of marginal evidence as in Homer et al. 2008, *PLoS Genetics* 4, e1000167, with the evidence of
-    a present value alone; docs/risk.md. O(N log N) per variable.
+    a present value alone; docs/explanation/risk.md. O(N log N) per variable.
 
     Examples
     --------

@@ -204,7 +204,7 @@ def measure_risk(
 
     Notes
     -----
-    Claim: none. Source: that of each measure, and docs/risk.md.
+    Claim: none. Source: that of each measure, and docs/explanation/risk.md.
 
     Examples
     --------
