@@ -65,6 +65,7 @@ def executed(notebook: Path) -> dict[str, str | bytes]:
     with tempfile.TemporaryDirectory() as folder:
         execution.preprocess(node, {"metadata": {"path": folder}})
     text, resources = MarkdownExporter().from_notebook_node(node, {"unique_key": notebook.stem})
+    text = re.sub(r"<style scoped>.*?</style>", "", text, flags=re.DOTALL).replace(' border="1" class="dataframe"', "")
     images = {f"tutorial/{path}": data for path, data in resources["outputs"].items()}
     return {f"{name}.md": text, f"{name}.ipynb": jupytext.writes(jupytext.read(notebook), fmt="ipynb"), **images}
 

@@ -15,8 +15,8 @@ from causaldata import nhefs
 import anoncore
 from anoncore.methods import MDAV, SpectralSwap
 
-columns = ["qsmk", "sex", "age", "race", "education", "income", "wt71", "wt82", "smokeintensity", "sbp", "dbp"]
-frame = nhefs.load_pandas().data[columns].dropna()
+columns = "qsmk sex age race education income wt71 wt82 smokeintensity sbp dbp"
+frame = nhefs.load_pandas().data[columns.split()].dropna()
 len(frame)
 
 # %% [markdown]
@@ -35,11 +35,12 @@ schema
 # The representation of microdata shows its variables and never a value.
 
 # %%
-rng = np.random.default_rng(1)
-order = rng.permutation(len(frame))
 half = len(frame) // 2
-people = anoncore.Microdata.from_frame(frame.iloc[order[:half]].reset_index(drop=True), schema)
-reference = anoncore.Microdata.from_frame(frame.iloc[order[half : 2 * half]].reset_index(drop=True), schema)
+shuffled = frame.sample(frac=1, random_state=1).reset_index(drop=True)
+people = anoncore.Microdata.from_frame(shuffled[:half], schema)
+reference = anoncore.Microdata.from_frame(
+    shuffled[half : 2 * half].reset_index(drop=True), schema
+)
 people
 
 # %% [markdown]
@@ -51,9 +52,10 @@ people
 # A random generator is always required. Its seed is a secret in practice: it would allow the masking to be undone.
 
 # %%
+rng = np.random.default_rng(1)
 swapped = anoncore.anonymize(people, SpectralSwap(), rng=rng)
 grouped = anoncore.anonymize(people, MDAV(k=5), rng=rng)
-[(check.claim, check.holds, check.found) for check in (claim.check(grouped.data) for claim in grouped.claims)]
+grouped.check()
 
 # %% [markdown]
 # ## Measure disclosure risk
@@ -62,15 +64,17 @@ grouped = anoncore.anonymize(people, MDAV(k=5), rng=rng)
 
 # %%
 releases = {"spectral swapping": swapped, "MDAV, k = 5": grouped}
-risk = {name: anoncore.measure_risk(people, r.data, reference, rng=rng) for name, r in releases.items()}
-pd.DataFrame(
-    [
-        (name, measure.name, measure.released_median, measure.reference_median, measure.upper, measure.verdict)
+risk = {
+    name: anoncore.measure_risk(people, r.data, reference, rng=rng)
+    for name, r in releases.items()
+}
+figures = ["released_median", "reference_median", "upper", "verdict"]
+pd.concat(
+    {
+        name: pd.DataFrame(map(vars, report.comparison.measures)).set_index("name")
         for name, report in risk.items()
-        for measure in report.comparison.measures
-    ],
-    columns=["release", "measure", "median", "median of the reference", "excess at most", "verdict"],
-).round(3)
+    }
+)[figures].round(3)
 
 # %% [markdown]
 # With groups of identical records uncertainty is 0 and ambiguity 1 whatever the risk. They carry no information about
@@ -78,7 +82,7 @@ pd.DataFrame(
 # to the nearest released record; an area of 0.5 is guessing.
 
 # %%
-{name: (report.membership.auc, report.membership.lower, report.membership.upper) for name, report in risk.items()}
+pd.DataFrame({name: vars(report.membership) for name, report in risk.items()})
 
 # %% [markdown]
 # ## Measure utility
@@ -87,15 +91,29 @@ pd.DataFrame(
 # people would have.
 
 # %%
-utility = {name: anoncore.measure_utility(people, r.data, reference) for name, r in releases.items()}
-print(utility["spectral swapping"].summary())
+utility = {
+    name: anoncore.measure_utility(people, r.data, reference)
+    for name, r in releases.items()
+}
+utility["spectral swapping"]
 
 # %%
 names = ["mean", "variance", "correlation", "rank_correlation"]
 figure, axis = plt.subplots(figsize=(7, 3))
 for offset, (label, report) in zip((-0.2, 0.2), utility.items(), strict=True):
-    axis.bar(np.arange(4) + offset, [report.figure(n).released_median for n in names], 0.4, label=label)
-axis.plot(np.arange(4), [report.figure(n).reference_median for n in names], "k_", markersize=40, label="reference")
+    axis.bar(
+        np.arange(4) + offset,
+        [report.figure(n).released_median for n in names],
+        0.4,
+        label=label,
+    )
+axis.plot(
+    np.arange(4),
+    [report.figure(n).reference_median for n in names],
+    "k_",
+    markersize=40,
+    label="reference",
+)
 axis.set_xticks(np.arange(4), [n.replace("_", " ") for n in names])
 axis.set_ylabel("median difference")
 axis.legend(frameon=False)

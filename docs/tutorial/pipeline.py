@@ -30,7 +30,11 @@ nhefs.load_pandas().data[columns.split()].to_csv("people.csv", index=False)
 plan = Path("people.yaml").read_text()
 draft = "{edit: bound, name: age is not negative, variable: age, lower: 0}"
 assert draft in plan
-Path("people.yaml").write_text(plan.replace(draft, "{edit: bound, name: age, variable: age, lower: 25, upper: 74}"))
+Path("people.yaml").write_text(
+    plan.replace(
+        draft, "{edit: bound, name: age, variable: age, lower: 25, upper: 74}"
+    )
+)
 
 # %%
 # !anonflow check people.yaml
@@ -64,7 +68,11 @@ dossier["verdict"]["reason"]
 
 # %%
 membership = dossier["assessment"]["risk"]["membership"]
-{name: figure for name, figure in membership.items() if isinstance(figure, int | float)}
+{
+    name: figure
+    for name, figure in membership.items()
+    if isinstance(figure, int | float)
+}
 
 # %% [markdown]
 # ## Approve it and verify the ledger
@@ -78,7 +86,9 @@ membership = dossier["assessment"]["risk"]["membership"]
 
 # %%
 # !anonflow list --json > entries.json
-pd.DataFrame(json.loads(Path("entries.json").read_text()))[["number", "event", "release", "by", "previous", "digest"]]
+pd.DataFrame(json.loads(Path("entries.json").read_text()))[
+    ["number", "event", "release", "by", "previous", "digest"]
+]
 
 # %% [markdown]
 # ## Read the release
