@@ -80,6 +80,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def generated_pages() -> dict[str, str]:
     """Return the generated pages by path: their Markdown text."""
     return {
+        "how-to/contribute.md": _from_root("CONTRIBUTING.md", "how-to"),
         "how-to/deploy.md": _from_root("deploy/GUIDE.md", "how-to"),
         "reference/changelog.md": _from_root("CHANGELOG.md", "reference"),
         "reference/cli.md": command_reference(),

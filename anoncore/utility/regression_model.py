@@ -19,7 +19,7 @@ class Regression:
     ----------
     outcome : name of the dependent variable: continuous for linear; for logistic one with levels
     predictors : names; continuous ones enter as they are, all others by one column per level but the first
-    kind : "linear" or "logistic"
+    kind : the model, linear or logistic
     event : the outcome's level whose probability is modelled; None for the second of two levels
     level : confidence level of the intervals, 0.5 … 1
 
