@@ -21,7 +21,7 @@ from pydantic import Field
 from flows.orchestration.prefect import PrefectRunner
 from flows.release import hand_over
 from flows.served import monitor
-from flows.served.state import PendingDecision, pending_decision, remove_pending, store_pending
+from flows.served.state import PendingDecision, pending_decisions
 from tasks.common.errors import Refused, sanitise_errors
 from tasks.common.formatting import markdown_cell, markdown_table, sentence
 from tasks.common.home import Home
@@ -65,7 +65,7 @@ class Form(RunInput):
 
 def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str) -> PendingDecision | None:
     """Tie a candidate to the run that waits with it; None when another run does already."""
-    if pending_decision(home, release=outcome.release) is not None:
+    if pending_decisions(home).get(outcome.release) is not None:
         return None
     candidate = outcomes.waiting_candidate(home, outcome.release)
     now, expires = time.time(), candidate.terms.expires
@@ -80,7 +80,7 @@ def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str)
         until=until,
         remind=now + min(half, REMIND_AFTER),
     )
-    store_pending(home, entry)
+    pending_decisions(home).put(entry.release, entry)
     return entry
 
 
@@ -105,7 +105,7 @@ def ask(home: Home, entry: PendingDecision) -> State[Any]:
         else:
             refusal = _carry_out(home, entry, answer)
         entry = replace(entry, asked=entry.asked + 1, refused=refusal)
-        store_pending(home, entry)
+        pending_decisions(home).put(entry.release, entry)
         if refusal:
             monitor.emit("decision-refused", entry.plan, entry.release, reason=refusal)
     return state
@@ -138,7 +138,7 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
             step = PrefectRunner(entry.plan, lambda label, seconds: None).step
             hand_over(home, entry.release, pending(home, entry.release, targets_of(home, entry.release)), step)
     finally:
-        remove_pending(home, entry)
+        pending_decisions(home).remove(entry.release)
     kind = Cancelled if event == "expired" else Completed
     return kind(name=event.capitalize(), message=f"{entry.release}: {why}")
 

@@ -25,6 +25,7 @@ import psutil
 
 from flows.served.settings import DATABASES, logs
 from flows.servers.layout import USER, secret
+from flows.servers.process import open_log
 from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home, make_private, write_private
 
@@ -133,13 +134,12 @@ class Postgres:
         command = [str(_programs() / program), *arguments]
         if self._nobody is not None:
             command = [*_as_nobody(*self._nobody), *command]
-        descriptor = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         passed = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
-        try:
+        with open_log(self.log) as output:
             return subprocess.Popen(  # noqa: S603
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=descriptor,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 env=passed,
                 cwd="/",
@@ -147,8 +147,6 @@ class Postgres:
                 umask=0o077,
                 preexec_fn=None if self._nobody else _ends_with_parent(),
             )
-        finally:
-            os.close(descriptor)
 
     def _socket_folder(self) -> Path:
         """Return where the socket stands: in the home, or where its name is short enough for a socket."""

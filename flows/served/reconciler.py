@@ -122,17 +122,17 @@ class Reconciler:
     async def resume_decided(self) -> None:
         """Resume runs whose release was decided elsewhere, or whose time is over; remind people of the others."""
         now = time.time()
-        for pending in state.pending_decisions(self.home):
+        for pending in state.pending_decisions(self.home).all():
             run = await self._run(pending.run)
             if run is None or (run.state is not None and run.state.is_final() and not run.state.is_crashed()):
                 # Removed or ended by hand: the candidate waits on, and the plan's next run shows it again.
-                state.remove_pending(self.home, pending)
+                state.pending_decisions(self.home).remove(pending.release)
             elif run.state is None or not run.state.is_paused():
                 continue
             elif not self._is_open(pending.release):
                 await self._schedule(run, "Decided")
             elif pending.remind and now >= pending.remind:
-                state.store_pending(self.home, replace(pending, remind=0.0))
+                state.pending_decisions(self.home).put(pending.release, replace(pending, remind=0.0))
                 await remind(pending)
 
     def _is_open(self, release: str) -> bool:
@@ -150,15 +150,15 @@ class Reconciler:
         or has had time to be.
         """
         gone = {}
-        for active in state.active_runs(self.home):
+        for active in state.active_runs(self.home).all():
             if active.is_running:
                 continue
             run = await self._run(active.run)
             if run is None or run.state is None or run.state.is_paused():
-                state.end_run(self.home, active.run)
+                state.active_runs(self.home).remove(active.run)
             elif run.state.type not in UNFINISHED:
                 if run.state.is_final():
-                    state.end_run(self.home, active.run)
+                    state.active_runs(self.home).remove(active.run)
             elif (since := self.gone.get(active.run, time.monotonic())) > time.monotonic() - GRACE:
                 gone[active.run] = since
             else:
@@ -167,10 +167,10 @@ class Reconciler:
 
     async def _restart(self, active: state.ActiveRun, run: FlowRun, last: State[Any]) -> None:
         if active.attempts < ATTEMPTS:
-            state.count_attempt(self.home, active)
+            state.active_runs(self.home).put(active.run, replace(active, attempts=active.attempts + 1))
             await self._schedule(run, AGAIN)
             return
-        state.end_run(self.home, active.run)
+        state.active_runs(self.home).remove(active.run)
         if last.type is not StateType.CRASHED:
             message = f"Its process ended {active.attempts + 1} times before the run did."
             crashed: State[Any] = Crashed(message=message)
@@ -178,7 +178,7 @@ class Reconciler:
 
     async def restart_unstarted(self) -> None:
         """Schedule runs again that a worker took and never began, because it was killed in between."""
-        begun = {active.run for active in state.active_runs(self.home) if active.is_running}
+        begun = {active.run for active in state.active_runs(self.home).all() if active.is_running}
         async for run in self._runs_in(StateType.PENDING):
             due = run.next_scheduled_start_time or run.expected_start_time
             taken = run.state.timestamp.timestamp() if run.state is not None else 0.0

@@ -20,7 +20,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from flows.plan.model import PlanFile
-from flows.served import state as runs
+from flows.served import state
 from flows.served.plans import read_folder
 from tasks.common.errors import Busy, Refused, ReleaseError, sanitise_errors, visible
 from tasks.common.home import Home
@@ -36,7 +36,7 @@ STATES = {"published": "Published", "unchanged": "Unchanged", "rejected": "Rejec
 def run_name() -> str:
     """Return the plan and the time it was due, in the plan's own time zone."""
     plan = str(flow_run.parameters.get("plan", "release"))
-    pending = runs.pending_decision(Home.locate(), run=str(flow_run.id))
+    pending = state.pending_of_run(Home.locate(), str(flow_run.id))
     if pending is not None:
         return pending.name
     return run_name_of(plan, flow_run.scheduled_start_time or datetime.now(UTC), _zone(plan))
@@ -58,23 +58,23 @@ def run_name_of(plan: str, due: datetime, zone: str) -> str:
 def release(plan: str) -> State[Any]:
     """Carry out a plan, or go on with the candidate that this run waits with."""
     home, run = Home.locate(), str(flow_run.id)
-    runs.begin_run(home, run, str(flow_run.name), plan)
+    state.begin_run(home, run, str(flow_run.name), plan)
     try:
-        state: State[Any] = sanitise_errors(_carry_on)(home, run, plan)
+        ended: State[Any] = sanitise_errors(_carry_on)(home, run, plan)
     except Pause:
-        runs.end_run(home, run)
+        state.active_runs(home).remove(run)
         raise
     except ReleaseError as error:
-        state = _stopped(error)
-    runs.end_run(home, run)
-    return state
+        ended = _stopped(error)
+    state.active_runs(home).remove(run)
+    return ended
 
 
 def _carry_on(home: Home, run: str, plan: str) -> State[Any]:
     # Late: a run that is refused, or has been decided, does without the numerics.
     from flows.served import approval
 
-    pending = runs.pending_decision(home, run=run)
+    pending = state.pending_of_run(home, run)
     if pending is None:
         outcome = _carry_out(home, plan)
         if outcome.status != "awaiting":

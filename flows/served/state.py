@@ -1,7 +1,7 @@
 """State of served runs beyond their own process: candidates that await a decision, and runs under way.
 
-Small files of the home, written whole or not at all. The ledger is the truth about decisions; these only tie
-a release to the Prefect run in which people see it.
+Small files of the home, written whole or not at all. The ledger is the truth about decisions; these only tie a
+release to the Prefect run in which people see it.
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from tasks.common.home import Home, make_private, write_private
 from tasks.common.processes import is_running, process_start_time
 from tasks.common.values import from_json, to_json
 
 T = TypeVar("T")
-_PENDING, _ACTIVE = "waiting", "served/runs"
 
 
 @dataclass(frozen=True)
@@ -49,13 +47,7 @@ class PendingDecision:
 
 @dataclass(frozen=True)
 class ActiveRun:
-    """A Prefect run and the process that carries it out.
-
-    Attributes
-    ----------
-    pid, started, host : the process
-    attempts : how often the run was started again
-    """
+    """A Prefect run and the process (``pid``, ``started``, ``host``) that carries it out, after ``attempts`` others."""
 
     run: str
     name: str
@@ -71,64 +63,53 @@ class ActiveRun:
         return self.host != socket.gethostname() or is_running(self.pid, self.started)
 
 
-def pending_decisions(home: Home) -> list[PendingDecision]:
-    """Return every candidate that a run waits with."""
-    return list(_read(_folder(home, _PENDING), PendingDecision))
+class Records(Generic[T]):
+    """Values of one type in a folder of the home, a file each; files that are no such value are passed over."""
+
+    def __init__(self, folder: Path, kind: type[T]) -> None:
+        self.folder, self.kind = make_private(folder), kind
+
+    def all(self) -> list[T]:
+        """Return every value, by name."""
+        values = (self.get(path.stem) for path in sorted(self.folder.glob("*.json")))
+        return [value for value in values if value is not None]
+
+    def get(self, name: str) -> T | None:
+        """Return the value of a name; None where there is none."""
+        try:
+            return from_json(self.kind, json.loads(self._path(name).read_text()))
+        except (OSError, ValueError):
+            return None
+
+    def put(self, name: str, value: T) -> None:
+        """Store a value in place of the one of that name."""
+        write_private(self._path(name), json.dumps(to_json(value)).encode())
+
+    def remove(self, name: str) -> None:
+        """Remove the value of a name, if there is one."""
+        self._path(name).unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
 
 
-def pending_decision(home: Home, *, run: str = "", release: str = "") -> PendingDecision | None:
-    """Return the pending decision of a run, or of a release."""
-    return next((p for p in pending_decisions(home) if run == p.run or release == p.release), None)
+def pending_decisions(home: Home) -> Records[PendingDecision]:
+    """Return the candidates that runs wait with, by release."""
+    return Records(home.path / "waiting", PendingDecision)
 
 
-def store_pending(home: Home, pending: PendingDecision) -> None:
-    """Store a pending decision, in place of what was stored for the same release."""
-    _write(_folder(home, _PENDING) / f"{pending.release}.json", pending)
+def active_runs(home: Home) -> Records[ActiveRun]:
+    """Return the runs that have begun and not ended in order, by run."""
+    return Records(home.path / "served" / "runs", ActiveRun)
 
 
-def remove_pending(home: Home, pending: PendingDecision) -> None:
-    """Remove a pending decision once the wait is over."""
-    (_folder(home, _PENDING) / f"{pending.release}.json").unlink(missing_ok=True)
-
-
-def active_runs(home: Home) -> list[ActiveRun]:
-    """Return every run that has begun and not ended in order."""
-    return list(_read(_folder(home, _ACTIVE), ActiveRun))
+def pending_of_run(home: Home, run: str) -> PendingDecision | None:
+    """Return the decision that a run waits for."""
+    return next((pending for pending in pending_decisions(home).all() if pending.run == run), None)
 
 
 def begin_run(home: Home, run: str, name: str, plan: str) -> None:
     """Record that this process carries a run out."""
-    path, pid = _folder(home, _ACTIVE) / f"{run}.json", os.getpid()
-    before = next(_read_one(path, ActiveRun), None)
-    attempts = before.attempts if before else 0
-    _write(path, ActiveRun(run, name, plan, pid, process_start_time(pid), socket.gethostname(), attempts))
-
-
-def count_attempt(home: Home, active: ActiveRun) -> None:
-    """Record that an interrupted run is started once more."""
-    _write(_folder(home, _ACTIVE) / f"{active.run}.json", replace(active, attempts=active.attempts + 1))
-
-
-def end_run(home: Home, run: str) -> None:
-    """Remove a run that has ended in order, or waits without a process."""
-    (_folder(home, _ACTIVE) / f"{run}.json").unlink(missing_ok=True)
-
-
-def _folder(home: Home, name: str) -> Path:
-    return make_private(home.path / name)
-
-
-def _write(path: Path, value: PendingDecision | ActiveRun) -> None:
-    write_private(path, json.dumps(to_json(value)).encode())
-
-
-def _read(folder: Path, kind: type[T]) -> Iterator[T]:
-    for path in sorted(folder.glob("*.json")):
-        yield from _read_one(path, kind)
-
-
-def _read_one(path: Path, kind: type[T]) -> Iterator[T]:
-    try:
-        yield from_json(kind, json.loads(path.read_text()))
-    except (OSError, ValueError):
-        return
+    before, pid = active_runs(home).get(run), os.getpid()
+    host, attempts = socket.gethostname(), before.attempts if before else 0
+    active_runs(home).put(run, ActiveRun(run, name, plan, pid, process_start_time(pid), host, attempts))

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import IO
 
 from flows.servers.environment import LOOPBACK, NAMES
 
@@ -74,6 +75,11 @@ def answers(address: str, path: str, timeout: float) -> bool:
     return False
 
 
+def open_log(path: Path) -> IO[bytes]:
+    """Open a log of a process, which appends to it; created for the owner alone."""
+    return open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
 class Child:
     """A server in a process of its own, which never outlives ours.
 
@@ -98,14 +104,13 @@ class Child:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
         # The child runs the files that we run, wherever they were imported from.
         path = os.pathsep.join(filter(None, (str(_ROOT), inherited.get("PYTHONPATH"))))
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            if os.fstat(descriptor).st_size > LOG_LIMIT:
-                os.ftruncate(descriptor, 0)
+        with sock, open_log(log) as output:
+            if output.tell() > LOG_LIMIT:
+                output.truncate(0)
             self.process = subprocess.Popen(  # noqa: S603
                 [sys.executable, "-P", "-m", module, role, str(sock.fileno())],
                 stdin=subprocess.PIPE,
-                stdout=descriptor,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 env=inherited | {**variables, "PYTHONPATH": path},
                 cwd=log.parent,
@@ -113,9 +118,6 @@ class Child:
                 start_new_session=True,  # Ctrl-C is for us: the run still has to report to the server
                 umask=0o077,
             )
-        finally:
-            os.close(descriptor)
-            sock.close()
 
     def wait(self, path: str, timeout: float = 120.0, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Return as soon as ``path`` answers with 200, or when ``cancelled`` says so.

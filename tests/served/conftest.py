@@ -22,7 +22,7 @@ import pytest
 
 from flows.served.postgres import Postgres
 from flows.served.settings import LATE, logs
-from flows.served.state import PendingDecision, active_runs, pending_decision
+from flows.served.state import PendingDecision, active_runs, pending_of_run
 from flows.servers.layout import mlflow_auth, prefect_auth, read_layout
 from tasks.common.home import Home, write_private
 from tasks.common.locks import locked
@@ -261,7 +261,8 @@ class Served:
             folder = self.home.releases / plan
             assert not folder.exists() or not list(folder.iterdir())
             if part == "run":
-                (working,) = [active for active in active_runs(self.home) if active.run == run]
+                working = active_runs(self.home).get(run)
+                assert working is not None
                 os.kill(working.pid, signal.SIGKILL)
             else:
                 self.kill(part)
@@ -277,7 +278,7 @@ class Served:
 
     def candidate(self, run: str) -> PendingDecision:
         """Return what the waiting run waits with."""
-        entry = pending_decision(self.home, run=run)
+        entry = pending_of_run(self.home, run)
         assert entry is not None, f"{run} waits with nothing"
         return entry
 

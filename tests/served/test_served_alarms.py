@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from flows.served.state import active_runs, store_pending
+from flows.served.state import active_runs, pending_decisions
 
 pytestmark = pytest.mark.platform
 
@@ -86,7 +86,7 @@ def test_a_candidate_that_waits_is_told_and_told_again(served: Any, receiver: Re
     told = ("a release awaits a decision", entry.release)
     served.until(lambda: receiver.hears(*told, "release.awaiting"), 40, lambda: str(receiver.heard))
     assert entry.remind > time.time()
-    store_pending(served.home, replace(entry, remind=time.time() - 1))
+    pending_decisions(served.home).put(entry.release, replace(entry, remind=time.time() - 1))
     served.until(lambda: receiver.hears(*told, "release.reminder"), 40, lambda: str(receiver.heard))
     # Once.
     assert served.candidate(run).remind == 0
@@ -100,9 +100,8 @@ def test_a_killed_run_is_told_and_taken_up_again(served: Any, receiver: Receiver
     served.plan("shot", seed=81)
     served.deployed("shot")
     run = served.run("shot")
-    served.until(lambda: any(active.run == run for active in active_runs(served.home)), 60, served.logs)
-    (active,) = [active for active in active_runs(served.home) if active.run == run]
-    os.kill(active.pid, signal.SIGKILL)
+    served.until(lambda: active_runs(served.home).get(run) is not None, 60, served.logs)
+    os.kill(active_runs(served.home).get(run).pid, signal.SIGKILL)
     told = ("a run stopped", "shot ·", "prefect.flow-run.Crashed")
     served.until(lambda: receiver.hears(*told), 60, lambda: str(receiver.heard))
     assert served.paused(run)["name"] == "Suspended"
