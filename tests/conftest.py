@@ -20,6 +20,7 @@ import yaml
 
 from anoncore import Microdata, Schema, Variable
 from flows import embedded
+from tests.anoncore.tables import mixed_table
 
 os.environ.setdefault("MPLCONFIGDIR", "/tmp/anonflow-mpl")
 
@@ -53,35 +54,8 @@ def nhefs_halves(nhefs: Microdata) -> tuple[Microdata, Microdata]:
 
 @pytest.fixture
 def mixed() -> Microdata:
-    """A small table with every kind of variable, with and without gaps."""
-    rng = np.random.default_rng(1)
-    n = 240
-    income = np.exp(rng.normal(8, 1, n)).round()
-    frame = pd.DataFrame(
-        {
-            "income": np.where(rng.random(n) < 0.1, np.nan, income),
-            "change": rng.normal(0, 3, n).round(2),
-            "grade": rng.choice(["low", "mid", "high"], n, p=[0.5, 0.3, 0.2]),
-            "region": rng.choice(["n", "e", "s", "w"], n, p=[0.4, 0.3, 0.2, 0.1]),
-            "sex": rng.choice([0, 1], n),
-            "smokes": pd.array(np.where(rng.random(n) < 0.2, -1, rng.integers(0, 2, n))),
-            "constant": 3.0,
-            "empty": np.nan,
-        }
-    )
-    schema = Schema(
-        [
-            Variable("income", "continuous", role="sensitive"),
-            Variable("change", "continuous"),
-            Variable("grade", "ordinal", levels=("low", "mid", "high")),
-            Variable("region", "nominal", role="quasi-identifier"),
-            Variable("sex", "binary", role="quasi-identifier"),
-            Variable("smokes", "binary", levels=(0, 1), missing=(-1,)),
-            Variable("constant", "continuous"),
-            Variable("empty", "continuous"),
-        ]
-    )
-    return Microdata(frame, schema)
+    """A small table with every kind of variable, with and without missing values."""
+    return mixed_table()
 
 
 @pytest.fixture(scope="session")

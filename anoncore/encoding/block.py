@@ -10,9 +10,13 @@ import pandas as pd
 
 from anoncore.encoding.scores import Decoding, assign, cut, logistic_probabilities, probability_names
 from anoncore.kernels.ranks import interpolate_quantiles, normal_scores
+from anoncore.kernels.ties import first_largest
 from anoncore.microdata import Microdata, Variable, round_to
 
 NumericScale = Literal["log", "normal", "linear"]
+
+# What is nearer to a threshold than these digits show is at it but for rounding.
+_DIGITS = 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +151,7 @@ class Block:
             return np.zeros(len(matrix), dtype=bool)
         scores = matrix[:, self.indicator]
         if form == "mode":
-            return np.asarray(scores > 0)
+            return np.asarray(np.round(scores, _DIGITS) > 0)
         return cut(scores, np.array([self.records - self.missing, self.missing]), groups) == 1
 
     def _codes(self, scores: np.ndarray, form: Decoding, groups: np.ndarray | None) -> np.ndarray:
@@ -157,10 +161,10 @@ class Block:
             nominal = kind == "nominal"
             return assign(scores, self.counts, groups) if nominal else cut(scores[:, 0], self.counts, groups)
         if kind == "nominal":
-            return np.asarray(scores.argmax(axis=1))
+            return np.asarray(first_largest(scores))
         if kind == "binary":
-            return np.asarray(scores[:, 0] > 0)
-        nearest = np.rint(scores[:, 0] * self.scale + self.location)
+            return np.asarray(np.round(scores[:, 0], _DIGITS) > 0)
+        nearest = np.rint(np.round(scores[:, 0] * self.scale + self.location, _DIGITS))
         return np.clip(nearest, 0, len(self.variable.levels or ()) - 1).astype(int)
 
     def _numbers(self, scores: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from anoncore.kernels.ranks import cut_by_counts
+from anoncore.kernels.ties import order_with_ties
 from anoncore.kernels.transport import assign_levels
 from anoncore.microdata import Variable
 
@@ -48,7 +49,7 @@ def cut(scores: np.ndarray, counts: np.ndarray, groups: np.ndarray | None) -> np
     if groups is None:
         return cut_by_counts(scores, counts)
     _, first, inverse, sizes = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
-    order = np.argsort(scores[first], kind="stable")
+    order = order_with_ties(scores[first])
     middle = np.empty(len(first))
     middle[order] = np.cumsum(sizes[order]) - sizes[order] / 2
     return np.searchsorted(np.cumsum(counts)[:-1], middle, side="right")[inverse]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anoncore.kernels.spectral import rhs_groups
+from anoncore.kernels.spectral_groups import halved_groups
+from anoncore.kernels.ties import snapped
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
@@ -41,10 +42,11 @@ def mdav(x: Floats, k: int) -> Labels:
     k-1 records nearest to it of those left. Of 2k..3k-1 records, r's group is taken as before and the rest
     is the last group; fewer than 2k are one group.
 
-    The labels depend on ``x`` and ``k`` alone. Squared distances are added up in the order of the columns,
-    in double precision; of records at the same computed distance the first row is taken, as the farthest or
-    as the nearer. Identical records are always at the same distance. Centroids do not depend on the order of
-    summation: values are rounded to multiples of a power of 2 so small that their sum just fits 62 bits
+    The labels depend on ``x`` and ``k`` alone, on every machine: values are rounded to about 1e-10 of a column's
+    largest first, so that rounding errors in ``x`` decide no tie. Squared distances are added up in the order of
+    the columns, in double precision; of records at the same computed distance the first row is taken, as the
+    farthest or as the nearer. Identical records are always at the same distance. Centroids do not depend on the
+    order of summation: values are rounded to multiples of a power of 2 so small that their sum just fits 62 bits
     (relative to the largest value, 3e-14 at 100 000 records), summed exactly, and divided once.
 
     Time grows with N^2 t / k at worst, less with few columns; memory with N t.
@@ -62,6 +64,7 @@ def mdav(x: Floats, k: int) -> Labels:
     """
     from anoncore.kernels._mdav_compiled import peel
 
+    x = snapped(x)
     n_records = len(x)
     labels = np.zeros(n_records, dtype=np.intp)
     factors = _factors(x)
@@ -140,7 +143,7 @@ def _distances(x: Floats, point: Floats) -> Floats:
 def _blocks(x: Floats, left: Labels, where: Integers) -> tuple[Floats, Integers, Integers, Floats, Floats]:
     """Arrange the records ``left`` in blocks of neighbours, as the compiled part wants them."""
     records = x[left]
-    group = rhs_groups(records, _BLOCK // 2)
+    group = halved_groups(records, _BLOCK // 2)
     order = group.argsort(kind="stable")
     counts = np.bincount(group)
     starts = counts.cumsum() - counts

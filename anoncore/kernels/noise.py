@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anoncore.errors import InfeasibleError
-from anoncore.kernels.spectral import basis
+from anoncore.kernels.principal_axes import Basis, basis, symmetric_root
+from anoncore.kernels.rows import row_blocks
 
 Floats = NDArray[np.float64]
 Correction = Literal["corrected", "exact", "none"]
 Axes = Literal["original", "spectral"]
 
-_BLOCK_ROWS = 32_768
-# Axes shorter than this, relative to the longest, are rounding noise of constant or dependent columns.
-_NULL_AXIS = 1e-10
 # Below this eigenvalue of the noisy records' covariance, whitening would only amplify noise.
 _DEGENERATE = 1e-8
 # A column of which no more than this share is new is a combination of those before it.
 _DEPENDENT = 1e-7
+# A column that varies less than this, relative to the one that varies most, is constant but for rounding.
+_CONSTANT = 1e-10
 
 
 def add_noise(
@@ -46,8 +45,8 @@ def add_noise(
         Shrink towards the means so that means are exact and covariances right on average; transform so that
         covariances are exact too; or leave variances inflated by 1 + b.
     axes : {"original", "spectral"}
-        Whether the noise is built by the Cholesky factor of Sigma, column by column, or as independent noise
-        on every principal score, in proportion to that score's variance.
+        For "exact" alone: whether covariances are restored by triangular factors, column by column, or
+        symmetrically along the principal axes.
 
     Returns
     -------
@@ -65,16 +64,19 @@ def add_noise(
     exactly (1e-10), whatever the rank of Sigma. "none" has covariance (1 + b) Sigma on average. Linear
     relations among columns hold up to rounding in all three.
 
-    As both factors are square roots of the same b Sigma, the two choices of axes have the same law: what
-    the paper hopes for from spectral axes over independent noise on every column, noise of covariance b Sigma
-    has already. Only "exact" tells them apart. Its triangular factors go by column order (the first column is
-    merely rescaled, the last takes from all others) or by order of axes.
+    The noise is Z Sigma^(1/2) sqrt(b), Z standard normal and the root symmetric: noise built column by column or
+    on every principal score has the same law, and depends on the order of columns or on the signs of axes
+    besides. What the paper expects from spectral axes over independent noise on every column, noise of
+    covariance b Sigma has already. Only "exact" distinguishes the axes. Triangular factors go by column order:
+    the first column is merely rescaled, the last takes from all others. Along principal axes the whitened
+    records are made uncorrelated by the least change.
 
     Source: Kim (1986), Tendick & Matloff (1994) and Lasko & Vinterbo (2010), section IV-B:
     Y = X + E, Z = c Y + (1 - c) mean(X), c = 1 / sqrt(1 + b); exact: Z = mean(X) + (Y - mean(Y))
     L_Y^-T L_X^T. Departures: but for "none" the noise is centred, as the means of their Table I, exact to
     1e-13, require; where Sigma is singular the triangular factors are those of the first columns that are
-    linearly independent, which the others follow.
+    linearly independent, which the others follow; along principal axes the factor of the whitened records W is
+    the symmetric cov(W)^(-1/2), which no sign or order of axes changes.
 
     Examples
     --------
@@ -84,73 +86,62 @@ def add_noise(
     True
     """
     frame = basis(x)
-    lengths = frame.singular_values
-    live = lengths > _NULL_AXIS * lengths.max(initial=0.0)
+    loadings = frame.loadings[:, frame.live]
     # Sigma = root @ root.T, with divisor N - 1: centred noise then has covariance b Sigma on average.
-    deviations = lengths[live] / np.sqrt(len(x) - 1)
-    root = frame.loadings[:, live] * deviations
-    turn = np.eye(len(deviations))
-    if axes == "original":
-        turn = _triangular_frame(root, _independent(root)).T
+    root = loadings * (frame.singular_values[frame.live] / np.sqrt(len(x) - 1))
     if correction == "exact":
-        to_white = frame.loadings[:, live] / deviations
-        return _exact(x, frame.center, to_white, root, np.sqrt(b) * turn, rng, axes)
-    shrink = 1.0 if correction == "none" else 1.0 / np.sqrt(1.0 + b)
-    factor = np.sqrt(b) * turn @ root.T
+        white = _whitened(x, frame, np.sqrt(b), rng)
+        return _recoloured(white, root, axes, frame.center)
+    factor = np.sqrt(b) * root @ loadings.T
     result = np.empty(x.shape)
-    drift = np.zeros(x.shape[1])
-    for rows in _blocks(len(x)):
-        noise = rng.standard_normal((rows.stop - rows.start, len(deviations))) @ factor
-        drift += noise.sum(axis=0)
-        result[rows] = noise
-    drift /= len(x)
-    for rows in _blocks(len(x)):
-        if correction == "none":
-            result[rows] += x[rows]
-        else:
-            result[rows] += (x[rows] - frame.center) - drift
-            result[rows] *= shrink
-            result[rows] += frame.center
+    for rows in row_blocks(len(x)):
+        result[rows] = rng.standard_normal(x[rows].shape) @ factor
+    if correction == "none":
+        return np.add(result, x, out=result)
+    drift = result.mean(axis=0)
+    for rows in row_blocks(len(x)):
+        result[rows] += (x[rows] - frame.center) - drift
+        result[rows] /= np.sqrt(1.0 + b)
+        result[rows] += frame.center
     return result
 
 
-def _exact(
-    x: Floats,
-    center: Floats,
-    to_white: Floats,
-    root: Floats,
-    spread: Floats,
-    rng: np.random.Generator,
-    axes: Axes,
-) -> Floats:
-    """Whiten noisy records along the axes of ``x``, and give them its covariance.
+def _whitened(x: Floats, frame: Basis, scale: float, rng: np.random.Generator) -> Floats:
+    """Return noisy records, centred, in standard deviations along each live axis of ``x``: (N, r).
 
-    Whitened, records have covariance near 1 + b in every direction, so that nothing here is ill-conditioned,
-    however short an axis is.
+    Their covariance is near 1 + b in every direction, so that nothing here is ill-conditioned, however short an
+    axis is.
     """
-    white = np.empty((len(x), root.shape[1]))
-    for rows in _blocks(len(x)):
-        np.matmul(x[rows] - center, to_white, out=white[rows])
-        white[rows] += rng.standard_normal((rows.stop - rows.start, len(spread))) @ spread
+    loadings = frame.loadings[:, frame.live]
+    to_white = loadings / (frame.singular_values[frame.live] / np.sqrt(len(x) - 1))
+    white = np.empty((len(x), loadings.shape[1]))
+    for rows in row_blocks(len(x)):
+        np.matmul(x[rows] - frame.center, to_white, out=white[rows])
+        white[rows] += scale * rng.standard_normal(x[rows].shape) @ loadings
     white -= white.mean(axis=0)
+    return white
+
+
+def _recoloured(white: Floats, root: Floats, axes: Axes, center: Floats) -> Floats:
+    """Return (N, n) records with exactly the covariance root @ root.T, from whitened noisy ones (N, r)."""
     gram = np.zeros((white.shape[1], white.shape[1]))
-    for rows in _blocks(len(x)):
+    for rows in row_blocks(len(white)):
         gram += white[rows].T @ white[rows]
-    gram /= len(x) - 1
+    gram /= len(white) - 1
     if np.linalg.eigvalsh(gram).min(initial=1.0) < _DEGENERATE:
         raise InfeasibleError(
-            f"correction: exact needs noisy records that are not collinear, which {len(x)} records on "
+            f"correction: exact needs noisy records that are not collinear, which {len(white)} records on "
             f"{len(gram)} axes did not give; use more records or correction: corrected"
         )
-    lower = np.linalg.cholesky(gram)
-    back = root.T
-    if axes == "original":
+    if axes == "spectral":
+        back = symmetric_root(gram, inverse=True) @ root.T
+    else:
         # (Y - mean) L_Y^-T L_X^T, both factors written as an orthogonal frame times a triangle.
-        first = _independent(root)
-        back = _triangular_frame(root @ lower, first) @ _triangular_frame(root, first).T @ back
-    back = np.linalg.solve(lower.T, back)
-    result = np.empty(x.shape)
-    for rows in _blocks(len(x)):
+        lower, first = np.linalg.cholesky(gram), _independent(root)
+        back = _triangular_frame(root @ lower, first) @ _triangular_frame(root, first).T @ root.T
+        back = np.linalg.solve(lower.T, back)
+    result = np.empty((len(white), len(root)))
+    for rows in row_blocks(len(white)):
         np.matmul(white[rows], back, out=result[rows])
         result[rows] += center
     return result
@@ -167,20 +158,16 @@ def _triangular_frame(root: Floats, columns: NDArray[np.intp]) -> Floats:
 
 
 def _independent(root: Floats) -> NDArray[np.intp]:
-    """Return the first columns of the data, (r,) rows of ``root``, that no earlier ones combine to."""
+    """Return the first columns of the data, (r,) rows of ``root``, that are no combinations of earlier ones."""
     frame = np.zeros((0, root.shape[1]))
     chosen: list[int] = []
+    lengths = np.linalg.norm(root, axis=1)
     for number, row in enumerate(root):
         rest = row - (frame @ row) @ frame
-        # Once more, so that what is left is at right angles to rounding.
+        # Once more, so that what is left is at right angles up to rounding.
         rest -= (frame @ rest) @ frame
         length = float(np.linalg.norm(rest))
-        if length > _DEPENDENT * np.linalg.norm(row) and len(chosen) < root.shape[1]:
+        if length > max(_DEPENDENT * lengths[number], _CONSTANT * lengths.max()) and len(chosen) < root.shape[1]:
             frame = np.vstack([frame, rest / length])
             chosen.append(number)
     return np.array(chosen, dtype=np.intp)
-
-
-def _blocks(n_records: int) -> Iterator[slice]:
-    for start in range(0, n_records, _BLOCK_ROWS):
-        yield slice(start, min(start + _BLOCK_ROWS, n_records))

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
+from anoncore.kernels.ties import order_with_ties
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
@@ -180,8 +182,8 @@ def _columns(x: NDArray[np.generic]) -> NDArray[np.generic]:
 
 
 def _order(values: Floats, rng: np.random.Generator | None) -> Integers:
-    """Sort, stably or after shuffling; the shuffle orders ties at random."""
+    """Sort, ties by record order or after shuffling, which orders them at random."""
     if rng is None:
-        return np.argsort(values, kind="stable")
+        return order_with_ties(values)
     shuffled = rng.permutation(len(values))
-    return shuffled[np.argsort(values[shuffled], kind="stable")]
+    return shuffled[order_with_ties(values[shuffled])]

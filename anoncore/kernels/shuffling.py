@@ -6,17 +6,20 @@ Also here: rank correlations of large tables, and what makes a matrix a correlat
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from anoncore.kernels.principal_axes import canonical_axes, symmetric_root
+from anoncore.kernels.rows import BLOCK_ROWS, row_blocks
+from anoncore.kernels.ties import order_with_ties
+
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
-_BLOCK_ROWS = 32_768
 # Each sorting thread holds a few columns beside the table.
 _THREADS = 4
 _SWEEPS = 100
@@ -91,7 +94,7 @@ def rank_correlation(ranks: Floats) -> Floats:
     """
     n_records, n_columns = ranks.shape
     gram = np.zeros((n_columns, n_columns))
-    for rows in _blocks(n_records):
+    for rows in row_blocks(n_records):
         centred = (ranks[rows] - (n_records + 1) / 2) / n_records
         gram += centred.T @ centred
     lengths = np.sqrt(np.diag(gram))
@@ -211,7 +214,7 @@ def conditional_normal(correlation: Floats, known: Places, drawn: Places) -> tup
     >>> [a.round(4).tolist() for a in conditional_normal(p, np.array([0]), np.array([1]))]
     [[[0.6]], [[0.64]]]
     """
-    values, vectors = np.linalg.eigh(correlation[np.ix_(known, known)])
+    values, vectors = _eigen(correlation[np.ix_(known, known)])
     return _conditional(correlation, known, drawn, values, vectors, values > _NULL)
 
 
@@ -259,18 +262,16 @@ def shuffling_scores(x: Floats, *, drawn: Places, rng: np.random.Generator) -> F
     scores /= n_records
     ndtri(scores, out=scores)
     found = np.zeros((len(known), len(known)))
-    for rows in _blocks(n_records):
+    for rows in row_blocks(n_records):
         found += scores[rows].T @ scores[rows] / n_records
-    values, vectors = np.linalg.eigh(correlation[np.ix_(known, known)])
+    values, vectors = _eigen(correlation[np.ix_(known, known)])
     actual = np.einsum("ij,ik,kj->j", vectors, found, vectors)
     trusted = (values > _NULL) & (actual <= _EXCESS * values)
     weights, covariance = _conditional(correlation, known, drawn, values, vectors, trusted)
 
-    spread, axes = np.linalg.eigh(covariance)
-    # Symmetric, so that signs and order of axes, which rounding may change, do not matter.
-    root = (axes * np.sqrt(np.maximum(spread, 0.0))) @ axes.T
+    root = symmetric_root(covariance)
     result = np.empty((n_records, len(drawn)), order="F")
-    for rows in _blocks(n_records):
+    for rows in row_blocks(n_records):
         noise = rng.standard_normal((rows.stop - rows.start, len(drawn)))
         result[rows] = noise @ root + scores[rows] @ weights
     return result
@@ -314,7 +315,7 @@ def shuffle(x: Floats, *, rng: np.random.Generator, drawn: Places | None = None)
 
     def fill(place: int) -> None:
         column = drawn[place]
-        result[np.argsort(scores[:, place], kind="stable"), column] = np.sort(x[:, column])
+        result[order_with_ties(scores[:, place]), column] = np.sort(x[:, column])
 
     _for_each(fill, range(len(drawn)), len(x))
     return result
@@ -335,9 +336,15 @@ def _conditional(
     return weights, (covariance + covariance.T) / 2
 
 
+def _eigen(matrix: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues of a positive semi-definite matrix, descending, and eigenvectors without arbitrary choice."""
+    values, vectors = np.linalg.eigh(matrix)
+    return canonical_axes(np.maximum(values[::-1], 0.0), vectors[:, ::-1])
+
+
 def _for_each(work: Callable[[int], None], places: range, n_records: int) -> None:
     """Work on columns side by side where they are long: sorting lets other threads run."""
-    threads = min(_THREADS, os.cpu_count() or 1) if n_records > _BLOCK_ROWS else 1
+    threads = min(_THREADS, os.cpu_count() or 1) if n_records > BLOCK_ROWS else 1
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, places))
 
@@ -347,8 +354,3 @@ def _clipped(matrix: Floats) -> Floats:
     values, vectors = np.linalg.eigh(matrix)
     clipped = (vectors * np.maximum(values, 0.0)) @ vectors.T
     return np.asarray((clipped + clipped.T) / 2)
-
-
-def _blocks(n_records: int) -> Iterator[slice]:
-    for start in range(0, n_records, _BLOCK_ROWS):
-        yield slice(start, min(start + _BLOCK_ROWS, n_records))

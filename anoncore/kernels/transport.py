@@ -12,12 +12,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from anoncore.kernels.ties import order_with_ties
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 Scores = NDArray[np.int64]
 
-# Scores become integers of this many bits, so that ties, prices and losses are exact.
-_BITS = 50
+# Scores become integers of this many bits, so that prices and losses are exact and rounding decides no tie.
+_BITS = 32
 _FAR = np.int64(2**61)
 # Shortlists have this many records more than their share of sqrt(N).
 _SPARE = 16
@@ -42,7 +44,7 @@ def assign_levels(scores: Floats, counts: NDArray[np.integer]) -> Integers:
 
     Notes
     -----
-    Claim: counts exact; total score the largest possible, with scores rounded to 2^-50 of the largest
+    Claim: counts exact; total score the largest possible, with scores rounded to 2^-32 of the largest
     difference between two scores of one record. Deterministic; which of several equally good assignments is
     returned depends on record order. No N x N array: memory grows with N q.
 
@@ -66,7 +68,7 @@ def assign_levels(scores: Floats, counts: NDArray[np.integer]) -> Integers:
     if used.size == 2:
         preference = scores[:, used[1]] - scores[:, used[0]]
         levels = np.empty(len(scores), dtype=np.intp)
-        levels[np.argsort(preference, kind="stable")] = np.repeat(used, counts[used])
+        levels[order_with_ties(preference)] = np.repeat(used, counts[used])
         return levels
     levels, _ = _solve(_as_integers(scores[:, used]), counts[used].astype(np.int64))
     return used[levels]
@@ -127,9 +129,10 @@ def _shortlist(scores: Scores, levels: Integers, length: int) -> tuple[Integers,
         for b in range(len(scores)):
             if b != a:
                 loss = scores[a, members] - scores[b, members]
-                least = np.argpartition(loss, length - 1)[:length]
-                wanted[members[least]] = True
-                ceilings[a, b] = loss[least[-1]]
+                largest = np.partition(loss, length - 1)[length - 1]
+                below, tied = np.flatnonzero(loss < largest), np.flatnonzero(loss == largest)
+                wanted[members[below]] = wanted[members[tied[: length - below.size]]] = True
+                ceilings[a, b] = largest
     return np.flatnonzero(wanted), ceilings
 
 

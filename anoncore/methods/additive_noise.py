@@ -41,8 +41,8 @@ class AdditiveNoise(Method):
         "exact" makes covariances exact too; "none" leaves variances inflated by 1 + b. All of the encoded
         matrix.
     axes : {"original", "spectral"}
-        How the noise is built, see `anoncore.kernels.noise.add_noise`: its law is the same, and only
-        ``correction: exact`` comes out differently.
+        How ``correction: exact`` restores covariances, see `anoncore.kernels.noise.add_noise`: column by
+        column, or along the principal axes. Without that correction both are the same.
     released : {"calibrated", "mode"}
         How scores become levels, see `Encoder.decode`.
     """

@@ -10,7 +10,8 @@ import numpy as np
 from anoncore.claims import BlockwiseKAnonymity, Claim, KAnonymity
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import mdav, spectral
+from anoncore.kernels import mdav
+from anoncore.kernels.groups import group_means
 from anoncore.method import IDENTICAL_GROUPS, Method
 from anoncore.microaggregation import ROUNDING_NOTE, block_problems, blocks, joined
 from anoncore.microdata import Microdata, Schema
@@ -77,7 +78,7 @@ class MDAV(Method):
         parts, before, after = [], [], []
         for block in blocks(data, self.blocks, edits):
             labels = mdav.mdav(block.matrix, self.k)
-            centres = spectral.group_means(block.matrix, labels)
+            centres = group_means(block.matrix, labels)
             if block.constrain is not None:
                 centres = block.constrain(centres)
             parts.append(block.decode_centres(centres, labels, self.released, rng))

@@ -11,7 +11,8 @@ from anoncore.claims import Claim, KAnonymity, NoFormalGuarantee
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import rhs
+from anoncore.kernels.groups import representatives
+from anoncore.kernels.recursive_bisection import recursive_bisection
 from anoncore.method import IDENTICAL_GROUPS, Method
 from anoncore.microdata import Microdata
 from anoncore.release import Release
@@ -78,7 +79,9 @@ class RHS(Method):
         if len(data) < self.k:
             raise AnonymizationError(f"RHS with k = {self.k} needs as many records, got {len(data)}")
         encoder = Encoder.fit(data)
-        grouped, groups = rhs.rhs(encoder.encode(data), k=self.k, small=self.small, representative=self.representative)
+        matrix = encoder.encode(data)
+        groups = recursive_bisection(matrix, self.k, small=self.small)
+        grouped = representatives(matrix, groups, self.representative)
         sizes = np.bincount(groups)
         below = float(sizes[sizes < self.k].sum() / len(data))
         claim: Claim = KAnonymity(k=self.k) if self.small == "join" else NoFormalGuarantee(evidence=EVIDENCE)

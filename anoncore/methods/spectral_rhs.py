@@ -11,7 +11,8 @@ from anoncore.claims import KAnonymity
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import spectral
+from anoncore.kernels.groups import representatives
+from anoncore.kernels.spectral_groups import spectral_groups
 from anoncore.method import IDENTICAL_GROUPS, Method
 from anoncore.microdata import Microdata
 from anoncore.release import Release
@@ -65,7 +66,9 @@ class SpectralRHS(Method):
         if len(data) < self.k:
             raise AnonymizationError(f"spectral RHS with k = {self.k} needs as many records, got {len(data)}")
         encoder = Encoder.fit(data)
-        grouped, groups = spectral.rhs(encoder.encode(data), k=self.k, representative=self.representative)
+        matrix = encoder.encode(data)
+        groups = spectral_groups(matrix, self.k)
+        grouped = representatives(matrix, groups, self.representative)
         return Release(
             data=encoder.decode(grouped, form=self.released, groups=groups, index=data.frame.index),
             claims=(KAnonymity(k=self.k),),

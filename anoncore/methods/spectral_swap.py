@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from anoncore.claims import NoFormalGuarantee
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Decoding, Encoder, NumericScale
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import ranks, spectral
+from anoncore.kernels import ranks
+from anoncore.kernels.k_means import k_means
+from anoncore.kernels.spectral_swap import swap
 from anoncore.method import EVIDENCE, Method
 from anoncore.microdata import Microdata, Schema, round_to
 from anoncore.release import Release
@@ -105,7 +106,7 @@ class SpectralSwap(Method):
             raise AnonymizationError(f"spectral swapping needs at least 2 records, got {len(data)}")
         encoder = Encoder.fit(data, numeric=self.numeric)
         matrix = encoder.encode(data)
-        swapped = spectral.swap(
+        swapped = swap(
             matrix,
             rng=rng,
             exact_covariance=self.exact_covariance,
@@ -134,16 +135,7 @@ def _clusters(matrix: np.ndarray, params: SpectralSwap, rng: np.random.Generator
     count = min(params.local, len(matrix) // params.min_cluster)
     if count <= 1:
         return None
-    means = KMeans(count, n_init=4, random_state=int(rng.integers(2**31))).fit(matrix)
-    labels, centers = means.labels_, means.cluster_centers_
-    sizes = np.bincount(labels, minlength=count)
-    while sizes[sizes > 0].min() < params.min_cluster:
-        smallest = int(np.where(sizes > 0, sizes, len(matrix) + 1).argmin())
-        gaps = np.linalg.norm(centers - centers[smallest], axis=1)
-        gaps[(sizes == 0) | (np.arange(count) == smallest)] = np.inf
-        labels = np.where(labels == smallest, gaps.argmin(), labels)
-        sizes = np.bincount(labels, minlength=count)
-    return np.asarray(labels)
+    return k_means(matrix, count, least=params.min_cluster, rng=rng)
 
 
 def _with_exact_marginals(masked: Microdata, original: Microdata, tail: int) -> Microdata:

@@ -29,6 +29,9 @@ def observed_precision(values: np.ndarray) -> float | None:
 def round_to(values: np.ndarray, unit: float | None) -> np.ndarray:
     """Round to multiples of ``unit``; None leaves the values as they are.
 
+    Values are rounded to a millionth of the unit first: whether one that lies half-way between two multiples
+    goes up or down is then no matter of rounding errors, which differ between processors.
+
     Examples
     --------
     >>> round_to(np.array([7.4, 8.1]), 5.0)
@@ -38,5 +41,5 @@ def round_to(values: np.ndarray, unit: float | None) -> np.ndarray:
         return values
     decimals = -np.log10(unit)
     if abs(decimals - round(decimals)) < 1e-12:
-        return np.round(values, round(decimals))
-    return np.round(values / unit) * unit
+        return np.round(np.round(values, round(decimals) + 6), round(decimals))
+    return np.round(np.round(values / unit, 6)) * unit

@@ -54,7 +54,7 @@ def _ranges(codes: np.ndarray, numbers: np.ndarray, q: int) -> tuple[np.ndarray,
 def _separate(codes: np.ndarray, numbers: np.ndarray, q: int) -> np.ndarray:
     """Return the columns of ``numbers`` (N, n) in which at least 2 of q levels have separate ranges."""
     low, high = _ranges(codes, numbers, q)
-    order = np.argsort(low, axis=0)
+    order = np.argsort(low, axis=0, kind="stable")
     low, high = np.take_along_axis(low, order, axis=0), np.take_along_axis(high, order, axis=0)
     apart = (high[:-1] < low[1:]) | np.isnan(low[1:])
     return np.flatnonzero(apart.all(axis=0) & ~np.isnan(low[1]))
@@ -64,7 +64,7 @@ def _cut(table: Table, name: str, number: str, *, active: bool) -> Iterator[Find
     """Return one rule for each level that a range of ``number`` fixes."""
     codes, column, unit = table.codes[name], table.numeric[number], table.precision[number]
     low, high = (side[:, 0] for side in _ranges(codes, column[:, None], len(table.levels[name])))
-    order = [int(v) for v in np.argsort(low) if not np.isnan(low[v])]
+    order = [int(v) for v in np.argsort(low, kind="stable") if not np.isnan(low[v])]
     edges = [_edge(column, float(high[a]), float(low[b]), unit) for a, b in pairwise(order)]
     lowers, uppers = [None, *(start for _, start in edges)], [*(end for end, _ in edges), None]
     missing = True if (codes[~np.isnan(column)] < 0).any() else None

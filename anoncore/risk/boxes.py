@@ -112,7 +112,7 @@ def box_measures(
     about = np.column_stack([(width**2 / 12.0).mean(axis=1), np.log(np.maximum(width, _NARROW)).mean(axis=1)])
     told = np.column_stack([size, size[:, None] * about])
     box, least, sums = np.zeros(m, dtype=np.intp), np.zeros(m), np.zeros((m, 3))
-    scene = _Scene(lower.T.copy(), upper.T.copy(), tuple(held), np.argsort(width.mean(axis=0)))
+    scene = _Scene(lower.T.copy(), upper.T.copy(), tuple(held), np.argsort(width.mean(axis=0), kind="stable"))
     for find in (scene.containing, scene.nearest):
         left = np.flatnonzero(sums[:, 0] == 0)
         for here in np.split(left, range(_PEOPLE, len(left), _PEOPLE)):

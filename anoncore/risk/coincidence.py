@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.spectral import basis
+from anoncore.kernels.principal_axes import basis
 from anoncore.kernels.threads import in_threads, one_blas_thread
 from anoncore.risk._checks import Floats, matrix
 from anoncore.risk.membership import MembershipAttack, membership_attack

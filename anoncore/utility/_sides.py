@@ -141,7 +141,7 @@ def mid_ranks(values: Floats, array: Floats | None) -> Floats:
         at = distinct.searchsorted(values)
         held = np.bincount(at, weights=array).astype(np.float64)
         return np.asarray((np.cumsum(held) - held / 2.0)[at])
-    order = np.argsort(values)
+    order = np.argsort(values, kind="stable")
     ordered = values[order]
     first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     ends = np.append(first[1:], len(values))

@@ -14,8 +14,9 @@ import time
 import numpy as np
 import pytest
 
+from anoncore.kernels.groups import group_means
 from anoncore.kernels.mdav import information_loss, mdav
-from anoncore.kernels.spectral import group_means, rhs_groups
+from anoncore.kernels.spectral_groups import halved_groups
 
 K = 5
 
@@ -192,7 +193,7 @@ def test_awkward_data(show):
 def test_group_sizes(k, show):
     x = records(20_000, 10)
     taken = seconds(lambda: mdav(x, k), rounds=2)
-    groups, cut = mdav(x, k), rhs_groups(x, k)
+    groups, cut = mdav(x, k), halved_groups(x, k)
     loss = [information_loss(x, group_means(x, g)[g]) for g in (groups, cut)]
     show(
         f"20_000 x 10, k = {k}: {taken:.3f} s",

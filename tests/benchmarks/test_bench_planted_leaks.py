@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from anoncore.kernels.neighbors import nearest
-from anoncore.kernels.spectral import basis, swap
+from anoncore.kernels.principal_axes import basis
+from anoncore.kernels.spectral_swap import swap
 from anoncore.risk import (
     Neighbours,
     close_pairs,

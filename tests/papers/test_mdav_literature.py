@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from anoncore.kernels.groups import group_means
 from anoncore.kernels.mdav import information_loss, mdav
-from anoncore.kernels.spectral import group_means
 
 FOLDER = "ANONFLOW_CASC_DATA"
 SHAPES = {"census": (1080, 13), "tarragona": (834, 13), "eia": (4092, 11)}

@@ -97,7 +97,7 @@ def _nearest_point(lower: Floats, upper: Floats, mass: Floats) -> float:
     left, right = np.isfinite(lower), np.isfinite(upper)
     ends = np.concatenate([lower[left], upper[right]])
     change = np.concatenate([mass[left], -mass[right]])
-    order = np.argsort(ends)
+    order = np.argsort(ends, kind="stable")
     ends, change = ends[order], change[order]
     inside = float(mass[~left].sum()) + np.cumsum(change)
     outside = total(mass[left], lower[left]) - np.cumsum(change * ends)
@@ -111,7 +111,7 @@ def _nearest_point(lower: Floats, upper: Floats, mass: Floats) -> float:
 
 def _farthest_point(lower: Floats, upper: Floats, mass: Floats) -> float:
     """Return the μ at which the sum of squared distances to the farther endpoints is least."""
-    order = np.argsort(lower + upper)
+    order = np.argsort(lower + upper, kind="stable")
     middle = (lower[order] + upper[order]) / 2
     flips = np.cumsum(mass[order] * (upper - lower)[order])
     # With the first j mid-points below μ the farther endpoints have this mean.

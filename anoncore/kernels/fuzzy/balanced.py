@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.neighbors import nearest
+from anoncore.kernels.threads import one_blas_thread
+from anoncore.kernels.ties import TIED, first_largest, order_with_ties, snapped
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -25,10 +27,10 @@ ROUGH, FINE = 1e-3, 1e-9  # column-sum errors left in a sweep, and in the plan b
 SINKHORN, LAST = 5, 15  # scaling steps before Newton's, Newton steps for the final plan
 FAR, MOST = 0.1, 40  # column-sum errors with which no sweep ends, up to so many steps
 ROUNDS, LAST_ROUNDS = 60, 400  # of conjugate gradients, in a sweep and for the final plan
+DIRECT = 1_000  # clusters up to which the final plan's equations are solved directly
 SLIGHT = 1e-8  # entries below this are left out of Newton's equations
 FAINT = 1e-12  # entries below this are dropped from the plan
 EXACT = 1e-13  # missing mass of a row or column that needs no mending
-COARSE_TREE = 4  # columns beyond which the search for candidates may be approximate
 SHARPEST = 200.0  # largest recommended lam times the median squared distance between near centres
 MENDED = 1e-6  # share of the mass that the exact step may move in a plan that has converged
 NOTHING = 1e-9  # change of the objective per record, times λ, that is rounding
@@ -146,7 +148,7 @@ def initial_centers(x: Floats, sizes: Integers, *, rng: np.random.Generator) -> 
     """
     shuffled = x[rng.permutation(len(x))]
     places = rng.permutation(len(sizes))
-    order, _ = _halved(shuffled, sizes[places])
+    order, _ = _halved(snapped(shuffled), sizes[places])
     starts = np.cumsum(sizes[places]) - sizes[places]
     means = np.empty((len(sizes), x.shape[1]))
     means[places] = np.add.reduceat(shuffled[order], starts, axis=0) / sizes[places][:, None]
@@ -175,13 +177,13 @@ def recommended_lambda(x: Floats, centers: Floats) -> float:
     >>> recommended_lambda(np.array([[0.0], [2.0], [4.0], [6.0]]), np.array([[1.0], [5.0]]))
     12.5
     """
-    distances, _ = cKDTree(centers).query(x, k=1, eps=_coarseness(x))
+    distances, _ = nearest(x, centers, 1)
     spread = float(np.mean(distances**2))
-    apart = np.unique(centers, axis=0)
+    apart = np.unique(snapped(centers), axis=0)
     if len(apart) < 2:
         return STIFFNESS / (spread or 1.0)
     # Where records sit on centres, as those of levels do, the few that must join others are what counts.
-    gaps = np.asarray(cKDTree(apart).query(apart, k=[2])[0])
+    gaps, _ = nearest(apart, apart, 1, skip_self=True)
     return STIFFNESS / max(spread, STIFFNESS / SHARPEST * float(np.median(gaps**2)))
 
 
@@ -232,7 +234,8 @@ def balanced_entropy_c_means(
     >>> plan.matrix().toarray().round(2).tolist()
     [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
     """
-    x = np.ascontiguousarray(x, dtype=float)
+    records = np.asarray(x, dtype=float)
+    x = np.ascontiguousarray(snapped(records))
     centers = np.array(centers, dtype=float)
     prices, objectives = np.zeros(len(sizes)), list[float]()
     graph = _graph(x, centers, sizes, candidates)
@@ -265,7 +268,7 @@ def balanced_entropy_c_means(
     exact, repaired = _exact(graph, plan, sizes)
     objective = _objective(x, centers, lam, exact)
     # The centres of what is released: those of a plan that is still off balance may rest on one record.
-    moved = np.asarray(exact.T @ x) / sizes[:, None]
+    moved = np.asarray(exact.T @ records) / sizes[:, None]
     return Balanced(
         centers=moved if constrain is None else constrain(moved),
         indptr=exact.indptr.astype(np.intp),
@@ -312,26 +315,25 @@ def round_dependently(plan: Balanced, sizes: Integers, *, rng: np.random.Generat
     >>> np.bincount(round_dependently(plan, sizes, rng=np.random.default_rng(0))).tolist()
     [2, 2]
     """
-    from anoncore.kernels.fuzzy.balanced_compiled import round_edges
+    from anoncore.kernels.fuzzy.balanced_compiled import SNAP, round_edges
 
-    n, values = len(plan.indptr) - 1, plan.values.copy()
-    rows = np.repeat(np.arange(n), np.diff(plan.indptr))
-    ends = plan.columns + n
-    by_cluster = np.argsort(plan.columns, kind="stable")
-    edges = np.concatenate([np.arange(len(values)), by_cluster])
-    degrees = np.bincount(plan.columns, minlength=len(sizes))
-    starts = np.concatenate([plan.indptr, len(values) + np.cumsum(degrees)])
-    round_edges(rows, ends, values, edges, starts, rng.random(len(values)))
+    n = len(plan.indptr) - 1
+    # Which entries are there must not depend on rounding: those that are as good as 0 would be settled first.
+    used = plan.values >= SNAP
+    values, columns = plan.values[used], plan.columns[used]
+    rows = np.repeat(np.arange(n), np.diff(plan.indptr))[used]
+    ends = columns + n
+    edges = np.concatenate([np.arange(len(values)), np.argsort(columns, kind="stable")])
+    degrees = np.bincount(rows, minlength=n), np.bincount(columns, minlength=len(sizes))
+    starts = np.concatenate([[0], np.cumsum(np.concatenate(degrees))])
+    # A stream of its own: how many draws there are depends on how many entries are nearly 0.
+    round_edges(rows, ends, values, edges, starts, rng.spawn(1)[0].random(len(values)))
     chosen = values == 1.0
-    labels = plan.columns[chosen]
+    labels = columns[chosen]
     whole = np.array_equal(rows[chosen], np.arange(n))
     if not whole or not np.array_equal(np.bincount(labels, minlength=len(sizes)), sizes):
         raise AnonymizationError("the plan is not balanced: row sums must be 1 and column sums the sizes")
     return labels
-
-
-def _coarseness(x: Floats) -> float:
-    return 0.0 if x.shape[1] <= COARSE_TREE else 0.5
 
 
 def _dot(a: Floats | Integers, b: Floats) -> float:
@@ -356,11 +358,11 @@ def _halved(x: Floats, sizes: Integers, centers: Floats | None = None) -> tuple[
         y = x[order]
         y -= (np.add.reduceat(y, first[:-1], axis=0) / counts[:, None])[group]
         direction = _directions(y, first[:-1], group)
-        order = order[np.lexsort((np.einsum("ij,ij->i", y, direction[group]), group))]
+        order = order[order_with_ties(np.einsum("ij,ij->i", y, direction[group]), group)]
         if centers is not None:
             group = np.repeat(np.arange(len(counts)), np.diff(cuts))
             along = np.einsum("ij,ij->i", centers[clusters], direction[group])
-            clusters = clusters[np.lexsort((along, group))]
+            clusters = clusters[order_with_ties(along, group)]
         cuts = np.unique(np.concatenate([cuts, (cuts[:-1] + cuts[1:]) // 2]))
     return order, clusters
 
@@ -369,7 +371,7 @@ def _directions(y: Floats, first: Integers, group: Integers, rounds: int = 10) -
     """Return (groups, t): nearly the principal direction of each group of centred rows, by power steps."""
     variances = np.add.reduceat(y**2, first, axis=0)
     direction = np.sqrt(variances)
-    direction[np.arange(len(first)), variances.argmax(axis=1)] *= 2.0
+    direction[np.arange(len(first)), first_largest(variances)] *= 2.0
     for _ in range(rounds):
         along = np.einsum("ij,ij->i", y, direction[group])
         direction = np.add.reduceat(y * along[:, None], first, axis=0)
@@ -383,23 +385,19 @@ def _graph(x: Floats, centers: Floats, sizes: Integers, candidates: int) -> _Gra
     records, clusters = _halved(x, sizes, centers)
     if c <= candidates or n * c <= DENSE:
         return _Graph(np.arange(n + 1) * c, np.tile(np.arange(c), n), records, clusters)
-    eps = _coarseness(x)
-    wanted = min(n, 2 * int(sizes.max()))
-    _, near = cKDTree(centers).query(x, k=candidates, eps=eps, workers=-1)
-    _, takers = cKDTree(x).query(centers, k=wanted, eps=eps, workers=-1)
-    home = np.empty(n, dtype=np.intp)
-    home[records] = np.repeat(clusters, sizes[clusters])
-    keys = np.unique(
-        np.concatenate(
-            [
-                (np.arange(n)[:, None] * c + near).ravel(),
-                (takers * c + np.arange(c)[:, None]).ravel(),
-                np.arange(n) * c + home,
-            ]
-        )
-    )
+    record, cluster = _nearest_with_ties(x, centers, candidates)
+    of_cluster, taker = _nearest_with_ties(centers, x, min(n, 2 * int(sizes.max())))
+    home = np.repeat(clusters, sizes[clusters])
+    keys = np.unique(np.concatenate([record * c + cluster, taker * c + of_cluster, records * c + home]))
     indptr = np.searchsorted(keys, np.arange(n + 1) * c)
     return _Graph(indptr, keys % c, records, clusters)
+
+
+def _nearest_with_ties(queries: Floats, points: Floats, k: int) -> tuple[Integers, Integers]:
+    """Return pairs (query, point): the k nearest points of each query, and up to 8 more as near as the k-th."""
+    distances, near = nearest(queries, points, min(k + 8, len(points)))
+    query, place = np.nonzero(distances <= distances[:, k - 1 : k] * (1 + TIED))
+    return query, near[query, place]
 
 
 def _costs(x: Floats, centers: Floats, graph: _Graph) -> Floats:
@@ -428,7 +426,7 @@ def _balance(
     -------
     prices (c,), plan (E,) with row sums 1, its column sums (c,), and the dual.
     """
-    from anoncore.kernels.fuzzy.balanced_compiled import column_logs, scale_rows
+    from anoncore.kernels.fuzzy.balanced_compiled import column_logs, logs, scale_rows
 
     plan, sums = np.empty(len(costs)), np.empty(len(sizes))
 
@@ -437,8 +435,8 @@ def _balance(
 
     def sinkhorn(at: Floats) -> Floats:
         if sums.min() < FAINT:
-            return at + np.log(sizes) - column_logs(graph.indptr, graph.columns, costs, lam, at)
-        return at + np.log(sizes / sums)
+            return at + logs(sizes) - column_logs(graph.indptr, graph.columns, costs, lam, at)
+        return at + logs(sizes / sums)
 
     value = dual(prices)
     for step in range(max(MOST, newton)):
@@ -449,10 +447,10 @@ def _balance(
             prices = sinkhorn(prices)
             value = dual(prices)
             continue
-        change, slope = _newton(graph, plan, sums, sizes, LAST_ROUNDS if last else ROUNDS)
+        change, slope = _newton(graph, plan, sums, sizes, last)
         length = min(1.0, 20.0 / np.abs(change).max())
         reached = dual(prices + length * change)
-        while reached < value + 1e-4 * length * slope and length > 1e-6:
+        while reached < value + 1e-4 * length * slope - NOTHING * len(graph.records) and length > 1e-6:
             length *= 0.4
             reached = dual(prices + length * change)
         prices, value = prices + length * change, reached
@@ -463,8 +461,12 @@ def _balance(
     return prices - prices.mean(), plan, sums, value
 
 
-def _newton(graph: _Graph, values: Floats, sums: Floats, sizes: Integers, rounds: int) -> tuple[Floats, float]:
-    """Solve (diag(sums) - SᵀS) change = sizes - sums by conjugate gradients; return the slope too."""
+def _newton(graph: _Graph, values: Floats, sums: Floats, sizes: Integers, last: bool) -> tuple[Floats, float]:
+    """Solve (diag(sums) - SᵀS) change = sizes - sums; return the slope too.
+
+    By conjugate gradients; directly for the final plan of moderately many clusters, since hundreds of rounds would
+    amplify rounding errors until records are drawn differently.
+    """
     kept = values > SLIGHT
     indptr = np.concatenate([[0], np.cumsum(kept)])[graph.indptr]
     shape = len(indptr) - 1, len(sums)
@@ -472,6 +474,11 @@ def _newton(graph: _Graph, values: Floats, sums: Floats, sizes: Integers, rounds
     lacking = sizes - sums
     worst = min(1.0, float(np.abs(lacking).max()))
     ridge = 1.0 + 1e-3 * worst
+    if last and len(sums) <= DIRECT:
+        system = np.diag(ridge * sums + FAINT) - (plan.T @ plan).toarray()
+        with one_blas_thread():
+            change = np.linalg.solve(system, lacking)
+        return change, _dot(lacking, change)
     squares = np.bincount(plan.indices, weights=plan.data**2, minlength=len(sums))
     diagonal = ridge * sums - squares + FAINT
     transposed = plan.T
@@ -479,7 +486,7 @@ def _newton(graph: _Graph, values: Floats, sums: Floats, sizes: Integers, rounds
     search = rest / diagonal
     product = _dot(rest, search)
     enough = min(0.05, worst) * math.sqrt(_dot(lacking, lacking))
-    for _ in range(rounds):
+    for _ in range(LAST_ROUNDS if last else ROUNDS):
         image = ridge * sums * search + FAINT * search - transposed @ (plan @ search)
         curvature = _dot(search, image)
         if curvature <= 0:

@@ -46,6 +46,15 @@ def scale_rows(indptr, columns, costs, lam, prices, plan, column_sums):  # type:
 
 
 @compiled
+def logs(values):  # type: ignore[no-untyped-def]
+    """Return the logarithms (c,): those of numpy differ between processors in the last digit."""
+    result = np.empty(len(values))
+    for i in range(len(values)):
+        result[i] = np.log(values[i])
+    return result
+
+
+@compiled
 def column_logs(indptr, columns, costs, lam, prices):  # type: ignore[no-untyped-def]
     """Return the logs (c,) of the column sums of that softmax, without underflow."""
     tops = np.full(len(prices), -np.inf)

@@ -8,7 +8,7 @@ import numpy as np
 
 from anoncore.boxes.columns import BoxTable
 from anoncore.encoding import Encoder
-from anoncore.kernels import spectral
+from anoncore.kernels.groups import group_means
 from anoncore.kernels.boxes import shapes
 from anoncore.kernels.boxes import weights as kernel
 from anoncore.methods.optimal_boxes.partition import patterns
@@ -47,7 +47,7 @@ def box_weights(
 def box_means(data: Microdata, label: np.ndarray) -> Microdata:
     """Return the records with their box's means, levels kept in number as nearly as whole boxes allow."""
     encoder = Encoder.fit(data, numeric="linear")
-    means = spectral.group_means(encoder.encode(data), label)
+    means = group_means(encoder.encode(data), label)
     return encoder.decode(means[label], groups=label, index=data.frame.index)
 
 

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.errors import InfeasibleError
-from anoncore.kernels import noise
+from anoncore.kernels import noise, rows
 from anoncore.kernels.noise import add_noise
+from anoncore.kernels.principal_axes import basis
 
 CORRECTIONS = ("corrected", "exact", "none")
 AXES = ("original", "spectral")
@@ -60,14 +61,32 @@ def test_exact_is_the_formula_with_two_cholesky_factors(b):
     np.testing.assert_allclose(noisy(x, b=b, correction="exact"), expected, atol=1e-10)
 
 
-def test_exact_along_spectral_axes_is_the_formula_on_principal_scores():
+def root_of(matrix, power):
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * values**power) @ vectors.T
+
+
+def test_noise_is_drawn_with_the_symmetric_root_of_the_covariance():
     x = table(400, 6)
-    loadings = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)[2].T
+    drawn = np.random.default_rng(1).standard_normal(x.shape)
+    added = drawn @ root_of(np.cov(x.T), 0.5) * np.sqrt(0.1)
+    np.testing.assert_allclose(noisy(x, correction="none") - x, added, atol=1e-12)
+
+
+def test_exact_along_spectral_axes_whitens_symmetrically():
+    x = table(400, 6)
+    loadings, lengths = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)[2].T, basis(x).singular_values
     y = noisy(x, correction="none", axes="spectral")
-    scores, moved = (x - x.mean(axis=0)) @ loadings, (y - y.mean(axis=0)) @ loadings
-    of_x, of_y = (np.linalg.cholesky(np.cov(values.T)) for values in (scores, moved))
-    expected = x.mean(axis=0) + moved @ np.linalg.inv(of_y).T @ of_x.T @ loadings.T
+    white = (y - y.mean(axis=0)) @ loadings / lengths * np.sqrt(399)
+    expected = white @ root_of(np.cov(white.T), -0.5) * lengths / np.sqrt(399) @ loadings.T + x.mean(axis=0)
     np.testing.assert_allclose(noisy(x, correction="exact", axes="spectral"), expected, atol=1e-10)
+
+
+def test_constant_columns_are_no_axes():
+    """A column that is constant but for rounding is no direction of its own, wherever it stands."""
+    x = np.column_stack([np.full(200, 0.1), table(200, 3), np.full(200, 0.1)])
+    masked = noisy(x, correction="exact")
+    np.testing.assert_allclose(np.cov(masked.T), np.cov(x.T), atol=1e-12)
 
 
 # -- moments
@@ -152,7 +171,7 @@ def test_next_to_no_noise_is_next_to_the_identity(correction, axes):
 def test_blocks_change_nothing(correction, axes, monkeypatch):
     x = table(100, 5)
     whole = noisy(x, correction=correction, axes=axes)
-    monkeypatch.setattr(noise, "_BLOCK_ROWS", 7)
+    monkeypatch.setattr(rows, "BLOCK_ROWS", 7)
     np.testing.assert_allclose(noisy(x, correction=correction, axes=axes), whole, atol=1e-12)
 
 

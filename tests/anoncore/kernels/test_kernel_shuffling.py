@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy import stats
 
-from anoncore.kernels import shuffling
+from anoncore.kernels import rows, shuffling
 from anoncore.kernels.shuffling import (
     average_ranks,
     conditional_normal,
@@ -210,7 +210,7 @@ def test_almost_dependent_known_columns_do_not_blow_scores_up():
 def test_blocks_change_nothing(monkeypatch):
     x = lognormal_table(300)
     whole = shuffling_scores(x, drawn=np.array([0, 2]), rng=np.random.default_rng(1))
-    monkeypatch.setattr(shuffling, "_BLOCK_ROWS", 7)
+    monkeypatch.setattr(rows, "BLOCK_ROWS", 7)
     blocked = shuffling_scores(x, drawn=np.array([0, 2]), rng=np.random.default_rng(1))
     np.testing.assert_allclose(blocked, whole, atol=1e-6)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.spectral import swap
+from anoncore.kernels.spectral_swap import swap
 from anoncore.risk import averaging_attack, membership_attack, nearest_distance_attack
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.spectral import basis, swap
+from anoncore.kernels.principal_axes import basis
+from anoncore.kernels.spectral_swap import swap
 from anoncore.risk import score_coincidence_attack
 
 

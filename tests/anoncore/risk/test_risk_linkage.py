@@ -12,7 +12,8 @@ from scipy.spatial.distance import cdist
 from scipy.stats import binomtest
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.spectral import basis, principal_scores, rhs_groups
+from anoncore.kernels.principal_axes import basis, principal_scores
+from anoncore.kernels.spectral_groups import halved_groups
 from anoncore.risk import linkage, membership_attack, prediction_measures
 from anoncore.risk._proportions import difference, proportion
 from anoncore.risk.linkage import sampling_error
@@ -41,7 +42,7 @@ def mixed(n: int, seed: int) -> np.ndarray:
 
 
 def spectral_rhs(rows: np.ndarray, k: int) -> np.ndarray:
-    labels = rhs_groups(principal_scores(rows, basis(rows)), k)
+    labels = halved_groups(principal_scores(rows, basis(rows)), k)
     sums = np.zeros((labels.max() + 1, rows.shape[1]))
     np.add.at(sums, labels, rows)
     return (sums / np.bincount(labels)[:, None])[labels]

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from anoncore.kernels import rhs as module
-from anoncore.kernels.rhs import rhs, rhs_groups
+from anoncore.kernels import recursive_bisection as module
+from anoncore.kernels.groups import representatives
+from anoncore.kernels.recursive_bisection import recursive_bisection
 
 tables = npst.arrays(
     np.float64, st.tuples(st.integers(1, 60), st.integers(1, 4)), elements=st.integers(-4, 4).map(float)
@@ -59,13 +60,13 @@ def test_examples_in_docstrings():
 @settings(max_examples=150, deadline=None)
 def test_groups_are_those_of_the_recursion(x, k, small):
     x.setflags(write=False)
-    assert as_sets(rhs_groups(x, k, small=small)) == by_recursion(x, k, small)
+    assert as_sets(recursive_bisection(x, k, small=small)) == by_recursion(x, k, small)
 
 
 @given(tables, sizes)
 @settings(deadline=None)
 def test_joined_groups_hold_k_and_are_cut_while_a_median_can(x, k):
-    labels = rhs_groups(x, k)
+    labels = recursive_bisection(x, k)
     counts = np.bincount(labels)
     assert counts.min() >= min(k, len(x))
     for group in np.flatnonzero(counts >= 2 * k):
@@ -77,7 +78,7 @@ def test_joined_groups_hold_k_and_are_cut_while_a_median_can(x, k):
 @given(tables, sizes)
 @settings(deadline=None)
 def test_kept_groups_hold_1_to_2k_less_1_unless_identical(x, k):
-    labels = rhs_groups(x, k, small="keep")
+    labels = recursive_bisection(x, k, small="keep")
     for group, count in enumerate(np.bincount(labels)):
         assert count >= 1
         if count >= 2 * k:
@@ -86,7 +87,7 @@ def test_kept_groups_hold_1_to_2k_less_1_unless_identical(x, k):
 
 def test_continuous_groups_hold_k_to_2k_less_1():
     x = np.random.default_rng(0).normal(size=(3000, 5))
-    counts = np.bincount(rhs_groups(x, 5))
+    counts = np.bincount(recursive_bisection(x, 5))
     assert counts.min() >= 5
     assert counts.max() <= 9
 
@@ -94,15 +95,14 @@ def test_continuous_groups_hold_k_to_2k_less_1():
 def test_28_dimensions_leave_every_record_alone():
     """Lasko and Vinterbo 2010, section IV-E: all but two of 2000 records had a cell of their own."""
     x = np.random.default_rng(0).normal(size=(2000, 28))
-    masked, labels = rhs(x, k=5, small="keep")
-    assert np.bincount(labels).max() == 1
-    np.testing.assert_array_equal(masked, x)
+    assert np.bincount(recursive_bisection(x, 5, small="keep")).max() == 1
 
 
 @given(tables, st.integers(2, 6), st.sampled_from(["mean", "medoid"]))
 @settings(deadline=None)
 def test_masked_records_are_k_anonymous(x, k, representative):
-    masked, labels = rhs(x, k=k, representative=representative)
+    labels = recursive_bisection(x, k)
+    masked = representatives(x, labels, representative)
     _, counts = np.unique(masked, axis=0, return_counts=True)
     assert counts.min() >= min(k, len(x))
     if representative == "mean":
@@ -116,7 +116,7 @@ def test_masked_records_are_k_anonymous(x, k, representative):
 @pytest.mark.parametrize("small", ["join", "keep"])
 def test_identical_records_stay_together(small):
     x = np.repeat(np.random.default_rng(0).integers(0, 3, (20, 3)).astype(float), 7, axis=0)
-    labels = rhs_groups(x, 5, small=small)
+    labels = recursive_bisection(x, 5, small=small)
     _, of_value = np.unique(x, axis=0, return_inverse=True)
     for value in range(of_value.max() + 1):
         assert len(set(labels[of_value == value])) == 1

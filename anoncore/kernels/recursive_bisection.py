@@ -7,59 +7,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anoncore.kernels.spectral import group_means, group_medoids
+from anoncore.kernels.groups import by_first_record
+from anoncore.kernels.ties import order_with_ties
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
 
 
-def rhs(
-    x: Floats,
-    *,
-    k: int,
-    small: Literal["join", "keep"] = "join",
-    representative: Literal["mean", "medoid"] = "mean",
-) -> tuple[Floats, Labels]:
-    """Replace the records of every histogram cell by one representative.
-
-    Parameters
-    ----------
-    x : (N, n) float
-        Records in rows, columns of comparable scale (standardised). No missing values.
-    k : int
-        Smallest group size, at least 2 to protect anything.
-    small : {"join", "keep"}
-        Whether cells with fewer than k records are joined with their neighbours, or kept as they are.
-    representative : {"mean", "medoid"}
-        What every record of a group becomes: the group's mean, or its record nearest to the mean.
-
-    Returns
-    -------
-    masked : (N, n) float
-        Row i is the representative of record i's group.
-    labels : (N,) int
-        Group of each record, 0..G-1.
-
-    Notes
-    -----
-    Claim: with "join" every masked record occurs at least k times, if N >= k. With "keep" nothing: in many
-    dimensions nearly every record has a cell of its own and is released as it was. With "mean" column means
-    are exact.
-
-    Source: Chawla et al. (2005) as described by Lasko & Vinterbo (2010), section III-B2; see `rhs_groups`.
-
-    Examples
-    --------
-    >>> masked, labels = rhs(np.array([[0.0], [2.0], [10.0], [14.0]]), k=2)
-    >>> masked.ravel().tolist()
-    [1.0, 1.0, 12.0, 12.0]
-    """
-    labels = rhs_groups(x, k, small=small)
-    representatives = group_means(x, labels) if representative == "mean" else x[group_medoids(x, labels)]
-    return representatives[labels], labels
-
-
-def rhs_groups(x: Floats, k: int, *, small: Literal["join", "keep"] = "join") -> Labels:
+def recursive_bisection(x: Floats, k: int, *, small: Literal["join", "keep"] = "join") -> Labels:
     """Group records by the cells of a histogram that is refined where it holds 2k records or more.
 
     Parameters
@@ -88,17 +43,17 @@ def rhs_groups(x: Floats, k: int, *, small: Literal["join", "keep"] = "join") ->
     memory a few copies of ``x``.
 
     Source: Chawla et al. (2005) as described by Lasko & Vinterbo (2010), section III-B2. Departures: groups
-    of 2k are split too, as for `spectral.rhs_groups`; "join" is ours, since the published algorithm leaves
+    of 2k are split too, as in `spectral_groups`; "join" is ours, since the published algorithm leaves
     nearly every record alone in its cell.
 
     Examples
     --------
     >>> corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-    >>> rhs_groups(corners, 2, small="keep").tolist(), rhs_groups(corners, 2).tolist()
+    >>> recursive_bisection(corners, 2, small="keep").tolist(), recursive_bisection(corners, 2).tolist()
     ([0, 1, 2, 3], [0, 0, 1, 1])
     """
     least = k if small == "join" else 1
-    columns = np.argsort(-np.ptp(x, axis=0), kind="stable") if x.size else np.empty(0, np.intp)
+    columns = order_with_ties(-np.ptp(x, axis=0)) if x.size else np.empty(0, np.intp)
     labels = np.zeros(len(x), dtype=np.intp)
     # Records whose groups may still be cut; groups that withstood every cut are left alone.
     active = np.arange(len(x)) if len(x) >= 2 * k else np.empty(0, dtype=np.intp)
@@ -115,7 +70,7 @@ def rhs_groups(x: Floats, k: int, *, small: Literal["join", "keep"] = "join") ->
         np.add.at(pieces, parent, 1)
         open_still = (sizes >= 2 * k) & (pieces[parent] > 1)
         active = active[open_still[cut]]
-    return _by_first_record(labels)
+    return by_first_record(labels)
 
 
 def _refined(parts: Labels, n_parts: int, above: NDArray[np.bool_], columns: Labels, least: int) -> tuple[Labels, int]:
@@ -169,10 +124,3 @@ def _cuts(block: Floats, sizes: Labels) -> Floats:
 def _renumbered(labels: Labels) -> tuple[Labels, int]:
     used, parts = np.unique(labels, return_inverse=True)
     return parts, len(used)
-
-
-def _by_first_record(labels: Labels) -> Labels:
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    place = np.empty(len(first), dtype=np.intp)
-    place[np.argsort(first)] = np.arange(len(first))
-    return place[inverse]

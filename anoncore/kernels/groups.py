@@ -1,0 +1,151 @@
+"""Groups of records: their numbering, and what represents each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anoncore.kernels.rows import row_blocks
+from anoncore.kernels.ties import TIED
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.intp]
+Representative = Literal["mean", "medoid"]
+
+
+def representatives(x: Floats, labels: NDArray[np.integer], representative: Representative) -> Floats:
+    """Replace every record by the representative of its group.
+
+    Parameters
+    ----------
+    x : (N, n) float
+        Records in rows, any units.
+    labels : (N,) int
+        Group of each record, every number 0..G-1 in use.
+    representative : {"mean", "medoid"}
+        The group's mean, see `group_means`, or its record nearest to the mean, see `group_medoids`.
+
+    Returns
+    -------
+    (N, n) float
+        Row i represents the group of record i.
+
+    Notes
+    -----
+    Claim: every row occurs as often as its group has records. With "mean" column means are exact. With "medoid"
+    a record of ``x`` is released, as often as its group is large.
+
+    Groups found along principal axes need no projection back: it is linear and keeps distances, so means and
+    medoids taken from ``x`` itself are the same with less rounding.
+
+    Source: Lasko & Vinterbo (2010), sections III-B2 and IV-B: MASK.
+
+    Examples
+    --------
+    >>> representatives(np.array([[0.0], [2.0], [10.0]]), np.array([0, 0, 1]), "mean").ravel().tolist()
+    [1.0, 1.0, 10.0]
+    """
+    chosen = group_means(x, labels) if representative == "mean" else x[group_medoids(x, labels)]
+    return chosen[labels]
+
+
+def group_means(x: Floats, labels: NDArray[np.integer]) -> Floats:
+    """Mean record of every group.
+
+    Parameters
+    ----------
+    x : (N, n) float
+        Records in rows.
+    labels : (N,) int
+        Group of each record, every number 0..G-1 in use.
+
+    Returns
+    -------
+    (G, n) float
+        Row g is the mean of group g, in the units of ``x``.
+
+    Notes
+    -----
+    Claim: weighted by group size, the means average to the mean of ``x``.
+
+    Source: Lasko & Vinterbo (2010), section IV-B: MASK replaces a group by its mean.
+
+    Examples
+    --------
+    >>> group_means(np.array([[1.0], [3.0], [8.0]]), np.array([0, 0, 1])).tolist()
+    [[2.0], [8.0]]
+    """
+    sizes = np.bincount(labels)
+    means = np.empty((len(sizes), x.shape[1]))
+    for column, values in zip(means.T, x.T, strict=True):
+        column[:] = np.bincount(labels, weights=values) / sizes
+    return means
+
+
+def group_medoids(x: Floats, labels: NDArray[np.integer]) -> Labels:
+    """Row of the record nearest to the mean of its group, for every group.
+
+    Parameters
+    ----------
+    x : (N, n) float
+        Records in rows; distances are Euclidean in these units.
+    labels : (N,) int
+        Group of each record, every number 0..G-1 in use.
+
+    Returns
+    -------
+    (G,) int
+        Row numbers of ``x``; of records that are equally near up to rounding, the first.
+
+    Notes
+    -----
+    Claim: the chosen record also has the least sum of squared distances to its group.
+
+    Source: Lasko & Vinterbo (2010), section III-B2: the representative may be a member of the group.
+
+    Examples
+    --------
+    >>> group_medoids(np.array([[1.0], [2.0], [9.0], [5.0]]), np.array([0, 0, 0, 1])).tolist()
+    [1, 3]
+    """
+    means = group_means(x, labels)
+    distances = np.empty(len(x))
+    for rows in row_blocks(len(x)):
+        distances[rows] = np.sqrt(np.square(x[rows] - means[labels[rows]]).sum(axis=1))
+    nearest = np.full(len(means), np.inf)
+    np.minimum.at(nearest, labels, distances)
+    tolerance = TIED * max(float(x.max(initial=0.0)), -float(x.min(initial=0.0)))
+    candidates = np.flatnonzero(distances <= nearest[labels] + tolerance)
+    medoids = np.full(len(means), len(x), dtype=np.intp)
+    np.minimum.at(medoids, labels[candidates], candidates)
+    return medoids
+
+
+def by_first_record(labels: NDArray[np.integer]) -> Labels:
+    """Return the groups numbered in the order of their first records.
+
+    Parameters
+    ----------
+    labels : (N,) int
+        Group of each record, any numbers.
+
+    Returns
+    -------
+    (N,) int
+        The same groups, 0..G-1.
+
+    Notes
+    -----
+    Claim: depends on the groups and not on their numbers.
+
+    Source: elementary.
+
+    Examples
+    --------
+    >>> by_first_record(np.array([7, 2, 7, 5])).tolist()
+    [0, 1, 0, 2]
+    """
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]

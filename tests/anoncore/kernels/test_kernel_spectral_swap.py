@@ -1,0 +1,218 @@
+import doctest
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anoncore.errors import InfeasibleError
+from anoncore.kernels import spectral_swap
+from anoncore.kernels.principal_axes import basis, principal_scores
+from anoncore.kernels.spectral_swap import swap
+
+
+def table(n_records, n_columns, seed=0, offset=0.0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_records, n_columns)) @ rng.normal(size=(n_columns, n_columns)) + offset
+    x.setflags(write=False)
+    return x
+
+
+def dependent_table(n_records, seed=0):
+    """Continuous, binary, constant, duplicate and summed columns."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, n_records))
+    c = rng.choice([-1.0, 1.0], n_records)
+    x = np.column_stack([a, b, a + b, c, c, np.full(n_records, 0.1), rng.exponential(size=n_records)])
+    x.setflags(write=False)
+    return x
+
+
+def column_means(x):
+    return np.array([math.fsum(column) / len(x) for column in x.T])
+
+
+def assert_same_means(masked, x):
+    scale = np.maximum(np.abs(column_means(x)), x.std(axis=0))
+    np.testing.assert_array_less(np.abs(column_means(masked) - column_means(x)), 1e-13 * scale + 1e-300)
+
+
+def assert_same_covariance(masked, x, tolerance=1e-12):
+    sd = np.where(x.std(axis=0) > 0, x.std(axis=0), 1.0)
+    difference = np.cov(masked.T, bias=True) - np.cov(x.T, bias=True)
+    assert np.abs(difference / np.outer(sd, sd)).max() <= tolerance
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(spectral_swap, extraglobs={"np": np}).failed == 0
+
+
+def test_memory_layout_does_not_matter():
+    x = table(400, 5)
+    rng = np.random.default_rng
+    np.testing.assert_allclose(swap(np.asfortranarray(x), rng=rng(1)), swap(x, rng=rng(1)), atol=1e-12)
+
+
+@given(
+    n_records=st.integers(1, 300),
+    n_columns=st.integers(1, 8),
+    offset=st.sampled_from([0.0, -1.0, 2000.0, 1e9]),
+    jitter=st.sampled_from([None, 1, 5]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=100, deadline=None)
+def test_swap_keeps_means(n_records, n_columns, offset, jitter, seed):
+    x = table(n_records, n_columns, seed, offset)
+    assert_same_means(swap(x, rng=np.random.default_rng(seed), jitter=jitter), x)
+
+
+@pytest.mark.parametrize("options", [{}, {"jitter": 5}, {"exact_covariance": True}])
+def test_swap_keeps_means_over_many_blocks(options):
+    x = dependent_table(50_000) + np.array([1e6, 0, 1e6, 0, 0, 0, 0])
+    assert_same_means(swap(x, rng=np.random.default_rng(1), **options), x)
+
+
+def test_swap_permutes_every_score_column_on_its_own():
+    x = table(1000, 4)
+    frame = basis(x)
+    before = principal_scores(x, frame)
+    after = principal_scores(swap(x, rng=np.random.default_rng(1)), frame)
+    np.testing.assert_allclose(np.sort(after, axis=0), np.sort(before, axis=0), atol=1e-12)
+    came_from = [np.abs(before[:, j][:, None] - after[:, j]).argmin(axis=0) for j in range(4)]
+    for j in range(4):
+        assert (came_from[j] == np.arange(1000)).mean() < 0.01
+        for other in range(j):
+            assert (came_from[j] == came_from[other]).mean() < 0.01
+
+
+def test_swap_permutations_are_uniform():
+    x = np.array([[0.0], [1.0], [3.0]])
+    rng = np.random.default_rng(1)
+    drawn = [tuple(swap(x, rng=rng).ravel().round(9)) for _ in range(3000)]
+    orders, frequency = np.unique(drawn, axis=0, return_counts=True)
+    assert len(orders) == 6
+    assert np.abs(frequency - 500).max() < 100
+
+
+def test_swap_keeps_linear_relations():
+    masked = swap(dependent_table(2000), rng=np.random.default_rng(1))
+    np.testing.assert_allclose(masked[:, 0] + masked[:, 1], masked[:, 2], atol=1e-13)
+    np.testing.assert_allclose(masked[:, 3], masked[:, 4], atol=1e-13)
+    np.testing.assert_allclose(masked[:, 5], 0.1, rtol=1e-13)
+
+
+def test_swap_keeps_covariances_in_expectation():
+    x = table(20_000, 5)
+    assert_same_covariance(swap(x, rng=np.random.default_rng(1)), x, tolerance=0.05)
+
+
+@pytest.mark.parametrize("jitter", [None, 5])
+@pytest.mark.parametrize(
+    "x", [table(1000, 6), table(40_000, 3, offset=50.0), dependent_table(1000), table(60, 10, seed=3)]
+)
+def test_exact_covariance(x, jitter):
+    masked = swap(x, rng=np.random.default_rng(1), exact_covariance=True, jitter=jitter)
+    assert_same_covariance(masked, x)
+    assert_same_means(masked, x)
+
+
+def test_exact_covariance_with_fewer_records_than_columns():
+    x = table(8, 12)
+    masked = swap(x, rng=np.random.default_rng(1), exact_covariance=True)
+    assert_same_covariance(masked, x, tolerance=1e-9)
+
+
+def test_exact_covariance_refuses_collinear_scores():
+    x = np.array([[-1.0, -1.1], [-1.0, 1.1], [1.0, -1.1], [1.0, 1.1]])
+    refusals = []
+    for seed in range(30):
+        try:
+            masked = swap(x, rng=np.random.default_rng(seed), exact_covariance=True)
+        except InfeasibleError as error:
+            refusals.append(str(error))
+        else:
+            assert_same_covariance(masked, x)
+    assert 0 < len(refusals) < 30
+    assert "4 records on 2 axes" in refusals[0]
+
+
+def test_exact_covariance_of_constant_columns():
+    x = np.full((7, 2), 0.1)
+    np.testing.assert_array_equal(swap(x, rng=np.random.default_rng(1), exact_covariance=True), x)
+
+
+def test_jitter_leaves_no_score_as_it_was():
+    x = table(2000, 4)
+    frame = basis(x)
+    before = np.sort(principal_scores(x, frame), axis=0)
+    for jitter, survivors in ((None, 1.0), (1, 0.0), (5, 0.0)):
+        masked = swap(x, rng=np.random.default_rng(1), jitter=jitter)
+        # The means were restored, so compare up to a shift.
+        after = np.sort(principal_scores(masked, frame), axis=0)
+        nearest = np.abs(after[:, None, 0] - before[None, :, 0]).min(axis=1)
+        assert (nearest < 1e-9).mean() == pytest.approx(survivors, abs=0.002)
+
+
+@given(
+    values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60),
+    jitter=st.integers(1, 80),
+    seed=st.integers(0, 9),
+)
+@settings(max_examples=100, deadline=None)
+def test_jitter_stays_within_its_ranks(values, jitter, seed):
+    column = np.array(values)
+    moved = np.sort(spectral_swap._jittered(column, jitter, np.random.default_rng(seed)))
+    ordered, last = np.sort(column), len(column) - 1
+    slack = 1e-9 * (1.0 + np.abs(column).max())
+    rank = np.arange(len(column))
+    assert (moved >= ordered[np.maximum(rank - jitter, 0)] - slack).all()
+    assert (moved <= ordered[np.minimum(rank + jitter, last)] + slack).all()
+
+
+def test_jitter_does_not_release_extremes():
+    column = np.append(np.random.default_rng(0).normal(size=500), 50.0)
+    tops = [spectral_swap._jittered(column, 5, np.random.default_rng(seed)).max() for seed in range(200)]
+    assert max(tops) < 50.0
+
+
+@pytest.mark.parametrize("options", [{}, {"jitter": 3}, {"exact_covariance": True}, {"within": True}])
+def test_swap_is_reproducible_from_its_seed(options):
+    x = table(300, 4)
+    options = {**options, "within": np.arange(300) % 3} if "within" in options else options
+    first, again, other = (swap(x, rng=np.random.default_rng(s), **options) for s in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).mean() > 0.9
+
+
+def test_swap_within_clusters_works_on_each_cluster_alone():
+    labels = np.random.default_rng(0).choice([7, -2, 40], size=600)
+    x = table(600, 3) + 100.0 * labels[:, None]
+    masked = swap(x, rng=np.random.default_rng(1), within=labels, exact_covariance=True)
+    for label in (7, -2, 40):
+        assert_same_means(masked[labels == label], x[labels == label])
+        assert_same_covariance(masked[labels == label], x[labels == label])
+    masked = swap(x, rng=np.random.default_rng(1), within=labels)
+    for label in (7, -2, 40):
+        frame = basis(x[labels == label])
+        before, after = (principal_scores(y[labels == label], frame) for y in (x, masked))
+        np.testing.assert_allclose(np.sort(after, axis=0), np.sort(before, axis=0), atol=1e-9)
+
+
+def test_swap_within_one_cluster_is_a_plain_swap():
+    x = table(100, 3)
+    whole = swap(x, rng=np.random.default_rng(1))
+    np.testing.assert_array_equal(swap(x, rng=np.random.default_rng(1), within=np.zeros(100, int)), whole)
+
+
+@pytest.mark.parametrize("options", [{"jitter": 5, "exact_covariance": True}, {"within": np.arange(100_000) % 10}])
+def test_memory_stays_under_six_tables(options):
+    x = table(100_000, 28)
+    tracemalloc.start()
+    try:
+        swap(x, rng=np.random.default_rng(1), **options)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * x.nbytes

@@ -1,0 +1,67 @@
+"""The same seed gives the same release on every processor: levels exactly, numbers to rounding.
+
+OpenBLAS takes the kernels of another processor when it is told to, and numpy leaves out vector instructions.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+SIMD = " ".join(np.show_config(mode="dicts")["SIMD Extensions"].get("found", []))
+PROCESSORS = {
+    "Haswell": {"OPENBLAS_CORETYPE": "Haswell"},
+    "Zen": {"OPENBLAS_CORETYPE": "Zen"},
+    "SkylakeX": {"OPENBLAS_CORETYPE": "SkylakeX"},
+    "Prescott": {"OPENBLAS_CORETYPE": "Prescott"},
+    "no vector instructions": {"OPENBLAS_CORETYPE": "Nehalem", "NPY_DISABLE_CPU_FEATURES": SIMD},
+    "one thread": {"OPENBLAS_NUM_THREADS": "1"},
+}
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """Return what gives the BLAS architecture and the releases of a processor."""
+    folder = tmp_path_factory.mktemp("releases")
+
+    @cache
+    def on(processor):
+        path = folder / processor
+        code = [sys.executable, "-m", "tests.anoncore.processor_releases", str(path)]
+        environment = os.environ | PROCESSORS.get(processor, {})
+        subprocess.run(code, check=True, env=environment, stderr=subprocess.DEVNULL)
+        return pickle.loads(path.read_bytes())
+
+    return on
+
+
+def test_the_library_follows_the_variable(released):
+    assert released("Haswell")[0] == ["Haswell"]
+    assert released("Prescott")[0] != ["Haswell"]
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_releases_are_the_same(released, processor):
+    here, there = released("this one")[1], released(processor)[1]
+    assert there.keys() == here.keys()
+    assert [case for case, release in here.items() if not same(release, there[case])] == []
+
+
+def same(one, other):
+    (frame, scores), (other_frame, other_scores) = one, other
+    if not frame.index.equals(other_frame.index) or list(frame) != list(other_frame):
+        return False
+    if scores is not None and not np.allclose(scores, other_scores, rtol=0, atol=1e-9 * np.abs(scores).max()):
+        return False
+    return all(same_column(frame[name], other_frame[name]) for name in frame)
+
+
+def same_column(one, other):
+    if not pd.api.types.is_float_dtype(one):
+        return one.equals(other)
+    return np.allclose(one, other, rtol=0, atol=1e-9 * max(1.0, np.abs(one).max()), equal_nan=True)
