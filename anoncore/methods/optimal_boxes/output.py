@@ -8,9 +8,9 @@ import numpy as np
 
 from anoncore.boxes.columns import BoxTable
 from anoncore.encoding import Encoder
-from anoncore.kernels.groups import group_means
 from anoncore.kernels.boxes import shapes
 from anoncore.kernels.boxes import weights as kernel
+from anoncore.kernels.groups import group_means
 from anoncore.methods.optimal_boxes.partition import patterns
 from anoncore.microdata import Microdata
 
