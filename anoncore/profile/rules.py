@@ -37,6 +37,8 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
 
     Examples
     --------
+    >>> import pandas as pd
+    >>> from anoncore.microdata import Schema, Variable
     >>> frame = pd.DataFrame({"age": [*range(30, 70)] * 5})
     >>> frame["older"] = (frame.age > 50).astype(int)
     >>> schema = Schema([Variable("age", "continuous"), Variable("older", "binary")])

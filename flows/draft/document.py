@@ -169,11 +169,14 @@ def _section(name: str, section: Section, keys: Iterable[str]) -> Iterator[str]:
 
 
 def _descriptions(section: type[Section]) -> tuple[str, dict[str, str]]:
-    """Return the summary of a section's docstring, and the description of each of its keys."""
-    text = inspect.cleandoc(section.__doc__ or "").replace("``", "")
-    summary, _, parameters = text.partition("\n\nParameters\n----------\n")
-    joined = re.sub(r"\n +", " ", parameters)
-    return summary.replace("\n", " "), dict(line.split(" : ", 1) for line in joined.splitlines() if " : " in line)
+    """Return the summary of a section's docstring, and the description of each of its keys, inherited ones too."""
+    descriptions: dict[str, str] = {}
+    for base in reversed([base for base in section.__mro__ if issubclass(base, Section)]):
+        text = inspect.cleandoc(base.__doc__ or "").replace("``", "")
+        summary, _, parameters = text.partition("\n\nParameters\n----------\n")
+        joined = re.sub(r"\n +", " ", parameters.partition("\n\n")[0])
+        descriptions |= dict(line.split(" : ", 1) for line in joined.splitlines() if " : " in line)
+    return summary.replace("\n", " "), descriptions
 
 
 def _slug(stem: str) -> str:

@@ -10,11 +10,12 @@ import pytest
 import anoncore
 
 MODULES = [anoncore.__name__, *(m.name for m in pkgutil.walk_packages(anoncore.__path__, "anoncore."))]
+PACKAGES = ("anoncore", "anoncore.methods", "anoncore.profile", "anoncore.risk", "anoncore.utility")
 PUBLIC = [
-    pytest.param(module, name, id=f"{module}.{name}")
-    for module in ("anoncore", "anoncore.methods", "anoncore.profile", "anoncore.risk", "anoncore.utility")
-    for name in importlib.import_module(module).__all__
-    if inspect.isfunction(one := getattr(importlib.import_module(module), name)) or inspect.isclass(one)
+    pytest.param(package, name, id=f"{package}.{name}")
+    for package in PACKAGES
+    for name, one in vars(importlib.import_module(package)).items()
+    if (inspect.isfunction(one) or inspect.isclass(one)) and not name.startswith("_")
 ]
 
 

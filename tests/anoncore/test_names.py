@@ -31,4 +31,4 @@ def test_functions_take_what_they_are_said_to_take(function, parameters):
 
 def test_methods_are_there():
     for name in ("FuzzyMicroaggregation", "MDAV", "OptimalBoxes", "GroupAnonymity"):
-        assert name in methods.__all__
+        assert name in vars(methods)

@@ -783,7 +783,7 @@ def drafted(
 drafted("a pipe that nobody writes to", "not an ordinary file", None)
 drafted("nothing", "is empty", "")
 drafted("a NUL byte", "NUL bytes", changed("DE", "D\0E"))
-drafted("no header", "seems to be a record", f"1,{CANARY}@example.org,3\n" + f"2,{CANARY},4\n" * 9)
+drafted("no header", "looks like a record", f"1,{CANARY}@example.org,3\n" + f"2,{CANARY},4\n" * 9)
 drafted("a column twice", "columns twice", changed("id,", "id,age,", HEADER) + GOOD)
 drafted("names that look alike", r"look alike.*'\\u0430ge'|look alike", changed("sex", "\u0430ge", HEADER) + GOOD)
 drafted(
@@ -793,7 +793,7 @@ drafted(
 )
 drafted(
     "eleven hundred columns",
-    "a draft is made of at most 1000",
+    "a draft takes at most 1000",
     ",".join(f"c{i}" for i in range(1100)) + "\n" + ("1," * 1099 + "2\n") * 5,
 )
 drafted("a field of 200 000 letters", "131072 characters", changed("DE", CANARY * 20_000))
@@ -802,10 +802,10 @@ drafted("malformed Parquet", "not a readable", lambda: parquet()[:500] + CANARY.
 drafted("malformed Stata", "not a readable", lambda: stata()[:600] + CANARY.encode(), "people.dta")
 drafted("a record of lists", "lists", lambda: parquet(column("land", pa.array([[CANARY]] * 60))), "people.parquet")
 drafted("a name of escape sequences", r"\\x1b\[31m", "", "\x1b[31m.csv")
-drafted("a format that is not read", "does not tell its format", f"{CANARY}", "people.xlsx")
+drafted("a format that is not read", "is not known by its name", f"{CANARY}", "people.xlsx")
 
 
-@case("draft: a device that never ends", "not an ordinary file|does not tell its format")
+@case("draft: a device that never ends", "not an ordinary file|is not known by its name")
 def _(folder: Path) -> list[str]:
     (folder / "zero.csv").symlink_to("/dev/zero")
     return ["plan", str(folder / "zero.csv")]

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from anoncore.edits.model import EditSet
 from anoncore.microdata import Microdata, Variable
 from expectations.report import validate
+from expectations.suite import Suite
 from tasks.assessment.assess import AssessmentSection, assess
 from tasks.common.errors import Refused, sanitise_errors
 from tasks.common.home import Home
@@ -386,7 +387,7 @@ def test_a_reference_from_a_query_works_too(home: Home) -> None:
 def test_nhefs_splits_in_two_halves_of_814(home: Home, nhefs: Microdata) -> None:
     run = Run.start(home, SeedSection())
     source = run.workspace.store("source", nhefs)
-    report = validate(nhefs.frame, nhefs.schema, EditSet())
+    report = validate(nhefs.frame, Suite.of(nhefs.schema, EditSet()))
     done = holdout(Given(run, Checked(source, None, 0, report))).summary
     assert (done.original, done.reference, done.unused, done.coinciding) == (814, 814, 1, 0)
 
