@@ -71,8 +71,8 @@ def executed(notebook: Path) -> dict[str, str | bytes]:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put a method's parameters where its page asks for them."""
-    if PARAMETERS in markdown:
+    """Put a method's parameters where its page asks for them; the guide for contributors quotes the mark."""
+    if PARAMETERS in markdown and page.file.src_uri.startswith("reference/methods/"):
         return markdown.replace(PARAMETERS, method_parameters(Path(page.file.src_uri).stem))
     return markdown
 
