@@ -127,12 +127,14 @@ def _worker_app() -> Starlette:
 
 def _work(sock: socket.socket, parent: Parent) -> int:
     """Keep deployments in step with the plans, run what is due, and resume what was decided or interrupted."""
+    app = _worker_app()
+    # Prefect sets the levels of its loggers when it is imported.
     logging.getLogger("anonflow").setLevel(logging.INFO)
     # It names runs by their numbers, and says nothing that the run's own page does not.
     logging.getLogger("prefect.flow_runs.worker").setLevel(logging.WARNING)
     # The server passes on the signal that ended it: the processes that the worker has started come first.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    return run_app(_worker_app(), sock, parent)
+    return run_app(app, sock, parent)
 
 
 def main(arguments: Iterable[str]) -> int:
