@@ -25,8 +25,8 @@ def snapped(x: Floats, bits: int = 33) -> Floats:
     x : (N, n) float
         Finite, any units.
     bits : int
-        The multiples are 2^-bits of the next power of 2 above the column's largest absolute value: about 1e-10
-        of it when not given.
+        The multiples are 2^-bits of the next power of 2 above 1.37 times the column's largest absolute value:
+        about 1e-10 of it when not given.
 
     Returns
     -------
@@ -45,7 +45,8 @@ def snapped(x: Floats, bits: int = 33) -> Floats:
     >>> bool(np.diff(snapped(np.array([[0.1 + 0.2], [0.3]])), axis=0) == 0)
     True
     """
-    unit = np.ldexp(1.0, np.frexp(np.abs(x).max(axis=0, initial=0.0))[1] - bits)
+    # Largest values are often 1 or another power of 2, where a rounding error would double the unit.
+    unit = np.ldexp(1.0, np.frexp(1.37 * np.abs(x).max(axis=0, initial=0.0))[1] - bits)
     return np.asarray(np.rint(x / unit) * unit)
 
 

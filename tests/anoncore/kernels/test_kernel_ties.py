@@ -38,6 +38,11 @@ def test_values_that_differ_are_kept_apart(scale):
     np.testing.assert_allclose(snapped(values[:, None])[:, 0], values, atol=1e-9 * scale)
 
 
+def test_a_largest_value_just_below_a_power_of_two_is_snapped_like_the_power():
+    x = np.array([[1 / 3], [1.0]])
+    np.testing.assert_array_equal(snapped(x * (1 - 1e-15)), snapped(x))
+
+
 def test_nothing_and_zeros():
     assert order_with_ties(np.zeros(0)).tolist() == []
     assert order_with_ties(np.zeros(3)).tolist() == [0, 1, 2]
