@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata
-from anoncore.summary import Summarised, SummaryTable
 
 
 @dataclass(frozen=True)
-class ClaimCheck(Summarised):
-    """The outcome of checking one claim: what was promised, what was found, on how many records.
+class ClaimCheck:
+    """The outcome of checking one claim on a release.
 
-    ``figures`` are what was found, as numbers under short names, for whoever compares releases.
+    Parameters
+    ----------
+    kind : class of the claim
+    claim : what is promised
+    holds, observed : the outcome, and what it rests on
+    records : how many were checked
+    figures : what was observed, as numbers under short names
+    formal : whether anything is promised at all
+    recomputed : whether it was recomputed from the release alone, and not from what only the method knows
     """
 
+    kind: str
     claim: str
     holds: bool
-    found: str
+    observed: str
     records: int
     figures: Mapping[str, float] = field(default_factory=dict)
-
-    def summary_tables(self) -> Iterator[SummaryTable]:
-        """Return one table: the claim, whether it holds, and the observation behind that."""
-        rows = [("claim", self.claim), ("holds", self.holds), ("observed", self.found), ("records", self.records)]
-        yield SummaryTable("Check of a claim", (), rows)
+    formal: bool = True
+    recomputed: bool = True
 
 
 class Claim(Protocol):
-    """A promise that can be recomputed from the released data alone."""
+    """A promise about a release that is checked on the released data, never taken on trust."""
+
+    formal: ClassVar[bool] = True
+    recomputed: ClassVar[bool] = True
 
     @property
     def statement(self) -> str:
@@ -40,9 +48,14 @@ class Claim(Protocol):
     def check(self, released: Microdata) -> ClaimCheck:
         """Return whether ``released`` keeps the promise."""
 
+    def outcome(self, holds: bool, observed: str, released: Microdata, **figures: float) -> ClaimCheck:
+        """Return the outcome of a check of this claim."""
+        kind = type(self).__name__
+        return ClaimCheck(kind, self.statement, holds, observed, len(released), figures, self.formal, self.recomputed)
+
 
 @dataclass(frozen=True, kw_only=True)
-class KAnonymity:
+class KAnonymity(Claim):
     """Every record is identical, on the released variables or on ``variables``, to k − 1 others.
 
     Source: Samarati and Sweeney 1998. A missing cell counts as a value of its own.
@@ -65,9 +78,8 @@ class KAnonymity:
         """Count the smallest group of identical records."""
         names = list(self.variables or released.frame.columns)
         smallest, groups = smallest_group(released, names)
-        found = f"smallest group of identical records: {smallest}, {groups} groups"
-        figures = {"smallest_group": smallest, "groups": groups}
-        return ClaimCheck(self.statement, smallest >= self.k, found, len(released), figures)
+        observed = f"smallest group of identical records: {smallest}, {groups} groups"
+        return self.outcome(smallest >= self.k, observed, released, smallest_group=smallest, groups=groups)
 
 
 def smallest_group(released: Microdata, names: list[str]) -> tuple[int, int]:
@@ -77,11 +89,11 @@ def smallest_group(released: Microdata, names: list[str]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockwiseKAnonymity:
+class BlockwiseKAnonymity(Claim):
     """Within each block of variables every record is identical to k − 1 others, on all together it need not.
 
     Source: Domingo-Ferrer and Mateo-Sanz 2002, where blocks of variables are aggregated one by one. The
-    joint k, over all variables, is counted and told, and promised to nobody.
+    joint k, over all variables, is counted and reported, and not promised.
     """
 
     k: int
@@ -96,17 +108,17 @@ class BlockwiseKAnonymity:
         """Count the smallest groups within the blocks, and on all variables together."""
         smallest = min(smallest_group(released, list(block))[0] for block in self.blocks)
         joint, groups = smallest_group(released, list(released.frame.columns))
-        found = f"smallest group of identical records within a block: {smallest}; on all together: {joint}"
+        observed = f"smallest group of identical records within a block: {smallest}; on all together: {joint}"
         figures = {"smallest_group": smallest, "joint_k": joint, "joint_groups": groups}
-        return ClaimCheck(self.statement, smallest >= self.k, found, len(released), figures)
+        return self.outcome(smallest >= self.k, observed, released, **figures)
 
 
 POSTERIOR_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkagePosterior:
-    """Whoever knows a record and every centre links the record to its row with probability 1/k at most.
+class LinkagePosterior(Claim):
+    """An attacker who knows a record and every centre links the record to its row with probability 1/k at most.
 
     The memberships behind it are confidential, so it cannot be recomputed from the release; the method
     computes it and the claim holds or falls with these figures. Where every record draws for itself, cluster
@@ -134,13 +146,14 @@ class LinkagePosterior:
     converged: bool
     average: bool = False
     blocks: int = 1
+    recomputed: ClassVar[bool] = False
 
     @property
     def statement(self) -> str:
         """Return the promise in one sentence."""
         where = f"within each of {self.blocks} blocks of variables, not on all together, " if self.blocks > 1 else ""
         when = ", on average over the drawings" if self.average else ""
-        promise = f"nobody's record is linked to its released row with more than probability 1/{self.k}"
+        promise = f"no record is linked to its released row with more than probability 1/{self.k}"
         return f"{where}{promise}{when}"
 
     def check(self, released: Microdata) -> ClaimCheck:
@@ -148,23 +161,25 @@ class LinkagePosterior:
         holds = self.worst <= 1.0 / self.k + POSTERIOR_TOLERANCE
         holds = holds and not (self.average and self.distinct_centres < self.centres)
         ended = "converged after" if self.converged else "not converged after"
-        found = (
+        observed = (
             f"worst posterior {self.worst:.4f}, {self.share_above:.1%} of the records above 1/{self.k}; "
             f"{self.distinct_centres} of {self.centres} centres distinct, {ended} {self.sweeps} sweeps"
         )
-        figures = {
-            "worst_posterior": self.worst,
-            "share_above": self.share_above,
-            "centres": self.centres,
-            "distinct_centres": self.distinct_centres,
-            "converged": float(self.converged),
-        }
-        return ClaimCheck(self.statement, holds, found, len(released), figures)
+        return self.outcome(
+            holds,
+            observed,
+            released,
+            worst_posterior=self.worst,
+            share_above=self.share_above,
+            centres=self.centres,
+            distinct_centres=self.distinct_centres,
+            converged=float(self.converged),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class EffectiveRecords:
-    """Every centre averages at least k records, counted as (Σ weight)² / Σ weight²: none sits on a person.
+class EffectiveRecords(Claim):
+    """Every centre averages at least k records, counted as (Σ weight)² / Σ weight²: none is a single person's record.
 
     As with `LinkagePosterior`, the weights are confidential and the figure is the method's.
     """
@@ -172,6 +187,7 @@ class EffectiveRecords:
     k: int
     fewest: float
     centres_below: int
+    recomputed: ClassVar[bool] = False
 
     @property
     def statement(self) -> str:
@@ -181,13 +197,13 @@ class EffectiveRecords:
     def check(self, released: Microdata) -> ClaimCheck:
         """Compare the fewest effective records of a centre with k."""
         holds = self.fewest >= self.k * (1.0 - POSTERIOR_TOLERANCE)
-        found = f"fewest: {self.fewest:.2f}; centres below {self.k}: {self.centres_below}"
+        observed = f"fewest: {self.fewest:.2f}; centres below {self.k}: {self.centres_below}"
         figures = {"fewest_effective_records": self.fewest, "centres_below": self.centres_below}
-        return ClaimCheck(self.statement, holds, found, len(released), figures)
+        return self.outcome(holds, observed, released, **figures)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LDiversity:
+class LDiversity(Claim):
     """Every group of records identical on ``quasi_identifiers`` holds at least l values of ``sensitive``.
 
     Source: Machanavajjhala et al. 2007, distinct l-diversity. A missing cell counts as one value.
@@ -211,12 +227,12 @@ class LDiversity:
         groups = released.frame.groupby(list(self.quasi_identifiers), dropna=False, observed=True, sort=False)
         distinct = groups[self.sensitive].nunique(dropna=False)
         smallest = int(distinct.min()) if len(distinct) else 0
-        found = f"fewest distinct values in a group: {smallest}, {len(distinct)} groups"
-        return ClaimCheck(self.statement, smallest >= self.l, found, len(released))
+        observed = f"fewest distinct values in a group: {smallest}, {len(distinct)} groups"
+        return self.outcome(smallest >= self.l, observed, released)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoFormalGuarantee:
+class NoFormalGuarantee(Claim):
     """The method proves nothing about a single record; its protection rests on measurement.
 
     Parameters
@@ -226,18 +242,19 @@ class NoFormalGuarantee:
     """
 
     evidence: str
+    formal: ClassVar[bool] = False
     statement: ClassVar[str] = "no formal guarantee; the protection rests on the measured risk"
 
     def check(self, released: Microdata) -> ClaimCheck:
         """Hold always, because nothing is promised; the figure of merit stands in ``evidence``."""
-        return ClaimCheck(self.statement, True, self.evidence, len(released))
+        return self.outcome(True, self.evidence, released)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistinctValues:
+class DistinctValues(Claim):
     """Every box holds at least l values of each variable that are ε apart, as the published counts say.
 
-    Source: Machanavajjhala et al. 2007, distinct l-diversity, with values told apart by ε as in Xiang et
+    Source: Machanavajjhala et al. 2007, distinct l-diversity, with values distinguished by ε as in Xiang et
     al. 2013. What stands in a range is not published, only how many values; the counts are the method's.
     """
 
@@ -258,5 +275,5 @@ class DistinctValues:
         """Take the fewest of the published counts; variables that a box's records all lack do not count."""
         counts = released.frame[list(self.columns)].min()
         fewest = int(counts.min()) if counts.notna().any() else 0
-        found = f"fewest values of a variable in a box: {fewest}"
-        return ClaimCheck(self.statement, fewest >= self.l, found, len(released), {"fewest_values": fewest})
+        observed = f"fewest values of a variable in a box: {fewest}"
+        return self.outcome(fewest >= self.l, observed, released, fewest_values=fewest)

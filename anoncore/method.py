@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from anoncore.claims import Claim
+from anoncore.custodian import CustodianReport
 from anoncore.edits.model import EditSet
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
@@ -76,6 +77,10 @@ class Method(Protocol):
     ) -> tuple[Microdata, tuple[str, ...]]:
         """Make this method's claims hold again after later steps; return the data, and notes on what was done."""
         return data, ()
+
+    def custodian_report(self, confidential: Mapping[str, np.ndarray]) -> CustodianReport | None:
+        """Return what the custodian alone may see of this step, given the confidential arrays of its release."""
+        return None
 
 
 def public_parameters(step: Method, stated: Mapping[str, Any] | None = None) -> dict[str, Any]:

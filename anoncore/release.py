@@ -17,7 +17,7 @@ class ClaimChecks(tuple[ClaimCheck, ...], Summarised):
 
     def summary_tables(self) -> Iterator[SummaryTable]:
         """Return one table: each claim, whether it holds, and the observation behind that."""
-        rows = [(check.claim, check.holds, check.found) for check in self]
+        rows = [(check.claim, check.holds, check.observed) for check in self]
         yield SummaryTable("Claims, checked on the released data", ("claim", "holds", "observed"), rows)
 
 

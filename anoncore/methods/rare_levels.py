@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from anoncore.claims import ClaimCheck
+from anoncore.claims import Claim, ClaimCheck
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.method import Method
@@ -77,7 +77,7 @@ class RareLevels(Method):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoRareLevels:
+class NoRareLevels(Claim):
     """No level that fewer than k records of the input held is released.
 
     Parameters
@@ -101,7 +101,7 @@ class NoRareLevels:
             for name, levels in self.removed.items()
             if name in released.frame
         )
-        return ClaimCheck(self.statement, cells == 0, f"{cells} cells hold one", len(released))
+        return self.outcome(cells == 0, f"{cells} cells hold one", released)
 
 
 def _mapping(held: dict[object, int], variable: Variable, params: RareLevels) -> dict[object, object]:

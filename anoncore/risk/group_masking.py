@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from anoncore.claims import ClaimCheck
+from anoncore.claims import Claim, ClaimCheck
 from anoncore.kernels.wavelet.inversion import Audit, audit
 from anoncore.kernels.wavelet.redistribution import Goals
 from anoncore.microdata import Microdata
@@ -184,7 +184,7 @@ class Hidden:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GroupCounts:
+class GroupCounts(Claim):
     """The release holds exactly the stated number of members of the group in every area.
 
     Source: Chertov and Tavrov 2010, section 2.1.
@@ -202,15 +202,15 @@ class GroupCounts:
         """Count the group in the release, area by area."""
         group = self.hidden.group
         if not group.told_by(released):
-            return ClaimCheck(self.statement, False, NOT_RELEASED, len(released))
+            return self.outcome(False, NOT_RELEASED, released)
         counts = group.counts(released.frame)
         off = int((counts != self.hidden.target).sum())
         found = f"{len(counts) - off} of {len(counts)} counts as chosen, {int(counts.sum())} members in all"
-        return ClaimCheck(self.statement, off == 0, found, len(released), {"counts_off": off})
+        return self.outcome(off == 0, found, released, counts_off=off)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class InversionAudit:
+class InversionAudit(Claim):
     """Who knows the wavelet cannot restore a hidden count from the released ones.
 
     Two attacks, each a linear program: the largest gain of the details that leaves no count negative, and the
@@ -221,6 +221,7 @@ class InversionAudit:
     """
 
     hidden: Hidden
+    recomputed: ClassVar[bool] = False
 
     @property
     def statement(self) -> str:
@@ -248,11 +249,11 @@ class InversionAudit:
         elif exposed or standing:
             told.append("state goals further from the truth, other levels or a smaller share")
         figures = {"attacked": attacked, "exposed": len(exposed), "outliers_left": len(standing)}
-        return ClaimCheck(self.statement, not (exposed or standing), "; ".join(told), len(released), figures)
+        return self.outcome(not (exposed or standing), "; ".join(told), released, **figures)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReinferenceAudit:
+class ReinferenceAudit(Claim):
     """Counting the group once more from the other variables does not find a hidden count.
 
     Two attacks, both on the release itself. One learns who looks like a member, without the area, and finds
@@ -266,6 +267,7 @@ class ReinferenceAudit:
     """
 
     hidden: Hidden
+    recomputed: ClassVar[bool] = False
 
     @property
     def statement(self) -> str:
@@ -276,7 +278,7 @@ class ReinferenceAudit:
         """Learn, count again, compare with the truth and with sharing out by population."""
         hidden = self.hidden
         if not hidden.group.told_by(released):
-            return ClaimCheck(self.statement, False, NOT_RELEASED, len(released))
+            return self.outcome(False, NOT_RELEASED, released)
         by_membership, by_origin = recounts(released, hidden)
         alike = [] if by_membership is None else hidden.recounted(by_membership)
         traced = [] if by_origin is None else hidden.recounted(by_origin)
@@ -294,7 +296,7 @@ class ReinferenceAudit:
             )
         found = "; ".join(told) or f"{attacked} hidden count(s) attacked twice, none found"
         figures = {"attacked": attacked, "found_by_looks": len(alike), "found_by_origin": len(traced)}
-        return ClaimCheck(self.statement, not told, found, len(released), figures)
+        return self.outcome(not told, found, released, **figures)
 
 
 def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recount | None]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 import numpy as np
 from pydantic import Field
 
+from anoncore.claims import ClaimCheck
 from anoncore.edits.model import EditSet
 from anoncore.edits.repair import Repaired, complete, repair, without_dependents
 from anoncore.method import Method
@@ -20,7 +21,6 @@ from anoncore.release import Release
 from tasks.common.errors import Refused
 from tasks.common.run import Run
 from tasks.common.workspace import StoredArrays, StoredMicrodata
-from tasks.policy.assessment import CheckedClaim
 from tasks.record.dossier import RepairSummary
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class Masked:
     points: StoredMicrodata | None = None
     continuous: ContinuousForm | None = None
     confidential: StoredArrays | None = None
-    claims: tuple[CheckedClaim, ...] = ()
+    claims: tuple[ClaimCheck, ...] = ()
     repair: RepairSummary | None = None
     keeps_records: bool
     notes: tuple[str, ...] = ()
@@ -115,11 +115,7 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
         points=None if last.points is None else store.store("points", last.points),
         continuous=_continuous_form(run, done),
         confidential=store.store_arrays("confidential", **confidential) if confidential else None,
-        claims=tuple(
-            CheckedClaim(type(claim).__name__, **vars(claim.check(released)))
-            for one in done
-            for claim in one.release.claims
-        ),
+        claims=tuple(claim.check(released) for one in done for claim in one.release.claims),
         repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed),
         keeps_records=all(one.release.keeps_records for one in done),
         notes=(*(note for one in done for note in _notes(one)), *notes),

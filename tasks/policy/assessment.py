@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from anoncore.claims import ClaimCheck
 from anoncore.risk import AveragingAttack, Comparison, RiskReport
 from anoncore.utility import UtilityReport
 from tasks.common import values
 from tasks.common.errors import Refused
 
 FORMAT = 1
-NO_GUARANTEE = "NoFormalGuarantee"
 
 
 @dataclass(frozen=True)
@@ -22,32 +22,6 @@ class Records:
     original: int
     released: int
     reference: int | None
-
-
-@dataclass(frozen=True)
-class CheckedClaim:
-    """A claim of the method, and how it was checked on the release.
-
-    Parameters
-    ----------
-    kind : class of the claim in `anoncore.claims`
-    claim : what is promised
-    holds, found : the outcome, and what it rests on
-    records : checked
-    figures : what was found, as numbers under short names
-    """
-
-    kind: str
-    claim: str
-    holds: bool
-    found: str
-    records: int
-    figures: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def formal(self) -> bool:
-        """Whether anything is promised."""
-        return self.kind != NO_GUARANTEE
 
 
 @dataclass(frozen=True)
@@ -129,7 +103,7 @@ class Assessment:
     records: Records
     risk: RiskReport
     utility: UtilityReport
-    claims: tuple[CheckedClaim, ...] = ()
+    claims: tuple[ClaimCheck, ...] = ()
     method_figures: Mapping[str, float] = field(default_factory=dict)
     rare_levels: tuple[RareLevels, ...] = ()
     as_source: bool = False

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from anoncore.claims import ClaimCheck
 from anoncore.risk import Comparison, RiskReport
 from anoncore.utility import (
     FigureComparison,
@@ -19,7 +20,7 @@ from anoncore.utility import (
     WeightUse,
 )
 from tasks.common import values
-from tasks.policy.assessment import FORMAT, CheckedClaim, PriorReleases, RareLevels, Records
+from tasks.policy.assessment import FORMAT, PriorReleases, RareLevels, Records
 from tasks.policy.rounding import coarse
 
 TENTH = 0.1
@@ -138,7 +139,7 @@ class PublishedAssessment:
     records: Records
     risk: RiskReport
     utility: PublishedUtility
-    claims: tuple[CheckedClaim, ...] = ()
+    claims: tuple[ClaimCheck, ...] = ()
     method_figures: Mapping[str, float] = field(default_factory=dict)
     rare_levels: tuple[RareLevels, ...] = ()
     as_source: bool = False

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from anoncore.encoding import Encoder
-from anoncore.methods import GroupAnonymity
 from anoncore.utility import kept_columns
 from tasks.common.home import DOSSIER, make_private, write_private
 from tasks.common.run import Run
@@ -19,6 +18,7 @@ from tasks.policy.disclosure_control import published
 from tasks.publication.candidate import Candidate, prepare_documents
 from tasks.record.dossier import Dossier
 from tasks.reporting import charts, prefect_artifacts, report
+from tasks.reporting.custodian import custodian_page
 
 # No chart shows a group of fewer people than this, whatever k the measures use.
 LEAST_SHOWN = 5
@@ -51,12 +51,11 @@ def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], 
     home = make_private(run.home.assessment(dossier.release.id))
     write_private(home / "report.html", page.encode())
     write_private(home / DOSSIER, dossier.to_json())
+    confidential = {} if shown.masked.confidential is None else shown.masked.confidential.load()
     for number, step in enumerate(steps, start=1):
-        if isinstance(step, GroupAnonymity) and shown.masked.confidential is not None:
-            from tasks.reporting.custodian import custodian_page
-
-            confidential = _of_step(shown.masked.confidential.load(), number)
-            write_private(home / f"custodian-step{number}.html", custodian_page(confidential, step).encode())
+        arrays = _of_step(confidential, number)
+        if arrays and (own := step.custodian_report(arrays)) is not None:
+            write_private(home / f"custodian-step{number}.html", custodian_page(own).encode())
     show("risk", prefect_artifacts.risk_markdown(assessment), "Disclosure risk beside its baseline")
     show("utility", prefect_artifacts.utility_markdown(assessment), "Utility of the release")
     show("verdict", prefect_artifacts.verdict_markdown(dossier), "Verdict of the policy, gate by gate")

@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from anoncore.registry import METHODS
 from anoncore.utility.variables import MEANINGS
 from tasks.common.formatting import (
     amount,
@@ -128,7 +129,7 @@ def environment() -> Environment:
         "sentence": sentence,
     }
     made.filters.update(filters)
-    made.globals["zip"] = zip
+    made.globals |= {"zip": zip, "methods": METHODS}
     return made
 
 

@@ -65,7 +65,7 @@ def drawn(page):
 @pytest.fixture(scope="module")
 def page():
     params = step()
-    return custodian_page(confidential(params), params)
+    return custodian_page(params.custodian_report(confidential(params)))
 
 
 def test_it_says_first_that_it_is_confidential(page):
@@ -113,14 +113,14 @@ def test_the_sweep_has_both_kinds_of_details_and_both_outcomes(page):
 def test_trials_that_cannot_be_done_say_why():
     params = step(tuple("abcdef"), level=1)
     told = confidential(params, before=BEFORE[:6], population=np.full(6, 300))
-    page = custodian_page(told, params)
+    page = custodian_page(params.custodian_report(told))
     assert "6 positions cannot be decomposed to level 2" in page
 
 
 def test_hostile_names_stay_text():
     areas = (HOSTILE, *"bcdefgh")
     params = step(areas, parameter=HOSTILE.replace("\x00", ""))
-    page = custodian_page(confidential(params), params)
+    page = custodian_page(params.custodian_report(confidential(params)))
     assert "<script" not in page
     assert "script" not in read(page).tags
     assert all(ElementTree.fromstring(svg) is not None for svg in drawn(page))
@@ -133,7 +133,7 @@ def test_few_and_many_areas(signal, areas):
     before = np.random.default_rng(0).integers(0, 60, areas)
     before[-1] = 300
     params = step(names, signal=signal, details="winsorised", raises={names[0]: 9}, level=1)
-    page = custodian_page(confidential(params, before, np.full(areas, 5000)), params)
+    page = custodian_page(params.custodian_report(confidential(params, before, np.full(areas, 5000))))
     assert ("share of the population" in page) == (signal == "ratio")
     assert len(drawn(page)) == 4
 
@@ -141,7 +141,7 @@ def test_few_and_many_areas(signal, areas):
 def test_nothing_moved_and_no_further_figures():
     params = step(caps={"h": 500})
     told = {k: v for k, v in confidential(params).items() if k in ("before", "after", "population", "flows")}
-    page = custodian_page(told, params)
+    page = custodian_page(params.custodian_report(told))
     assert "Exact figures" not in page
     assert "pairs of areas" not in page
 
@@ -151,7 +151,7 @@ def test_with_very_many_areas_only_the_own_wavelet_is_tried():
     before = np.random.default_rng(1).integers(0, 60, 200)
     before[7] = 400
     params = step(areas, caps={"a7": 100}, details="winsorised")
-    page = custodian_page(confidential(params, before, np.full(200, 900)), params)
+    page = custodian_page(params.custodian_report(confidential(params, before, np.full(200, 900))))
     assert "With so many areas" in page
     assert "coif1" not in page
 

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anoncore.claims import ClaimCheck
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import AveragingAttack, BoxRisk, LocatedRecords, Queries
 from anoncore.risk._proportions import Difference
@@ -27,7 +28,7 @@ from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
-from tasks.policy.assessment import Assessment, CheckedClaim, PriorReleases, RareLevels
+from tasks.policy.assessment import Assessment, PriorReleases, RareLevels
 from tasks.policy.attack import NO_NON_MEMBERS, NO_QUASI_IDENTIFIERS, NO_SENSITIVE
 from tasks.policy.disclosure_control import published
 from tasks.policy.section import PolicySection
@@ -178,7 +179,7 @@ def full_figures(
         others = replace(BOXES, records=90) if reference else None
         risk = replace(risk, boxes=BoxRisk(BOXES, others, risk.membership, 2))
     if formal:
-        claim = CheckedClaim(
+        claim = ClaimCheck(
             "KAnonymity",
             "10-anonymity on all released variables",
             decision != "reject",
@@ -186,12 +187,13 @@ def full_figures(
             814,
         )
     else:
-        claim = CheckedClaim(
+        claim = ClaimCheck(
             "NoFormalGuarantee",
             "no formal guarantee; the protection rests on the measured risk",
             True,
             "prediction distance, ambiguity and uncertainty not below the reference's",
             814,
+            formal=False,
         )
     return replace(
         figures,

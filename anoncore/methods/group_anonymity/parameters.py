@@ -10,11 +10,13 @@ import numpy as np
 import pywt
 
 from anoncore.claims import Claim
+from anoncore.custodian import CustodianReport
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.wavelet import pad_signal, relocation
 from anoncore.kernels.wavelet.redistribution import Goals, Redistribution, redistribute
 from anoncore.method import Method
+from anoncore.methods.group_anonymity.custodian import group_report
 from anoncore.methods.group_anonymity.exchange import exchanged, populations, with_claimed_counts
 from anoncore.methods.group_anonymity.report import figures_of, notes_of
 from anoncore.microdata import Microdata, Schema
@@ -238,7 +240,7 @@ class GroupAnonymity(Method):
             raise InfeasibleError("the goals move no record; state one that the counts do not meet already")
         flows = relocation.net_flows(counts, chosen.target)
         masked, moved = exchanged(data, group, flows, self.match_on, edits, rng)
-        hidden = self._hidden(counts, population, chosen)
+        hidden = self._hidden(counts, population, chosen.target, chosen.beta)
         figures, exact = figures_of(data, masked, hidden, chosen, moved)
         return Release(
             data=masked,
@@ -266,19 +268,25 @@ class GroupAnonymity(Method):
         note = "after the later steps the group's counts were restored by moving members again"
         return data, () if data is before else (note,)
 
-    def _hidden(self, counts: np.ndarray, population: np.ndarray, chosen: Redistribution) -> Hidden:
+    def custodian_report(self, confidential: Mapping[str, np.ndarray]) -> CustodianReport:
+        """Return the counts before and after, and what other settings would have kept, moved and given away."""
+        before, after, population = (np.asarray(confidential[name]) for name in ("before", "after", "population"))
+        share = float(confidential.get("exact_share", 0.0))
+        return group_report(self._hidden(before, population, after, share), self.route, confidential)
+
+    def _hidden(self, counts: np.ndarray, population: np.ndarray, target: np.ndarray, share: float) -> Hidden:
         return Hidden(
             group=self.group(),
             original=counts,
             population=population,
-            target=chosen.target,
+            target=target,
             goals=self.goals(),
             wavelet=self.wavelet,
             level=self.level,
             ratio=self.signal == "ratio",
             pad=self.pad,
             details=self.details,
-            share=chosen.beta,
+            share=share,
             tolerance=self.tolerance,
             match_on=self.match_on,
         )

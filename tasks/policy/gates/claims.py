@@ -8,9 +8,6 @@ from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult, Metrics
 from tasks.policy.rounding import as_measured
 
-# Claims that rest on what only the method knows, and cannot be recomputed from the release.
-BY_THE_METHOD = ("LinkagePosterior", "EffectiveRecords", "InversionAudit", "ReinferenceAudit")
-
 
 def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
     """Fail where a claim does not hold."""
@@ -18,9 +15,9 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
         GateResult(
             name=claim.claim,
             verdict="pass" if claim.holds else "fail",
-            figure=claim.found,
+            figure=claim.observed,
             limit="holds",
-            baseline="by the method" if claim.kind in BY_THE_METHOD else "the release alone",
+            baseline="the release alone" if claim.recomputed else "by the method",
             records=claim.records,
             meaning="what the method claims",
             topic="Claims",
@@ -35,8 +32,8 @@ def metrics(assessment: Assessment) -> Metrics:
     flat: dict[str, float | None] = {f"method/{name}": value for name, value in assessment.method_figures.items()}
     for claim in assessment.claims:
         if claim.formal:
-            found = {**claim.figures, "holds": float(claim.holds)}
-            flat |= {f"claim/{claim.kind}/{key}": value for key, value in found.items()}
+            figures = {**claim.figures, "holds": float(claim.holds)}
+            flat |= {f"claim/{claim.kind}/{key}": value for key, value in figures.items()}
     return flat
 
 

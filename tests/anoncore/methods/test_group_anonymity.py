@@ -327,7 +327,7 @@ def test_nothing_exact_about_the_original_is_told(data, release):
     """Neither the counts before nor how many moved stands in any text or figure."""
     told = json.dumps(
         [release.notes, dict(release.figures)]
-        + [[c.claim, c.found, dict(c.figures)] for c in release.check()]
+        + [[c.claim, c.observed, dict(c.figures)] for c in release.check()]
         + [c.statement for c in release.claims]
     )
     numbers = {float(n) for n in re.findall(r"\d+\.?\d*(?:e-?\d+)?", told)}

@@ -134,7 +134,7 @@ def test_a_setting_that_breaks_its_promise_fails_its_check(params):
     linkage = next(c for c in release.check() if "linked" in c.claim)
     assert not linkage.holds
     assert linkage.figures["share_above"] > 0.05
-    assert "above 1/5" in linkage.found
+    assert "above 1/5" in linkage.observed
 
 
 def test_the_papers_guarantee_needs_so_large_an_m2_that_all_is_lost():
@@ -175,7 +175,7 @@ def test_blocks_lose_less_and_say_that_k_is_lost_over_them():
         check = claim.check(blockwise.data)
         assert check.holds
         assert check.figures["joint_k"] == 1
-        assert "on all together: 1" in check.found
+        assert "on all together: 1" in check.observed
         assert EDITS.violations(blockwise.data.frame)["gross"] == 0
 
 

@@ -73,7 +73,7 @@ def test_a_uniform_that_counterparts_are_matched_on_is_found():
     found = reinferred(masked(frame))
     assert not found.holds
     assert found.figures["found_by_looks"] == 1
-    assert "match on fewer variables" in found.found
+    assert "match on fewer variables" in found.observed
     assert reinferred(masked(frame, match_on=("age",))).holds
 
 
@@ -97,7 +97,7 @@ def test_a_home_region_that_does_not_move_is_found(truthful, match_on):
     found = reinferred(release)
     assert not found.holds
     assert found.figures["found_by_origin"] == 1
-    assert "where they look to be from" in found.found
+    assert "where they look to be from" in found.observed
     # A quarter of those learnt from in h came there in exchange for members, and blur the picture.
     by_origin = recounts(release.data, release.claims[0].hidden)[1]
     assert by_origin.counts[7] == pytest.approx(700, rel=0.3)
@@ -263,8 +263,8 @@ def test_the_papers_own_row_fails_in_words(californians):
     counts, inversion, _ = release.check()
     assert counts.holds
     assert not inversion.holds
-    assert "restores a count within 10% of the truth" in inversion.found
-    assert "details: winsorised" in inversion.found
+    assert "restores a count within 10% of the truth" in inversion.observed
+    assert "details: winsorised" in inversion.observed
     assert inversion.figures == {"attacked": 1, "exposed": 1, "outliers_left": 0}
 
 
@@ -310,14 +310,14 @@ def test_an_outlier_that_stays_one_fails():
     found = InversionAudit(hidden=case).check(table(people(records=500, counts=COUNTS // 100)))
     assert not found.holds
     assert found.figures["outliers_left"] == 1
-    assert "1 hidden count(s) remain outliers" in found.found
+    assert "1 hidden count(s) remain outliers" in found.observed
 
 
 def test_no_check_names_an_area_or_tells_a_count(californians):
     frame = californians.iloc[::2].assign(home=californians["area"])
     release = masked(frame, PAPER_AREAS, 150, match_on=("job",), details="plain")
     for check in release.check():
-        told = f"{check.claim} {check.found} {dict(check.figures)}"
+        told = f"{check.claim} {check.observed} {dict(check.figures)}"
         assert "06700" not in told
         assert not {str(n) for n in release.confidential["before"] if n > 99} & set(told.split())
     assert not any(check.holds for check in release.check()[1:])
@@ -332,4 +332,4 @@ def test_variables_that_later_steps_drop_are_missed_in_words():
     ):
         found = claim.check(rest)
         assert not found.holds
-        assert found.found == "its variables are not released"
+        assert found.observed == "its variables are not released"

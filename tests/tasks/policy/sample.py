@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from anoncore.claims import ClaimCheck
 from anoncore.risk import (
     AttributeInference,
     AveragingAttack,
@@ -35,7 +36,7 @@ from anoncore.utility import (
     VariableTable,
     WeightUse,
 )
-from tasks.policy.assessment import Assessment, CheckedClaim, PriorReleases, Records
+from tasks.policy.assessment import Assessment, PriorReleases, Records
 from tasks.policy.gate import Gate, GateResult
 from tasks.policy.section import PolicySection
 
@@ -121,8 +122,8 @@ def assessment() -> Assessment:
         risk=risk(),
         utility=utility(),
         claims=(
-            CheckedClaim("KAnonymity", "5-anonymity", True, "smallest group: 5", N, {"smallest_group": 5.0}),
-            CheckedClaim("NoFormalGuarantee", "none", True, "measured", N),
+            ClaimCheck("KAnonymity", "5-anonymity", True, "smallest group: 5", N, {"smallest_group": 5.0}),
+            ClaimCheck("NoFormalGuarantee", "none", True, "measured", N, formal=False),
         ),
         prior_releases=PriorReleases(0),
     )

@@ -15,7 +15,7 @@ def test_a_claim_that_does_not_hold_fails_and_no_guarantee_is_no_gate() -> None:
 
 def test_claims_that_only_the_method_can_check_say_so() -> None:
     assert results(GATE, assessment())["5-anonymity"].baseline == "the release alone"
-    given = changed(assessment(), claims__0__kind="LinkagePosterior")
+    given = changed(assessment(), claims__0__recomputed=False)
     assert results(GATE, given)["5-anonymity"].baseline == "by the method"
 
 

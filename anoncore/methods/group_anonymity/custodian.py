@@ -1,0 +1,322 @@
+"""The custodian's report on a hidden group: the counts before, and what else could have been done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from anoncore.custodian import (
+    BarChart,
+    Cell,
+    CustodianReport,
+    FlowChart,
+    LineChart,
+    Mark,
+    Section,
+    Table,
+    TradeOffChart,
+    TradeOffPanel,
+)
+from anoncore.kernels.wavelet import decompose, pad_signal
+from anoncore.kernels.wavelet.inversion import Audit, audit
+from anoncore.kernels.wavelet.redistribution import Details, detail_source
+from anoncore.kernels.wavelet.tradeoff import Trial, sweep
+from anoncore.risk.group_masking import Hidden
+
+WAVELETS = ("haar", "db2", "db3", "db4", "sym4", "coif1")
+LEVELS = (1, 2, 3)
+PARTS = (0.0, 0.25, 0.5, 0.75)  # of the largest share of details
+SWEPT_AREAS = 128  # with more, only the step's own wavelet and level are tried again
+DETAILS: tuple[Details, ...] = ("plain", "winsorised")
+EXACT_FIGURES = {
+    "group_moved": ("members of the group moved", "{:,.0f}"),
+    "records_moved": ("records whose area changed", "{:,.0f}"),
+    "units_moved": ("households, or records without one, that changed places", "{:,.0f}"),
+    "exact_share": ("share of the size of the details kept", "{:.6f}"),
+    "agreement": ("cosine between the details before and after", "{:.4f}"),
+    "mean_shift": ("largest shift of another variable’s mean in an area, in standard deviations", "{:.4f}"),
+}
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A trial with one kind of details: what it keeps and moves, and whether the inversion finds nothing."""
+
+    details: Details
+    trial: Trial
+
+    @property
+    def possible(self) -> bool:
+        return self.trial.redistribution is not None and self.trial.audit is not None
+
+    @property
+    def point(self) -> tuple[float, float]:
+        """The share of details kept and the members moved."""
+        assert self.trial.redistribution is not None
+        return self.trial.redistribution.beta, self.trial.redistribution.moved
+
+    @property
+    def hides(self) -> bool:
+        checked = self.trial.audit
+        return checked is not None and checked.passed and not len(_remaining_outliers(checked))
+
+    def row(self) -> tuple[Cell, ...]:
+        first = (self.details, self.trial.wavelet, self.trial.level)
+        found = self.trial.redistribution
+        if found is None:
+            return (*first, None, None, None, self.trial.problem)
+        mark = Mark(True, "finds nothing") if self.hides else Mark(False, "gives away")
+        return (*first, f"{found.beta:.3f}", f"{found.agreement:.2f}", int(found.moved), mark)
+
+
+def group_report(hidden: Hidden, route: str, confidential: Mapping[str, np.ndarray]) -> CustodianReport:
+    """Return the report on one step.
+
+    Parameters
+    ----------
+    hidden : Hidden, of m areas; its share of details is 0 where it is not known
+    route : how the new counts were found
+    confidential : ``flows`` (m, m) int, and exact figures under the names of `EXACT_FIGURES`
+    """
+    unit = "share of the population" if hidden.ratio else "members"
+    return CustodianReport(
+        warning="This page shows what the release hides: the true counts per area.",
+        title="Where a group was, and where it is now",
+        introduction=(
+            f"Areas: {hidden.group.parameter}. Signal: {unit} per area. Wavelet {hidden.wavelet}, {hidden.level} "
+            f"level(s), {hidden.details} details, route: {route}."
+        ),
+        sections=(
+            _signal_section(hidden, unit),
+            *_exact_sections(confidential),
+            _parts_section(hidden),
+            _flow_section(hidden, np.asarray(confidential["flows"])),
+            _trial_section(hidden, "exact_share" in confidential),
+        ),
+    )
+
+
+def _names(hidden: Hidden) -> tuple[str, ...]:
+    return tuple(str(area) for area in hidden.group.order)
+
+
+def _signal(hidden: Hidden, counts: np.ndarray) -> np.ndarray:
+    """Return the quantity or ratio signal."""
+    return detail_source(counts.astype(float), [], "plain", hidden.population if hidden.ratio else None)
+
+
+def _audited(hidden: Hidden, share: float | None) -> Audit:
+    return audit(
+        hidden.original,
+        hidden.target,
+        hidden.goals,
+        wavelet=hidden.wavelet,
+        level=hidden.level,
+        tolerance=hidden.tolerance,
+        population=hidden.population,
+        ratio=hidden.ratio,
+        share=share,
+        pad=hidden.pad,
+    )
+
+
+def _signal_section(hidden: Hidden, unit: str) -> Section:
+    names, goals = _names(hidden), hidden.goals
+    heads = np.where(hidden.population > 0, hidden.population, 1) if hidden.ratio else np.ones(len(names))
+    chart = BarChart(
+        description=f"{unit} in {len(names)} areas before and after; the scale is logarithmic.",
+        unit=unit,
+        names=names,
+        before=_signal(hidden, hidden.original),
+        after=_signal(hidden, hidden.target),
+        at_most={i: most / heads[i] for i, most in goals.caps.items()},
+        at_least={i: least / heads[i] for i, least in goals.raises.items()},
+    )
+    caption = (
+        "Grey: the counts before, which are the secret. Blue: the counts of the release. Orange: what the plan asks "
+        "for. The scale is logarithmic, so that small areas can be read beside a large one."
+    )
+    return Section("The signal before and after", chart=chart, caption=caption, tables=(_area_table(hidden),))
+
+
+def _area_table(hidden: Hidden) -> Table:
+    checked = _audited(hidden, None)
+    attacks = [checked, _audited(hidden, hidden.share)] if hidden.share else [checked]
+    exposed = {int(i) for a in attacks for i in a.positions[a.exposed]}
+    at = {int(i): k for k, i in enumerate(checked.positions)}
+    rows: list[tuple[Cell, ...]] = []
+    for i, name in enumerate(_names(hidden)):
+        counts = tuple(int(side[i]) for side in (hidden.population, hidden.original, hidden.target))
+        audited: tuple[Cell, ...] = (None, None)
+        if i in at:
+            mark = Mark(False, "given away") if i in exposed else Mark(True, "not found")
+            audited = (round(float(checked.recovered[at[i]])), mark)
+        rows.append((name, *counts, _goal(hidden, i), *audited))
+    return Table(
+        caption=(
+            "Areas with their counts. “Restored” is what an attacker who inverts the wavelet route gets where "
+            "something was to be hidden."
+        ),
+        columns=("Area", "Population", "Before", "After", "Goal", "Restored", "Inversion"),
+        rows=tuple(rows),
+        numeric=("Population", "Before", "After", "Restored"),
+    )
+
+
+def _goal(hidden: Hidden, at: int) -> str:
+    goals = hidden.goals
+    parts = [f"at most {goals.caps[at]:g}"] if at in goals.caps else []
+    parts += [f"at least {goals.raises[at]:g}"] if at in goals.raises else []
+    return ", ".join(parts) or ("not above the count before" if at in goals.protected else "")
+
+
+def _exact_sections(confidential: Mapping[str, np.ndarray]) -> tuple[Section, ...]:
+    rows = tuple(
+        (text, form.format(float(np.abs(confidential[name]).max())))
+        for name, (text, form) in EXACT_FIGURES.items()
+        if name in confidential
+    )
+    if not rows:
+        return ()
+    text = (
+        "The release shows these rounded, or not at all: with one area capped, its count after plus the members "
+        "moved is nearly its count before."
+    )
+    table = Table("", ("Figure", "Value"), rows, numeric=("Value",))
+    return (Section("Exact figures", text, tables=(table,)),)
+
+
+def _parts_section(hidden: Hidden) -> Section:
+    m = len(hidden.original)
+    before, after = (
+        decompose(pad_signal(_signal(hidden, counts), hidden.level, hidden.pad), hidden.wavelet, hidden.level)
+        for counts in (hidden.original, hidden.target)
+    )
+    chart = LineChart(
+        description=f"Approximation and details of the signal, {hidden.wavelet}, before and after.",
+        names=_names(hidden),
+        panels=(
+            ("Approximation", before.approximation[:m], after.approximation[:m]),
+            (f"Details, {hidden.level} level(s)", before.detail[:m], after.detail[:m]),
+        ),
+    )
+    if hidden.details == "plain":
+        caption = (
+            "The approximation is replaced; the details keep their shape and are scaled, so an attacker who sees "
+            "those of the release knows the shape of the true ones."
+        )
+    else:
+        caption = (
+            f"The approximation is replaced; the details are those of the {hidden.details} signal, from which the "
+            "peaks are missing, and not the true ones."
+        )
+    return Section("What the wavelet keeps", chart=chart, caption=caption)
+
+
+def _flow_section(hidden: Hidden, flows: np.ndarray) -> Section:
+    names, m = _names(hidden), len(flows)
+    chart = FlowChart(f"Members that moved between {m} areas: rows send, columns receive.", names, flows)
+    used = sorted(zip(*np.nonzero(flows), strict=True), key=lambda pair: -flows[pair])
+    rows = tuple((names[a], names[b], int(flows[a, b])) for a, b in used)
+    caption = (
+        "Members of the group sent from the area of the row to the area of the column. As many people outside the "
+        "group came back."
+    )
+    table = Table(f"{len(rows):,} pairs of areas exchanged records.", ("From", "To", "Members"), rows, ("Members",))
+    return Section("Who went where", chart=chart, caption=caption, tables=(table,) if rows else ())
+
+
+def _trial_section(hidden: Hidden, share_known: bool) -> Section:
+    tried = _tried(hidden)
+    text = (
+        "The same goals with other wavelets and levels, each with the largest share of details that the goals allow; "
+        "and, joined by a line, this step’s own wavelet and level with a quarter, a half and three quarters of that "
+        "share, and with none."
+    )
+    if len(hidden.original) > SWEPT_AREAS:
+        text += " With so many areas only the step’s own wavelet and level are tried."
+    moved = int(np.abs(hidden.target - hidden.original).sum() // 2)
+    chart = TradeOffChart(
+        description="Share of the details kept against members moved, by wavelet and level.",
+        gain="share of the details kept",
+        cost="members moved",
+        good="inversion finds nothing",
+        bad="gives a hidden count away",
+        panels=tuple(
+            _panel(hidden, details, tried, (hidden.share, moved) if share_known else None) for details in DETAILS
+        ),
+    )
+    caption = (
+        "Further right keeps more of the details, further down moves fewer members. Orange crosses: the inversion "
+        "gives a hidden count away."
+    )
+    table = Table(
+        caption=(
+            f"A trial gives away when the inversion restores a hidden count within {hidden.tolerance:.0%}, shows its "
+            "area as the extreme one, or leaves it an outlier."
+        ),
+        columns=("Details", "Wavelet", "Levels", "Share kept", "Agreement", "Moved", "Inversion"),
+        rows=tuple(one.row() for one in tried),
+        numeric=("Levels", "Share kept", "Agreement", "Moved"),
+    )
+    return Section("What else could be done", text, chart, caption, (table,))
+
+
+def _panel(
+    hidden: Hidden, details: Details, tried: Sequence[_Tried], released: tuple[float, float] | None
+) -> TradeOffPanel:
+    shown = [one for one in tried if one.details == details and one.possible]
+    own = sorted(one.point for one in shown if (one.trial.wavelet, one.trial.level) == (hidden.wavelet, hidden.level))
+    return TradeOffPanel(
+        title=f"Details of the {details} signal",
+        points=np.array([one.point for one in shown]).reshape(-1, 2),
+        good=np.array([one.hides for one in shown], dtype=bool),
+        own=np.array(own).reshape(-1, 2),
+        released=released if details == hidden.details else None,
+    )
+
+
+def _tried(hidden: Hidden) -> list[_Tried]:
+    """Return what other wavelets, levels and shares would have kept, moved and given away."""
+    small = len(hidden.original) <= SWEPT_AREAS
+    wavelets = tuple(dict.fromkeys((hidden.wavelet, *(WAVELETS if small else ()))))
+    levels = tuple(sorted({hidden.level, *(LEVELS if small else ())}))
+    tried = []
+    for details in DETAILS:
+        trials = _swept(hidden, details, wavelets, levels, (None,))
+        own = next(t for t in trials if (t.wavelet, t.level) == (hidden.wavelet, hidden.level)).redistribution
+        if own is not None:
+            smaller = tuple(part * own.beta for part in PARTS)
+            trials += _swept(hidden, details, (hidden.wavelet,), (hidden.level,), smaller)
+        tried += [_Tried(details, trial) for trial in trials]
+    return tried
+
+
+def _swept(
+    hidden: Hidden,
+    details: Details,
+    wavelets: tuple[str, ...],
+    levels: tuple[int, ...],
+    shares: tuple[float | None, ...],
+) -> list[Trial]:
+    return sweep(
+        hidden.original,
+        hidden.goals,
+        wavelets,
+        levels,
+        shares=shares,
+        details=details,
+        population=hidden.population,
+        ratio=hidden.ratio,
+        pad=hidden.pad,
+        names=list(_names(hidden)),
+        tolerance=hidden.tolerance,
+    )
+
+
+def _remaining_outliers(checked: Audit) -> np.ndarray:
+    """Return the audited positions, except merely protected ones, that were outliers and are still."""
+    hidden = [i for i, kind in zip(checked.positions, checked.kinds, strict=True) if kind != "protected"]
+    return np.intersect1d(hidden, checked.shared_outliers)
