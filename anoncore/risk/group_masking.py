@@ -7,13 +7,14 @@ them, nor which area an attack exposes. That stands on the custodian's own page.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from anoncore.claims import Claim, ClaimCheck
+from anoncore.kernels.wavelet.decomposition import SignalModel
 from anoncore.kernels.wavelet.inversion import Audit, audit
 from anoncore.kernels.wavelet.redistribution import Goals
 from anoncore.microdata import Microdata
@@ -100,26 +101,27 @@ class Hidden:
     Parameters
     ----------
     group : Group, of m areas
-    original, population, target : (m,) int
+    original, target : (m,) int
     goals : Goals
-    wavelet, level, ratio, pad, details, share : of the redistribution; the exact share of the details kept
+    model, details, share : of the redistribution; the exact share of the details kept
     tolerance : a count restored within this share of the truth is found
     match_on : variables by which counterparts are chosen; all others than the group's when empty
     """
 
     group: Group
     original: np.ndarray = field(repr=False)
-    population: np.ndarray = field(repr=False)
     target: np.ndarray
     goals: Goals = field(repr=False)
-    wavelet: str
-    level: int
-    ratio: bool
-    pad: Any
+    model: SignalModel
     details: str
     share: float = field(repr=False)
     tolerance: float
     match_on: tuple[str, ...] = ()
+
+    @property
+    def population(self) -> np.ndarray:
+        """Records of any kind per area, (m,) int."""
+        return np.asarray(self.model.population)
 
     @property
     def concealed(self) -> list[int]:
@@ -135,23 +137,13 @@ class Hidden:
 
     def attacks(self) -> tuple[Audit, ...]:
         """Invert the target by the largest gain, and by the share of details, which the release tells."""
-        shares = (None, self.share) if self.share > 0 else (None,)
-        return tuple(
-            audit(
-                self.original,
-                self.target,
-                # Where no goal binds, the largest count is what there is to hide.
-                self.goals if self._bound else Goals(),
-                wavelet=self.wavelet,
-                level=self.level,
-                tolerance=self.tolerance,
-                population=self.population,
-                ratio=self.ratio,
-                share=share,
-                pad=self.pad,
-            )
-            for share in shares
-        )
+        # Where no goal binds, the largest count is what there is to hide.
+        attacked = self if self._bound else replace(self, goals=Goals())
+        return tuple(attacked.audit(share) for share in ((None, self.share) if self.share > 0 else (None,)))
+
+    def audit(self, share: float | None) -> Audit:
+        """Invert the target by the largest gain, or by a known share of details, and compare with the original."""
+        return audit(self.original, self.target, self.goals, self.model, tolerance=self.tolerance, share=share)
 
     def recounted(self, recount: Recount) -> list[int]:
         """Return positions of hidden counts that a recount finds, and knows that it finds.
@@ -172,7 +164,7 @@ class Hidden:
         return bool(sure and abs(recount.counts[at] - truth) <= reach and not shared_out)
 
     def _is_first(self, recount: Recount, at: int) -> bool:
-        heads = np.maximum(self.population, 1) if self.ratio else np.ones(len(self.original))
+        heads = np.maximum(self.population, 1) if self.model.ratio else np.ones(len(self.original))
         sign = -1.0 if self.goals.raises.get(at, 0) > self.original[at] else 1.0
         truth, found, even = (sign * c / heads for c in (self.original, recount.counts, self._by_population))
         rivals = np.arange(len(truth)) != at

@@ -1,11 +1,9 @@
-import doctest
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
 
-import anoncore.boxes.reader as module
 from anoncore.boxes.reader import read_boxes
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.boxes.intervals import plain
@@ -68,10 +66,6 @@ def table():
         },
         index=[11, 12, 13, 14, 15],
     )
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(module).failed == 0
 
 
 # -- real microdata

@@ -9,8 +9,9 @@ import pywt
 
 from anoncore.errors import InfeasibleError
 from anoncore.kernels.wavelet import decompose, outlier_positions, reconstruction_matrix
+from anoncore.kernels.wavelet.decomposition import SignalModel
 from anoncore.kernels.wavelet.inversion import audit, invert
-from anoncore.kernels.wavelet.redistribution import Goals, redistribute
+from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, redistribute
 from anoncore.kernels.wavelet.tradeoff import sweep
 
 AREAS = [
@@ -93,7 +94,7 @@ def test_approximations_and_signal_before_the_shift():
 
 @pytest.fixture(scope="module")
 def papers():
-    return redistribute(SIGNAL, Goals(caps=CAP), route="paper", coefficients=GIVEN, shift=SHIFT, names=AREAS)
+    return redistribute(SIGNAL, Goals(caps=CAP, names=AREAS), route=PaperRoute(coefficients=GIVEN, shift=SHIFT))
 
 
 def test_table_2_and_its_corrected_total(papers):
@@ -136,14 +137,14 @@ def test_joint_route_keeps_more_details_than_the_paper():
 
 
 def test_joint_route_moves_fewer_records_at_the_papers_share(papers):
-    found = redistribute(SIGNAL, Goals(caps=CAP), share=SCALE)
+    found = redistribute(SIGNAL, Goals(caps=CAP), route=JointRoute(share=SCALE))
     assert found.beta == pytest.approx(SCALE)
     assert found.moved < papers.moved
 
 
 def test_all_twelve_inequalities_on_the_counts_themselves_contradict_the_cap():
     with pytest.raises(InfeasibleError, match="cap of 06700, protection of 06409;"):
-        redistribute(SIGNAL, Goals(caps=CAP, raises=RAISED, protected=LOWERED), names=AREAS)
+        redistribute(SIGNAL, Goals(caps=CAP, raises=RAISED, protected=LOWERED, names=AREAS))
 
 
 # -- there is a way back
@@ -151,7 +152,7 @@ def test_all_twelve_inequalities_on_the_counts_themselves_contradict_the_cap():
 
 @pytest.mark.parametrize(("row", "value"), [(PUBLISHED, 4491), (CORRECTED, 4478)])
 def test_inversion_recovers_the_hidden_extreme(row, value):
-    found = invert(row, "db2", 2, positions=[FORT])
+    found = invert(row, positions=[FORT])
     assert found.recovered[FORT] == pytest.approx(value, abs=0.5)
     assert found.high[0] - found.low[0] < 0.01
     assert found.recovered[FORT] == pytest.approx(SIGNAL[FORT], rel=0.05)
@@ -172,7 +173,8 @@ def test_a_published_share_brackets_the_hidden_extreme():
 
 
 def test_plain_details_fail_the_audit_with_every_wavelet():
-    trials = sweep(SIGNAL, Goals(caps=CAP), ["haar", "db2", "db4", "sym4"], [1, 2])
+    models = [SignalModel(wavelet, level) for wavelet in ("haar", "db2", "db4", "sym4") for level in (1, 2)]
+    trials = sweep(SIGNAL, Goals(caps=CAP), models)
     for trial in trials:
         assert trial.redistribution.beta > SCALE
         assert trial.audit.ranks_first.tolist() == [True]

@@ -28,10 +28,7 @@ def step(areas=tuple("abcdefgh"), **more):
 
 def confidential(params, before=BEFORE, population=None, **more):
     heads = np.full(len(before), 3000) if population is None else population
-    found = redistribute(
-        before, params.goals(), wavelet=params.wavelet, level=params.level, details=params.details,
-        population=heads, ratio=params.signal == "ratio", pad=params.pad,
-    )  # fmt: skip
+    found = redistribute(before, params.goals(), params.model(heads), details=params.details)
     return {
         "before": before,
         "after": found.target,

@@ -13,16 +13,15 @@ from anoncore.errors import InfeasibleError
 from anoncore.kernels.wavelet.decomposition import (
     Floats,
     Integers,
-    Pad,
-    decompose,
+    SignalModel,
     outlier_positions,
-    pad_signal,
 )
-from anoncore.kernels.wavelet.redistribution import Goals, detail_source
+from anoncore.kernels.wavelet.redistribution import Goals
 from anoncore.kernels.wavelet.signal_program import Program, build_program, solve
 
 Kind = Literal["capped", "protected", "raised"]
 
+_PLAIN = SignalModel()
 _FLAT = 1e-9  # details smaller than this share of the mean tell nothing
 _SLACK = 1e-8  # share of the largest gain that may be given up
 _RIVALS = 32  # positions that are compared with one that ranks first
@@ -99,14 +98,10 @@ class Audit:
 
 def invert(
     published: Integers | Floats,
-    wavelet: str = "db2",
-    level: int = 2,
+    model: SignalModel = _PLAIN,
     *,
-    population: Integers | Floats | None = None,
-    ratio: bool = False,
     share: float | None = None,
     positions: Sequence[int] = (),
-    pad: Pad = "refuse",
 ) -> Inversion:
     """Recover counts from their redistribution, as anybody can who knows the wavelet.
 
@@ -114,7 +109,7 @@ def invert(
     ----------
     published : (m,) int
         Records per position.
-    wavelet, level, population, ratio, pad : as for `redistribute`
+    model : SignalModel
     share : float, optional
         Share of the details that was kept, if it is known; otherwise the largest gain is taken.
     positions : of int
@@ -143,24 +138,20 @@ def invert(
 
     Examples
     --------
-    >>> invert(np.array([21, 21, 0, 10]), "haar", 1).recovered.round().tolist()
+    >>> invert(np.array([21, 21, 0, 10]), SignalModel("haar", 1)).recovered.round().tolist()
     [0.0, 0.0, 0.0, 52.0]
     """
-    return _invert(published, wavelet, level, population, ratio, share, positions, pad)[0]
+    return _invert(np.asarray(published, dtype=float), model, share, positions)[0]
 
 
 def audit(
     original: Integers | Floats,
     published: Integers | Floats,
     goals: Goals,
+    model: SignalModel = _PLAIN,
     *,
-    wavelet: str = "db2",
-    level: int = 2,
     tolerance: float = 0.1,
-    population: Integers | Floats | None = None,
-    ratio: bool = False,
     share: float | None = None,
-    pad: Pad = "refuse",
 ) -> Audit:
     """Invert published counts and compare with the original where something was to be hidden.
 
@@ -171,7 +162,7 @@ def audit(
     goals : Goals
         What was to be hidden are positions with a cap below, or a raise above, their original count; also
         looked at are protected positions. Without any of these the largest original count stands in.
-    wavelet, level, population, ratio, share, pad : as for `invert`
+    model, share : as for `invert`
     tolerance : float
         Relative error up to which a count is as good as known.
 
@@ -194,23 +185,22 @@ def audit(
 
     Examples
     --------
-    >>> found = audit(np.array([3, 4, 5, 40]), np.array([21, 21, 0, 10]), Goals(caps={3: 10}), wavelet="haar",
-    ...               level=1)
+    >>> goals, model = Goals(caps={3: 10}), SignalModel("haar", 1)
+    >>> found = audit(np.array([3, 4, 5, 40]), np.array([21, 21, 0, 10]), goals, model)
     >>> found.ranks_first.tolist(), found.passed
     ([True], False)
     """
     before, after = np.asarray(original, dtype=float), np.asarray(published, dtype=float)
-    heads = None if population is None or not ratio else np.asarray(population, dtype=float)
     places = _audited(before, goals)
     at = np.array([i for i, _ in places], dtype=np.intp)
     kinds = tuple(kind for _, kind in places)
-    found, fits = _invert(after, wavelet, level, population, ratio, share, at.tolist(), pad)
+    found, fits = _invert(after, model, share, at.tolist())
     size = np.maximum(before[at], 1.0)
     error = np.abs(found.recovered[at] - before[at]) / size
     within = error <= tolerance
-    truth, shown = (detail_source(x, [], "plain", heads) for x in (before, after))
+    truth, shown = model.signal(before), model.signal(after)
     first = np.array(
-        [kind != "protected" and _leads(truth, i, kind) and fits.leads(i, kind, heads) for i, kind in places],
+        [kind != "protected" and _leads(truth, i, kind) and fits.leads(i, kind, model.heads) for i, kind in places],
         dtype=bool,
     )
     protected = np.array([kind == "protected" for kind in kinds], dtype=bool)
@@ -264,21 +254,12 @@ class _Fits:
 
 
 def _invert(
-    published: Integers | Floats,
-    wavelet: str,
-    level: int,
-    population: Integers | Floats | None,
-    ratio: bool,
-    share: float | None,
-    positions: Sequence[int],
-    pad: Pad,
+    counts: Floats, model: SignalModel, share: float | None, positions: Sequence[int]
 ) -> tuple[Inversion, _Fits]:
-    counts = np.asarray(published, dtype=float)
-    heads = None if population is None else np.asarray(population, dtype=float)
-    source = detail_source(counts, [], "plain", heads if ratio else None)
-    program = build_program(source, counts.sum(), wavelet, level, heads, ratio=ratio, pad=pad)
+    source = model.signal(counts)
+    program = build_program(source, counts.sum(), model)
     at = np.asarray(positions, dtype=np.intp)
-    detail = decompose(pad_signal(source, level, pad), wavelet, level).detail
+    detail = model.decompose(source).detail
     if np.abs(detail).max() <= _FLAT * max(np.abs(source).mean(), np.finfo(float).tiny):
         gain = 1.0 if not share else 1.0 / share
         return Inversion(counts, gain, at, counts[at], counts[at]), _Fits(None, [counts])

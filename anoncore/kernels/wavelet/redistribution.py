@@ -13,9 +13,7 @@ from anoncore.errors import AnonymizationError, InfeasibleError, NotConvergedErr
 from anoncore.kernels.wavelet.decomposition import (
     Floats,
     Integers,
-    Pad,
-    decompose,
-    pad_signal,
+    SignalModel,
     sparse_reconstruction,
     winsorise,
 )
@@ -29,7 +27,6 @@ from anoncore.kernels.wavelet.signal_program import (
     solve,
 )
 
-Route = Literal["joint", "paper"]
 Details = Literal["plain", "winsorised", "capped"]
 
 _SLACK = 1e-8  # what the second program may give up of the first one's optimum
@@ -51,12 +48,15 @@ class Goals:
     free : positions, optional
         May take any count. None: every position not named otherwise may. When given, positions that are named
         nowhere count as protected.
+    names : m labels, optional
+        What errors call the positions; their numbers when None.
     """
 
     caps: Mapping[int, float] = field(default_factory=dict)
     raises: Mapping[int, float] = field(default_factory=dict)
     protected: Sequence[int] = ()
     free: Sequence[int] | None = None
+    names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         bound = {*self.caps, *self.raises, *self.protected}
@@ -72,6 +72,49 @@ class Goals:
             return sorted(set(self.protected))
         named = {*self.caps, *self.raises, *self.free}
         return sorted({*self.protected, *(set(range(length)) - named)})
+
+    def bounds(self, signal: Floats) -> list[Bound]:
+        """Return the goals as bounds on integers, with the signal (m,) of counts as it is."""
+        names = self.names or [str(i) for i in range(len(signal))]
+        caps = [Bound(f"cap of {names[i]}", i, high=float(np.floor(cap))) for i, cap in self.caps.items()]
+        raises = [Bound(f"raise of {names[i]}", i, low=float(np.ceil(least))) for i, least in self.raises.items()]
+        protected = self.protected_positions(len(signal))
+        return [*caps, *raises, *(Bound(f"protection of {names[i]}", i, high=float(signal[i])) for i in protected)]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class JointRoute:
+    """The largest share of details that the goals allow, then the fewest moved records.
+
+    Parameters
+    ----------
+    share : float, optional
+        Fixed share of details, 0 to 1, instead of the largest.
+    weights : (m,) float, optional
+        What a moved record counts at each position, at least 0; 1 when None.
+    """
+
+    share: float | None = None
+    weights: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PaperRoute:
+    """Details first, then a shift and a scale, without regard to what these do to the goals.
+
+    Parameters
+    ----------
+    coefficients : (n / 2^level,) float, optional
+        New approximation coefficients; from a linear program when None.
+    shift : float, optional
+        What is added to every position; the least that suffices when None.
+    """
+
+    coefficients: Floats | None = None
+    shift: float | None = None
+
+
+_PLAIN, _JOINT = SignalModel(), JointRoute()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,19 +151,10 @@ class Redistribution:
 def redistribute(
     signal: Integers | Floats,
     goals: Goals,
+    model: SignalModel = _PLAIN,
     *,
-    wavelet: str = "db2",
-    level: int = 2,
-    route: Route = "joint",
-    population: Integers | Floats | None = None,
-    ratio: bool = False,
+    route: JointRoute | PaperRoute = _JOINT,
     details: Details = "plain",
-    share: float | None = None,
-    weights: Floats | None = None,
-    pad: Pad = "refuse",
-    names: Sequence[str] | None = None,
-    coefficients: Floats | None = None,
-    shift: float | None = None,
 ) -> Redistribution:
     """Find counts that meet the goals, keep the total and keep the wavelet details up to a factor.
 
@@ -129,33 +163,13 @@ def redistribute(
     signal : (m,) int
         Records per position, not negative.
     goals : Goals
-    wavelet : str
-        Name of a discrete wavelet of PyWavelets.
-    level : int
-        Levels of detail to keep.
-    route : {"joint", "paper"}
-        "joint": the largest share of details, then the fewest moved records. "paper": details first, then a
-        shift and a scale, without regard to what these do to the goals (see ``unmet``).
-    population : (m,) int, optional
-        Records of any kind per position, at least ``signal``; counts never exceed it.
-    ratio : bool
-        Whether the details are those of signal / population.
+    model : SignalModel
+        The details to keep; the result, padded by the same rule, has them.
+    route : JointRoute or PaperRoute
+        The latter may miss goals (see ``unmet``).
     details : {"plain", "winsorised", "capped"}
         Whose details are kept: those of the signal; of the signal with values beyond its fences pulled to the
         fence and capped or raised positions at their goal; or of the signal with only the latter.
-    share : float, optional
-        Fixed share of details, 0 to 1, instead of the largest (joint route).
-    weights : (m,) float, optional
-        What a moved record counts at each position, at least 0; 1 when None (joint route).
-    pad : {"refuse", "zero", "repeat"}
-        As for `pad_signal`. The result, padded by the same rule, has the kept details; every added position
-        leaves one coefficient less to choose.
-    names : m labels, optional
-        What errors call the positions; their numbers when None.
-    coefficients : (n / 2^level,) float, optional
-        New approximation coefficients (paper's route); from a linear program when None.
-    shift : float, optional
-        What is added to every position (paper's route); the least that suffices when None.
 
     Returns
     -------
@@ -176,51 +190,47 @@ def redistribute(
     protection. Before rounding its details are β times those asked for, with the largest β there is; among
     such signals none moves fewer (weighted) records.
 
-    Source: Chertov & Tavrov (2010), section 2.3, and section 3 for ``route="paper"``. Departs from it in the
+    Source: Chertov & Tavrov (2010), section 2.3, and section 3 for `PaperRoute`. Departs from it in the
     joint route: bounds hold on the counts themselves and not on their approximation before shift and scale.
 
     Examples
     --------
     >>> counts = np.array([3, 4, 5, 40])
-    >>> found = redistribute(counts, Goals(caps={3: 10}), wavelet="haar", level=1)
+    >>> found = redistribute(counts, Goals(caps={3: 10}), SignalModel("haar", 1))
     >>> found.target.tolist(), round(found.beta, 3), found.moved
     ([21, 21, 0, 10], 0.286, 35)
     """
     counts = np.asarray(signal, dtype=float)
-    heads = None if population is None else np.asarray(population, dtype=float)
-    base = heads if ratio else None
-    bounds = _bounds(counts, goals, names or [str(i) for i in range(len(counts))])
-    source = detail_source(counts, bounds, details, base)
+    bounds = goals.bounds(counts)
+    source = detail_source(counts, bounds, model, details)
     total = round(float(counts.sum()))
-    if route == "paper":
-        a, unrounded, beta = _paper_route(counts, source, base, bounds, wavelet, level, pad, coefficients, shift)
+    if isinstance(route, PaperRoute):
+        a, unrounded, beta = _paper_route(counts, source, bounds, model, route)
         target = round_to_total(unrounded, total)
     else:
-        program = build_program(source, total, wavelet, level, heads, ratio=ratio, pad=pad)
-        if share is not None:
-            program = replace(program, share=(share, share))
+        program = build_program(source, total, model)
+        if route.share is not None:
+            program = replace(program, share=(route.share, route.share))
         met = meet(program, bounds)
-        a, unrounded, beta = _joint_route(counts, program, met, bounds, weights)
+        a, unrounded, beta = _joint_route(counts, program, met, bounds, route.weights)
         target = round_to_total(unrounded, total, met.low * met.unit, met.high * met.unit)
     unmet = [bound.name for bound in bounds if not bound.low <= target[bound.at] <= bound.high]
-    if heads is not None and (target > heads).any():
+    if model.population is not None and (target > model.population).any():
         unmet.append("counts within the population")
-    agreement = _agreement(counts, target, base, wavelet, level, pad)
+    agreement = _agreement(model.signal(counts), model.signal(target.astype(float)), model)
     moved = round(float(np.abs(target - counts).sum()) / 2)
     return Redistribution(target, unrounded, a, beta, agreement, moved, tuple(unmet))
 
 
-def detail_source(
-    signal: Floats, bounds: Sequence[Bound], details: Details = "plain", population: Floats | None = None
-) -> Floats:
+def detail_source(signal: Floats, bounds: Sequence[Bound], model: SignalModel, details: Details) -> Floats:
     """Signal whose details are to be kept.
 
     Parameters
     ----------
     signal : (m,) float, records
     bounds : Bound, in records
+    model : SignalModel
     details : as for `redistribute`
-    population : (m,) float, for a ratio signal
 
     Returns
     -------
@@ -229,11 +239,12 @@ def detail_source(
 
     Examples
     --------
-    >>> detail_source(np.array([1.0, 2.0, 3.0, 4.0, 50.0]), [Bound("cap", 4, high=5.0)], "capped").tolist()
+    >>> bounds = [Bound("cap", 4, high=5.0)]
+    >>> detail_source(np.array([1.0, 2.0, 3.0, 4.0, 50.0]), bounds, SignalModel(), "capped").tolist()
     [1.0, 2.0, 3.0, 4.0, 5.0]
     """
-    heads = np.ones(len(signal)) if population is None else population
-    result = np.divide(signal, heads, out=np.zeros(len(signal)), where=heads > 0)
+    heads = np.ones(len(signal)) if model.heads is None else model.heads
+    result = model.signal(signal)
     if details == "winsorised":
         result = winsorise(result)
     if details != "plain":
@@ -293,16 +304,6 @@ def round_to_total(values: Floats, total: int, low: Floats | float = 0.0, high: 
     return result.astype(np.intp)
 
 
-def _bounds(signal: Floats, goals: Goals, names: Sequence[str]) -> list[Bound]:
-    """Return the goals as bounds on integers."""
-    caps = [Bound(f"cap of {names[i]}", i, high=float(np.floor(cap))) for i, cap in goals.caps.items()]
-    raises = [Bound(f"raise of {names[i]}", i, low=float(np.ceil(least))) for i, least in goals.raises.items()]
-    held = [
-        Bound(f"protection of {names[i]}", i, high=float(signal[i])) for i in goals.protected_positions(len(signal))
-    ]
-    return [*caps, *raises, *held]
-
-
 def _joint_route(
     signal: Floats, program: Program, met: Program, bounds: Sequence[Bound], weights: Floats | None
 ) -> tuple[Floats, Floats, float]:
@@ -332,41 +333,28 @@ def _fewest_moved(signal: Floats, program: Program, weights: Floats | None = Non
 
 
 def _paper_route(
-    signal: Floats,
-    source: Floats,
-    population: Floats | None,
-    bounds: Sequence[Bound],
-    wavelet: str,
-    level: int,
-    pad: Pad,
-    given: Floats | None,
-    shift: float | None,
+    signal: Floats, source: Floats, bounds: Sequence[Bound], model: SignalModel, route: PaperRoute
 ) -> tuple[Floats, Floats, float]:
     """Return coefficients, counts and scale: details added, shifted to be non-negative, scaled to the sum."""
-    m, heads = len(signal), np.ones(len(signal)) if population is None else population
+    m, heads = len(signal), np.ones(len(signal)) if model.heads is None else model.heads
+    given = route.coefficients
     if given is None:
         # Bounds on M a + D amount to the paper's on M a; neither the total nor the sign is asked for yet.
-        program = build_program(source, signal.sum(), wavelet, level, population, ratio=population is not None, pad=pad)
-        bare = program.without_total()
+        bare = build_program(source, signal.sum(), model).without_total()
         if not feasible(bare, bounds):
             raise conflict(bare, bounds)
         given = _fewest_moved(signal, meet(bare, bounds))[0]
-    padded = pad_signal(source, level, pad)
-    raw = (sparse_reconstruction(len(padded), wavelet, level) @ given + decompose(padded, wavelet, level).detail)[:m]
-    added = max(0.0, -raw[heads > 0].min()) if shift is None else shift
+    detail = model.decompose(source).detail
+    raw = (sparse_reconstruction(len(detail), model.wavelet, model.level) @ given + detail)[:m]
+    added = max(0.0, -raw[heads > 0].min()) if route.shift is None else route.shift
     raised = (raw + added) * heads
     scale = float(signal.sum() / raised.sum()) if raised.sum() > 0 else 0.0
     # Equal coefficients make a constant approximation.
-    return (np.asarray(given) + added * 2 ** (level / 2)) * scale, raised * scale, scale
+    return (np.asarray(given) + added * 2 ** (model.level / 2)) * scale, raised * scale, scale
 
 
-def _agreement(
-    signal: Floats, target: Integers, population: Floats | None, wavelet: str, level: int, pad: Pad
-) -> float:
+def _agreement(signal: Floats, target: Floats, model: SignalModel) -> float:
     """Return the cosine between the details of two signals; 1 when neither has any."""
-    before, after = (
-        decompose(pad_signal(detail_source(counts, [], "plain", population), level, pad), wavelet, level).detail
-        for counts in (signal, target.astype(float))
-    )
+    before, after = (model.decompose(one).detail for one in (signal, target))
     size = float(np.linalg.norm(before) * np.linalg.norm(after))
     return float(before @ after) / size if size > 0 else float(not before.any() and not after.any())

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack
 
 from anoncore.errors import InfeasibleError, NotConvergedError
-from anoncore.kernels.wavelet.decomposition import Floats, Pad, decompose, pad_signal, sparse_reconstruction
+from anoncore.kernels.wavelet.decomposition import Floats, SignalModel, decompose, pad_signal, sparse_reconstruction
 
 _EXACT = 1e-10  # feasibility of the linear programs, in mean counts
 _linprog: Any = linprog  # its annotations leave out sparse matrices
@@ -67,16 +67,7 @@ class Program:
         )
 
 
-def build_program(
-    source: Floats,
-    total: float,
-    wavelet: str,
-    level: int,
-    population: Floats | None = None,
-    *,
-    ratio: bool = False,
-    pad: Pad = "refuse",
-) -> Program:
+def build_program(source: Floats, total: float, model: SignalModel) -> Program:
     """Set up the counts that have a share β of the details of a signal, any approximation and a given total.
 
     Parameters
@@ -85,7 +76,7 @@ def build_program(
         Signal whose details are used, in records or, for a ratio signal, in records per head.
     total : float
         Records.
-    wavelet, level, population, ratio, pad : as for `redistribute`
+    model : SignalModel
 
     Returns
     -------
@@ -98,14 +89,14 @@ def build_program(
         When the number of positions does not suit the level.
     """
     m, unit = len(source), max(total, 1.0) / len(source)
-    heads = np.ones(m) if population is None or not ratio else population
+    heads = np.ones(m) if model.heads is None else model.heads
     unit_a = unit / max(heads.mean(), np.finfo(float).tiny)
-    padded = pad_signal(source, level, pad) / unit_a
-    detail = csr_array(decompose(padded, wavelet, level).detail[:, None])
-    shape = hstack([sparse_reconstruction(len(padded), wavelet, level), detail], format="csr")
+    padded = pad_signal(source, model.level, model.pad) / unit_a
+    detail = csr_array(decompose(padded, model.wavelet, model.level).detail[:, None])
+    shape = hstack([sparse_reconstruction(len(padded), model.wavelet, model.level), detail], format="csr")
     counted = diags_array(heads * (unit_a / unit)) @ shape[:m]
     # The added positions follow the padding rule, so that the padded result has the details as well.
-    rule = shape[m:] if pad == "zero" else shape[m:] - csr_array(np.ones((len(padded) - m, 1))) @ shape[[m - 1]]
+    rule = shape[m:] if model.pad == "zero" else shape[m:] - csr_array(np.ones((len(padded) - m, 1))) @ shape[[m - 1]]
     k = shape.shape[1]
     equalities = vstack(
         [
@@ -117,7 +108,7 @@ def build_program(
     )
     right = np.zeros(equalities.shape[0])
     right[m] = total / unit
-    high = np.full(m, np.inf) if population is None else population / unit
+    high = np.full(m, np.inf) if model.population is None else np.asarray(model.population, dtype=float) / unit
     return Program(equalities, right, np.zeros(m), high, (0.0, 1.0), unit, unit_a)
 
 
@@ -187,7 +178,7 @@ def meet(program: Program, bounds: Sequence[Bound]) -> Program:
 
     Examples
     --------
-    >>> program = build_program(np.array([1.0, 3.0]), 4, "haar", 1)
+    >>> program = build_program(np.array([1.0, 3.0]), 4, SignalModel("haar", 1))
     >>> (meet(program, [Bound("cap", 0, high=2.0)]).high * program.unit).tolist()
     [2.0, inf]
     """
@@ -217,7 +208,7 @@ def feasible(program: Program, bounds: Sequence[Bound]) -> bool:
 
     Examples
     --------
-    >>> program = build_program(np.array([1.0, 3.0]), 4, "haar", 1)
+    >>> program = build_program(np.array([1.0, 3.0]), 4, SignalModel("haar", 1))
     >>> feasible(program, [Bound("cap", 0, high=1.0), Bound("cap", 1, high=2.0)])
     False
     """
@@ -252,7 +243,7 @@ def conflict(program: Program, bounds: Sequence[Bound]) -> InfeasibleError:
 
     Examples
     --------
-    >>> program = build_program(np.array([1.0, 3.0]), 4, "haar", 1)
+    >>> program = build_program(np.array([1.0, 3.0]), 4, SignalModel("haar", 1))
     >>> bounds = [Bound("cap of a", 0, high=1.0), Bound("cap of b", 1, high=2.0), Bound("raise of b", 1, 1.0)]
     >>> str(conflict(program, bounds)).split(";")[0]
     'these goals contradict each other: cap of a, cap of b'

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.wavelet.decomposition import Floats, Integers, Pad
+from anoncore.kernels.wavelet.decomposition import Floats, Integers, SignalModel
 from anoncore.kernels.wavelet.inversion import Audit, audit
-from anoncore.kernels.wavelet.redistribution import Details, Goals, Redistribution, redistribute
+from anoncore.kernels.wavelet.redistribution import Details, Goals, JointRoute, Redistribution, redistribute
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,16 +18,14 @@ class Trial:
 
     Parameters
     ----------
-    wavelet : str
-    level : int
+    model : SignalModel
     redistribution : Redistribution or None
     audit : Audit or None
     problem : str
         Why there is no redistribution; empty when there is one.
     """
 
-    wavelet: str
-    level: int
+    model: SignalModel
     redistribution: Redistribution | None
     audit: Audit | None
     problem: str = ""
@@ -35,24 +34,18 @@ class Trial:
 def sweep(
     signal: Integers | Floats,
     goals: Goals,
-    wavelets: Sequence[str] = ("haar", "db2", "db3", "db4", "sym4", "coif1"),
-    levels: Sequence[int] = (1, 2, 3),
+    models: Sequence[SignalModel],
     *,
     shares: Sequence[float | None] = (None,),
     details: Details = "plain",
-    population: Integers | Floats | None = None,
-    ratio: bool = False,
-    pad: Pad = "refuse",
-    names: Sequence[str] | None = None,
     tolerance: float = 0.1,
 ) -> list[Trial]:
-    """Redistribute with several wavelets, levels and shares of details; audit each.
+    """Redistribute with several wavelets or levels, and shares of details; audit each.
 
     Parameters
     ----------
-    signal, goals, details, population, ratio, pad, names : as for `redistribute`
-    wavelets : names of discrete wavelets of PyWavelets
-    levels : of int
+    signal, goals, details : as for `redistribute`
+    models : of SignalModel
     shares : of float or None
         Fixed shares of details, each with the fewest moved records: details kept against records moved. None
         is the largest share there is.
@@ -61,7 +54,7 @@ def sweep(
     Returns
     -------
     list of Trial
-        One per wavelet, level and share, in this order; what cannot be done says why.
+        One per model and share, in this order; what cannot be done says why.
 
     Raises
     ------
@@ -71,38 +64,17 @@ def sweep(
     Examples
     --------
     >>> import numpy as np
-    >>> trials = sweep(np.array([3, 4, 5, 40]), Goals(caps={3: 10}), ["haar", "db2"], [1, 3])
-    >>> [(t.wavelet, t.level, t.redistribution.moved if t.redistribution else None) for t in trials]
-    [('haar', 1, 35), ('haar', 3, None), ('db2', 1, 33), ('db2', 3, None)]
+    >>> models = [SignalModel("haar", 1), SignalModel("db2", 1), SignalModel("db2", 3)]
+    >>> trials = sweep(np.array([3, 4, 5, 40]), Goals(caps={3: 10}), models)
+    >>> [t.redistribution.moved if t.redistribution else None for t in trials]
+    [35, 33, None]
     """
     trials = []
-    for wavelet, level, share in ((w, n, s) for w in wavelets for n in levels for s in shares):
+    for model, share in product(models, shares):
         try:
-            found = redistribute(
-                signal,
-                goals,
-                wavelet=wavelet,
-                level=level,
-                population=population,
-                ratio=ratio,
-                details=details,
-                share=share,
-                pad=pad,
-                names=names,
-            )
+            found = redistribute(signal, goals, model, route=JointRoute(share=share), details=details)
         except AnonymizationError as error:
-            trials.append(Trial(wavelet, level, None, None, str(error)))
+            trials.append(Trial(model, None, None, str(error)))
             continue
-        checked = audit(
-            signal,
-            found.target,
-            goals,
-            wavelet=wavelet,
-            level=level,
-            tolerance=tolerance,
-            population=population,
-            ratio=ratio,
-            pad=pad,
-        )
-        trials.append(Trial(wavelet, level, found, checked))
+        trials.append(Trial(model, found, audit(signal, found.target, goals, model, tolerance=tolerance)))
     return trials

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,9 +20,8 @@ from anoncore.custodian import (
     TradeOffChart,
     TradeOffPanel,
 )
-from anoncore.kernels.wavelet import decompose, pad_signal
-from anoncore.kernels.wavelet.inversion import Audit, audit
-from anoncore.kernels.wavelet.redistribution import Details, detail_source
+from anoncore.kernels.wavelet.inversion import Audit
+from anoncore.kernels.wavelet.redistribution import Details
 from anoncore.kernels.wavelet.tradeoff import Trial, sweep
 from anoncore.risk.group_masking import Hidden
 
@@ -63,7 +63,7 @@ class _Tried:
         return checked is not None and checked.passed and not len(_remaining_outliers(checked))
 
     def row(self) -> tuple[Cell, ...]:
-        first = (self.details, self.trial.wavelet, self.trial.level)
+        first = (self.details, self.trial.model.wavelet, self.trial.model.level)
         found = self.trial.redistribution
         if found is None:
             return (*first, None, None, None, self.trial.problem)
@@ -80,13 +80,13 @@ def group_report(hidden: Hidden, route: str, confidential: Mapping[str, np.ndarr
     route : how the new counts were found
     confidential : ``flows`` (m, m) int, and exact figures under the names of `EXACT_FIGURES`
     """
-    unit = "share of the population" if hidden.ratio else "members"
+    unit = "share of the population" if hidden.model.ratio else "members"
     return CustodianReport(
         warning="This page shows what the release hides: the true counts per area.",
         title="Where a group was, and where it is now",
         introduction=(
-            f"Areas: {hidden.group.parameter}. Signal: {unit} per area. Wavelet {hidden.wavelet}, {hidden.level} "
-            f"level(s), {hidden.details} details, route: {route}."
+            f"Areas: {hidden.group.parameter}. Signal: {unit} per area. Wavelet {hidden.model.wavelet}, "
+            f"{hidden.model.level} level(s), {hidden.details} details, route: {route}."
         ),
         sections=(
             _signal_section(hidden, unit),
@@ -102,35 +102,15 @@ def _names(hidden: Hidden) -> tuple[str, ...]:
     return tuple(str(area) for area in hidden.group.order)
 
 
-def _signal(hidden: Hidden, counts: np.ndarray) -> np.ndarray:
-    """Return the quantity or ratio signal."""
-    return detail_source(counts.astype(float), [], "plain", hidden.population if hidden.ratio else None)
-
-
-def _audited(hidden: Hidden, share: float | None) -> Audit:
-    return audit(
-        hidden.original,
-        hidden.target,
-        hidden.goals,
-        wavelet=hidden.wavelet,
-        level=hidden.level,
-        tolerance=hidden.tolerance,
-        population=hidden.population,
-        ratio=hidden.ratio,
-        share=share,
-        pad=hidden.pad,
-    )
-
-
 def _signal_section(hidden: Hidden, unit: str) -> Section:
     names, goals = _names(hidden), hidden.goals
-    heads = np.where(hidden.population > 0, hidden.population, 1) if hidden.ratio else np.ones(len(names))
+    heads = np.where(hidden.population > 0, hidden.population, 1) if hidden.model.ratio else np.ones(len(names))
     chart = BarChart(
         description=f"{unit} in {len(names)} areas before and after; the scale is logarithmic.",
         unit=unit,
         names=names,
-        before=_signal(hidden, hidden.original),
-        after=_signal(hidden, hidden.target),
+        before=hidden.model.signal(hidden.original.astype(float)),
+        after=hidden.model.signal(hidden.target.astype(float)),
         at_most={i: most / heads[i] for i, most in goals.caps.items()},
         at_least={i: least / heads[i] for i, least in goals.raises.items()},
     )
@@ -142,8 +122,8 @@ def _signal_section(hidden: Hidden, unit: str) -> Section:
 
 
 def _area_table(hidden: Hidden) -> Table:
-    checked = _audited(hidden, None)
-    attacks = [checked, _audited(hidden, hidden.share)] if hidden.share else [checked]
+    checked = hidden.audit(None)
+    attacks = [checked, hidden.audit(hidden.share)] if hidden.share else [checked]
     exposed = {int(i) for a in attacks for i in a.positions[a.exposed]}
     at = {int(i): k for k, i in enumerate(checked.positions)}
     rows: list[tuple[Cell, ...]] = []
@@ -191,15 +171,14 @@ def _exact_sections(confidential: Mapping[str, np.ndarray]) -> tuple[Section, ..
 def _parts_section(hidden: Hidden) -> Section:
     m = len(hidden.original)
     before, after = (
-        decompose(pad_signal(_signal(hidden, counts), hidden.level, hidden.pad), hidden.wavelet, hidden.level)
-        for counts in (hidden.original, hidden.target)
+        hidden.model.decompose(hidden.model.signal(counts.astype(float))) for counts in (hidden.original, hidden.target)
     )
     chart = LineChart(
-        description=f"Approximation and details of the signal, {hidden.wavelet}, before and after.",
+        description=f"Approximation and details of the signal, {hidden.model.wavelet}, before and after.",
         names=_names(hidden),
         panels=(
             ("Approximation", before.approximation[:m], after.approximation[:m]),
-            (f"Details, {hidden.level} level(s)", before.detail[:m], after.detail[:m]),
+            (f"Details, {hidden.model.level} level(s)", before.detail[:m], after.detail[:m]),
         ),
     )
     if hidden.details == "plain":
@@ -268,7 +247,7 @@ def _panel(
     hidden: Hidden, details: Details, tried: Sequence[_Tried], released: tuple[float, float] | None
 ) -> TradeOffPanel:
     shown = [one for one in tried if one.details == details and one.possible]
-    own = sorted(one.point for one in shown if (one.trial.wavelet, one.trial.level) == (hidden.wavelet, hidden.level))
+    own = sorted(one.point for one in shown if one.trial.model is hidden.model)
     return TradeOffPanel(
         title=f"Details of the {details} signal",
         points=np.array([one.point for one in shown]).reshape(-1, 2),
@@ -280,40 +259,23 @@ def _panel(
 
 def _tried(hidden: Hidden) -> list[_Tried]:
     """Return what other wavelets, levels and shares would have kept, moved and given away."""
-    small = len(hidden.original) <= SWEPT_AREAS
-    wavelets = tuple(dict.fromkeys((hidden.wavelet, *(WAVELETS if small else ()))))
-    levels = tuple(sorted({hidden.level, *(LEVELS if small else ())}))
+    own, small = hidden.model, len(hidden.original) <= SWEPT_AREAS
+    wavelets = dict.fromkeys((own.wavelet, *(WAVELETS if small else ())))
+    levels = sorted({own.level, *(LEVELS if small else ())})
+    models = [
+        own if (name, level) == (own.wavelet, own.level) else replace(own, wavelet=name, level=level)
+        for name in wavelets
+        for level in levels
+    ]
     tried = []
     for details in DETAILS:
-        trials = _swept(hidden, details, wavelets, levels, (None,))
-        own = next(t for t in trials if (t.wavelet, t.level) == (hidden.wavelet, hidden.level)).redistribution
-        if own is not None:
-            smaller = tuple(part * own.beta for part in PARTS)
-            trials += _swept(hidden, details, (hidden.wavelet,), (hidden.level,), smaller)
+        swept = partial(sweep, hidden.original, hidden.goals, details=details, tolerance=hidden.tolerance)
+        trials = swept(models)
+        largest = next(trial for trial in trials if trial.model is own).redistribution
+        if largest is not None:
+            trials += swept([own], shares=[part * largest.beta for part in PARTS])
         tried += [_Tried(details, trial) for trial in trials]
     return tried
-
-
-def _swept(
-    hidden: Hidden,
-    details: Details,
-    wavelets: tuple[str, ...],
-    levels: tuple[int, ...],
-    shares: tuple[float | None, ...],
-) -> list[Trial]:
-    return sweep(
-        hidden.original,
-        hidden.goals,
-        wavelets,
-        levels,
-        shares=shares,
-        details=details,
-        population=hidden.population,
-        ratio=hidden.ratio,
-        pad=hidden.pad,
-        names=list(_names(hidden)),
-        tolerance=hidden.tolerance,
-    )
 
 
 def _remaining_outliers(checked: Audit) -> np.ndarray:

@@ -14,7 +14,8 @@ from anoncore.custodian import CustodianReport
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.wavelet import pad_signal, relocation
-from anoncore.kernels.wavelet.redistribution import Goals, Redistribution, redistribute
+from anoncore.kernels.wavelet.decomposition import SignalModel
+from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, Redistribution, redistribute
 from anoncore.method import Method
 from anoncore.methods.group_anonymity.custodian import group_report
 from anoncore.methods.group_anonymity.exchange import exchanged, populations, with_claimed_counts
@@ -213,7 +214,12 @@ class GroupAnonymity(Method):
             raises={at[a]: v for a, v in self.raises.items()},
             protected=[at[str(a)] for a in self.protected],
             free=None if self.free is None else [at[str(a)] for a in self.free],
+            names=list(at),
         )
+
+    def model(self, population: np.ndarray) -> SignalModel:
+        """Return the signal of the group's counts in areas of (m,) records."""
+        return SignalModel(self.wavelet, self.level, self.pad, population, self.signal == "ratio")
 
     def group(self) -> Group:
         """Return who belongs to the group, and the areas."""
@@ -278,13 +284,9 @@ class GroupAnonymity(Method):
         return Hidden(
             group=self.group(),
             original=counts,
-            population=population,
             target=target,
             goals=self.goals(),
-            wavelet=self.wavelet,
-            level=self.level,
-            ratio=self.signal == "ratio",
-            pad=self.pad,
+            model=self.model(population),
             details=self.details,
             share=share,
             tolerance=self.tolerance,
@@ -292,23 +294,14 @@ class GroupAnonymity(Method):
         )
 
     def _new_counts(self, counts: np.ndarray, population: np.ndarray) -> Redistribution:
-        names = [str(a) for a in self.order]
-        return redistribute(
-            counts,
-            self.goals(),
-            wavelet=self.wavelet,
-            level=self.level,
-            route=self.route,
-            population=population,
-            ratio=self.signal == "ratio",
-            details=self.details,
-            share=self.share,
-            weights=np.array([self.weights.get(n, 1.0) for n in names]) if self.weights else None,
-            pad=self.pad,
-            names=names,
-            coefficients=None if self.coefficients is None else np.array(self.coefficients),
-            shift=self.shift,
-        )
+        route: JointRoute | PaperRoute
+        if self.route == "paper":
+            given = self.coefficients
+            route = PaperRoute(coefficients=None if given is None else np.array(given), shift=self.shift)
+        else:
+            weights = [self.weights.get(str(a), 1.0) for a in self.order]
+            route = JointRoute(share=self.share, weights=np.array(weights) if self.weights else None)
+        return redistribute(counts, self.goals(), self.model(population), route=route, details=self.details)
 
 
 def _is_number(value: Any) -> bool:

@@ -101,7 +101,7 @@ def notes_of(hidden: Hidden, figures: Mapping[str, float], *, in_households: boo
         f"{group.parameter}; at most {moved:.4g} % of the records there moved, and every area keeps its "
         "population",
         "the group's counts per area are not the true ones: of the size of their "
-        f"{hidden.details} wavelet details ({hidden.wavelet}, {hidden.level} level(s)) "
+        f"{hidden.details} wavelet details ({hidden.model.wavelet}, {hidden.model.level} level(s)) "
         f"{figures['details_kept']:.2g} is kept; no mean of another variable in an area shifted by more than "
         f"{shift:g} standard deviations (levels count as -1 and 1)",
         "no single record is protected by this step: each is as it was, apart from its place",

@@ -1,5 +1,3 @@
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -53,10 +51,6 @@ def assert_balanced(plan, sizes):
     np.testing.assert_allclose(table.sum(axis=0), sizes, atol=1e-12 * len(plan.indptr))
     assert plan.residual == np.abs(table.sum(axis=0) - sizes).max()
     assert plan.worst_posterior == (table.toarray() / sizes).max() <= 1 / sizes.min() + 1e-6
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
 # -- sizes and starts

@@ -1,4 +1,3 @@
-import doctest
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -11,9 +10,6 @@ from scipy.stats import norm
 
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.boxes import cells as _boxes_cells
-from anoncore.kernels.boxes import partition as boxes
-from anoncore.kernels.boxes import shapes as box_shapes
-from anoncore.kernels.boxes import weights as box_weights
 from anoncore.kernels.boxes.cells import cut_between
 from anoncore.kernels.boxes.partition import distinct_counts, off_grid, partition, snap_outward, total_cost
 from anoncore.kernels.boxes.shapes import (
@@ -31,13 +27,6 @@ def frozen(values):
     values = np.array(values, dtype=float)
     values.setflags(write=False)
     return values
-
-
-@pytest.mark.parametrize("module", [boxes, _boxes_cells, box_shapes, box_weights])
-def test_examples_in_docstrings(module):
-    found = doctest.testmod(module, extraglobs={"np": np})
-    assert found.attempted
-    assert found.failed == 0
 
 
 # -- sensitivities

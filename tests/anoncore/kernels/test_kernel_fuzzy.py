@@ -1,5 +1,3 @@
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +8,6 @@ from scipy.spatial.distance import cdist
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.fuzzy import blocks
-from anoncore.kernels.fuzzy import c_means as module
 from anoncore.kernels.fuzzy.c_means import (
     certify,
     draw,
@@ -44,10 +41,6 @@ def dense(x, v, m=None, lam=None):
 
 def run(x, v, m=None, lam=None, **options):
     return fuzzy_c_means(x, v, m, **options) if lam is None else entropy_fuzzy_c_means(x, v, lam, **options)
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
 # -- memberships

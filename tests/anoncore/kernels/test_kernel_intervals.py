@@ -1,4 +1,3 @@
-import doctest
 import itertools
 import math
 import re
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.boxes import intervals as module
 from anoncore.kernels.boxes.intervals import Estimate, estimate, plain
 
 STATISTICS = ("mean", "variance", "sd", "covariance", "correlation")
@@ -93,10 +91,6 @@ def holds(statistic, x, lower, upper, counts, weights=None, w=None):
     if np.isfinite(actual):
         assert low <= actual <= high
     return found, outer
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
 # -- enclosure

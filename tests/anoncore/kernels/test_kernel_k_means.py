@@ -1,19 +1,12 @@
-import doctest
-
 import numpy as np
 import pytest
 
-from anoncore.kernels import k_means as module
 from anoncore.kernels.k_means import k_means
 
 
 def clusters(centres, size, seed=0):
     rng = np.random.default_rng(seed)
     return (np.array(centres)[:, None] + rng.normal(0, 0.1, (len(centres), size, 2))).reshape(-1, 2)
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
 def test_well_separated_clusters_are_recovered():

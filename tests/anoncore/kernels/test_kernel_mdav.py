@@ -1,4 +1,3 @@
-import doctest
 import math
 
 import numpy as np
@@ -70,10 +69,6 @@ def naive(x, k, mean=rounded_mean):
     for i in left:
         labels[i] = label
     return labels
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
 # -- against the definition

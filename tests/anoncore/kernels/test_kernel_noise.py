@@ -1,12 +1,10 @@
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.errors import InfeasibleError
-from anoncore.kernels import noise, rows
+from anoncore.kernels import rows
 from anoncore.kernels.noise import add_noise
 from anoncore.kernels.principal_axes import basis
 
@@ -33,10 +31,6 @@ def dependent_table(n_records, seed=0):
 
 def noisy(x, seed=1, **options):
     return add_noise(x, rng=np.random.default_rng(seed), **({"b": 0.1} | options))
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(noise, extraglobs={"np": np}).failed == 0
 
 
 # -- the formulas, from the uncorrected records of the same draw

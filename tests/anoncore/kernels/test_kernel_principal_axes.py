@@ -1,4 +1,3 @@
-import doctest
 from itertools import pairwise
 
 import numpy as np
@@ -6,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anoncore.kernels import principal_axes, rows
+from anoncore.kernels import rows
 from anoncore.kernels.principal_axes import basis, canonical_axes, principal_scores, symmetric_root
 
 
@@ -25,10 +24,6 @@ def dependent_table(n_records, seed=0):
     x = np.column_stack([a, b, a + b, c, c, np.full(n_records, 0.1), rng.exponential(size=n_records)])
     x.setflags(write=False)
     return x
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(principal_axes, extraglobs={"np": np}).failed == 0
 
 
 @pytest.mark.parametrize("shape", [(500, 6), (1, 3), (2, 5), (4, 9), (50, 1)])

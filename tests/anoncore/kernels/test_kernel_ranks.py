@@ -1,5 +1,3 @@
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +5,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy.stats import norm
 
-from anoncore.kernels import ranks as module
 from anoncore.kernels.ranks import cut_by_counts, interpolate_quantiles, match_ranks, normal_scores, ranks
 
 columns = npst.arrays(np.float64, st.integers(1, 60), elements=st.integers(-5, 5).map(float))
@@ -21,10 +18,6 @@ def frozen(values):
     values = np.array(values, dtype=float)
     values.setflags(write=False)
     return values
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
 # -- ranks

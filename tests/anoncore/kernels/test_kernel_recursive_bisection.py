@@ -1,12 +1,9 @@
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from anoncore.kernels import recursive_bisection as module
 from anoncore.kernels.groups import representatives
 from anoncore.kernels.recursive_bisection import recursive_bisection
 
@@ -50,10 +47,6 @@ def by_recursion(x, k, small):
 
 def as_sets(labels):
     return {frozenset(np.flatnonzero(labels == g).tolist()) for g in range(labels.max() + 1)}
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
 @given(tables, sizes, st.sampled_from(["join", "keep"]))

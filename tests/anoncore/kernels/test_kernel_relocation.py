@@ -1,4 +1,3 @@
-import doctest
 import itertools
 
 import numpy as np
@@ -10,17 +9,12 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
 from anoncore.errors import AnonymizationError, InfeasibleError
-from anoncore.kernels.wavelet import relocation as module
 from anoncore.kernels.wavelet import relocation_pairs as pairs_module
 from anoncore.kernels.wavelet.relocation import mean_shift_bound, moved_means, net_flows, relocate
 from anoncore.kernels.wavelet.relocation_pairs import match
 
 COUNTS = np.array([19, 12, 153, 71, 13, 79, 7, 33, 16, 270, 812, 135, 241, 14, 60, 4337])
 TARGETS = np.array([22, 95, 144, 148, 162, 549, 831, 1020, 1232, 722, 424, 259, 83, 137, 139, 305])
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
 # -- flows

@@ -1,5 +1,3 @@
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -7,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy import stats
 
-from anoncore.kernels import rows, shuffling
+from anoncore.kernels import rows
 from anoncore.kernels.shuffling import (
     average_ranks,
     conditional_normal,
@@ -36,10 +34,6 @@ def random_correlation(n_columns, rng):
     covariance = root @ root.T
     sd = np.sqrt(np.diag(covariance))
     return covariance / np.outer(sd, sd)
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(shuffling, extraglobs={"np": np}).failed == 0
 
 
 # -- ranks and their correlations

@@ -1,4 +1,3 @@
-import doctest
 import math
 import tracemalloc
 
@@ -43,10 +42,6 @@ def assert_same_covariance(masked, x, tolerance=1e-12):
     sd = np.where(x.std(axis=0) > 0, x.std(axis=0), 1.0)
     difference = np.cov(masked.T, bias=True) - np.cov(x.T, bias=True)
     assert np.abs(difference / np.outer(sd, sd)).max() <= tolerance
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(spectral_swap, extraglobs={"np": np}).failed == 0
 
 
 def test_memory_layout_does_not_matter():

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import doctest
 from threading import Thread
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from anoncore.kernels import threads
 from anoncore.kernels.threads import in_threads, one_blas_thread
 
 
 def blas_threads() -> set[int]:
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
-
-
-def test_examples_in_docstrings() -> None:
-    assert doctest.testmod(threads).failed == 0
 
 
 def test_results_come_in_the_order_of_the_items() -> None:

@@ -1,21 +1,14 @@
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from anoncore.kernels import ties
 from anoncore.kernels.ties import first_largest, order_with_ties, snapped
 
 tables = npst.arrays(
     np.float64, st.tuples(st.integers(1, 40), st.integers(1, 4)), elements=st.integers(-4, 4).map(float)
 )
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(ties, extraglobs={"np": np}).failed == 0
 
 
 @given(tables, st.integers(0, 99))

@@ -1,5 +1,3 @@
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -44,10 +42,6 @@ def resolution(scores):
 
 
 KINDS = ["normal", "equal", "signs", "integers", "twins", "nearly tied", "heavy"]
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(transport, extraglobs={"np": np}).failed == 0
 
 
 @given(

@@ -1,4 +1,3 @@
-import doctest
 import warnings
 
 import numpy as np
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.wavelet import decomposition as module
 from anoncore.kernels.wavelet.decomposition import (
     decompose,
     fences,
@@ -29,10 +27,6 @@ def _levels_above_the_usual():
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Level value of")
         yield
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
 @pytest.mark.parametrize("wavelet", WAVELETS)

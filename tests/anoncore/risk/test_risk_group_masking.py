@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 
 import anoncore
 from anoncore import EditSet, Microdata, Schema, Variable
+from anoncore.kernels.wavelet.decomposition import SignalModel
 from anoncore.kernels.wavelet.redistribution import Goals
 from anoncore.methods import GroupAnonymity
 from anoncore.risk import _reinference as reinference
@@ -283,13 +284,9 @@ def hidden(original, target, **more):
     given = {
         "group": Group(vital=({"soldier": (1,)},), parameter="area", order=AREAS[: len(original)]),
         "original": np.array(original),
-        "population": np.full(len(original), 10_000),
         "target": np.array(target),
         "goals": Goals(caps={len(original) - 1: 50}),
-        "wavelet": "haar",
-        "level": 1,
-        "ratio": False,
-        "pad": "refuse",
+        "model": SignalModel("haar", 1, population=np.full(len(original), 10_000)),
         "details": "plain",
         "share": 0.5,
         "tolerance": 0.1,
