@@ -39,7 +39,7 @@ from tests.reliability.running import ROOT, Nursery, Place
 TEMPLATE = Path(__file__).with_name("page.md")
 PAGE = ROOT / "docs" / "explanation" / "reliability.md"
 HOSTILE = ROOT / "tests" / "hostile"
-AUDIT = ROOT / "tests" / "tasks" / "test_audit.py"
+AUDIT = ROOT / "tests" / "tasks" / "audit" / "test_verification.py"
 
 
 @dataclass
@@ -200,7 +200,7 @@ def _figures(found: Found) -> list[tuple[str, str, str]]:
             str(sum(e.hits for e in searched)),
             f"in {len(searched)} searches, after every outcome",
         ),
-        ("tampering cases, detected", f"{cases}, {tampered}", "`tests/tasks/test_audit.py`"),
+        ("tampering cases, detected", f"{cases}, {tampered}", "`tests/tasks/audit/test_verification.py`"),
         ("connections attempted", str(len(found.attempts)), "to any other machine, by all processes"),
         ("other failures, handled", f"{len(found.mishaps)}, {well}", "disk, MLflow, clock"),
     ]

@@ -36,12 +36,10 @@ _STEPS = {
     ),
 }
 _CLOCKS = (
-    "tasks.common.workspace",
     "tasks.common.run",
     "tasks.record.ledger",
     "tasks.decision.outcomes",
     "tasks.publication.dossier",
-    "tasks.intake.split",
 )
 
 
