@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from tasks.common import randomness
 from tasks.common.home import Home, make_private, write_private
+from tests.nursery import Nursery
 
 CANARY_TEXT = "Qx7-Canary-Zw"
 CANARY_NUMBER = 918273645
@@ -101,6 +103,16 @@ def write_office() -> Callable[..., Path]:
 def office(tmp_path: Path, write_office: Callable[..., Path]) -> Callable[..., Path]:
     """Return a function that writes table and plan, and returns the plan's path."""
     return partial(write_office, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """What carries out commands without Prefect as processes of their own that need not import everything anew."""
+    inherited = {
+        k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "_MLFLOW", "ANONFLOW"))
+    }
+    with Nursery(inherited) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,7 @@ from tasks.publication.withdraw import NOTICE
 from tasks.record import ledger
 from tasks.record.entry import Event, ReleaseFacts
 from tasks.record.ledger_verification import CUT_SHORT
+from tests import nursery
 from tests.reliability.canaries import Canaries, Hit, release_of
 
 HERE = Path(__file__).resolve().parent
@@ -141,16 +142,12 @@ class Place:
         self.__post_init__()
 
 
-class Nursery:
-    """Commands without Prefect as children of a process that has everything imported; see `nursery`."""
+class Nursery(nursery.Nursery):
+    """Commands without Prefect as children of a process that has everything imported."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.reliability.nursery", str(place.home.path)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=place.environment(),
-        )  # fmt: skip
-        self._answer()
+        super().__init__(place.environment(), place.home.path)
 
     def command(
         self,
@@ -163,29 +160,11 @@ class Nursery:
         """Carry out one command; ``after`` so many seconds it is killed."""
         terminal = self.place.left / "terminal"
         said = terminal / f"{len(list(terminal.iterdir())):04d}"
-        wanted = {
-            "arguments": [str(a) for a in arguments], "faults": self.place.faults(faults) if faults else None,
-            "output": str(said), "after": after, "umask": umask, "environment": environment,
-        }  # fmt: skip
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(wanted) + "\n")
-        self.process.stdin.flush()
-        answer = self._answer()
+        answer = self.carry_out(
+            arguments=[str(a) for a in arguments], faults=self.place.faults(faults) if faults else None,
+            output=str(said), after=after, umask=umask, environment=environment,
+        )  # fmt: skip
         return Done(answer["code"], said.read_text(errors="replace"), answer["seconds"])
-
-    def _answer(self) -> Any:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, "the nursery died"
-        return json.loads(line)
-
-    def __enter__(self) -> Nursery:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(60)
 
 
 # What must hold

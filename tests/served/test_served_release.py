@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import stat
@@ -117,7 +118,7 @@ def test_the_second_tick_publishes_nothing_and_says_so(served: Any, released: di
 
     served.until(unchanged, 120, lambda: f"{served.runs('office')}\n{served.logs()}")
     (run, *_) = [r for r in served.runs("office") if r["state_name"] == "Unchanged"]
-    assert "the data and the plan are unchanged" in run["state"]["message"]
+    assert "plan and data are unchanged" in run["state"]["message"]
     assert served.events("office").count("published") == 1
 
 
@@ -307,7 +308,10 @@ def test_everything_is_private_and_no_password_is_in_a_command_line(served: Any)
     folder = served.home.path
     # Prefect's own page is public, and stands in a folder that is not.
     ours = [p for p in folder.rglob("*") if not (p.is_symlink() or p.is_relative_to(folder / "prefect" / "ui"))]
-    assert not [p for p in ours if stat.S_IMODE(p.stat().st_mode) & 0o077]
+    assert len(ours) > 100
+    for path in ours:
+        with contextlib.suppress(FileNotFoundError):  # PostgreSQL removes files of its own meanwhile
+            assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
     words = [secret(served.home, name).encode() for name in ("postgres", "prefect", "mlflow")]
     lines = b"".join(p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists())
     assert not any(word in lines for word in words)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,6 +27,7 @@ from tasks.record import approvers, ledger
 from tasks.record.decision import ACTS, Decision, sign
 from tasks.record.entry import ApproverFacts, ReleaseFacts
 from tasks.tracking import mlflow as track
+from tests.nursery import Nursery
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -63,20 +61,18 @@ def ask(capsys: pytest.CaptureFixture[str], home: Home, *arguments: str) -> tupl
     return code, said.out, said.err
 
 
-def anonflow(*arguments: str | Path, home: Home, expect: int = 0, **environment: str) -> str:
-    """Give a command as a user does; return what it printed."""
-    own = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "_MLFLOW"))}
-    done = subprocess.run(
-        [sys.executable, "-c", "from flows.cli import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=own | {"ANONFLOW_HOME": str(home.path), "COLUMNS": "200"} | environment,
-    )
-    assert done.returncode == expect, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert not any(canary in done.stdout + done.stderr for canary in CANARIES)
-    return done.stdout + done.stderr
+@pytest.fixture
+def anonflow(nursery: Nursery, home: Home) -> Callable[..., str]:
+    """The function that carries out a command as a user does, and returns what it printed."""
+
+    def give(*arguments: str | Path, expect: int = 0) -> str:
+        code, out, err = nursery.anonflow(*arguments, ANONFLOW_HOME=str(home.path), COLUMNS="200")
+        assert code == expect, out + err
+        assert "Traceback" not in err
+        assert not any(canary in out + err for canary in CANARIES)
+        return out + err
+
+    return give
 
 
 # MLflow
@@ -430,20 +426,22 @@ def test_a_signature_is_made_on_another_machine(home: Home, tmp_path: Path, caps
     assert not ledger.entries(empty)
 
 
-def test_approve_and_withdraw_with_a_key_as_a_user_does(people_table: Any, home: Home, tmp_path: Path) -> None:
+def test_approve_and_withdraw_with_a_key_as_a_user_does(
+    people_table: Any, anonflow: Callable[..., str], home: Home, tmp_path: Path
+) -> None:
     plan = people_table(tmp_path, "policy: {approval: person}")
-    anonflow("people", "add", "Ann", "--new", tmp_path / "ann.pem", home=home)
-    said = json.loads(anonflow("run", plan, "--inline", "--json", home=home, expect=4).rpartition("\n}")[0] + "\n}")
+    anonflow("people", "add", "Ann", "--new", tmp_path / "ann.pem")
+    said = json.loads(anonflow("run", plan, "--inline", "--json", expect=4).rpartition("\n}")[0] + "\n}")
     release = said["release"]
     told = ("--by", "Ann", "--reason", "read it", "--home", home.path)
-    assert "needs Ann's signature" in anonflow("approve", release, *told, home=home, expect=2).replace("\n ", "")
-    signature = anonflow("sign", release, "--decision", "approve", *told, "--key", tmp_path / "ann.pem", home=home)
-    assert "Published" in anonflow("approve", release, *told, "--signature", signature.strip(), home=home)
-    out = anonflow("withdraw", release, *told, "--key", tmp_path / "ann.pem", home=home)
+    assert "needs Ann's signature" in anonflow("approve", release, *told, expect=2).replace("\n ", "")
+    signature = anonflow("sign", release, "--decision", "approve", *told, "--key", tmp_path / "ann.pem")
+    assert "Published" in anonflow("approve", release, *told, "--signature", signature.strip())
+    out = anonflow("withdraw", release, *told, "--key", tmp_path / "ann.pem")
     assert "cannot be called back" in " ".join(out.split())
-    assert "Nothing was found" in anonflow("audit", "verify", home=home)
-    assert "withdrawn" in anonflow("list", home=home)
-    assert "withdrawn" in anonflow("show", release, home=home)
+    assert "Nothing was found" in anonflow("audit", "verify")
+    assert "withdrawn" in anonflow("list")
+    assert "withdrawn" in anonflow("show", release)
 
 
 def test_help_names_the_commands() -> None:

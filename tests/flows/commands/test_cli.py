@@ -7,10 +7,13 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
+
+from tests.nursery import Nursery
 
 CANARIES = (b"Qx7-Canary", b"918273645")
 
@@ -30,6 +33,19 @@ def anonflow(*arguments: str | Path, home: Path, expect: int = 0, **environment:
     assert done.returncode == expect, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout, done.stderr
+
+
+@pytest.fixture
+def inline(nursery: Nursery, tmp_path: Path) -> Callable[..., tuple[str, str]]:
+    """The function that carries out a command that needs no Prefect, in a home of the test's own."""
+
+    def give(*arguments: str | Path, expect: int = 0) -> tuple[str, str]:
+        code, out, err = nursery.anonflow(*arguments, ANONFLOW_HOME=str(tmp_path / "home"))
+        assert code == expect, out + err
+        assert "Traceback" not in err
+        return out, err
+
+    return give
 
 
 def leaks(folder: Path, allowed: Path | None = None) -> list[str]:
@@ -151,36 +167,34 @@ def test_no_canary_is_left_by_a_failure_in_a_task(office, people, tmp_path):
         ("policy: {approval: nobody}", 2),
     ],
 )
-def test_exit_codes(office, tmp_path, more, code):
-    home = tmp_path / "home"
-    out, err = anonflow("run", office(more=more), "--inline", home=home, expect=code)
+def test_exit_codes(office, inline, tmp_path, more, code):
+    out, err = inline("run", office(more=more), "--inline", expect=code)
     if code == 4:
-        release = json.loads((home / "ledger.jsonl").read_text().splitlines()[-1])["release"]
+        release = json.loads((tmp_path / "home" / "ledger.jsonl").read_text().splitlines()[-1])["release"]
         assert f"anonflow approve {release}" in out
-        anonflow("approve", release, "--by", " ", "--reason", "x", home=home, expect=2)
-        out, _ = anonflow("approve", release, "--by", "A. Smith", "--reason", "read it", home=home)
+        inline("approve", release, "--by", " ", "--reason", "x", expect=2)
+        out, _ = inline("approve", release, "--by", "A. Smith", "--reason", "read it")
         assert "Published" in out
-        out, _ = anonflow("show", release, home=home)
+        out, _ = inline("show", release)
         assert "A. Smith" in out
-        out, _ = anonflow("list", "--json", home=home)
+        out, _ = inline("list", "--json")
         assert [e["event"] for e in json.loads(out)] == ["awaiting", "approved", "publishing", "published"]
     if code == 2:
         assert "policy.approval" in err
 
 
 @pytest.mark.parametrize("arguments", [("check", "no-such.yaml"), ("run", "no-such.yaml"), ("show", "nothing")])
-def test_what_is_not_there_is_refused_in_one_message(tmp_path, arguments):
-    _, err = anonflow(*arguments, home=tmp_path / "home", expect=2)
+def test_what_is_not_there_is_refused_in_one_message(inline, arguments):
+    _, err = inline(*arguments, expect=2)
     assert "Refused" in err
 
 
-def test_plan_check_run_from_a_csv_alone(office, tmp_path):
+def test_plan_check_run_from_a_csv_alone(office, inline):
     """A newcomer's road: draft a plan, check it, run it, approve."""
     data = office().parent / "people.csv"
     plan = data.parent / "drafted.yaml"
-    home = tmp_path / "home"
-    anonflow("plan", data, "-o", plan, home=home)
-    anonflow("check", plan, home=home)
+    inline("plan", data, "-o", plan)
+    inline("check", plan)
     text = plan.read_text()
     assert "Qx7-Canary" not in text
-    anonflow("plan", data, "-o", plan, home=home, expect=2)
+    inline("plan", data, "-o", plan, expect=2)
