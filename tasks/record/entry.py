@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Generic, Literal, TypeVar, get_args
 
 from tasks.common.values import from_json, to_json
@@ -14,23 +14,12 @@ FORMAT: Final = 1
 # What the first entry names as the digest of the entry before it.
 START = "0" * 64
 
-ReleaseEvent = Literal[
-    "awaiting",
-    "approved",
-    "rejected",
-    "expired",
-    "publishing",
-    "published",
-    "unchanged",
-    "abandoned",
-    "withdrawing",
-    "withdrawn",
-]
+Asked = Literal["awaiting", "approved", "rejected", "expired"]
+Placed = Literal["publishing", "published", "unchanged", "abandoned", "withdrawing", "withdrawn"]
 DeliveryEvent = Literal["delivering", "delivered", "delivery failed", "recalled", "recall failed"]
 ApproverEvent = Literal["approver-added", "approver-removed"]
-KeyEvent = Literal["key-rotated"]
 LossEvent = Literal["resumed", "settled"]
-Event = Literal[ReleaseEvent, DeliveryEvent, ApproverEvent, KeyEvent, LossEvent]
+Event = Literal[Asked, Placed, DeliveryEvent, ApproverEvent, LossEvent, "key-rotated"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +36,13 @@ class Facts:
     @property
     def subject(self) -> str:
         """The release or the approver that an entry is about; empty where it is about the ledger itself."""
-        return ""
+        return str(getattr(self, "release", getattr(self, "approver", "")))
 
     @property
     def actor(self) -> str:
         """The approver who decided, else who made the entry."""
-        return self.by
+        decided = getattr(self, "decided", None)
+        return decided.approver if decided else self.by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,16 +130,6 @@ class ReleaseFacts(Facts):
     files: Mapping[str, str] = field(default_factory=dict)
     recovered: bool = False
 
-    @property
-    def subject(self) -> str:
-        """The identity of the release."""
-        return self.release
-
-    @property
-    def actor(self) -> str:
-        """The approver who decided, else the account that made the entry."""
-        return self.decided.approver if self.decided else self.by
-
     def is_about(self, data: str, records: str) -> bool:
         """Return whether the source was the same file, or held the same records."""
         return self.data == data or self.records == records
@@ -182,11 +162,6 @@ class DeliveryFacts(Facts):
     place: str
     reason: str = ""
 
-    @property
-    def subject(self) -> str:
-        """The release that is delivered."""
-        return self.release
-
 
 @dataclass(frozen=True, kw_only=True)
 class ApproverFacts(Facts):
@@ -195,11 +170,6 @@ class ApproverFacts(Facts):
     approver: str
     public_key: str
     accounts: tuple[str, ...] = ()
-
-    @property
-    def subject(self) -> str:
-        """The name of the approver."""
-        return self.approver
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,35 +183,40 @@ class KeyFacts(Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Position:
-    """An entry by its number and digest."""
+class Head:
+    """Which entry is the last, signed, so that entries that are cut off are missed."""
 
     number: int
     digest: str
+    signature: str = ""
+
+    @property
+    def content(self) -> bytes:
+        """What is signed of it."""
+        return f"anonflow head {self.number} {self.digest}".encode()
 
 
 @dataclass(frozen=True, kw_only=True)
 class LossFacts(Facts):
-    """What is entered when the head did not name the last entry: why, and which entry it named."""
+    """What is entered when the head did not name the last entry: why, and what the head was."""
 
     reason: str
-    head: Position | None = None
+    head: Head | None = None
 
 
 F = TypeVar("F", bound=Facts, covariant=True)
-KINDS: Mapping[type[Facts], tuple[Event, ...]] = {
-    ReleaseFacts: get_args(ReleaseEvent),
-    DeliveryFacts: get_args(DeliveryEvent),
-    ApproverFacts: get_args(ApproverEvent),
-    KeyFacts: get_args(KeyEvent),
-    LossFacts: get_args(LossEvent),
+KIND_OF: dict[str, type[Facts]] = {
+    **dict.fromkeys((*get_args(Asked), *get_args(Placed)), ReleaseFacts),
+    **dict.fromkeys(get_args(DeliveryEvent), DeliveryFacts),
+    **dict.fromkeys(get_args(ApproverEvent), ApproverFacts),
+    **dict.fromkeys(get_args(LossEvent), LossFacts),
+    "key-rotated": KeyFacts,
 }
-KIND_OF = {event: kind for kind, events in KINDS.items() for event in events}
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerEntry(Generic[F]):
-    """One entry: its place in the ledger, its facts, and what chains and signs it.
+class Header:
+    """The place of an entry in the ledger, and what chains and signs it.
 
     Attributes
     ----------
@@ -250,35 +225,28 @@ class LedgerEntry(Generic[F]):
     signature : of the digest's characters, by the home's key, in hexadecimal
     """
 
+    format: Literal[1] = FORMAT
     number: int
     time: str
     event: Event
     previous: str
-    facts: F
     digest: str = ""
     signature: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Header:
-    """The fields of an entry that are not facts, as they are written."""
+class LedgerEntry(Header, Generic[F]):
+    """One entry: its header, and what it says."""
 
-    format: Literal[1]
-    number: int
-    time: str
-    event: Event
-    previous: str
-    digest: str
-    signature: str
+    facts: F
 
 
-HEADER = tuple(Header.__dataclass_fields__)
+HEADER = tuple(field.name for field in fields(Header))
 
 
 def entry_json(entry: LedgerEntry[Facts]) -> dict[str, Any]:
-    """Return an entry as one JSON object, in which its facts stand beside its place."""
-    header = Header(format=FORMAT, **{name: getattr(entry, name) for name in HEADER[1:]})
-    return {**to_json(header), **to_json(entry.facts)}
+    """Return an entry as one JSON object, in which its facts stand beside its header."""
+    return {**{name: getattr(entry, name) for name in HEADER}, **to_json(entry.facts)}
 
 
 def content_digest(entry: LedgerEntry[Facts]) -> str:
@@ -298,11 +266,9 @@ def parse_entry(line: bytes) -> LedgerEntry[Facts] | None:
     try:
         form = json.loads(line)
         header = from_json(Header, {name: form.pop(name) for name in HEADER})
-        facts = from_json(KIND_OF[header.event], form)
+        return LedgerEntry(**vars(header), facts=from_json(KIND_OF[header.event], form))
     except (ValueError, RecursionError, KeyError, AttributeError, TypeError):
         return None
-    place = {name: getattr(header, name) for name in HEADER[1:]}
-    return LedgerEntry(facts=facts, **place)
 
 
 def canonical(form: Any) -> bytes:

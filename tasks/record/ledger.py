@@ -20,10 +20,10 @@ from tasks.record.entry import (
     START,
     Event,
     Facts,
+    Head,
     KeyFacts,
     LedgerEntry,
     LossFacts,
-    Position,
     ReleaseFacts,
     canonical,
     content_digest,
@@ -33,7 +33,6 @@ from tasks.record.entry import (
 from tasks.record.ledger_verification import (
     CUT_SHORT,
     Finding,
-    Head,
     acceptance,
     chain_problems,
     head_problems,
@@ -77,16 +76,14 @@ def settle(home: Home) -> bool:
     if not home.ledger.exists():
         return False
     with home.lock("ledger"):
-        known, head = entries(home), read_head(home)
-        if not known or (head is not None and head.number == len(known)):
-            return False
+        known = entries(home)
         return len(_settled(home, known, signing_key(home))) > len(known)
 
 
 def resume(home: Home, *, by: str, reason: str) -> LedgerEntry[LossFacts]:
     """Go on with a ledger whose end was lost; the new entry says which entry the head had named."""
     with home.lock("ledger"):
-        facts = LossFacts(by=by, reason=reason, head=_position(read_head(home)))
+        facts = LossFacts(by=by, reason=reason, head=read_head(home))
         return _append(home, "resumed", facts, entries(home), signing_key(home))
 
 
@@ -114,11 +111,8 @@ def find(home: Home, kind: type[K], *events: Event) -> list[LedgerEntry[K]]:
 
 def select(known: Sequence[LedgerEntry[Facts]], kind: type[K], *events: Event) -> list[LedgerEntry[K]]:
     """Return those of the entries that hold facts of this kind, of these events or of all."""
-    return [
-        cast("LedgerEntry[K]", entry)
-        for entry in known
-        if isinstance(entry.facts, kind) and (not events or entry.event in events)
-    ]
+    chosen = (entry for entry in known if not events or entry.event in events)
+    return [cast("LedgerEntry[K]", entry) for entry in chosen if isinstance(entry.facts, kind)]
 
 
 def of_release(home: Home, release: str, *events: Event) -> list[LedgerEntry[ReleaseFacts]]:
@@ -200,21 +194,20 @@ def _last_key(home: Home, filled: bool, public: str | None) -> tuple[str, list[F
     """Return the public key to trust, and what is wrong with the home's own; none when there is none."""
     own, found = "", []
     if not home.key.exists() and filled:
-        found.append(Finding("key", "keys", f"the signing key {key_name(home)} is gone"))
+        found.append(f"the signing key {key_name(home)} is gone")
     elif public is None or os.access(home.key, os.R_OK):
         try:
             own = keys.raw(signing_key(home).public_key())
         except ReleaseError as error:
-            found.append(Finding("key", "keys", str(error)))
-    if public is None:
-        return own, found
-    given = keys.public_of(public)
-    if given is None:
-        raise Refused("the public key that was given is no Ed25519 key, in PEM form or as base64")
-    if own and own != keys.raw(given):
-        sentence = "this home's key is not the one that was kept elsewhere: it was changed, or replaced"
-        found.append(Finding("key", "keys", sentence))
-    return keys.raw(given), found
+            found.append(str(error))
+    trusted_key = own
+    if public is not None:
+        if (given := keys.public_of(public)) is None:
+            raise Refused("the public key that was given is no Ed25519 key, in PEM form or as base64")
+        trusted_key = keys.raw(given)
+        if own not in ("", trusted_key):
+            found.append("this home's key is not the one that was kept elsewhere: it was changed, or replaced")
+    return trusted_key, [Finding("key", "keys", sentence) for sentence in found]
 
 
 # Appending
@@ -262,29 +255,22 @@ def _settled(home: Home, known: Entries, key: Ed25519PrivateKey) -> Entries:
         )
     if not found:
         return known
-    facts = LossFacts(by=account(), reason=BEHIND, head=_position(read_head(home)))
+    facts = LossFacts(by=account(), reason=BEHIND, head=read_head(home))
     return [*known, _append(home, "settled", facts, known, key)]
 
 
-def _position(head: Head | None) -> Position | None:
-    return Position(number=head.number, digest=head.digest) if head else None
-
-
 def _write_head(home: Home, head: Head, key: Ed25519PrivateKey) -> None:
-    signed = replace(head, signature=key.sign(head.content).hex())
-    write_private(home.head, canonical(to_json(signed)) + b"\n")
+    write_private(home.head, canonical(to_json(replace(head, signature=key.sign(head.content).hex()))) + b"\n")
 
 
 def _finish_last_line(home: Home, file: BinaryIO) -> None:
     """Complete an entry that lacks its line end; put aside what is not an entry, the remains of a crash."""
     rest = _lines(home)[1]
-    if not rest:
-        return
-    if parse_entry(rest) is not None:
+    if rest and parse_entry(rest):
         file.write(b"\n")
-        return
-    write_private(home.ledger.with_suffix(f".unfinished-{secrets.token_hex(4)}"), rest)
-    file.truncate(home.ledger.stat().st_size - len(rest))
+    elif rest:
+        write_private(home.ledger.with_suffix(f".unfinished-{secrets.token_hex(4)}"), rest)
+        file.truncate(home.ledger.stat().st_size - len(rest))
 
 
 def _lines(home: Home) -> tuple[list[bytes], bytes]:

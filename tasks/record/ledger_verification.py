@@ -11,7 +11,17 @@ from tasks.common import keys
 from tasks.common.errors import visible
 from tasks.common.home import Home
 from tasks.common.values import from_json
-from tasks.record.entry import START, Facts, KeyFacts, LedgerEntry, LossFacts, content_digest, entry_line, parse_entry
+from tasks.record.entry import (
+    START,
+    Facts,
+    Head,
+    KeyFacts,
+    LedgerEntry,
+    LossFacts,
+    content_digest,
+    entry_line,
+    parse_entry,
+)
 
 # What a crash in the middle of an append leaves; the next append settles it.
 CUT_SHORT = ("unfinished", "behind")
@@ -25,20 +35,6 @@ class Finding:
     kind: str
     where: str
     sentence: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Head:
-    """Which entry is the last, signed, so that entries that are cut off are missed."""
-
-    number: int
-    digest: str
-    signature: str = ""
-
-    @property
-    def content(self) -> bytes:
-        """What is signed of it."""
-        return f"anonflow head {self.number} {self.digest}".encode()
 
 
 def read_head(home: Home) -> Head | None:

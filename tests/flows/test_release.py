@@ -19,8 +19,7 @@ from tasks.decision.approval import decide
 from tasks.publication.manifest import verify_release
 from tasks.record import ledger, signing
 from tasks.record.decision import Decision
-from tasks.record.entry import ReleaseFacts
-from tasks.record.ledger_verification import Head
+from tasks.record.entry import Head, ReleaseFacts
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 

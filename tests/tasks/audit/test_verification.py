@@ -24,8 +24,7 @@ from tasks.publication.publish import publish
 from tasks.publication.withdraw import move_aside
 from tasks.record import approvers, ledger, signing
 from tasks.record.decision import Decision, sign
-from tasks.record.entry import LedgerEntry, ReleaseFacts, SignedDecision
-from tasks.record.ledger_verification import Head
+from tasks.record.entry import Head, LedgerEntry, ReleaseFacts, SignedDecision
 from tests.tasks.facts import enter
 
 
