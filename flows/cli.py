@@ -44,7 +44,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Release microdata about people: checked, masked, measured, decided, published, recorded.",
+    help="Publish microdata without disclosing individuals, with an auditable record of every decision.",
 )
 for _name, _command in COMMANDS.items():
     app.command(name=_name)(_command)
@@ -53,53 +53,41 @@ app.add_typer(audit.app, name="audit")
 
 
 def main() -> None:
-    """Run the command line; whatever goes wrong ends in one clear message and an exit code."""
+    """Run the command line; every error ends in one message and an exit code."""
     os.umask(0o077)
     # Ended from outside, a run must still wipe its workspace.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: sys.exit(128 + received))
     logging.captureWarnings(True)
     as_json = "--json" in sys.argv
-    sys.exit(guarded_exit(lambda: app(standalone_mode=True), as_json))
+    sys.exit(exit_code_of(lambda: app(standalone_mode=True), as_json))
 
 
-def guarded_exit(command: Callable[[], Any], as_json: bool) -> int:
+def exit_code_of(command: Callable[[], Any], as_json: bool) -> int:
     """Carry a command out and return its exit code; an error ends in one message, without a traceback."""
     try:
         command()
-    except ReleaseError as error:
-        _report(error, as_json)
-        return int(error.code)
-    except ServerError as error:
-        _report(Fault(str(error)), as_json)
-        return int(ExitCode.FAULT)
-    except KeyboardInterrupt:
-        err.print("Stopped. See anonflow list for what was decided before.")
-        return INTERRUPTED
-    except SystemExit as exit_:
-        code = int(exit_.code or 0)
+    except (KeyboardInterrupt, SystemExit) as end:
+        code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else int(end.code or 0)
         if code == INTERRUPTED:
-            err.print("Stopped. See anonflow list for what was decided before.")
+            err.print("Interrupted. anonflow list shows what was decided before.")
         return code
+    except ReleaseError as error:
+        return _report(error, as_json)
+    except ServerError as error:
+        return _report(Fault(str(error)), as_json)
     except Exception as error:
-        fault = Fault(f"an unexpected {type(error).__name__}; this is a fault of anonflow, please report it")
-        _report(fault, as_json)
-        return int(ExitCode.FAULT)
+        message = f"an unexpected {type(error).__name__}; this is a fault of anonflow, please report it"
+        return _report(Fault(message), as_json)
     return 0
 
 
-def _report(error: ReleaseError, as_json: bool) -> None:
-    message = visible_lines(error)
+def _report(error: ReleaseError, as_json: bool) -> int:
+    title, message = "Refused" if error.code == ExitCode.REFUSED else "Fault", visible_lines(error)
     if as_json:
-        print_json(
-            {
-                "status": "refused" if error.code == ExitCode.REFUSED else "fault",
-                "message": message,
-                "exit_code": int(error.code),
-            }
-        )
-        return
-    title = "Refused" if error.code == ExitCode.REFUSED else "Fault"
-    err.print(f"[bold red]{title}[/bold red]")
-    for line in message.splitlines():
-        err.print(f"  {line}", markup=False)
+        print_json({"status": title.lower(), "message": message, "exit_code": int(error.code)})
+    else:
+        err.print(f"[bold red]{title}[/bold red]")
+        for line in message.splitlines():
+            err.print(f"  {line}", markup=False)
+    return int(error.code)

@@ -1,4 +1,4 @@
-"""Figures without a release: ``anonflow assess`` of others' files, ``compare`` of settings."""
+"""``anonflow assess`` an external file, ``compare`` settings of a plan; nothing is published."""
 
 from __future__ import annotations
 
@@ -10,63 +10,60 @@ from typing import Annotated
 import typer
 
 from flows.commands import shown
-from flows.commands.options import Inline, Json, Plan, Where
+from flows.commands.options import ByDesign, Inline, Json, Plan, Where
 from flows.commands.ready import home_ready, platform
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 
 
 def assess(
-    released: Annotated[Path, typer.Argument(metavar="RELEASE", help="The file to judge.")],
-    original: Annotated[Path, typer.Option("--original", help="The records it stems from.")],
+    released: Annotated[Path, typer.Argument(metavar="RELEASE", help="The released file.")],
+    original: Annotated[Path, typer.Option("--original", help="The records from which it was made.")],
     reference: Annotated[
-        Path | None, typer.Option("--reference", help="Other people of the same population, not masked.")
+        Path | None, typer.Option("--reference", help="Original records of other people of the same population.")
     ] = None,
-    plan: Annotated[Path | None, typer.Option("--plan", help="A plan whose declarations and policy apply.")] = None,
+    plan: Annotated[Path | None, typer.Option("--plan", help="A plan whose variables and policy apply.")] = None,
     aligned: Annotated[
-        bool, typer.Option("--aligned", help="Row i of the release stems from row i of the original.")
+        bool, typer.Option("--aligned", help="Row i of the release was made from row i of the original.")
     ] = False,
-    by_design: Annotated[
-        list[str] | None, typer.Option("--by-design", help="A measure that says nothing: ambiguity or uncertainty.")
-    ] = None,
+    by_design: ByDesign = None,
     home: Where = None,
     json_: Json = False,
 ) -> None:
-    """Judge any released file, also one made by another tool: 0 passes, 3 fails, 4 a person must decide."""
+    """Assess a released file, also one of another tool: exit code 0 passes, 3 fails, 4 needs a person's decision."""
     from flows.external import judge
 
-    unknown = sorted(set(by_design or ()) - {"ambiguity", "uncertainty"})
-    if unknown:
+    if set(by_design or ()) - {"ambiguity", "uncertainty"}:
         raise Refused("--by-design takes ambiguity or uncertainty")
-    found = judge(
+    judgement = judge(
         Home.locate(home), released, original, reference, plan=plan, aligned=aligned, by_design=tuple(by_design or ())
     )
     if json_:
         # How many levels few records hold, and not which: such a level may be one person's value.
-        rare = [{"variable": row.variable, "levels": len(row.levels)} for row in found.assessment.rare_levels]
-        facts = {"verdict": asdict(found.verdict), "assessment": found.assessment.to_json() | {"rare_levels": rare}}
-        shown.print_json(facts | {"left_out": found.left_out, "unknown": found.unknown})
+        rare = [{"variable": row.variable, "levels": len(row.levels)} for row in judgement.assessment.rare_levels]
+        facts = {
+            "verdict": asdict(judgement.verdict),
+            "assessment": judgement.assessment.to_json() | {"rare_levels": rare},
+        }
+        shown.print_json(facts | {"left_out": judgement.left_out, "unknown": judgement.unknown})
     else:
-        shown.judged(found, released.name)
-    raise typer.Exit(int(found.exit_code))
+        shown.judged(judgement, released.name)
+    raise typer.Exit(int(judgement.exit_code))
 
 
 def compare(
     plan: Plan,
-    more: Annotated[list[str] | None, typer.Argument(metavar="[SETTING]...", help="Further settings.")] = None,
+    more: Annotated[list[str] | None, typer.Argument(metavar="SETTING...", help="Further settings.")] = None,
     methods: Annotated[
         list[str] | None,
         typer.Option(
             "--methods",
             metavar="SETTING...",
-            help="What to try in place of the plan's masking steps, such as: spectral-swap mdav:k=5 "
+            help="Methods to try in place of the plan's masking steps, such as: spectral-swap mdav:k=5 "
             "additive-noise:b=0.1:axes=spectral. By default every method that suits the table.",
         ),
     ] = None,
-    by_design: Annotated[
-        list[str] | None,
-        typer.Option("--by-design", help="Acknowledge a measure that says nothing: ambiguity or uncertainty."),
-    ] = None,
+    by_design: ByDesign = None,
     risk: Annotated[str, typer.Option("--risk", help="distance, ambiguity, uncertainty or membership.")] = "distance",
     utility: Annotated[
         str, typer.Option("--utility", help="overall, mean, variance, correlation, rank_correlation or propensity.")
@@ -75,7 +72,7 @@ def compare(
     inline: Inline = False,
     json_: Json = False,
 ) -> None:
-    """Compare settings by risk and utility, publish nothing: 0 one passes, 3 none, 4 a person must decide."""
+    """Compare settings by risk and utility: exit code 0 one passes, 3 none does, 4 one needs a person's decision."""
     begun = time.perf_counter()
     where = home_ready(home)
     with platform(where, inline=inline) as run_plan:
@@ -89,16 +86,16 @@ def compare(
         checked_settings(file, wanted)
 
         def body(runner: Direct) -> tuple[Comparison, str, str]:
-            found = compare_settings(file, where, runner, wanted)
-            return found, "Nothing passes" if found.best is None else "Compared", found.sentence
+            comparison = compare_settings(file, where, runner, wanted)
+            return comparison, "Nothing passes" if comparison.best is None else "Compared", comparison.sentence
 
         description = "Settings of one plan side by side; nothing is published."
-        found = run_plan("Compare", description, file, shown.Progress(quiet=json_), body)
+        comparison = run_plan("Compare", description, file, shown.Progress(quiet=json_), body)
     seconds = time.perf_counter() - begun
     if json_:
-        places = {"folder": found.folder, "picture": found.picture}
-        ended = {"exit_code": int(found.exit_code), "total_seconds": round(seconds, 2)}
-        shown.print_json(facts(found) | places | ended)
+        places = {"folder": comparison.folder, "picture": comparison.picture}
+        ended = {"exit_code": int(comparison.exit_code), "total_seconds": round(seconds, 2)}
+        shown.print_json(facts(comparison) | places | ended)
     else:
-        shown.compared(found, where.path, seconds)
-    raise typer.Exit(int(found.exit_code))
+        shown.compared(comparison, where, seconds)
+    raise typer.Exit(int(comparison.exit_code))

@@ -1,4 +1,4 @@
-"""What several commands take, and where they print."""
+"""Options that several commands take, and where they print."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from rich.console import Console
 
 from tasks.common.errors import Refused
 
-# Foreign names are shown as they are, also one like :bomb:, which rich would draw.
+# Names given by others are shown as they are, also one like :bomb:, which rich would draw.
 out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
 # For lines as they are: nothing in them is markup, and a terminal does not break them.
 plain = Console(highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 Where = Annotated[
-    Path | None, typer.Option("--home", help="Where state is kept; by default ANONFLOW_HOME, else .anonflow here.")
+    Path | None, typer.Option("--home", help="Folder of all state; by default ANONFLOW_HOME, else .anonflow here.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for scripts, and nothing else.")]
-Inline = Annotated[bool, typer.Option("--inline", help="Without Prefect: no run history, for development and tests.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value for scripts, and nothing else.")]
+Inline = Annotated[bool, typer.Option("--inline", help="Run without Prefect and its history, for tests.")]
 Plan = Annotated[Path, typer.Argument(metavar="PLAN", help="A release plan, a YAML file.")]
-Release = Annotated[str, typer.Argument(metavar="ID", help="The release's id, see anonflow list.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept in the ledger.")]
+Release = Annotated[str, typer.Argument(metavar="ID", help="The release's id, as anonflow list shows it.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; recorded in the ledger.")]
+ByDesign = Annotated[
+    list[str] | None,
+    typer.Option("--by-design", help="A measure that carries no information here: ambiguity or uncertainty."),
+]
 
 
-def stated(by: str, reason: str, *, does: str = "decides") -> None:
-    """Make sure that a name and a reason are more than blanks.
-
-    Raises `Refused` when one of them is not.
-    """
+def require_name_and_reason(by: str, reason: str) -> None:
+    """Raise `Refused` unless a name and a reason are more than blanks."""
     if not by.strip() or not reason.strip():
-        raise Refused(f"state who {does} and why: --by NAME --reason TEXT")
+        raise Refused("give a name and a reason: --by NAME --reason TEXT")

@@ -1,4 +1,4 @@
-"""The command ``anonflow people``: who may decide, each with a key of their own."""
+"""``anonflow people``: the list of approvers, each with a key of their own."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from tasks.common.home import Home, write_private
 app = typer.Typer(no_args_is_help=True, help="Who may approve, reject and withdraw: names and public keys.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The person's name.")]
+EMPTY = "The list is empty, so names are not verified."
 
 
 @app.command()
 def add(
     name: Name,
     key: Annotated[Path | None, typer.Option("--key", help="Their public key, a file in PEM form.")] = None,
-    new: Annotated[Path | None, typer.Option("--new", help="Make them a key, and write the private one here.")] = None,
+    new: Annotated[Path | None, typer.Option("--new", help="Make a key, and write the private half here.")] = None,
     account: Annotated[
         list[str] | None, typer.Option("--account", help="An account under which they run plans.")
     ] = None,
     home: Where = None,
     json_: Json = False,
 ) -> None:
-    """Put a person on the list. From the first one on, every decision needs a signature."""
+    """Add a person to the list. As soon as the list has an entry, every decision needs a signature."""
     from tasks.common import keys
     from tasks.record import approvers
 
@@ -53,47 +54,43 @@ def add(
         return
     out.print(f"{safe(person.name)} may decide here; their key is {person.fingerprint}", soft_wrap=True)
     if new is not None:
-        err.print(f"Wrote {safe(new)}. Hand it to them alone, and keep no copy: who has it decides in their name.")
+        err.print(f"Wrote {safe(new)}. Give it to them alone and keep no copy: its holder decides in their name.")
 
 
 @app.command(name="list")
 def list_(home: Where = None, json_: Json = False) -> None:
-    """List who may decide."""
+    """List the people who may decide."""
     from tasks.record import approvers
 
-    found = approvers.listed(Home.locate(home))
+    people = approvers.listed(Home.locate(home))
     if json_:
-        print_json({"people": approvers.shown(found)})
-        return
-    if not found:
-        out.print("Nobody is on the list, so names are taken as they are typed. Start with: anonflow people add")
-        return
-    shown = table("Name", "Key", "Accounts", "Since")
-    for person in found:
-        accounts = ", ".join(person.accounts)
-        shown.add_row(safe(person.name), person.fingerprint, safe(accounts), safe(person.added))
-    out.print(shown)
+        print_json({"people": approvers.shown(people)})
+    elif people:
+        rows = ((p.name, p.fingerprint, ", ".join(p.accounts), p.added) for p in people)
+        out.print(table(("Name", "Key", "Accounts", "Since"), rows))
+    else:
+        out.print(f"{EMPTY} Start with: anonflow people add")
 
 
 @app.command()
 def remove(name: Name, home: Where = None) -> None:
-    """Take a person off the list; what they have decided stays in the ledger."""
+    """Remove a person from the list; their decisions stay in the ledger."""
     from tasks.record import approvers
 
     where = Home.locate(home)
     sanitise_errors(approvers.remove)(where, name)
     out.print(f"{safe(name)} may not decide here any more", soft_wrap=True)
     if not approvers.listed(where):
-        err.print("Nobody is on the list any more, so names are taken as they are typed.")
+        err.print(EMPTY)
 
 
 @app.command()
 def account(
     name: Name,
-    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="As it stands in the ledger, as requester.")],
+    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="The requester, as recorded in the ledger.")],
     home: Where = None,
 ) -> None:
-    """Say under which account a person runs plans, so that they are known as the requester."""
+    """Record under which account a person runs plans, so that the ledger knows them as the requester."""
     from tasks.common import keys
     from tasks.record import approvers
 

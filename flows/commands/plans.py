@@ -14,7 +14,7 @@ from tasks.common.errors import Refused, sanitise_errors
 
 
 def check(plan: Plan, json_: Json = False) -> None:
-    """Say everything that is wrong with a plan, before any data are read."""
+    """Check a plan and the column names of its source; no records are read."""
     from flows.plan.model import load_plan
 
     file = load_plan(plan)
@@ -28,12 +28,12 @@ def check(plan: Plan, json_: Json = False) -> None:
 
 
 def plan(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV or Parquet file.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV, Parquet or Stata file.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write the plan; by default the terminal.")
+        Path | None, typer.Option("--output", "-o", help="File to write; by default the terminal.")
     ] = None,
 ) -> None:
-    """Draft a commented plan from a data file, for a person to confirm."""
+    """Draft a plan from a data file, with comments, for a person to confirm."""
     from flows.draft import draft_plan
 
     text = sanitise_errors(draft_plan)(data, output.parent if output else Path.cwd())
@@ -44,4 +44,4 @@ def plan(
         raise Refused(f"{output.name} exists already; nothing is overwritten")
     output.write_text(text, encoding="utf-8")
     written = safe(output)
-    err.print(f"Wrote {written}. Read it, confirm what is marked, then: anonflow check {written}")
+    err.print(f"Wrote {written}. Review it, decide what is marked 'confirm', then: anonflow check {written}")

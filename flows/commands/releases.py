@@ -1,4 +1,4 @@
-"""Releases: ``anonflow demo | run`` make them, ``list | show | ui`` say what was made."""
+"""``anonflow demo | run`` make releases, ``list | show | ui`` show them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from flows.commands.options import Inline, Json, Plan, Release, Where, out
 from flows.commands.ready import home_ready, platform
-from flows.commands.shown import Progress, finish, gates, place, print_json, safe, safe_lines, table
+from flows.commands.shown import Progress, finish, gates, line, print_json, safe, safe_lines, table
 from flows.servers.layout import read_layout
 from tasks.common.errors import Refused
 from tasks.common.home import Home
@@ -20,7 +20,7 @@ DEMONSTRATION = Path(__file__).resolve().parents[2] / "deploy" / "plans" / "nhef
 
 
 def demo(home: Where = None, inline: Inline = False, json_: Json = False) -> None:
-    """Release real microdata (NHEFS, public) from source to published file."""
+    """Release public microdata (NHEFS) as a demonstration."""
     _run(DEMONSTRATION, home, inline=inline, as_json=json_, rebuild=True)
 
 
@@ -29,9 +29,9 @@ def run(
     home: Where = None,
     inline: Inline = False,
     json_: Json = False,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Draw anew though plan and data are unchanged.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Mask again, although nothing has changed.")] = False,
 ) -> None:
-    """Run a release plan: ends published, rejected, or awaiting a person."""
+    """Run a release plan; the release ends published, rejected, or awaiting approval."""
     _run(plan, home, inline=inline, as_json=json_, rebuild=rebuild)
 
 
@@ -51,7 +51,7 @@ def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild:
 
         description = "From plan to published release, or to a refusal that says why."
         outcome = run_plan("Release", description, file, Progress(quiet=as_json), body)
-    finish(outcome, where.path, as_json, time.perf_counter() - begun)
+    finish(outcome, where, as_json, time.perf_counter() - begun)
 
 
 def list_(home: Where = None, json_: Json = False) -> None:
@@ -63,20 +63,11 @@ def list_(home: Where = None, json_: Json = False) -> None:
     entries = ledger.entries(where)
     if json_:
         print_json([entry_json(entry) for entry in entries])
-        return
-    if not entries:
+    elif entries:
+        rows = ((e.time, getattr(e.facts, "name", ""), e.facts.subject, e.event, e.facts.actor) for e in entries)
+        out.print(table(("When", "Plan", "Release", "Event", "By"), rows))
+    else:
         out.print(f"Nothing was decided yet in {safe(where.path)}. Start with: anonflow demo", soft_wrap=True)
-        return
-    shown = table("When", "Plan", "Release", "Event", "By")
-    for entry in entries:
-        shown.add_row(
-            safe(entry.time),
-            safe(getattr(entry.facts, "name", "")),
-            safe(entry.facts.subject),
-            safe(entry.event),
-            safe(entry.facts.actor),
-        )
-    out.print(shown)
 
 
 def show(release: Release, home: Where = None, json_: Json = False) -> None:
@@ -90,35 +81,34 @@ def show(release: Release, home: Where = None, json_: Json = False) -> None:
     entries = ledger.of_release(where, release)
     if not entries:
         raise Refused(f"no release is called {release!r}; see anonflow list")
-    dossier = read_dossier(where, entries[-1].facts.release)
+    last = entries[-1]
+    dossier = read_dossier(where, last.facts.release)
     if json_:
         events = [entry_json(entry) for entry in entries]
         print_json({"events": events, "dossier": dossier.to_dict() | {"sha256": dossier.digest}})
         return
-    last, reason = entries[-1], dossier.verdict.reason
-    published = where.releases / last.facts.name / release
+    reason = dossier.verdict.reason
     if last.facts.decided:
-        reason = f"by {last.facts.actor}: {last.facts.decided.reason}. The policy said: {reason}"
+        reason = f"by {last.facts.actor}: {last.facts.decided.reason}. The policy's verdict: {reason}"
     out.print(f"[bold]{safe(release)}[/bold]: {safe(last.event)}; {safe_lines(reason)}")
     out.print(gates(dossier.verdict.gates))
-    if (published / NOTICE).exists():
-        place("Notice", published / NOTICE)
-        published = where.withdrawn / last.facts.name / release
-    if published.exists():
-        place("Files", published)
-    place("Report", where.assessment(release) / "report.html")
+    notice, files = where.releases / last.facts.name / release / NOTICE, where.files_of(last.facts.name, release)
+    for what, path in (("Notice", notice), ("Files", files)):
+        if path.exists():
+            line(what, path)
+    line("Report", where.assessment(release) / "report.html")
     for entry in entries:
         why = f": {entry.facts.decided.reason}" if entry.facts.decided else ""
-        place("History", f"{entry.time} {entry.event} by {entry.facts.actor}{why}")
+        line("History", f"{entry.time} {entry.event} by {entry.facts.actor}{why}")
 
 
 def ui(
     home: Where = None,
-    prefect_port: Annotated[int, typer.Option(help="Port of the Prefect UI.")] = 4200,
-    mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow UI.")] = 5000,
-    browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+    prefect_port: Annotated[int, typer.Option(help="Port of Prefect.")] = 4200,
+    mlflow_port: Annotated[int, typer.Option(help="Port of MLflow.")] = 5000,
+    browser: Annotated[bool, typer.Option(help="Open the pages in a browser.")] = True,
 ) -> None:
-    """Open the Prefect and MLflow UIs on what the runs here have left, until Ctrl-C."""
+    """Show the history of runs in the pages of Prefect and MLflow, until Ctrl-C."""
     if (layout := read_layout(Home.locate(home))) is not None:
         raise Refused(
             f"this home is served: while anonflow serve runs, its pages are on {layout.prefect} and {layout.mlflow}"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def serve(
     plans: Annotated[
         Path | None,
-        typer.Argument(metavar="[PLANS]", help="Folder of plans, each with its schedule; by default this folder."),
+        typer.Argument(metavar="PLANS", help="Folder of plans, each with its schedule; by default this folder."),
     ] = None,
     home: Where = None,
     prefect_port: Annotated[int, typer.Option(help="Port of Prefect.")] = 4200,
@@ -125,9 +125,9 @@ def _print_secrets(home: Home) -> None:
 def _print_health(home: Home, parts: tuple[str, ...]) -> None:
     from flows.served.health import problems
 
-    found = problems(home, parts)
-    plain.print(visible_lines("\n".join(found)) or "All running parts answer.")
-    if found:
+    messages = problems(home, parts)
+    plain.print(visible_lines("\n".join(messages)) or "All running parts answer.")
+    if messages:
         raise typer.Exit(1)
 
 

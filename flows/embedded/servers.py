@@ -103,7 +103,7 @@ def start(home: Path) -> Server:
     Claim: the server listens on the loopback address only, asks for a secret that only this process knows,
     and ends when this process ends, however it ends; runs then left unfinished are marked as crashed.
 
-    Raises `ValueError` if ``home`` cannot stand in a database address.
+    Raises `ValueError` if a database address cannot hold ``home``.
     """
     home = Path(home).expanduser().resolve()
     settings = environment(home)

@@ -78,7 +78,7 @@ def apply(home: Path) -> None:
     RuntimeError
         If Prefect or MLflow is already imported with other settings: they read them at import.
     ValueError
-        If ``home`` cannot stand in a database address.
+        If a database address cannot hold ``home``.
     """
     settings = environment(home)
     if any(os.environ.get(name) != value for name, value in settings.items()):

@@ -21,13 +21,14 @@ from flows.servers.process import Child, ServerError, listen
 from tasks.common.locks import locked
 
 TEMPLATES = Path(os.environ.get("ANONFLOW_TEMPLATES") or Path(sys.prefix) / "share" / "anonflow")
+PACKAGES = ("prefect", "mlflow")
 
 
 def _database(home: Path, package: str) -> Path:
     return Path(home).expanduser().resolve() / package / f"{package}.db"
 
 
-def _stamp(database: Path, package: str) -> tuple[int, int]:
+def _marks(database: Path, package: str) -> tuple[int, int]:
     """Return the mark in the file, and the mark it must bear to need no migration by this ``package``."""
     uri = database.resolve().as_uri() + "?mode=ro"
     with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=60)) as connection:
@@ -41,17 +42,17 @@ def migrated(database: Path, package: str) -> bool:
     if not database.is_file():
         return False
     try:
-        mark, wanted = _stamp(database, package)
+        mark, required = _marks(database, package)
     except (sqlite3.Error, TypeError):
         return False
-    return mark == wanted
+    return mark == required
 
 
 def mark_migrated(database: Path, package: str) -> None:
     """Write into the database that this version of ``package`` has migrated it."""
-    _, wanted = _stamp(database, package)
+    _, required = _marks(database, package)
     with contextlib.closing(sqlite3.connect(database, timeout=60)) as connection:
-        connection.execute(f"PRAGMA user_version = {wanted}")
+        connection.execute(f"PRAGMA user_version = {required}")
 
 
 def migration_lock(database: Path) -> AbstractContextManager[None]:
@@ -60,7 +61,7 @@ def migration_lock(database: Path) -> AbstractContextManager[None]:
 
 
 def prepared(database: Path, package: str) -> bool:
-    """Take the template if there is no database; put aside a copy of one to be migrated. Call it locked.
+    """Copy the template if there is no database; back up one that needs a migration. Call it locked.
 
     Returns
     -------
@@ -85,18 +86,12 @@ def prepared(database: Path, package: str) -> bool:
 
 
 def tracking_ready(home: Path) -> str:
-    """Make sure that the MLflow store exists and fits this MLflow, without starting a server.
+    """Make sure that the MLflow store exists and fits this MLflow, without a server; return its address.
 
     With a marked database or a template this takes milliseconds and imports nothing. A store that the user
     named (``MLFLOW_TRACKING_URI``) is left alone.
-
-    Returns
-    -------
-    str
-        The tracking address, also to be given to ``MlflowClient(tracking_uri=...)``.
     """
-    uri = environment(home)["MLFLOW_TRACKING_URI"]
-    database = _database(home, "mlflow")
+    uri, database = environment(home)["MLFLOW_TRACKING_URI"], _database(home, "mlflow")
     if uri != f"sqlite:///{database}" or migrated(database, "mlflow"):
         return uri
     private_directories(home)
@@ -108,6 +103,44 @@ def tracking_ready(home: Path) -> str:
     return uri
 
 
+def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
+    """Make the empty, migrated databases that new homes are copied from; ten seconds, once. Return their files.
+
+    They hold no data and lie in the virtual environment. A home made without them migrates for itself.
+
+    Raises `ServerError` if a migration fails; the message ends with its log.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    _list_fonts(directory / FONTS.name)
+    templates = {package: directory / f"{package}.db" for package in PACKAGES}
+    with tempfile.TemporaryDirectory() as scratch:
+        home = private_directories(Path(scratch))
+        # A server that the user has named is not what a template is made in.
+        store = {"MLFLOW_TRACKING_URI": f"sqlite:///{_database(home, 'mlflow')}"}
+        variables = environment(home) | store | {"ANONFLOW_TEMPLATES": scratch}
+        children = {
+            package: Child("flows.embedded.child", f"migrate-{package}", listen(), variables, home / f"{package}.log")
+            for package, template in templates.items()
+            if not migrated(template, package)
+        }
+        for package, child in children.items():
+            _make_template(templates[package], _database(home, package), child)
+    return list(templates.values())
+
+
+def _make_template(template: Path, database: Path, migration: Child) -> None:
+    code = migration.process.wait()
+    migration.stop()
+    if code:
+        raise ServerError(f"{migration.name} could not migrate: {migration.log.read_text()[-2000:]}")
+    partial = template.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute("VACUUM INTO ?", (str(partial),))
+    mark_migrated(partial, template.stem)
+    partial.replace(template)
+
+
 def _list_fonts(directory: Path) -> None:
     """Let matplotlib list the machine's fonts, in a process of its own: it reads the place at import."""
     directory.mkdir(exist_ok=True)
@@ -116,42 +149,3 @@ def _list_fonts(directory: Path) -> None:
         env=os.environ | {"MPLCONFIGDIR": str(directory)},
         check=True,
     )
-
-
-def prepare_templates(directory: Path = TEMPLATES) -> list[Path]:
-    """Make the empty, migrated databases that fresh homes are copied from; ten seconds, once.
-
-    They hold no data and lie in the virtual environment. A home made without them migrates for itself.
-
-    Returns
-    -------
-    list of Path
-        The files, those already fitting included.
-
-    Raises `ServerError` if a migration fails; the message ends with its log.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    _list_fonts(directory / FONTS.name)
-    templates = {package: directory / f"{package}.db" for package in ("prefect", "mlflow")}
-    with tempfile.TemporaryDirectory() as scratch:
-        home = private_directories(Path(scratch))
-        # A server that the user has named is not what a template is made in.
-        store = {"MLFLOW_TRACKING_URI": f"sqlite:///{_database(home, 'mlflow')}"}
-        variables = environment(home) | store | {"ANONFLOW_TEMPLATES": scratch}
-        missing = [package for package, template in templates.items() if not migrated(template, package)]
-        children = [
-            Child("flows.embedded.child", f"migrate-{package}", listen(), variables, home / f"{package}.log")
-            for package in missing
-        ]
-        for package, child in zip(missing, children, strict=True):
-            code = child.process.wait()
-            child.stop()
-            if code:
-                raise ServerError(f"{package} could not migrate: {child.log.read_text()[-2000:]}")
-            partial = templates[package].with_suffix(".partial")
-            partial.unlink(missing_ok=True)
-            with contextlib.closing(sqlite3.connect(_database(home, package))) as connection:
-                connection.execute("VACUUM INTO ?", (str(partial),))
-            mark_migrated(partial, package)
-            partial.replace(templates[package])
-    return list(templates.values())

@@ -33,7 +33,7 @@ def serve_uis(
     open_browser: bool = True,
     console: Console | None = None,
 ) -> None:
-    """Show the histories kept below ``home`` until interrupted (Ctrl-C or SIGTERM); then stop everything.
+    """Show the histories below ``home`` until interrupted (Ctrl-C or SIGTERM); then stop everything.
 
     A taken port is replaced by the next free one, with a message. Where the user has a server of their own
     (``PREFECT_API_URL``, an ``http`` address in ``MLFLOW_TRACKING_URI``), its address is printed instead.
@@ -54,7 +54,7 @@ def serve_uis(
     ServerError
         If a server does not start, or ends by itself. The message names its log.
     ValueError
-        If called elsewhere than in the main thread, or ``home`` cannot stand in a database address.
+        If called elsewhere than in the main thread, or a database address cannot hold ``home``.
     """
     out = console or Console()
     home = private_directories(home)

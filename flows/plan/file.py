@@ -1,9 +1,10 @@
-"""A plan's file: YAML that can do no harm, with the line on which everything stands."""
+"""A plan's file: YAML that can do no harm, with the line of every value."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ MAX_DEPTH = 30
 MAX_NUMBER = 1000
 LONGEST_PROBLEM = 500
 
+# Keys and positions that lead to a value, and the line of each value.
+Place = tuple[Any, ...]
+Lines = dict[Place, int]
+
 
 def read_text(path: Path) -> str:
-    """Return the text of a plan's file.
-
-    Raises `Refused` when it is not there, no file, too large, or no UTF-8 text.
-    """
+    """Return the text of a plan's file; raises `Refused` when there is none, or it is too large or not UTF-8."""
     shown, problem = f"plan {cut(visible(path.name))}", ""
     try:
         # A pipe would wait for ever, and a device might never end.
@@ -45,39 +47,29 @@ def read_text(path: Path) -> str:
     raise Refused(f"{shown} {problem}")
 
 
-def parse(text: str, name: str) -> tuple[Any, dict[tuple[Any, ...], int]]:
-    """Return the document and the line on which each of its parts stands."""
+def parse(text: str, name: str) -> tuple[Any, Lines]:
+    """Return the document and the line of each of its parts."""
     problem, loader = "", None
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
-        if node is None:
-            problem = "is empty"
-        else:
-            lines: dict[tuple[Any, ...], int] = {}
-            _note_lines(node, (), lines)
-            return loader.construct_document(node), lines
+        if node is not None:
+            return loader.construct_document(node), dict(_lines_of(node, ()))
+        problem = "is empty"
     except yaml.MarkedYAMLError as error:
-        problem = _unreadable(error)
+        mark = error.problem_mark or error.context_mark
+        where = f", line {mark.line + 1}" if mark else ""
+        problem = f"is not readable YAML{where}: {visible(error.problem or 'check the layout')}"
     except (yaml.YAMLError, ValueError, RecursionError):
         problem = "is not readable YAML"
     finally:
         if loader is not None:
             loader.dispose()
-    raise Refused(f"plan {name} {problem}")
-
-
-def _unreadable(error: yaml.MarkedYAMLError) -> str:
-    mark = error.problem_mark or error.context_mark
-    where = f", line {mark.line + 1}" if mark else ""
-    return cut(f"is not readable YAML{where}: {visible(error.problem or 'check the layout')}", LONGEST_PROBLEM)
+    raise Refused(f"plan {name} {cut(problem, LONGEST_PROBLEM)}")
 
 
 def yaml_value(text: str) -> Any:
-    """Return a value as a plan would have it.
-
-    Raises `ValueError` when it is not readable as one.
-    """
+    """Return a value as a plan would have it; raises `ValueError` when it is not readable as one."""
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506  a SafeLoader without aliases
     except (yaml.YAMLError, RecursionError):
@@ -95,77 +87,65 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         self._nodes += 1
         self._depth += 1
-        problem = ""
         if self._depth > MAX_DEPTH:
-            problem = f"lists and keys inside each other more than {MAX_DEPTH} times"
-        elif self._nodes > MAX_NODES:
-            problem = f"more than {MAX_NODES} values, which no plan needs"
-        if problem:
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
-        node = self._compose(parent, index)
-        self._depth -= 1
-        return node
-
-    def _compose(self, parent: Any, index: Any) -> Any:
+            self._refuse(f"lists and keys inside each other more than {MAX_DEPTH} times")
+        if self._nodes > MAX_NODES:
+            self._refuse(f"more than {MAX_NODES} values, which no plan needs")
         if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(
-                problem="aliases (*name) are not allowed in a plan", problem_mark=event.start_mark
-            )
+            self._refuse("aliases (*name) are not allowed in a plan")
         node = super().compose_node(parent, index)
         if isinstance(node, yaml.MappingNode):
             self._check_keys(node)
+        self._depth -= 1
         return node
 
     def _check_keys(self, node: yaml.MappingNode) -> None:
         seen = set()
         for key, _ in node.value:
-            problem = ""
             if not isinstance(key, yaml.ScalarNode):
-                problem = "a key must be one word or text"
+                self._refuse("a key must be one word or text", key)
             elif key.tag != "tag:yaml.org,2002:str":
-                problem = f"the key {cut(key.value)} is not text to YAML; quote it"
+                self._refuse(f"the key {cut(key.value)} is not text to YAML; quote it", key)
             elif key.value in seen:
-                problem = f"the key {cut(key.value)} stands twice"
-            if problem:
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                self._refuse(f"the key {cut(key.value)} is given twice", key)
             seen.add(key.value)
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
-        read = not (isinstance(node, yaml.ScalarNode) and node.tag in NUMBERS and len(node.value) > MAX_NUMBER)
+        readable = not (isinstance(node, yaml.ScalarNode) and node.tag in NUMBERS and len(node.value) > MAX_NUMBER)
+        value: Any = None
         try:
-            value = super().construct_object(node, deep) if read else None
+            value = super().construct_object(node, deep) if readable else None
         except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError):
-            read = False
-        if not read or isinstance(value, bytes):
-            problem = "a value that YAML takes for a number or a date, and cannot read; quote it if it is text"
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+            readable = False
+        if not readable or isinstance(value, bytes):
+            self._refuse("a value that YAML takes for a number or date and cannot read; quote it if it is text", node)
         if isinstance(value, int) and abs(value) >= MAX_WHOLE:
-            problem = "a number with more than 18 digits, which no plan needs"
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+            self._refuse("a number with more than 18 digits, which no plan needs", node)
         return value
+
+    def _refuse(self, problem: str, node: Any = None) -> None:
+        """Refuse the document because of a node, by default the one that begins here."""
+        mark = (self.peek_event() if node is None else node).start_mark  # type: ignore[no-untyped-call]
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 # To a number in groups of sixty, what is read grows with the square of its length.
 NUMBERS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
 
 
-def _note_lines(node: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int]) -> None:
-    lines[at] = node.start_mark.line + 1
+def _lines_of(node: Any, at: Place, line: int | None = None) -> Iterator[tuple[Place, int]]:
+    """Yield every place of a document with its line; a value has the line of its key."""
+    yield at, (node.start_mark.line if line is None else line) + 1
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            _note_lines(value, (*at, key.value), lines)
-            lines[(*at, key.value)] = key.start_mark.line + 1
+            yield from _lines_of(value, (*at, key.value), key.start_mark.line)
     elif isinstance(node, yaml.SequenceNode):
         for number, value in enumerate(node.value):
-            _note_lines(value, (*at, number), lines)
+            yield from _lines_of(value, (*at, number))
 
 
-def odd_values(value: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int]) -> list[str]:
-    """Return what is said to readers and would write to their terminals, and codes that are none.
-
-    YAML makes truth values of yes and no.
+def odd_values(value: Any, at: Place, lines: Lines) -> list[str]:
+    """Return texts that could control a terminal, and codes that are none (YAML makes truth values of yes and no).
 
     Such a list is then replaced by plain codes, so that the rest of the plan can be judged too.
     """
@@ -196,31 +176,20 @@ def _is_code(value: Any) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
-WORDS = {
-    "missing": "is missing",
-    "missing_argument": "is missing",
-    "missing_keyword_only_argument": "is missing",
-    "extra_forbidden": "is not a key that stands here; check its spelling",
-    "unexpected_keyword_argument": "is not a key that stands here; check its spelling",
-    "model_type": "must hold keys with values",
-    "model_attributes_type": "must hold keys with values",
-    "dataclass_type": "must hold keys with values",
-    "dict_type": "must hold keys with values",
-    "tuple_type": "must be a list",
-    "list_type": "must be a list",
+# Sentences by kind of error, a kind with its variants separated by spaces.
+_SENTENCES = {
+    "missing missing_argument missing_keyword_only_argument": "is missing",
+    "extra_forbidden unexpected_keyword_argument": "is not a key here; check its spelling",
+    "model_type model_attributes_type dataclass_type dict_type": "must hold keys with values",
+    "tuple_type list_type": "must be a list",
     "string_type": "must be text; quote it",
-    "union_tag_not_found": "does not say of which kind it is; add method (of a step) or edit (of a rule)",
+    "union_tag_not_found": "does not state its kind; add method (of a step) or edit (of a rule)",
     "union_tag_invalid": "{discriminator} must be one of {expected_tags}",
-    "literal_error": "must be {expected}",
-    "enum": "must be {expected}",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
+    "literal_error enum": "must be {expected}",
+    "int_type int_parsing int_from_float": "must be a whole number",
+    "float_type float_parsing": "must be a number",
     "finite_number": "must be a finite number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
+    "bool_type bool_parsing": "must be true or false",
     "greater_than": "must be above {gt}",
     "greater_than_equal": "must be at least {ge}",
     "less_than": "must be below {lt}",
@@ -231,23 +200,23 @@ WORDS = {
     "too_short": "must not be empty",
     "too_long": "must hold {max_length} at most",
 }
+WORDS = {kind: sentence for kinds, sentence in _SENTENCES.items() for kind in kinds.split()}
 
 
-def sentences(error: ValidationError, lines: dict[tuple[Any, ...], int]) -> list[str]:
+def sentences(error: ValidationError, lines: Lines) -> list[str]:
     """Return one sentence each; a list is not called empty because its items were refused."""
-    found: list[Any] = error.errors(include_url=False, include_input=False)
-    places = [e["loc"] for e in found]
-    return [
-        _sentence(e, lines)
-        for e in found
-        if e["type"] != "too_short"
-        or not any(len(p) > len(e["loc"]) and p[: len(e["loc"])] == e["loc"] for p in places)
-    ]
+    errors: list[Any] = error.errors(include_url=False, include_input=False)
+    places = [e["loc"] for e in errors]
+
+    def holds_refused(at: Place) -> bool:
+        return any(len(place) > len(at) and place[: len(at)] == at for place in places)
+
+    return [_sentence(e, lines) for e in errors if e["type"] != "too_short" or not holds_refused(e["loc"])]
 
 
-def _sentence(error: Any, lines: dict[tuple[Any, ...], int]) -> str:
-    """Say where and what; parts of the place that the file does not have are tags of a union."""
-    at: tuple[Any, ...] = ()
+def _sentence(error: Any, lines: Lines) -> str:
+    """Return where and what; parts of the place that the file does not have are tags of a union."""
+    at: Place = ()
     for part in error["loc"]:
         if (*at, part) in lines:
             at = (*at, part)
@@ -264,6 +233,6 @@ def in_words(error: Any) -> str:
     return words.format_map(error.get("ctx", {}))
 
 
-def _shown(place: tuple[Any, ...]) -> str:
+def _shown(place: Place) -> str:
     """Return a place as a person counts: variables.3.name."""
     return ".".join(str(p + 1) if isinstance(p, int) else cut(visible(p)) for p in place)

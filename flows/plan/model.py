@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
 
-from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.method import public_parameters
 from anoncore.microdata import Schema, Variable
 from anoncore.names import format_look_alikes
-from flows.plan.file import LONGEST_PROBLEM, odd_values, parse, read_text, sentences
+from flows.plan.file import LONGEST_PROBLEM, Lines, Place, odd_values, parse, read_text, sentences
 from flows.plan.schedule import ScheduleSection
 from tasks.assessment.assess import AssessmentSection
 from tasks.common.digests import digest_of
@@ -71,7 +70,7 @@ class Plan(Section):
 
     @property
     def confides(self) -> bool:
-        """Whether a step's parameters would tell what it hides, so that guesses must not be checkable."""
+        """Whether a step's parameters would reveal what it hides, so that guesses must not be checkable."""
         return any(step.confidential_parameters for step in self.steps)
 
     def public_text(self) -> str:
@@ -86,94 +85,108 @@ class Plan(Section):
             public["publication"]["to"] = kinds
         return yaml.safe_dump(public, sort_keys=False, allow_unicode=True)
 
-    def _step_problems(self, schema: Schema | None, edits: EditSet | None) -> list[str]:
-        """Return what the steps and the policy, or the steps and table and edits, hold against each other."""
-        found = []
-        for number, step in enumerate(self.steps, start=1):
-            if schema is not None and edits is not None:
-                found += [f"steps: {number} ({step.method}): {p}" for p in step.problems(schema, edits)]
-            if number < len(self.steps) and step.releases_ranges:
-                found.append(
+    def problems(self, base: Path) -> list[str]:
+        """Return what is wrong between the sections, and between the plan and its source's columns."""
+        problems: list[str] = []
+        schema = _tried(lambda: Schema(self.variables), problems)
+        edits = _tried(self.edits.edit_set, problems)
+        if schema is not None and edits is not None:
+            problems += _tried(lambda: edits.problems(schema), problems) or []
+            for number, step in enumerate(self.steps, start=1):
+                problems += [f"steps: {number} ({step.method}): {p}" for p in step.problems(schema, edits)]
+        if schema is not None:
+            problems += _name_problems(schema)
+            problems += _tried(lambda: list(_column_problems(self.source, schema, base)), problems) or []
+            problems += self._regression_problems(schema)
+        return [*problems, *self._step_problems(), *self._group_problems()]
+
+    def _step_problems(self) -> Iterator[str]:
+        """Yield what the steps hold against each other, the edits and the policy."""
+        for number, step in enumerate(self.steps[:-1], start=1):
+            if step.releases_ranges:
+                yield (
                     f"steps: {number} ({step.method}) releases ranges, which no later step can read; make it "
                     "the last, or choose release: means"
                 )
         if self.edits.on_violation == "repair" and self.steps[-1].releases_ranges:
-            found.append("edits: on_violation: ranges are not repaired; choose set-aside or refuse")
-        found += self._group_problems()
+            yield "edits: on_violation: ranges are not repaired; choose set-aside or refuse"
         void = {measure for step in self.steps for measure in step.void_by_design}
-        surplus = sorted(set(self.policy.by_design) - void)
-        if surplus:
-            found.append(f"policy: by_design lists {', '.join(surplus)}, which no step makes void; remove it")
+        if surplus := sorted(set(self.policy.by_design) - void):
+            yield f"policy: by_design lists {', '.join(surplus)}, which no step makes void; remove it"
         if "uncertainty" in void and "uncertainty" not in self.policy.by_design:
-            found.append(
+            yield (
                 "policy: a step publishes groups of identical records, so uncertainty is 0 by design; "
                 "acknowledge it with by_design: [uncertainty]"
             )
-        return found
 
-    def _group_problems(self) -> list[str]:
-        """Return what hiding a group asks of the other steps and of the policy."""
-        found = []
+    def _group_problems(self) -> Iterator[str]:
+        """Yield what hiding a group requires of the other steps and of the policy."""
         hiding = [s.method for s in self.steps if s.hidden_variables]
         unprotected = bool(hiding) and all(s.prepares for s in self.steps)
         if unprotected and self.policy.individual_protection != "none":
-            found.append(
+            yield (
                 f"policy: no step protects single records, which {', '.join(hiding)} leaves as they were; add "
                 "one, or state individual_protection: none with an individual_protection_reason"
             )
         if not unprotected and self.policy.individual_protection == "none":
-            found.append("policy: individual_protection: none is for plans that only hide a group; remove it")
+            yield "policy: individual_protection: none is for plans that only hide a group; remove it"
         grouped = [s.method for s in self.steps if s.void_by_design]
         if hiding and grouped:
-            found.append(
+            yield (
                 f"steps: {', '.join(hiding)} and {', '.join(grouped)} cannot be combined: moving members breaks "
                 "groups of identical records; use another masking step"
             )
-        return found
 
-    def _regression_problems(self, schema: Schema) -> list[str]:
+    def _regression_problems(self, schema: Schema) -> Iterator[str]:
         hidden = {name for step in self.steps for name in step.hidden_variables}
-        found = []
         for regression in self.assessment.regressions:
-            found += [f"assessment: {problem}" for problem in regression.problems(schema)]
-            telling = sorted(hidden & {regression.outcome, *regression.predictors})
-            if telling:
-                found.append(
+            yield from (f"assessment: {problem}" for problem in regression.problems(schema))
+            if telling := sorted(hidden & {regression.outcome, *regression.predictors}):
+                yield (
                     f"assessment: regression {regression.formula}: how well it is preserved would reveal the "
                     f"group that is hidden along {', '.join(telling)}; leave it out"
                 )
-        return found
-
-    def problems(self, base: Path) -> list[str]:
-        """Return what is wrong between the sections, and between the plan and its source's columns."""
-        found: list[str] = []
-        schema = _tried(lambda: Schema(self.variables), found)
-        edits = _tried(self.edits.edit_set, found)
-        if schema is not None and edits is not None:
-            found += _tried(lambda: edits.problems(schema), found) or []
-        if schema is not None:
-            if not schema.masked:
-                found.append("variables: every one is an identifier or a household; nothing would be released")
-            if strange := [n for n in schema.masked if odd(n)]:
-                found.append(f"variables with names that hold control characters: {named(strange)}; rename them")
-            formulas = [n for n in schema.masked if like_a_formula(n)]
-            if formulas:
-                found.append(
-                    f"variables with names that a spreadsheet would take for formulas: {named(formulas)}; rename them"
-                )
-            found += _tried(lambda: _column_problems(self.source, schema, base), found) or []
-            found += self._regression_problems(schema)
-        found += self._step_problems(schema, edits)
-        return found
 
 
-def _tried(function: Callable[[], T], found: list[str]) -> T | None:
-    """Return the result; or None, with the reason added to ``found``, so that all is told at once."""
+def _tried(function: Callable[[], T], problems: list[str]) -> T | None:
+    """Return the result; or None, with the reason added to ``problems``, so that all problems are reported at once."""
     try:
         return function()
     except (AnonymizationError, ReleaseError) as error:
-        found.append(str(error))
+        problems.append(str(error))
         return None
+
+
+def _name_problems(schema: Schema) -> Iterator[str]:
+    if not schema.masked:
+        yield "variables: every one is an identifier or a household; nothing would be released"
+    if control := [n for n in schema.masked if odd(n)]:
+        yield f"variables with names that hold control characters: {named(control)}; rename them"
+    if formulas := [n for n in schema.masked if like_a_formula(n)]:
+        yield f"variables with names that a spreadsheet would take for formulas: {named(formulas)}; rename them"
+
+
+def _column_problems(source: SourceSection, schema: Schema, base: Path) -> Iterator[str]:
+    """Yield what is wrong between the variables and the source's columns."""
+    header = header_of(source, base, schema.names)
+    if header is None:
+        return
+    absent = [n for n in schema.names if n not in set(header)]
+    surplus = [n for n in header if n not in schema]
+    if len(absent) == len(schema):
+        # Without a header the first record would stand here, so it is not shown.
+        yield (
+            f"source: none of the {len(schema)} variables is among its {len(header)} columns; check that it "
+            "is the right table, that its first line holds the names, and its delimiter"
+        )
+        return
+    if absent:
+        yield f"variables that the source does not have: {named(absent)}"
+    if surplus:
+        shown = named_surplus(surplus, len(schema) - len(absent), len(schema))
+        yield f"columns of the source without a declaration: {shown}; declare them, as identifier to drop them"
+    if pairs := nearly(absent, surplus):
+        yield f"variables that only look like columns of the source: {format_look_alikes(pairs)}"
 
 
 @dataclass(frozen=True)
@@ -205,7 +218,7 @@ def load_plan(path: Path) -> PlanFile:
     except ValidationError as error:
         problems += sentences(error, lines)
     if plan is not None and not problems:
-        problems = [_placed(p, plan, lines) for p in plan.problems(path.resolve().parent)]
+        problems = [_with_line(p, plan, lines) for p in plan.problems(path.resolve().parent)]
     if plan is None or problems:
         raise Refused("\n".join(f"{shown}: {p}" for p in _few(problems))) from None
     return PlanFile(plan, path.resolve(), text)
@@ -215,46 +228,19 @@ def _few(problems: Iterable[str]) -> list[str]:
     """Return problems as they may be shown: each once, on a line of its own, and no more than a page."""
     every = [cut(visible(line), LONGEST_PROBLEM) for p in dict.fromkeys(problems) for line in p.split("\n")]
     more = len(every) - MAX_PROBLEMS
-    return every[:MAX_PROBLEMS] + ([f"and {more} more; mend these first"] if more > 0 else [])
+    return every[:MAX_PROBLEMS] + ([f"and {more} more; correct these first"] if more > 0 else [])
 
 
-def _placed(problem: str, plan: Plan, lines: dict[tuple[Any, ...], int]) -> str:
+def _with_line(problem: str, plan: Plan, lines: Lines) -> str:
     """Put the line in front of a sentence about the whole plan."""
-    at: tuple[Any, ...] = ()
-    for number, rule in enumerate(plan.edits.rules):
-        if problem.startswith(f"edit {rule.name!r}"):
-            at = ("edits", "rules", number)
-    for number, variable in enumerate(plan.variables):
-        if problem.startswith(f"variable {variable.name!r}"):
-            at = ("variables", number)
     first = re.split(r"\W", problem, maxsplit=1)[0]
-    at = at or (SUBJECTS.get(first, first),)
+    at: Place = (SUBJECTS.get(first, first),)
+    for section, items in (("edits", plan.edits.rules), ("variables", plan.variables)):
+        for number, item in enumerate(items):
+            if problem.startswith(f"{section.removesuffix('s')} {item.name!r}"):
+                at = (section, "rules", number) if section == "edits" else (section, number)
     return f"line {lines[at]}: {problem}" if at in lines else problem
 
 
 # The section that a sentence speaks of, by its first word, where that is not the section's name.
 SUBJECTS = {"columns": "variables", "no": "edits", "computed": "edits"}
-
-
-def _column_problems(source: SourceSection, schema: Schema, base: Path) -> list[str]:
-    header = header_of(source, base, schema.names)
-    if header is None:
-        return []
-    there = set(header)
-    absent = [n for n in schema.names if n not in there]
-    surplus = [n for n in header if n not in schema]
-    if len(absent) == len(schema):
-        # Without a header the first record would stand here, so what was found is not shown.
-        return [
-            f"source: none of the {len(schema)} variables is among its {len(header)} columns; check that it "
-            "is the right table, that its first line holds the names, and its delimiter"
-        ]
-    found = []
-    if absent:
-        found.append(f"variables that the source does not have: {named(absent)}")
-    if surplus:
-        shown = named_surplus(surplus, len(schema) - len(absent), len(schema))
-        found.append(f"columns of the source without a declaration: {shown}; declare them, as identifier to drop them")
-    if pairs := nearly(absent, surplus):
-        found.append(f"variables that only look like columns of the source: {format_look_alikes(pairs)}")
-    return found

@@ -1,4 +1,4 @@
-"""Settings to try in place of a plan's steps, as somebody types them: ``method:key=value:key=value``."""
+"""Settings to try in place of a plan's steps, as the command line has them: ``method:key=value:key=value``."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def settings_of(methods: Sequence[str], file: PlanFile) -> tuple[Setting, ...]:
     if len(texts) > MAX_SETTINGS:
         raise Refused(f"--methods: {len(texts)} settings; at most {MAX_SETTINGS} are compared at once")
     if texts:
-        found = [Setting(text, _replaced(plan.steps, _step(text))) for text in texts]
+        settings = [Setting(text, _replaced(plan.steps, _step(text))) for text in texts]
     else:
         defaults = {name: method() for name, method in _masking().items() if _has_defaults(method)}
-        found = [Setting(name, _replaced(plan.steps, step)) for name, step in defaults.items()]
-        found = [s for s in found if not candidate(plan, s, ()).problems(file.base)]
+        tried = [Setting(name, _replaced(plan.steps, step)) for name, step in defaults.items()]
+        settings = [s for s in tried if not candidate(plan, s, ()).problems(file.base)]
     once: dict[str, Setting] = {}
-    for setting in (own, *found):
+    for setting in (own, *settings):
         # Equal steps are tried once, under their first name.
         once.setdefault(digest_of([asdict(step) for step in setting.steps]), setting)
     return tuple(once.values())
@@ -84,9 +84,9 @@ def candidate(plan: Plan, setting: Setting, by_design: Sequence[str]) -> Plan:
     acknowledgement is worth knowing. Whether a person must approve is no question to a setting.
     """
     void = {measure for step in setting.steps for measure in step.void_by_design}
-    known = void & (acknowledged(plan, by_design) | {"uncertainty"})
+    void &= acknowledged(plan, by_design) | {"uncertainty"}
     policy = plan.policy.model_copy(
-        update={"by_design": tuple(m for m in MEASURES if m in known), "approval": "automatic"}
+        update={"by_design": tuple(m for m in MEASURES if m in void), "approval": "automatic"}
     )
     return plan.model_copy(update={"steps": setting.steps, "policy": policy})
 
@@ -110,17 +110,17 @@ def _replaced(steps: tuple[Method, ...], new: Method) -> tuple[Method, ...]:
     """Return the steps with ``new`` where the first masking step stood, and without the other ones."""
     masking = [i for i, step in enumerate(steps) if not step.prepares]
     at = masking[0] if masking else len(steps)
-    kept = [(i, step) for i, step in enumerate(steps) if i not in masking]
-    return (*(s for i, s in kept if i < at), new, *(s for i, s in kept if i > at))
+    before, after = steps[:at], [step for i, step in enumerate(steps[at:], start=at) if i not in masking]
+    return (*before, new, *after)
 
 
 def _step(text: str) -> Any:
-    """Return the parameters that ``method:key=value:key=value`` stands for."""
+    """Return the parameters that ``method:key=value:key=value`` states."""
     method, *pairs = _parts(text, ":") or [""]
-    known = _masking()
-    if method not in known:
-        raise Refused(f"--methods: {_shown(method)!r} is no method that masks records; {_one_of(known)}")
-    allowed = [f.name for f in fields(known[method]) if f.name != "method"]
+    masking = _masking()
+    if method not in masking:
+        raise Refused(f"--methods: {_shown(method)!r} is no method that masks records; {_one_of(masking)}")
+    allowed = [f.name for f in fields(masking[method]) if f.name != "method"]
     stated: dict[str, Any] = {"method": method}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -158,7 +158,7 @@ def _one_of(names: Iterable[str]) -> str:
 
 
 def _parts(text: str, marks: str) -> list[str]:
-    """Return the parts of a text between any of ``marks`` that stand in no brackets and no quotes."""
+    """Return the parts of a text between any of ``marks`` outside brackets and quotes."""
     parts, depth, quote = [""], 0, ""
     for letter in text:
         if quote:

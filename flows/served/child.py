@@ -33,7 +33,7 @@ UNREACHED = 60.0
 def _without_trigrams() -> None:
     """Let Prefect's migrations pass on a PostgreSQL that lacks the extension pg_trgm, as our own does.
 
-    It serves indexes that speed up the search for parts of names; plain ones stand in their place.
+    It serves indexes that speed up the search for parts of names; plain ones replace them.
     """
     from sqlalchemy import event
     from sqlalchemy.engine import Engine

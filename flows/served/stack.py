@@ -104,20 +104,20 @@ class Stack:
         self.parts: list[_Part] = []
         self.trigrams = False
 
-    def _addresses(self, known: Layout) -> Layout:
-        """Return the addresses: ours, those that the environment names, and for the others the known ones."""
+    def _addresses(self, stored: Layout) -> Layout:
+        """Return the addresses: ours, those that the environment names, and for the others the stored ones."""
         parts = self.request.parts
         elsewhere = {
             "prefect": os.environ.get("PREFECT_API_URL", "").removesuffix("/").removesuffix("/api"),
             "mlflow": os.environ.get("MLFLOW_TRACKING_URI", "").removesuffix("/"),
         }
-        addresses = {part: elsewhere.get(part) or getattr(known, part) for part in SERVERS}
+        addresses = {part: elsewhere.get(part) or getattr(stored, part) for part in SERVERS}
         addresses |= {part: f"http://{LOOPBACK}:{sock.getsockname()[1]}" for part, sock in self.sockets.items()}
         if "worker" in parts and not addresses["prefect"]:
             raise Refused("the worker needs a Prefect server: give its address in PREFECT_API_URL")
         if "worker" in parts and not addresses["mlflow"]:
             raise Refused("the worker needs an MLflow server: give its address in MLFLOW_TRACKING_URI")
-        hosts = self.request.allow or (() if "prefect" in parts else known.hosts)
+        hosts = self.request.allow or (() if "prefect" in parts else stored.hosts)
         return Layout(str(self.request.plans.resolve()), **addresses, hosts=hosts)
 
     def start(self, cancelled: Callable[[], bool]) -> None:
@@ -231,8 +231,8 @@ def only_one(home: Home, parts: Sequence[str]) -> Iterator[None]:
     """
 
     def refused(part: str, holder: str) -> Refused:
-        known = read_layout(home)
-        where = f"; Prefect is on {known.prefect}, MLflow on {known.mlflow}" if known else ""
+        layout = read_layout(home)
+        where = f"; Prefect is on {layout.prefect}, MLflow on {layout.mlflow}" if layout else ""
         return Refused(
             f"anonflow serve runs for this home already (process {holder}), with {NAMES[part]}{where}. "
             "Changed plans need no restart"

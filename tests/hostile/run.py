@@ -98,7 +98,7 @@ def meet_inside(arguments: list[str], _: Home) -> Met:
     sys.argv = ["anonflow", *arguments]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), at_most(SECONDS):
-            code = cli.guarded_exit(lambda: cli.app(arguments, standalone_mode=True), as_json=False)
+            code = cli.exit_code_of(lambda: cli.app(arguments, standalone_mode=True), as_json=False)
     except TooLongError:
         err.write("no end")
     finally:

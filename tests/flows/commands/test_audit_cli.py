@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app, guarded_exit
+from flows.cli import app, exit_code_of
 from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
 from tasks.audit import tracked_runs
@@ -56,7 +56,7 @@ def client() -> Any:
 def ask(capsys: pytest.CaptureFixture[str], home: Home, *arguments: str) -> tuple[int, str, str]:
     """Give a command that needs no MLflow, in this process; return how it ended and what it said."""
     capsys.readouterr()
-    code = guarded_exit(lambda: app([*arguments, "--home", str(home.path)], standalone_mode=True), False)
+    code = exit_code_of(lambda: app([*arguments, "--home", str(home.path)], standalone_mode=True), False)
     said = capsys.readouterr()
     return code, said.out, said.err
 
@@ -362,7 +362,7 @@ def test_people_are_added_listed_and_removed(home: Home, tmp_path: Path, capsys:
     code, out, _ = ask(capsys, home, "people", "list", "--json")
     assert [(p["name"], p["accounts"]) for p in json.loads(out)["people"]] == [("Ann Smith", ["asmith"])]
     assert ask(capsys, home, "people", "remove", "Ann Smith")[0] == 0
-    assert "Nobody is on the list" in ask(capsys, home, "people", "list")[1]
+    assert "The list is empty" in ask(capsys, home, "people", "list")[1]
     assert ask(capsys, home, "list")[0] == 0
 
 
@@ -383,7 +383,7 @@ def test_the_record_is_listed_shown_exported_and_verified(home: Home, tmp_path: 
     assert ask(capsys, home, "audit", "export")[0] == 2
     kept = ("--anchor", anchor.strip(), "--public-key", str(tmp_path / "public.pem"), "--no-mlflow")
     code, out, _ = ask(capsys, home, "audit", "verify", *kept)
-    assert (code, "Nothing was found: 1 entries" in out) == (0, True)
+    assert (code, "No findings: 1 entries" in out) == (0, True)
     code, out, _ = ask(capsys, home, "audit", "rotate-key", "--by", "Ann", "--reason", "yearly")
     assert (code, "BEGIN PUBLIC KEY" in out) == (0, True)
     code, out, _ = ask(capsys, home, "audit", "verify", *kept)
@@ -439,7 +439,7 @@ def test_approve_and_withdraw_with_a_key_as_a_user_does(
     assert "Published" in anonflow("approve", release, *told, "--signature", signature.strip())
     out = anonflow("withdraw", release, *told, "--key", tmp_path / "ann.pem")
     assert "cannot be called back" in " ".join(out.split())
-    assert "Nothing was found" in anonflow("audit", "verify")
+    assert "No findings" in anonflow("audit", "verify")
     assert "withdrawn" in anonflow("list")
     assert "withdrawn" in anonflow("show", release)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli import app, guarded_exit
+from flows.cli import app, exit_code_of
 from flows.commands import options, shown
 from flows.servers.layout import Layout, write_layout
 from tasks.common.home import Home
@@ -30,7 +30,7 @@ def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(console, "_width", 300)
 
     def give(*arguments: str | Path) -> tuple[int, str]:
-        code = guarded_exit(lambda: app([str(a) for a in arguments], standalone_mode=True), as_json=False)
+        code = exit_code_of(lambda: app([str(a) for a in arguments], standalone_mode=True), as_json=False)
         said = capsys.readouterr()
         told = said.out + said.err
         assert all(c.isprintable() or c == "\n" for c in told), told

@@ -84,15 +84,15 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path):
         )
     )
     for place in (
-        "line 3: source.pth: is not a key that stands here",
+        "line 3: source.pth: is not a key here",
         "line 5: variables.1.kind: ",
-        "line 6: variables.2.nmae: is not a key that stands here",
+        "line 6: variables.2.nmae: is not a key here",
         "line 6: variables.2.name: is missing",
         "line 7: variables.3.levels: must hold numbers or text",
         "line 9: steps.1: ",
         "line 10: policy.tail_p: ",
         "line 10: policy.approval: ",
-        "line 11: extra: is not a key that stands here",
+        "line 11: extra: is not a key here",
         "line 13: assessment.k: ",
     ):
         assert f"plan.yaml: {place}" in told
@@ -164,7 +164,7 @@ def conditional(when: str) -> str:
         ([linear("e", "{a: .nan}")], "line 12: .*finite coefficients"),
         ([linear("e", "[a, b]")], "line 12: edits.rules.1.terms: must hold keys with values"),
         (["{edit: lineer, name: e}"], "line 12: edits.rules.1: .*'linear', 'bound', 'set'"),
-        (["{name: e, variable: a}"], "line 12: edits.rules.1: does not say of which kind it is"),
+        (["{name: e, variable: a}"], "line 12: edits.rules.1: does not state its kind"),
         ([conditional("{variable: a}")], "line 12: edits.rules.1.when.1: condition on 'a' states nothing"),
         ([conditional("")], "line 12: .*when needs at least one"),
         (
@@ -217,8 +217,8 @@ def test_impossible_edits_are_refused(tmp_path, edits, message):
         (7, "  - {name: s, kind: nominal, role: [other]}", "line 7: variables.3.role: "),
         (9, "  - spectral-swap", "line 9: steps.1: must hold keys with values"),
         (9, "  - {method: swop}", "line 9: steps.1: 'method' must be one of 'additive-noise', "),
-        (9, "  - {k: 5}", "line 9: steps.1: does not say of which kind it is; add method"),
-        (9, "  - {method: spectral-swap, kk: 5}", "line 9: steps.1.kk: is not a key that stands here"),
+        (9, "  - {k: 5}", "line 9: steps.1: does not state its kind; add method"),
+        (9, "  - {method: spectral-swap, kk: 5}", "line 9: steps.1.kk: is not a key here"),
         (9, "  - {method: spectral-rhs}", r"policy: .*by_design: \[uncertainty\]"),
         (9, "  - {method: spectral-rhs, k: 1}", "line 9: steps.1: k must be at least 2, got 1"),
     ],
@@ -245,7 +245,7 @@ def test_wrong_values_are_refused_with_the_line(tmp_path, line, text, message):
         ("edits: {rules: }", "line 10: edits.rules: must be a list"),
         ("reference: {kind: file}", "line 10: reference: a reference of kind file needs a source"),
         ("policy: {by_design: [zz]}", "line 10: policy.by_design.1: "),
-        ("policy: {utility: {median: 1}}", "line 10: policy.utility.median: is not a key that stands here"),
+        ("policy: {utility: {median: 1}}", "line 10: policy.utility.median: is not a key here"),
         ("publication: {formats: []}", "line 10: publication.formats: must not be empty"),
         ("seed: {public: -1}", "line 10: seed.public: "),
     ],
@@ -280,9 +280,9 @@ def test_a_plan_that_would_release_nothing_is_refused(tmp_path):
     [
         (["x: &a [1]", "y: *a"], "line 11: aliases"),
         (["x: &a {b: *a}"], "line 10: aliases"),
-        (["name: again"], "line 10: the key name stands twice"),
-        (['"name": again'], "line 10: the key name stands twice"),
-        (["policy: {tail_p: 0.1, tail_p: 0.2}"], "line 10: the key tail_p stands twice"),
+        (["name: again"], "line 10: the key name is given twice"),
+        (['"name": again'], "line 10: the key name is given twice"),
+        (["policy: {tail_p: 0.1, tail_p: 0.2}"], "line 10: the key tail_p is given twice"),
         (["? [a, b]", ": 1"], "line 10: a key must be one word or text"),
         (["? {a: 1}", ": 1"], "line 10: a key must be one word or text"),
         (["1: x"], "line 10: the key 1 is not text to YAML"),
@@ -293,7 +293,7 @@ def test_a_plan_that_would_release_nothing_is_refused(tmp_path):
         (["\tx: 1"], "line 10: "),
         (['x: "\\q"'], "line 10: "),
         (['x: !!python/object/apply:os.system ["true"]'], "line 10: could not determine a constructor"),
-        (["x: 2020-13-45"], "line 10: a value that YAML takes for a number or a date"),
+        (["x: 2020-13-45"], "line 10: a value that YAML takes for a number or date"),
         ([f"assessment: {{k: {'9' * 400}}}"], "line 10: a number with more than 18 digits"),
         ([f"assessment: {{k: {'9' * 5000}}}"], "line 10: a value that YAML takes for a number"),
         ([f"assessment: {{margin: 1{'0' * 400}}}"], "line 10: a number with more than 18 digits"),
@@ -395,7 +395,7 @@ def test_a_plan_declares_the_regressions_that_should_survive(tmp_path):
         ("{outcome: zz, predictors: [a]}", "regression zz ~ a: 'zz' is not among the variables"),
         ("{outcome: s, predictors: [a]}", "a linear regression needs a continuous outcome"),
         ("{outcome: a, predictors: []}", "needs at least one predictor"),
-        ("{outcome: a, predictors: [b], levels: 0.9}", "levels: is not a key that stands here"),
+        ("{outcome: a, predictors: [b], levels: 0.9}", "levels: is not a key here"),
         ("{outcome: a, predictors: [b], level: 0.4}", "level must be between 0.5 and 1"),
     ],
 )
