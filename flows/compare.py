@@ -26,12 +26,12 @@ from tasks.masking.anonymize import mask
 from tasks.policy.verdict import decide
 from tasks.publication.dossier import Results, Stated, gather
 from tasks.record.dossier import Dossier, MethodStep, PlanIdentity, ReleaseIdentity
-from tasks.reporting import comparison_chart as frontier
-from tasks.reporting.comparison_chart import Tried
+from tasks.reporting import comparison, comparison_chart
+from tasks.reporting.comparison import Tried
 from tasks.tracking.mlflow import RunIdentity, track
 from tasks.tracking.runs import ComparedSetting, TrackedComparison, comparison_runs
 
-STATUS: dict[str, frontier.Status] = {"publish": "passes", "await": "awaiting", "reject": "rejected"}
+STATUS: dict[str, comparison.Status] = {"publish": "passes", "await": "awaiting", "reject": "rejected"}
 UNACKNOWLEDGED = "refused without the acknowledgement --by-design uncertainty (by_design in the policy)"
 
 
@@ -43,7 +43,7 @@ class Wanted:
     ----------
     methods : settings as the user has written them; empty for every method that suits the table
     by_design : measures that are acknowledged to say nothing, besides those of the policy
-    risk, utility : keys of `RISKS` and `LOSSES` of `tasks.reporting.comparison_chart`
+    risk, utility : keys of `RISKS` and `LOSSES` of `tasks.reporting.comparison`
     """
 
     methods: tuple[str, ...] = ()
@@ -77,10 +77,10 @@ class Comparison:
     @property
     def exit_code(self) -> ExitCode:
         """0 where a setting passes, 4 where none does and one awaits a person, else 3."""
-        found = {t.status for t in self.settings}
-        if "passes" in found:
+        statuses = {t.status for t in self.settings}
+        if "passes" in statuses:
             return ExitCode.PUBLISHED
-        return ExitCode.AWAITING if "awaiting" in found else ExitCode.REJECTED
+        return ExitCode.AWAITING if "awaiting" in statuses else ExitCode.REJECTED
 
 
 def compare(file: PlanFile, home: Home, runner: Runner, wanted: Wanted) -> Comparison:
@@ -104,8 +104,8 @@ def compare(file: PlanFile, home: Home, runner: Runner, wanted: Wanted) -> Compa
 def checked_settings(file: PlanFile, wanted: Wanted) -> tuple[Setting, ...]:
     """Return the settings; refuse what can be refused before any data are read."""
     for option, given, allowed in (
-        ("--risk", [wanted.risk], frontier.RISKS),
-        ("--utility", [wanted.utility], frontier.LOSSES),
+        ("--risk", [wanted.risk], comparison.RISKS),
+        ("--utility", [wanted.utility], comparison.LOSSES),
         ("--by-design", wanted.by_design, MEASURES),
     ):
         if not set(given) <= set(allowed):
@@ -154,24 +154,24 @@ def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings:
         one, dossier = step(label, _try, run, number, job, setting)
         tried.append(replace(one, seconds=round(runner.seconds[label], 3)))
         dossiers[setting.name] = dossier
-    winner = frontier.best(tried)
-    found = Comparison(
+    winner = comparison.best(tried)
+    result = Comparison(
         id=run.id,
         plan=plan.name,
         best=None if winner is None else winner.name,
-        sentence=frontier.sentence(tried, wanted.utility),
+        sentence=comparison.sentence(tried, wanted.utility),
         risk=wanted.risk,
         utility=wanted.utility,
         settings=tuple(tried),
-        frontier=tuple(t.name for t in frontier.frontier(tried)),
+        frontier=tuple(t.name for t in comparison.frontier(tried)),
         # No plan has an empty digest: whichever setting is published, every earlier release counts.
         earlier=published_before(run.home, "", source.digest, source.records_digest),
         folder=run.home.comparison(run.id),
     )
-    step("Draw the frontier", _write, found)
-    runner.show("comparison", frontier.markdown(tried, found.sentence), "Settings beside each other")
-    logged = step("Log to MLflow", _track, run, job, found, dossiers, retry=True)
-    return replace(found, mlflow_run=logged, seconds=runner.seconds)
+    step("Draw the frontier", _write, result)
+    runner.show("comparison", comparison.markdown(tried, result.sentence), "Settings beside each other")
+    logged = step("Log to MLflow", _track, run, job, result, dossiers, retry=True)
+    return replace(result, mlflow_run=logged, seconds=runner.seconds)
 
 
 def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dossier | None]:
@@ -198,13 +198,13 @@ def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dos
     status, reason = STATUS[verdict.decision], verdict.reason
     if "uncertainty" in set(plan.policy.by_design) - acknowledged(job.file.plan, job.wanted.by_design):
         status, reason = "refused", f"{UNACKNOWLEDGED}; with it: {reason}"
-    loss, baseline = frontier.loss_of(assessment.utility, job.wanted.utility)
+    loss, baseline = comparison.loss_of(assessment.utility, job.wanted.utility)
     by_auc = job.wanted.risk == "membership"
     tried = replace(
         without,
         status=status,
         reason=reason,
-        risk=_rounded(frontier.risk_of(assessment.risk, job.wanted.risk)),
+        risk=_rounded(comparison.risk_of(assessment.risk, job.wanted.risk)),
         limit=plan.policy.membership_auc if by_auc else plan.assessment.margin,
         loss=_rounded(loss),
         baseline=_rounded(baseline),
@@ -237,33 +237,33 @@ def _measured(run: Run, plan: Plan, job: _Job) -> Dossier:
     return gather(run, Stated(job.identity, plan.steps, plan.seed, plan.edits.on_violation, plan.policy), results)
 
 
-def _write(found: Comparison) -> None:
+def _write(result: Comparison) -> None:
     """Put the picture and the figures into the home, for the owner alone."""
-    folder = make_private(found.folder)
-    write_private(found.picture, frontier.draw(found.settings, risk=found.risk, loss=found.utility))
-    write_private(folder / "comparison.json", json.dumps(facts(found), indent=1).encode())
-    table = frontier.markdown(found.settings, found.sentence)
+    folder = make_private(result.folder)
+    write_private(result.picture, comparison_chart.draw(result.settings, risk=result.risk, loss=result.utility))
+    write_private(folder / "comparison.json", json.dumps(facts(result), indent=1).encode())
+    table = comparison.markdown(result.settings, result.sentence)
     write_private(folder / "comparison.md", table.encode("utf-8", "replace"))
 
 
-def facts(found: Comparison) -> dict[str, Any]:
-    """Return a comparison as JSON takes it, without the place where it is kept."""
-    kept = {key: value for key, value in asdict(found).items() if key != "folder"}
-    return dict(plain(kept))
+def facts(result: Comparison) -> dict[str, Any]:
+    """Return a comparison as JSON takes it, without the place where it is form."""
+    form = {key: value for key, value in asdict(result).items() if key != "folder"}
+    return dict(plain(form))
 
 
-def _track(run: Run, job: _Job, found: Comparison, dossiers: dict[str, Dossier | None]) -> str:
+def _track(run: Run, job: _Job, result: Comparison, dossiers: dict[str, Dossier | None]) -> str:
     plan = job.file.plan
     names = ("frontier.svg", "comparison.md", "comparison.json")
-    comparison = TrackedComparison(
+    tracked = TrackedComparison(
         run=RunIdentity(run.id, "comparison", job.identity, job.ingested.summary, version("anonflow")),
-        axes={"risk": found.risk, "utility": found.utility},
-        best=found.best,
-        sentence=found.sentence,
-        settings=tuple(_compared(one, dossiers[one.name]) for one in found.settings),
+        axes={"risk": result.risk, "utility": result.utility},
+        best=result.best,
+        sentence=result.sentence,
+        settings=tuple(_compared(one, dossiers[one.name]) for one in result.settings),
     )
-    files = {name: found.folder / name for name in names}
-    return track(*comparison_runs(comparison, plan.tracking.experiment or plan.name, files))
+    files = {name: result.folder / name for name in names}
+    return track(*comparison_runs(tracked, plan.tracking.experiment or plan.name, files))
 
 
 def _compared(one: Tried, dossier: Dossier | None) -> ComparedSetting:

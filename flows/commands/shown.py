@@ -178,7 +178,7 @@ def usefulness(utility: UtilityReport) -> list[str]:
 
 def compared(comparison: Comparison, home: Home, seconds: float) -> None:
     """Show settings side by side, why some do not pass, and which is best."""
-    from tasks.reporting.comparison_chart import row
+    from tasks.reporting.comparison import row
 
     settings = comparison.settings
     rows = ((one.label, SETTINGS[one.status], *row(one)[3:]) for one in settings)

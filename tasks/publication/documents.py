@@ -19,6 +19,7 @@ from tasks.publication.candidate import Candidate, prepare_documents
 from tasks.record.dossier import Dossier
 from tasks.reporting import charts, prefect_artifacts, report
 from tasks.reporting.custodian import custodian_page
+from tasks.reporting.marginals import marginals
 
 # No chart shows a group of fewer people than this, whatever k the measures use.
 LEAST_SHOWN = 5
@@ -76,6 +77,6 @@ def _draw(shown: Shown, least: int) -> dict[str, bytes]:
     x, y = encoder.encode(original)[:, shared], encoder.encode(released)[:, shared]
     return {
         "curves": charts.cumulative_curves(shown.curves.load()),
-        "marginals": charts.marginals(original, released, k=least),
+        "marginals": marginals(original, released, k=least),
         "correlations": charts.correlations(x, y, names, k=least),
     }

@@ -1,23 +1,18 @@
-"""Settings beside each other: what each risks and loses, which no other beats, which is the best that passes.
+"""Draw settings by risk and lost utility, with the policy's limit and the settings that no other beats.
 
-The picture is the risk-utility map of Duncan, Keller-McNulty and Stokes (2001), with the policy's line.
+Source: the risk-utility map of Duncan, Keller-McNulty and Stokes (2001).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anoncore.risk import MeasureComparison, RiskReport
-from anoncore.utility import UtilityReport
-from tasks.common.formatting import NOTHING, count, markdown_cell, markdown_table, number
-from tasks.policy.gate import GateResult
-from tasks.record.dossier import MethodStep
-from tasks.reporting.charts import (
+from tasks.reporting.comparison import RISKS, Tried, best, frontier, label_of, place, sentence
+from tasks.reporting.figures import (
     AFTER,
     EXCESS,
     INK,
@@ -34,28 +29,10 @@ from tasks.reporting.charts import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
-Status = Literal["passes", "awaiting", "rejected", "refused", "not possible"]
-
-# A median of the reference below this counts as this: in large samples it is sampling error and nothing else.
-LEAST_MEDIAN = 0.001
 # A scale is logarithmic where its values span more than this factor.
 WIDE = 15.0
-
-RISKS = {
-    "distance": "how many more people than in the reference find a close record, upper bound",
-    "ambiguity": "how many more people than in the reference find a record that stands out, upper bound",
-    "uncertainty": "how many more people than in the reference find records that agree, upper bound",
-    "membership": "how well those who took part are told from others, lower bound of the AUC",
-}
-LOSSES = {
-    "overall": "largest of the four differences, in multiples of the reference's",
-    "mean": "median difference of means, in standard deviations",
-    "variance": "median difference of variances, as a share",
-    "correlation": "median difference of correlations",
-    "rank_correlation": "median difference of rank correlations",
-    "propensity": "how well released records are told from original ones, 0 to 1",
-}
 # Colour, shape, and whether it is filled: verdicts are told apart without colours too.
 MARKS = {
     "passes": (AFTER, "o", True),
@@ -75,126 +52,6 @@ ACROSS = 3
 TICKS = (-0.1, -0.05, 0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1)
 # In pixels: half a mark and the best one's, how far a label needs no line, and who is a neighbour.
 MARK, RING, NEAR, CROWD = 7.0, 10.0, 22.0, 60.0
-# Without a reference there is nothing to be a multiple of.
-BARE = "largest of the four median differences"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tried:
-    """One setting: its figures on the two axes and what the policy says.
-
-    Parameters
-    ----------
-    name : as the user has written it, or "plan"
-    label : how pictures and steps call it
-    status : "refused" lacks an acknowledgement, "not possible" could not be carried out
-    risk, limit : the figure and the policy's line; None where nothing was measured, or it says nothing
-    loss, baseline : how much is lost, smaller is better, and what the reference sample loses
-    """
-
-    name: str
-    label: str
-    status: Status
-    reason: str
-    steps: tuple[MethodStep, ...] = ()
-    risk: float | None = None
-    limit: float | None = None
-    loss: float | None = None
-    baseline: float | None = None
-    records: int | None = None
-    gates: tuple[GateResult, ...] = ()
-    seconds: float = 0.0
-
-    @property
-    def drawn(self) -> bool:
-        """Whether it has a place on the map."""
-        return self.risk is not None and self.loss is not None
-
-
-def risk_of(risk: RiskReport, axis: str) -> float | None:
-    """Return the bound that the policy's line is put to; None where it was not tested or says nothing."""
-    if axis == "membership":
-        return None if risk.membership is None else risk.membership.lower
-    measure: MeasureComparison = getattr(risk.comparison, axis)
-    return None if measure.verdict == "by design" else measure.upper
-
-
-def loss_of(utility: UtilityReport, axis: str) -> tuple[float | None, float | None]:
-    """Return what the release loses and what the reference sample does; smaller is better.
-
-    ``overall`` divides the medians of the four figures by the reference's and takes the largest: at 1 or
-    below, no statistic is further off than in another sample of the same population.
-    """
-    if axis == "propensity":
-        score = utility.propensity
-        if score is None:
-            return None, None
-        return score.released.share_of_maximum, score.reference.share_of_maximum if score.reference else None
-    if axis != "overall":
-        figure = utility.figure(axis)
-        return (None, None) if figure is None else (figure.released_median, figure.reference_median)
-    # Without figures there was nothing to compare: no column varies, or there is one alone.
-    if utility.figures is None:
-        return None, None
-    pairs = [(one.released_median, one.reference_median) for one in utility.figures.figures]
-    ratios = [ours / max(other, LEAST_MEDIAN) for ours, other in pairs if other is not None]
-    return (max(ratios), 1.0) if len(ratios) == len(pairs) else (max(ours for ours, _ in pairs), None)
-
-
-def frontier(tried: Sequence[Tried]) -> tuple[Tried, ...]:
-    """Return the settings of which no other is as good on both axes and better on one, by risk."""
-    drawn = [t for t in tried if t.drawn]
-    kept = [t for t in drawn if not any(_beats(other, t) for other in drawn)]
-    return tuple(sorted(kept, key=_place))
-
-
-def best(tried: Sequence[Tried]) -> Tried | None:
-    """Return the setting that loses least among those that pass; of equals the one that risks less."""
-    passing = [t for t in tried if t.status == "passes" and t.loss is not None]
-    return min(passing, key=lambda t: (t.loss, np.inf if t.risk is None else t.risk), default=None)
-
-
-def sentence(tried: Sequence[Tried], axis: str) -> str:
-    """Say which setting has the best utility among those that pass, or that none does."""
-    one = best(tried)
-    if one is None:
-        waiting = sum(t.status == "awaiting" for t in tried)
-        return "nothing passes" + (f"; {waiting} must be decided by a person" if waiting else "")
-    if axis == "overall" and one.baseline is not None:
-        how = f"its statistics differ at most {number(one.loss, 2)} times as much as another sample's"
-    else:
-        beside = "" if one.baseline is None else f", another sample's {number(one.baseline)}"
-        how = f"{label_of(axis, one.baseline)}: {number(one.loss)}{beside}"
-    return f"best utility among those that pass: {one.name}; {how}"
-
-
-def label_of(axis: str, baseline: float | None) -> str:
-    """Return what a utility axis counts."""
-    return BARE if axis == "overall" and baseline is None else LOSSES[axis]
-
-
-def _place(one: Tried) -> tuple[float, float]:
-    assert one.risk is not None
-    assert one.loss is not None
-    return one.risk, one.loss
-
-
-def _beats(one: Tried, other: Tried) -> bool:
-    (risk, loss), (their_risk, their_loss) = _place(one), _place(other)
-    return risk <= their_risk and loss <= their_loss and (risk, loss) != (their_risk, their_loss)
-
-
-def markdown(tried: Sequence[Tried], sentence: str) -> str:
-    """Return the settings as a Markdown table, with the sentence that names the best."""
-    head = ("Setting", "Verdict", "Why", "Risk", "Limit", "Utility loss", "Reference", "Records")
-    return f"{markdown_cell(sentence)}\n\n{markdown_table(head, map(row, tried))}"
-
-
-def row(one: Tried) -> tuple[str, ...]:
-    """Return a setting as the cells of a table."""
-    figures = (number(v) for v in (one.risk, one.limit, one.loss, one.baseline))
-    records = NOTHING if one.records is None else count(one.records)
-    return one.name, one.status, one.reason, *figures, records
 
 
 def draw(tried: Sequence[Tried], *, risk: str, loss: str) -> bytes:
@@ -226,17 +83,17 @@ def draw(tried: Sequence[Tried], *, risk: str, loss: str) -> bytes:
         _lines(axes, edge, limit, baseline)
         for one in drawn:
             colour, shape, filled = MARKS[one.status]
-            axes.plot(*_place(one), shape, ms=8, mfc=colour if filled else PAPER, mec=colour, mew=1.5, zorder=3)
+            axes.plot(*place(one), shape, ms=8, mfc=colour if filled else PAPER, mec=colour, mew=1.5, zorder=3)
         if winner is not None and winner.drawn:
-            axes.plot(*_place(winner), "o", ms=15, mfc="none", mec=AFTER, mew=1.2, zorder=3)
+            axes.plot(*place(winner), "o", ms=15, mfc="none", mec=AFTER, mew=1.2, zorder=3)
         _label(figure, axes, drawn, (edge, limit, baseline), winner)
         _key(figure, drawn, edge, winner, baseline)
         notes = [f"risk: {RISKS[risk]}", f"lost utility: {label_of(loss, baseline)}"]
         if absent:
             notes.append(shorten(f"not on the map: {', '.join(absent)}", 150))
         figure.text(0.07, 0.012, "\n".join(notes), color=MUTED, fontsize=8, linespacing=1.35)
-        told = shorten(sentence(tried, loss), 300)
-        return svg(figure, f"{len(drawn)} settings by risk and lost utility: {told}.")
+        summary = shorten(sentence(tried, loss), 300)
+        return svg(figure, f"{len(drawn)} settings by risk and lost utility: {summary}.")
 
 
 def _scales(axes: Axes, drawn: Sequence[Tried], limit: float | None, baseline: float | None) -> None:
@@ -245,7 +102,7 @@ def _scales(axes: Axes, drawn: Sequence[Tried], limit: float | None, baseline: f
         axes.set_xticks([])
         axes.set_yticks([])
         return
-    risks, losses = np.array([_place(t) for t in drawn]).T
+    risks, losses = np.array([place(t) for t in drawn]).T
     x = np.append(risks, [] if limit is None else limit)
     y = np.append(losses, [] if baseline is None else baseline)
     if limit is not None and x.max() > WIDE * limit:
@@ -280,7 +137,7 @@ def _lines(axes: Axes, edge: Sequence[Tried], limit: float | None, baseline: flo
     if baseline is not None:
         axes.axhline(baseline, color=MUTED, lw=1.0, ls=(0, (1, 2)))
     if edge:
-        axes.step(*zip(*map(_place, edge), strict=True), where="post", color=MUTED, lw=1.1)
+        axes.step(*zip(*map(place, edge), strict=True), where="post", color=MUTED, lw=1.1)
 
 
 def _label(
@@ -310,7 +167,7 @@ def _label(
     ]
     boxes = [text.get_window_extent(renderer) for text in texts]
     sizes = np.array([(box.width, box.height) for box in boxes])
-    points = axes.transData.transform([_place(t) for t in drawn])
+    points = axes.transData.transform([place(t) for t in drawn])
     room = axes.get_window_extent(renderer)
     covers = _covers(axes, *lines, winner)
     middles = place_labels(points, sizes, (room.x0, room.y0, room.x1, room.y1), covers)
@@ -329,7 +186,7 @@ def _covers(
     """Return (m, 4) opposite corners in pixels of the lines, and of the ring around the best."""
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     ends: list[tuple[float, float, float, float]] = []
-    for first, second in pairwise(map(_place, edge)):
+    for first, second in pairwise(map(place, edge)):
         ends += [(*first, second[0], first[1]), (second[0], first[1], *second)]
     if limit is not None:
         ends.append((limit, bottom, limit, top))
@@ -337,7 +194,7 @@ def _covers(
         ends.append((left, baseline, right, baseline))
     found = axes.transData.transform(np.reshape(ends, (-1, 2))).reshape(-1, 4)
     if winner is not None and winner.drawn:
-        x, y = axes.transData.transform(_place(winner))
+        x, y = axes.transData.transform(place(winner))
         found = np.vstack([found, (x - RING, y - RING, x + RING, y + RING)])
     return found
 
@@ -386,10 +243,10 @@ def place_labels(
     return middles
 
 
-def _line(x: np.ndarray, y: np.ndarray, **style: Any) -> Any:
+def _line(x: np.ndarray, y: np.ndarray, **options: Any) -> Line2D:
     from matplotlib.lines import Line2D
 
-    return Line2D(x, y, **style)
+    return Line2D(x, y, **options)
 
 
 def _key(

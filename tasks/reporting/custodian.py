@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from anoncore.custodian import BarChart, Chart, CustodianReport, FlowChart, LineChart, TradeOffChart, TradeOffPanel
-from tasks.reporting import charts, report
-from tasks.reporting.charts import AFTER, BEFORE, EXCESS, INK, MUTED, RULE
+from tasks.reporting import figures, report
+from tasks.reporting.figures import AFTER, BEFORE, EXCESS, INK, MUTED, RULE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 NAMED_AREAS = 32
 WIDTH = 9.6
@@ -33,7 +34,7 @@ def custodian_page(shown: CustodianReport) -> str:
 
 def _draw(chart: Chart) -> bytes:
     """Return a chart as SVG."""
-    with charts.style():
+    with figures.style():
         if isinstance(chart, BarChart):
             figure = _bars(chart)
         elif isinstance(chart, LineChart):
@@ -42,13 +43,13 @@ def _draw(chart: Chart) -> bytes:
             figure = _flows(chart)
         else:
             figure = _trade_off(chart)
-        return charts.svg(figure, chart.description)
+        return figures.svg(figure, chart.description)
 
 
 def _name_areas(axes: Axes, names: tuple[str, ...], *, size: float = 7.4) -> None:
     m = len(names)
     shown = np.arange(m) if m <= NAMED_AREAS else np.unique(np.linspace(0, m - 1, 9).astype(int))
-    axes.set_xticks(shown, [charts.shorten(names[i], 12) for i in shown], fontsize=size, rotation=55 if m > 8 else 0)
+    axes.set_xticks(shown, [figures.shorten(names[i], 12) for i in shown], fontsize=size, rotation=55 if m > 8 else 0)
     if m > 8:
         _lean(axes, "right")
 
@@ -60,11 +61,11 @@ def _lean(axes: Axes, side: Literal["left", "right"]) -> None:
         label.set_rotation_mode("anchor")
 
 
-def _bars(chart: BarChart) -> Any:
+def _bars(chart: BarChart) -> Figure:
     from matplotlib.ticker import NullLocator
 
     at = np.arange(len(chart.names))
-    figure = charts.new_figure(WIDTH, 3.3)
+    figure = figures.new_figure(WIDTH, 3.3)
     axes = figure.add_axes((0.085, 0.16, 0.9, 0.73))
     axes.bar(at, chart.before, 0.86, color=BEFORE)
     axes.bar(at, chart.after, 0.5, color=AFTER)
@@ -83,14 +84,14 @@ def _bars(chart: BarChart) -> Any:
     axes.grid(axis="y", color=RULE, lw=0.5)
     axes.set_axisbelow(True)
     _name_areas(axes, chart.names)
-    charts.legend(figure, ("area", BEFORE, "before (secret)"), ("line", AFTER, "after"), ("line", EXCESS, "goal"))
+    figures.legend(figure, ("area", BEFORE, "before (secret)"), ("line", AFTER, "after"), ("line", EXCESS, "goal"))
     return figure
 
 
-def _lines(chart: LineChart) -> Any:
+def _lines(chart: LineChart) -> Figure:
     m = len(chart.names)
     at = np.arange(m)
-    figure = charts.new_figure(WIDTH, 3.1)
+    figure = figures.new_figure(WIDTH, 3.1)
     for j, (title, before, after) in enumerate(chart.panels):
         axes = figure.add_axes((0.075 + 0.495 * j, 0.17, 0.415, 0.67))
         axes.axhline(0, color=RULE, lw=0.8)
@@ -100,11 +101,11 @@ def _lines(chart: LineChart) -> Any:
         axes.set_xlim(-0.4, m - 0.6)
         axes.grid(axis="y", color=RULE, lw=0.5)
         _name_areas(axes, chart.names, size=6.6)
-    charts.legend(figure, ("dashes", MUTED, "before (secret)"), ("line", AFTER, "after"))
+    figures.legend(figure, ("dashes", MUTED, "before (secret)"), ("line", AFTER, "after"))
     return figure
 
 
-def _flows(chart: FlowChart) -> Any:
+def _flows(chart: FlowChart) -> Figure:
     from matplotlib.colors import LinearSegmentedColormap, LogNorm
 
     m, most = len(chart.counts), max(int(chart.counts.max(initial=0)), 2)
@@ -112,7 +113,7 @@ def _flows(chart: FlowChart) -> Any:
     side = min(5.2, max(3.2, 0.3 * m)) if named else 4.6
     height, left = side + 1.25, (WIDTH - side) / 2
     colours = LinearSegmentedColormap.from_list("flow", ("#cfe0f3", AFTER, "#0b2c52"))
-    figure = charts.new_figure(WIDTH, height)
+    figure = figures.new_figure(WIDTH, height)
     axes = figure.add_axes((left / WIDTH, 0.2 / height, side / WIDTH, side / height))
     image = axes.imshow(np.ma.masked_equal(chart.counts, 0), colours, interpolation="none", norm=LogNorm(1, most))
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
@@ -131,7 +132,7 @@ def _flows(chart: FlowChart) -> Any:
 
 def _name_flows(axes: Axes, chart: FlowChart, most: int) -> None:
     """Write the names of the areas beside the matrix, and the counts into its cells."""
-    m, labels = len(chart.counts), [charts.shorten(n, 12) for n in chart.names]
+    m, labels = len(chart.counts), [figures.shorten(n, 12) for n in chart.names]
     axes.set_xticks(range(m), labels, fontsize=7, rotation=55 if m > 8 else 0)
     axes.set_yticks(range(m), labels, fontsize=7)
     if m > 8:
@@ -145,23 +146,23 @@ def _name_flows(axes: Axes, chart: FlowChart, most: int) -> None:
     axes.tick_params(which="minor", length=0)
 
 
-def _trade_off(chart: TradeOffChart) -> Any:
+def _trade_off(chart: TradeOffChart) -> Figure:
     from matplotlib.lines import Line2D
 
-    figure = charts.new_figure(WIDTH, 3.7)
+    figure = figures.new_figure(WIDTH, 3.7)
     for j, panel in enumerate(chart.panels):
         axes = figure.add_axes((0.075 + 0.495 * j, 0.145, 0.415, 0.68))
         _trials(axes, panel)
         axes.set_xlabel(chart.gain, fontsize=7.6)
         if j == 0:
             axes.set_ylabel(chart.cost, fontsize=7.6)
-    marks: list[dict[str, Any]] = [
-        {"marker": "o", "color": AFTER, "ms": 5, "label": chart.good},
-        {"marker": "X", "color": EXCESS, "ms": 5.5, "label": chart.bad},
-        {"marker": "o", "mfc": "none", "mec": INK, "ms": 9, "label": "as released"},
+    marks = [
+        Line2D([], [], ls="none", marker="o", color=AFTER, ms=5, label=chart.good),
+        Line2D([], [], ls="none", marker="X", color=EXCESS, ms=5.5, label=chart.bad),
+        Line2D([], [], ls="none", marker="o", mfc="none", mec=INK, ms=9, label="as released"),
     ]
     figure.legend(
-        handles=[Line2D([], [], ls="none", **mark) for mark in marks],
+        handles=marks,
         loc="upper right",
         bbox_to_anchor=(0.99, 1.0),
         ncols=len(marks),

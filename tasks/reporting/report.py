@@ -6,6 +6,7 @@ import base64
 import math
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from html import unescape
 from typing import Any
@@ -15,6 +16,7 @@ from markupsafe import Markup
 
 from anoncore.registry import METHODS
 from anoncore.utility.variables import MEANINGS
+from expectations.report import RuleOutcome
 from tasks.common.formatting import (
     amount,
     count,
@@ -43,6 +45,7 @@ DECISIONS = {
 }
 # Of the 95 % quantile: of a normal variable, and of Kolmogorov's distance times √N.
 NORMAL, KOLMOGOROV = 1.96, 1.358
+VERDICTS = ("pass", "fail", "inconclusive", "by design", "waived", "not tested")
 PICTURES = ("curves", "marginals", "correlations")
 # Kinds of rules that follow from the declared variables and not from an edit.
 FORM = ("columns", "levels", "numbers")
@@ -61,6 +64,36 @@ STATISTICS = {
     "correlation": "Correlations",
     "rank_correlation": "Rank correlations",
 }
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as a page embeds it: a data URI, and what it shows in one sentence."""
+
+    uri: Markup
+    description: str
+
+
+@dataclass(frozen=True)
+class LargestShift:
+    """The variable that moved most by one figure, among ``of`` variables that have the figure."""
+
+    key: str
+    figure: str
+    meaning: str
+    variable: str
+    moved: float
+    of: int
+
+
+@dataclass(frozen=True)
+class RuleRow:
+    """One rule with its outcome on the raw and on the masked data, and how many cells were repaired for it."""
+
+    rule: RuleOutcome
+    raw: RuleOutcome | None
+    masked: RuleOutcome | None
+    repaired: int
 
 
 def render(dossier: Dossier, assessment: PublishedAssessment, pictures: dict[str, bytes]) -> str:
@@ -92,7 +125,7 @@ def render(dossier: Dossier, assessment: PublishedAssessment, pictures: dict[str
             unsettled=any(g.verdict == "inconclusive" for g in gates),
             attacks=attack_groups(assessment),
             gate_verdicts={gate.name: gate.verdict for gate in gates},
-            moved_most=_moved_most(assessment.utility.variables),
+            largest_shifts=_largest_shifts(assessment.utility.variables),
             chance=_chance(assessment.records),
             not_compared=_not_compared(dossier, assessment),
             by_design=[g.name for g in gates if g.verdict == "by design"],
@@ -133,15 +166,13 @@ def environment() -> Environment:
     return made
 
 
-def picture(content: bytes) -> dict[str, Any]:
+def picture(content: bytes) -> Picture:
     """Return a picture as data URI, with the description that it carries."""
     kind = "png" if content.startswith(PNG) else "svg+xml"
-    found = None if kind == "png" else re.search(rb"<desc>(.*?)</desc>", content, re.DOTALL)
+    description = None if kind == "png" else re.search(rb"<desc>(.*?)</desc>", content, re.DOTALL)
     data = base64.b64encode(content).decode()
-    return {
-        "uri": Markup(f"data:image/{kind};base64,{data}"),  # noqa: S704  base64 has nothing to escape
-        "description": unescape(found[1].decode()) if found else "",
-    }
+    uri = Markup(f"data:image/{kind};base64,{data}")  # noqa: S704  base64 has nothing to escape
+    return Picture(uri, unescape(description[1].decode()) if description else "")
 
 
 def _gate_groups(results: Iterable[GateResult]) -> list[tuple[str, list[GateResult]]]:
@@ -154,27 +185,17 @@ def _gate_groups(results: Iterable[GateResult]) -> list[tuple[str, list[GateResu
 
 def _tally(gates: Iterable[GateResult]) -> list[tuple[str, int]]:
     verdicts = [gate.verdict for gate in gates]
-    order = ("pass", "fail", "inconclusive", "by design", "waived", "not tested")
-    return [(name, verdicts.count(name)) for name in order if name in verdicts]
+    return [(name, verdicts.count(name)) for name in VERDICTS if name in verdicts]
 
 
-def _moved_most(variables: Iterable[PublishedVariable]) -> list[dict[str, Any]]:
+def _largest_shifts(variables: Iterable[PublishedVariable]) -> list[LargestShift]:
     """Return, of each figure, the variable that moved most; figures that no variable has are left out."""
     rows = []
-    for figure, meaning in MEANINGS.items():
-        having = {one.name: moved for one in variables if (moved := getattr(one.shift, figure)) is not None}
-        if having:
-            worst = max(having, key=having.__getitem__)
-            rows.append(
-                {
-                    "key": figure,
-                    "figure": FIGURES[figure],
-                    "meaning": meaning,
-                    "variable": worst,
-                    "moved": having[worst],
-                    "of": len(having),
-                }
-            )
+    for key, meaning in MEANINGS.items():
+        moved = {one.name: shift for one in variables if (shift := getattr(one.shift, key)) is not None}
+        if moved:
+            worst = max(moved, key=moved.__getitem__)
+            rows.append(LargestShift(key, FIGURES[key], meaning, worst, moved[worst], len(moved)))
     return rows
 
 
@@ -190,20 +211,15 @@ def _not_compared(dossier: Dossier, assessment: PublishedAssessment) -> list[str
     return [v.name for v in dossier.release.variables if v.name not in compared]
 
 
-def _rules(edits: EditFacts) -> list[tuple[str, list[dict[str, Any]]]]:
+def _rules(edits: EditFacts) -> list[tuple[str, list[RuleRow]]]:
     """Return each rule once, with its outcome on the raw and on the masked data; the plan's edits first."""
     raw, masked = ({rule.name: rule for rule in report.rules} for report in (edits.raw, edits.masked))
-    groups: dict[str, list[dict[str, Any]]] = {"Edits of the plan": [], "Form of the table": []}
-    stated, form = groups.values()
-    for name in dict.fromkeys([*raw, *masked]):
-        rule = masked.get(name) or raw[name]
-        (form if rule.kind in FORM else stated).append(
-            {
-                "name": name,
-                "rule": rule,
-                "raw": raw.get(name),
-                "masked": masked.get(name),
-                "repaired": edits.repaired.edits.get(name, 0),
-            }
-        )
-    return [(title, rows) for title, rows in groups.items() if rows]
+    rows = [
+        RuleRow(masked.get(name) or raw[name], raw.get(name), masked.get(name), edits.repaired.edits.get(name, 0))
+        for name in dict.fromkeys([*raw, *masked])
+    ]
+    groups = {
+        "Edits of the plan": [row for row in rows if row.rule.kind not in FORM],
+        "Form of the table": [row for row in rows if row.rule.kind in FORM],
+    }
+    return [(title, members) for title, members in groups.items() if members]

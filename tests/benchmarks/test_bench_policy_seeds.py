@@ -31,7 +31,7 @@ from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import Assessment
 from tasks.policy.section import PolicySection
 from tasks.policy.verdict import Verdict, decide
-from tests.tasks.test_policy_seeds import GROUPS, NOISE, SWAP, failed, judged, planned, rhs
+from tests.tasks.policy.test_default_policy import GROUPS, NOISE, SWAP, failed, judged, planned, rhs
 
 SEEDS = int(os.environ.get("ANONFLOW_BENCH_SEEDS", "100"))
 PROCESSES = 2

@@ -17,7 +17,9 @@ from anoncore import Microdata, Schema, Variable
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.methods import RareLevels
-from tasks.reporting import charts as pictures
+from tasks.reporting import charts
+from tasks.reporting.figures import DARK, EXCESS
+from tasks.reporting.marginals import _marginal, marginals
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
 HOSTILE = '<script>alert(1)</script>&"\x00\x0b$\\frac{'
@@ -53,27 +55,25 @@ def test_curves_are_drawn_through_means_of_at_least_five():
     for n in (7, 23, 800, 5000):
         values = np.sort(np.random.default_rng(n).random(n))
         values[0] = -12.34567
-        points, share = pictures._grouped(values)
+        points, share = charts._grouped(values)
         assert len(points) <= min(400, max(1, n // 5))
         assert -12.34567 not in points
         assert np.all(np.diff(points) >= 0)
         np.testing.assert_allclose(share, np.searchsorted(values, points) / n, atol=6 / len(points))
-    assert np.isclose(pictures._grouped(np.arange(2000.0))[0].mean(), 999.5)
+    assert np.isclose(charts._grouped(np.arange(2000.0))[0].mean(), 999.5)
 
 
 def test_the_picture_of_curves_holds_no_more_points_than_that():
-    svg = pictures.cumulative_curves(curves(3000))
+    svg = charts.cumulative_curves(curves(3000))
     longest = max(len(re.findall("[ML]", d)) for d in re.findall(rb'd="([^"]*)"', svg) for d in [d.decode()])
-    assert longest <= 2 * pictures.CURVE_POINTS + 3
+    assert longest <= 2 * charts.CURVE_POINTS + 3
     assert len(svg) < 200_000
     assert {"Prediction distance", "Ambiguity", "Uncertainty"} <= set(texts(svg))
 
 
 def test_area_is_tinted_only_where_the_release_is_riskier():
     # Safe pictures hold the colour as well, in legend and style.
-    safe, risky = (
-        pictures.cumulative_curves(curves(500, shift)).count(pictures.EXCESS.encode()) for shift in (0.5, -0.5)
-    )
+    safe, risky = (charts.cumulative_curves(curves(500, shift)).count(EXCESS.encode()) for shift in (0.5, -0.5))
     assert risky >= safe + len(MEASURES)
 
 
@@ -82,18 +82,18 @@ def test_measures_with_one_value_and_absent_measures_are_drawn():
     found["released_ambiguity"] = np.ones(60)
     found["released_uncertainty"] = np.zeros(60)
     found["reference_uncertainty"] = np.zeros(60)
-    ElementTree.fromstring(pictures.cumulative_curves(found))
+    ElementTree.fromstring(charts.cumulative_curves(found))
     del found["released_ambiguity"]
-    assert "Ambiguity" not in texts(pictures.cumulative_curves(found))
+    assert "Ambiguity" not in texts(charts.cumulative_curves(found))
 
 
 def test_an_extreme_value_leaves_no_trace_in_marginals():
     rng = np.random.default_rng(5)
     values = rng.normal(50, 10, 400).round(2)
-    plain = pictures.marginals(numbers("x", values), numbers("x", values), k=5)
+    plain = marginals(numbers("x", values), numbers("x", values), k=5)
     values[17] = 987654.32
     values[18] = -4321.98
-    planted = pictures.marginals(numbers("x", values), numbers("x", np.sort(values)), k=5)
+    planted = marginals(numbers("x", values), numbers("x", np.sort(values)), k=5)
     for text in texts(planted):
         assert "987" not in text
         assert "4321" not in text
@@ -104,7 +104,7 @@ def test_a_rare_level_is_not_named():
     levels = ["common"] * 200 + ["usual"] * 100 + ["planted"] * 3 + ["secret"]
     for kind in ("nominal", "ordinal"):
         data = Microdata(pd.DataFrame({"v": levels}), Schema([Variable("v", kind)]))
-        seen = " ".join(texts(pictures.marginals(data, data, k=5)))
+        seen = " ".join(texts(marginals(data, data, k=5)))
         assert "common" in seen or "comm" in seen
         assert "planted" not in seen
         assert "secret" not in seen
@@ -115,7 +115,7 @@ def test_rare_levels_that_are_pooled_are_not_named_by_the_bar_s_ends():
     data = Microdata(pd.DataFrame({"pain": levels}), Schema([Variable("pain", "ordinal")]))
     masked = Microdata(pd.DataFrame({"pain": levels[:190]}), Schema([Variable("pain", "ordinal", levels=(0, 1))]))
     for released in (data, masked):
-        seen = " ".join(texts(pictures.marginals(data, released, k=5)))
+        seen = " ".join(texts(marginals(data, released, k=5)))
         assert "4 rare" in seen
         assert not {"7", "8", "9", "10"} & set(seen.replace("–", " ").replace(",", " ").split())
 
@@ -141,7 +141,7 @@ def test_no_bar_before_masking_stands_for_fewer_than_k(seed, n, k, kind):
     schema = Schema([Variable("v", kind, levels=levels)])
     data = Microdata(pd.DataFrame({"v": values}), schema)
     other = data.take(rng.permutation(n)[: max(1, n // 2)])
-    found = pictures._marginal(data.schema["v"], data, other, k)
+    found = _marginal(data.schema["v"], data, other, k)
     if found is None:
         return
     told = int((~gaps).sum())
@@ -159,16 +159,16 @@ def test_no_bar_before_masking_stands_for_fewer_than_k(seed, n, k, kind):
 
 
 def test_every_kind_of_variable_and_release_is_drawn(mixed):
-    svg = pictures.marginals(mixed, mixed.take(np.arange(len(mixed))[::-1]), k=5)
+    svg = marginals(mixed, mixed.take(np.arange(len(mixed))[::-1]), k=5)
     assert b"<desc>6 of 8 variables" in svg
     assert {"income", "grade", "region", "sex", "smokes", "change"} <= set(texts(svg))
     encoder = Encoder.fit(mixed)
     probabilities = encoder.decode(encoder.encode(mixed), form="probabilities")
-    ElementTree.fromstring(pictures.marginals(mixed, probabilities, k=5))
+    ElementTree.fromstring(marginals(mixed, probabilities, k=5))
     params = RareLevels(k=40)
     merged = params.anonymize(mixed, edits=EditSet(), rng=np.random.default_rng(0)).data
-    ElementTree.fromstring(pictures.marginals(mixed, merged, k=5))
-    nothing = pictures.marginals(mixed.select(["empty"]), mixed.select(["empty"]), k=5)
+    ElementTree.fromstring(marginals(mixed, merged, k=5))
+    nothing = marginals(mixed.select(["empty"]), mixed.select(["empty"]), k=5)
     assert b"<desc>0 of 1 variables" in nothing
 
 
@@ -177,7 +177,7 @@ def test_the_least_preserved_come_first_and_at_most_24_are_shown():
     frame = pd.DataFrame({f"v{j:02}": rng.normal(size=200) for j in range(30)})
     schema = Schema([Variable(name, "continuous") for name in frame])
     moved = frame.assign(v17=frame.v17 + 3)
-    svg = pictures.marginals(Microdata(frame, schema), Microdata(moved, schema), k=5)
+    svg = marginals(Microdata(frame, schema), Microdata(moved, schema), k=5)
     names = [t for t in texts(svg) if re.fullmatch(r"v\d\d", t)]
     assert names[0] == "v17"
     assert len(names) == 24
@@ -187,8 +187,8 @@ def test_the_least_preserved_come_first_and_at_most_24_are_shown():
 def test_hostile_names_are_text():
     data = numbers(HOSTILE, np.arange(100.0))
     for svg in (
-        pictures.marginals(data, data, k=5),
-        pictures.correlations(np.eye(9), np.eye(9), [HOSTILE] * 9),
+        marginals(data, data, k=5),
+        charts.correlations(np.eye(9), np.eye(9), [HOSTILE] * 9),
     ):
         tree = ElementTree.fromstring(svg)
         assert not [e for e in tree.iter() if e.tag.endswith("script")]
@@ -196,7 +196,7 @@ def test_hostile_names_are_text():
 
 
 def test_correlations_are_right_where_shown_and_zero_where_not(monkeypatch):
-    monkeypatch.setattr(pictures, "BLOCK", 97)
+    monkeypatch.setattr(charts, "BLOCK", 97)
     rng = np.random.default_rng(4)
     x = rng.normal(size=(500, 5)) @ rng.normal(size=(5, 5))
     rare = np.where(np.arange(500) < 3, 1.0, -1.0)
@@ -204,9 +204,9 @@ def test_correlations_are_right_where_shown_and_zero_where_not(monkeypatch):
     spiky = np.where(np.arange(500) < 4, np.arange(500), 0.0)
     common = np.where(np.arange(500) % 7 == 4, 0.02, np.where(x[:, 0] > 0, 1.0, -1.0))
     x = np.column_stack([x, common, np.full(500, 3.3), rare, gappy, spiky])
-    hidden = pictures._rare_columns(x, 5)
+    hidden = charts._rare_columns(x, 5)
     assert hidden.tolist() == [False] * 6 + [True] * 4
-    found = pictures._correlation(x, hidden)
+    found = charts._correlation(x, hidden)
     shown = range(6)
     np.testing.assert_allclose(found[np.ix_(shown, shown)], np.corrcoef(x[:, shown].T), atol=1e-12)
     assert not found[6:].any()
@@ -221,13 +221,13 @@ def test_two_rare_columns_of_one_person_do_not_show_it():
     apart[[3, 8], [2, 3]] = 1.0
     together[3, 2:] = 1.0
     names = ["a", "b", "c", "d"]
-    assert pictures.correlations(apart, x, names) == pictures.correlations(together, x, names)
+    assert charts.correlations(apart, x, names) == charts.correlations(together, x, names)
 
 
 @pytest.mark.parametrize("columns", [1, 12, 130])
 def test_pictures_are_self_contained_and_small(columns):
     x, y = np.random.default_rng(8).normal(size=(2, 300, columns))
-    svg = pictures.correlations(x, y, [f"column {j}" for j in range(columns)])
+    svg = charts.correlations(x, y, [f"column {j}" for j in range(columns)])
     assert svg.startswith(b"<svg ")
     assert len(svg) < 300_000
     links = [v for e in ElementTree.fromstring(svg).iter() for k, v in e.attrib.items() if k.endswith("href")]
@@ -240,15 +240,15 @@ def test_the_same_input_gives_the_same_bytes_whatever_the_machine_prefers():
     import matplotlib
 
     found = curves(300)
-    first = pictures.cumulative_curves(found)
+    first = charts.cumulative_curves(found)
     with matplotlib.rc_context({"text.usetex": True, "axes.facecolor": "red", "svg.fonttype": "path"}):
-        assert pictures.cumulative_curves(found) == first
+        assert charts.cumulative_curves(found) == first
         assert matplotlib.rcParams["axes.facecolor"] == "red"
 
 
 def test_every_colour_of_the_pictures_has_a_dark_twin():
     frame = pd.DataFrame({"a": np.arange(100.0), "b": ["x", "y"] * 50})
     data = Microdata(frame, Schema([Variable("a", "continuous"), Variable("b", "binary")]))
-    for svg in (pictures.marginals(data, data, k=5), pictures.cumulative_curves(curves(100))):
+    for svg in (marginals(data, data, k=5), charts.cumulative_curves(curves(100))):
         used = set(re.findall(r'style="[^"]*?(?:fill|stroke): (#[0-9a-f]{6})', svg.decode()))
-        assert used <= set(pictures.DARK)
+        assert used <= set(DARK)

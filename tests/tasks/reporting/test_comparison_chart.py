@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.utility import Propensity, PropensityComparison
-from tasks.reporting import charts as pictures
-from tasks.reporting import comparison_chart as frontier
-from tasks.reporting.comparison_chart import Tried
+from tasks.reporting import comparison, comparison_chart
+from tasks.reporting.comparison import Tried
+from tasks.reporting.figures import DARK
 from tests.tasks.policy.sample import changed, risk, utility
 
 HOSTILE = '<script>alert(1)</script>&"\x00\x0b$\\frac{|'
@@ -39,7 +39,7 @@ coordinates = st.integers(0, 6).map(lambda v: v / 10) | st.none()
 def test_the_frontier_is_what_no_other_beats(places):
     tried = [one(str(i), risk=r, loss=u) for i, (r, u) in enumerate(places)]
     drawn = [t for t in tried if t.risk is not None and t.loss is not None]
-    kept = frontier.frontier(tried)
+    kept = comparison.frontier(tried)
     for t in drawn:
         better = any(o.risk <= t.risk and o.loss <= t.loss and (o.risk < t.risk or o.loss < t.loss) for o in drawn)
         assert (t in kept) != better
@@ -58,22 +58,22 @@ def test_the_best_passes_and_loses_least():
         one("riskier", loss=0.7, risk=0.03),
         one("unmeasured", loss=None),
     ]
-    assert frontier.best(tried).name == "best"
-    assert "best utility among those that pass: best;" in frontier.sentence(tried, "overall")
-    assert "0.70 times" in frontier.sentence(tried, "overall")
-    assert "another sample's 1.000" in frontier.sentence(tried, "correlation")
-    assert frontier.best(tried[:2]) is None
-    assert frontier.sentence(tried[:2], "overall") == "nothing passes; 1 must be decided by a person"
-    assert frontier.sentence(tried[:1], "overall") == "nothing passes"
+    assert comparison.best(tried).name == "best"
+    assert "best utility among those that pass: best;" in comparison.sentence(tried, "overall")
+    assert "0.70 times" in comparison.sentence(tried, "overall")
+    assert "another sample's 1.000" in comparison.sentence(tried, "correlation")
+    assert comparison.best(tried[:2]) is None
+    assert comparison.sentence(tried[:2], "overall") == "nothing passes; 1 must be decided by a person"
+    assert comparison.sentence(tried[:1], "overall") == "nothing passes"
 
 
 def test_the_overall_loss_is_the_worst_figure_in_multiples_of_the_references():
     found = utility(mean=(0.03, 0.02), variance=(0.02, 0.04), correlation=(0.01, 0.04), rank=(0.0, 0.03))
-    assert frontier.loss_of(found, "overall") == (pytest.approx(1.5), 1.0)
-    assert frontier.loss_of(found, "variance") == (0.02, 0.04)
+    assert comparison.loss_of(found, "overall") == (pytest.approx(1.5), 1.0)
+    assert comparison.loss_of(found, "variance") == (0.02, 0.04)
     # A reference that differs by nothing but rounding does not make any difference infinite.
     tiny = utility(mean=(0.002, 0.0), variance=(0.02, 0.04))
-    assert frontier.loss_of(tiny, "overall") == (pytest.approx(2.0), 1.0)
+    assert comparison.loss_of(tiny, "overall") == (pytest.approx(2.0), 1.0)
 
 
 def propensity(share: float) -> Propensity:
@@ -82,24 +82,24 @@ def propensity(share: float) -> Propensity:
 
 def test_without_a_reference_or_figures_the_loss_says_so():
     alone = utility(mean=(0.03, None), variance=(0.02, None))
-    assert frontier.loss_of(alone, "overall") == (0.03, None)
-    assert frontier.loss_of(alone, "mean") == (0.03, None)
-    assert frontier.label_of("overall", None) == frontier.BARE
+    assert comparison.loss_of(alone, "overall") == (0.03, None)
+    assert comparison.loss_of(alone, "mean") == (0.03, None)
+    assert comparison.label_of("overall", None) == comparison.BARE
     nothing = replace(alone, figures=None)
-    assert frontier.loss_of(nothing, "overall") == frontier.loss_of(nothing, "mean") == (None, None)
-    assert frontier.loss_of(nothing, "propensity") == (None, None)
+    assert comparison.loss_of(nothing, "overall") == comparison.loss_of(nothing, "mean") == (None, None)
+    assert comparison.loss_of(nothing, "propensity") == (None, None)
     both = replace(alone, propensity=PropensityComparison(propensity(0.2), propensity(0.1)))
-    assert frontier.loss_of(both, "propensity") == (0.2, 0.1)
+    assert comparison.loss_of(both, "propensity") == (0.2, 0.1)
     one_side = replace(alone, propensity=PropensityComparison(propensity(0.2), None))
-    assert frontier.loss_of(one_side, "propensity") == (0.2, None)
+    assert comparison.loss_of(one_side, "propensity") == (0.2, None)
 
 
 def test_the_risk_is_the_bound_that_the_gate_is_put_to():
     found = changed(risk(), comparison__distance__upper=0.04, comparison__uncertainty__verdict="by design")
-    assert frontier.risk_of(found, "distance") == 0.04
-    assert frontier.risk_of(found, "uncertainty") is None
-    assert frontier.risk_of(found, "membership") == 0.48
-    assert frontier.risk_of(replace(found, membership=None), "membership") is None
+    assert comparison.risk_of(found, "distance") == 0.04
+    assert comparison.risk_of(found, "uncertainty") is None
+    assert comparison.risk_of(found, "membership") == 0.48
+    assert comparison.risk_of(replace(found, membership=None), "membership") is None
 
 
 @settings(max_examples=60, deadline=None)
@@ -110,7 +110,7 @@ def test_labels_cover_neither_each_other_nor_a_point(seed, n):
     points = np.vstack([rng.uniform((60, 60), (600, 300), (n, 2)), rng.normal((300, 200), 12, (n // 2, 2))])
     sizes = np.column_stack([rng.uniform(40, 130, len(points)), np.full(len(points), 11.0)])
     room = (50.0, 50.0, 650.0, 350.0)
-    middles = frontier.place_labels(points, sizes, room)
+    middles = comparison_chart.place_labels(points, sizes, room)
     starts, ends = middles - sizes / 2, middles + sizes / 2
     assert (starts >= room[:2]).all()
     assert (ends <= room[2:]).all()
@@ -124,9 +124,9 @@ def test_labels_cover_neither_each_other_nor_a_point(seed, n):
 
 def test_labels_leave_what_else_stands_there_uncovered():
     points, sizes = np.array([[100.0, 100.0]]), np.array([[40.0, 10.0]])
-    free = frontier.place_labels(points, sizes, (0, 0, 300, 200))
+    free = comparison_chart.place_labels(points, sizes, (0, 0, 300, 200))
     line = np.array([[100.0, 100.0, 300.0, 100.0]])
-    moved = frontier.place_labels(points, sizes, (0, 0, 300, 200), line)
+    moved = comparison_chart.place_labels(points, sizes, (0, 0, 300, 200), line)
     assert abs(free[0, 1] - 100) < 1
     assert abs(moved[0, 1] - 100) > 5 or moved[0, 0] < 100
 
@@ -140,22 +140,22 @@ def many() -> list[Tried]:
 
 
 def test_the_map_names_every_setting_and_says_what_its_axes_are():
-    svg = frontier.draw(many(), risk="distance", loss="overall")
+    svg = comparison_chart.draw(many(), risk="distance", loss="overall")
     shown = texts(svg)
     assert {t.name for t in many() if t.drawn} <= set(shown)
     assert "not on the map: absent" in shown
     assert "limit 0.05" in shown
-    assert any(frontier.RISKS["distance"] in text for text in shown)
-    assert {frontier.WORDS[s] for s in STATUSES} <= set(shown)
+    assert any(comparison.RISKS["distance"] in text for text in shown)
+    assert {comparison_chart.WORDS[s] for s in STATUSES} <= set(shown)
     (described,) = [e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}desc")]
     assert described.startswith("12 settings")
-    assert frontier.sentence(many(), "overall") in described
-    assert svg == frontier.draw(many(), risk="distance", loss="overall")
+    assert comparison.sentence(many(), "overall") in described
+    assert svg == comparison_chart.draw(many(), risk="distance", loss="overall")
     assert len(svg) < 100_000
 
 
 def test_verdicts_differ_in_shape_and_in_colour():
-    marks = frontier.MARKS.values()
+    marks = comparison_chart.MARKS.values()
     assert len({shape for _, shape, _ in marks}) == len({colour for colour, _, _ in marks}) == len(marks)
 
 
@@ -174,17 +174,17 @@ def test_verdicts_differ_in_shape_and_in_colour():
     ],
 )
 def test_any_map_can_be_drawn(tried):
-    svg = frontier.draw(tried, risk="membership", loss="overall")
+    svg = comparison_chart.draw(tried, risk="membership", loss="overall")
     tree = ElementTree.fromstring(svg)
     assert not [e for e in tree.iter() if e.tag.endswith("script")]
     assert not any("nan" in (e.get("d") or "") for e in tree.iter())
     assert not any("mathdefault" in text for text in texts(svg))
     used = set(re.findall(r'style="[^"]*?(?:fill|stroke): (#[0-9a-f]{6})', svg.decode()))
-    assert used <= set(pictures.DARK)
+    assert used <= set(DARK)
 
 
 def test_the_table_keeps_text_text():
-    table = frontier.markdown([one(HOSTILE, reason="a | b\nc")], "nothing passes")
+    table = comparison.markdown([one(HOSTILE, reason="a | b\nc")], "nothing passes")
     lines = table.splitlines()
     assert lines[0] == "nothing passes"
     assert len(lines) == 5

@@ -46,9 +46,7 @@ from tasks.record.dossier import (
     SourceSummary,
     SplitSummary,
 )
-from tasks.reporting import charts as pictures
-from tasks.reporting import prefect_artifacts as artifacts
-from tasks.reporting import report
+from tasks.reporting import charts, prefect_artifacts, report
 from tasks.reporting.attack_table import attack_groups
 from tests.tasks.dossiers import RUN
 from tests.tasks.policy.sample import changed, texts_replaced
@@ -75,9 +73,9 @@ def page(found: Dossier, pictures: dict[str, bytes] | None = None) -> str:
 
 def markdown(found: Dossier) -> Iterator[str]:
     """Return what a run shows beside the report."""
-    yield artifacts.verdict_markdown(found)
-    yield artifacts.risk_markdown(published(found.assessment))
-    yield artifacts.utility_markdown(published(found.assessment))
+    yield prefect_artifacts.verdict_markdown(found)
+    yield prefect_artifacts.risk_markdown(published(found.assessment))
+    yield prefect_artifacts.utility_markdown(published(found.assessment))
 
 
 REGRESSIONS = [
@@ -274,8 +272,8 @@ def drawn(columns: int = 12) -> dict[str, bytes]:
         for name in ("distance", "ambiguity", "uncertainty")
     }
     return {
-        "curves": pictures.cumulative_curves(curves),
-        "correlations": pictures.correlations(x, y, [f"column {j}" for j in range(columns)]),
+        "curves": charts.cumulative_curves(curves),
+        "correlations": charts.correlations(x, y, [f"column {j}" for j in range(columns)]),
     }
 
 
@@ -597,9 +595,9 @@ def test_markdown_tables_have_one_shape():
         for table in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
             widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.strip().splitlines()}
             assert len(widths) == 1
-    assert "AUC 0.512" in artifacts.risk_markdown(published(found.assessment))
-    assert "Attribute inference" in artifacts.risk_markdown(published(found.assessment))
-    assert "pMSE" in artifacts.utility_markdown(published(found.assessment))
+    assert "AUC 0.512" in prefect_artifacts.risk_markdown(published(found.assessment))
+    assert "Attribute inference" in prefect_artifacts.risk_markdown(published(found.assessment))
+    assert "pMSE" in prefect_artifacts.utility_markdown(published(found.assessment))
 
 
 @pytest.mark.parametrize(
