@@ -247,7 +247,7 @@ def _write(result: Comparison) -> None:
 
 
 def facts(result: Comparison) -> dict[str, Any]:
-    """Return a comparison as JSON takes it, without the place where it is form."""
+    """Return a comparison as JSON takes it, without the folder that holds it."""
     form = {key: value for key, value in asdict(result).items() if key != "folder"}
     return dict(plain(form))
 
