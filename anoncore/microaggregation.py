@@ -12,7 +12,7 @@ from anoncore.edits.model import EditSet, LinearEdit, RatioEdit, numbers
 from anoncore.edits.repair import repair
 from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError
-from anoncore.kernels.projection import project
+from anoncore.kernels.projection import Polytope, project
 from anoncore.microdata import Microdata, Schema
 
 Constrain = Callable[[np.ndarray], np.ndarray]
@@ -183,8 +183,10 @@ def constraint(encoder: Encoder, edits: EditSet) -> Constrain | None:
     location = np.array([fitted[n].location for n in names])
     scale = np.array([fitted[n].scale for n in names])
 
+    polytope = Polytope(A, b, lower, upper, G, h)
+
     def constrain(centres: np.ndarray) -> np.ndarray:
-        values = project(centres[:, columns] * scale + location, A, b, scale, lower, upper, G, h)
+        values = project(centres[:, columns] * scale + location, polytope, scale)
         constrained = centres.copy()
         constrained[:, columns] = (values - location) / scale
         return constrained

@@ -21,7 +21,7 @@ from anoncore.edits.model import (
     SetEdit,
     numbers,
 )
-from anoncore.kernels.projection import Grid, attempt_on_grid
+from anoncore.kernels.projection import Grid, Polytope, attempt_on_grid
 from anoncore.microdata import Schema
 
 # A band of stated tolerance is drawn in by this share, so that its edge lies inside it.
@@ -157,19 +157,14 @@ def _settle_group(
     here = np.flatnonzero(present)
     place = {int(j): i for i, j in enumerate(here)}
     result, done = values.copy(), np.zeros(len(values), dtype=bool)
-    for still, (a, b, g, h, lower, upper) in _ways(component, applies, pinned):
+    for still, system in _ways(component, applies, pinned):
         open_ = np.flatnonzero(~done)
         if not len(open_):
             break
         found, good = attempt_on_grid(
             values[np.ix_(open_, here)],
-            a[:, here],
-            b,
+            system.among(here),
             np.where(still, 0.0, component.scale)[here],
-            lower[here],
-            upper[here],
-            g[:, here],
-            h,
             [component.grids[j] for j in here],
             [place[j] for j in component.order if j in place],
         )
@@ -178,9 +173,7 @@ def _settle_group(
     return result, done
 
 
-def _ways(
-    component: Component, applies: np.ndarray, pinned: np.ndarray
-) -> Iterator[tuple[np.ndarray, tuple[np.ndarray, ...]]]:
+def _ways(component: Component, applies: np.ndarray, pinned: np.ndarray) -> Iterator[tuple[np.ndarray, Polytope]]:
     """Yield what may be tried in turn: (t,) bool, the variables to leave, and the constraints.
 
     First within whole units, then not; first with the consequents of conditional edits, then
@@ -194,14 +187,14 @@ def _ways(
         if consequents:
             still = still | pinned
         system = _system(component, active, whole=whole)
-        key = (still.tobytes(), *(part.tobytes() for part in system))
+        key = (still.tobytes(), *(part.tobytes() for part in vars(system).values()))
         if key not in seen:
             seen.add(key)
             yield still, system
 
 
-def _system(component: Component, active: np.ndarray, *, whole: bool) -> tuple[np.ndarray, ...]:
-    """Return A, b, G, h, lower and upper of the rules ``active``, (R,) bool.
+def _system(component: Component, active: np.ndarray, *, whole: bool) -> Polytope:
+    """Return what the rules ``active``, (R,) bool, allow.
 
     Bounds are drawn in to ``whole`` units, where a multiple lies between them.
     """
@@ -231,13 +224,13 @@ def _system(component: Component, active: np.ndarray, *, whole: bool) -> tuple[n
             if linear.relation == ">=" or (slack and linear.relation == "=="):
                 below.append((-row, slack - linear.constant))
     empty = np.zeros((0, len(names)))
-    return (
-        np.array([r for r, _ in equal]) if equal else empty,
-        np.array([c for _, c in equal]),
-        np.array([r for r, _ in below]) if below else empty,
-        np.array([c for _, c in below]),
-        lower,
-        upper,
+    return Polytope(
+        A=np.array([r for r, _ in equal]) if equal else empty,
+        b=np.array([c for _, c in equal]),
+        lower=lower,
+        upper=upper,
+        G=np.array([r for r, _ in below]) if below else empty,
+        h=np.array([c for _, c in below]),
     )
 
 

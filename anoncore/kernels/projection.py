@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,27 +22,53 @@ LEVELS = 12
 Grid = float | np.ndarray | None
 
 
-def project(
-    points: np.ndarray,
-    A: np.ndarray,
-    b: np.ndarray,
-    scale: np.ndarray | None = None,
-    lower: np.ndarray | None = None,
-    upper: np.ndarray | None = None,
-    G: np.ndarray | None = None,
-    h: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return the nearest points that satisfy A v = b, lower ≤ v ≤ upper and G v ≤ h.
+@dataclass(frozen=True, eq=False, repr=False)
+class Polytope:
+    """The points v (t,) with A v = b, lower ≤ v ≤ upper and G v ≤ h, in the variables' own units.
+
+    Parameters
+    ----------
+    A : (r, t), b : (r,)
+        Equalities; rows may repeat or depend on each other.
+    lower, upper : (t,), ±∞ where there is no bound
+    G : (s, t), h : (s,)
+    """
+
+    A: np.ndarray
+    b: np.ndarray
+    lower: np.ndarray | None = None
+    upper: np.ndarray | None = None
+    G: np.ndarray | None = None
+    h: np.ndarray | None = None
+
+    def among(self, columns: np.ndarray) -> Polytope:
+        """Return the constraints on some of the variables, the others being absent."""
+        lower, upper = (None if bound is None else bound[columns] for bound in (self.lower, self.upper))
+        G = None if self.G is None else self.G[:, columns]
+        return Polytope(self.A[:, columns], self.b, lower, upper, G, self.h)
+
+    def inequalities(self, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return all inequalities and bounds as rows (m, t) and limits (m,), rows @ v ≤ limits."""
+        rows, limits = [np.zeros((0, t))], [np.zeros(0)]
+        if self.G is not None and self.h is not None:
+            rows, limits = [np.asarray(self.G, dtype=float).reshape(-1, t)], [np.asarray(self.h, dtype=float)]
+        for sign, bound in ((1.0, self.upper), (-1.0, self.lower)):
+            if bound is not None:
+                finite = np.isfinite(bound)
+                rows.append(sign * np.eye(t)[finite])
+                limits.append(sign * np.asarray(bound, dtype=float)[finite])
+        return np.vstack(rows), np.concatenate(limits)
+
+
+def project(points: np.ndarray, polytope: Polytope, scale: np.ndarray | None = None) -> np.ndarray:
+    """Return the nearest points of a polytope.
 
     Parameters
     ----------
     points : (N, t), in the variables' own units, no NaN
-    A : (r, t), b : (r,)
-        Equalities; rows may repeat or depend on each other.
+    polytope : Polytope
     scale : (t,), the variables' standard deviations, 1 when None
         Distance is Σ ((v − x) / scale)². A variable with scale 0 is not moved.
-    lower, upper : (t,), ±∞ where there is no bound
-    G : (s, t), h : (s,)
 
     Returns
     -------
@@ -60,34 +87,25 @@ def project(
     Examples
     --------
     >>> parts_and_total = np.array([[1.0, 2.0, 6.0]])
-    >>> project(parts_and_total, np.array([[1.0, 1.0, -1.0]]), np.zeros(1))
+    >>> project(parts_and_total, Polytope(np.array([[1.0, 1.0, -1.0]]), np.zeros(1)))
     array([[2., 3., 5.]])
     """
-    projected, feasible = attempt(points, A, b, scale, lower, upper, G, h)
+    projected, feasible = attempt(points, polytope, scale)
     if not feasible.all():
         raise InfeasibleError(
             f"{int((~feasible).sum())} of {len(feasible)} points have no counterpart that satisfies all "
-            f"{len(b)} equalities, the bounds and {0 if G is None else len(G)} inequalities; "
-            "remove or loosen a constraint"
+            f"{len(polytope.b)} equalities, the bounds and {0 if polytope.G is None else len(polytope.G)} "
+            "inequalities; remove or loosen a constraint"
         )
     return projected
 
 
-def attempt(
-    points: np.ndarray,
-    A: np.ndarray,
-    b: np.ndarray,
-    scale: np.ndarray | None = None,
-    lower: np.ndarray | None = None,
-    upper: np.ndarray | None = None,
-    G: np.ndarray | None = None,
-    h: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+def attempt(points: np.ndarray, polytope: Polytope, scale: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Project as `project` does, but report points that cannot be projected instead of raising.
 
     Parameters
     ----------
-    points, A, b, scale, lower, upper, G, h : as for `project`
+    points, polytope, scale : as for `project`
 
     Returns
     -------
@@ -100,20 +118,20 @@ def attempt(
 
     Examples
     --------
-    >>> attempt(np.array([[3.0]]), np.ones((2, 1)), np.array([0.0, 1.0]))[1]
+    >>> attempt(np.array([[3.0]]), Polytope(np.ones((2, 1)), np.array([0.0, 1.0])))[1]
     array([False])
     """
     x = np.asarray(points, dtype=float)
     s = np.ones(x.shape[1]) if scale is None else np.asarray(scale, dtype=float)
-    A = np.asarray(A, dtype=float).reshape(-1, x.shape[1])
-    b = np.asarray(b, dtype=float)
+    A = np.asarray(polytope.A, dtype=float).reshape(-1, x.shape[1])
+    b = np.asarray(polytope.b, dtype=float)
     inverse, basis = _equality_parts(A * s)
     v = _onto_equalities(x, A, b, s, inverse)
     feasible = (np.abs(v @ A.T - b) <= _slight(x, v, s, A, b)).all(axis=1)
-    rows, limits = _inequality_rows(x.shape[1], lower, upper, G, h)
+    rows, limits = polytope.inequalities(x.shape[1])
     if len(rows):
-        low = np.full(x.shape[1], -np.inf) if lower is None else lower
-        high = np.full(x.shape[1], np.inf) if upper is None else upper
+        low = np.full(x.shape[1], -np.inf) if polytope.lower is None else polytope.lower
+        high = np.full(x.shape[1], np.inf) if polytope.upper is None else polytope.upper
         outside = np.flatnonzero(feasible & ~_inside(v, rows, limits))
         for start in range(0, len(outside), BLOCK):
             at = outside[start : start + BLOCK]
@@ -133,22 +151,13 @@ def attempt(
 
 
 def attempt_on_grid(
-    points: np.ndarray,
-    A: np.ndarray,
-    b: np.ndarray,
-    scale: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    G: np.ndarray,
-    h: np.ndarray,
-    grids: Sequence[Grid],
-    order: Sequence[int],
+    points: np.ndarray, polytope: Polytope, scale: np.ndarray, grids: Sequence[Grid], order: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Project, then bring one variable after the other onto its grid, projecting the rest again.
 
     Parameters
     ----------
-    points, A, b, scale, lower, upper, G, h : as for `project`
+    points, polytope, scale : as for `project`
     grids : for each variable a unit (multiples of it), sorted levels (L,), or None for any number
     order : the variables in the order in which they are placed; the last absorb the remainders.
         One with a unit that can satisfy the constraints on no multiple nearby keeps more decimals;
@@ -167,14 +176,12 @@ def attempt_on_grid(
 
     Examples
     --------
-    >>> half = np.array([[0.4, 0.9]])
-    >>> none, wide = np.zeros((0, 2)), np.full(2, np.inf)
-    >>> attempt_on_grid(half, np.ones((1, 2)), np.ones(1), np.ones(2), -wide, wide, none, np.zeros(0),
-    ...                 [1.0, 1.0], [0, 1])[0]
+    >>> half, whole = np.array([[0.4, 0.9]]), Polytope(np.ones((1, 2)), np.ones(1))
+    >>> attempt_on_grid(half, whole, np.ones(2), [1.0, 1.0], [0, 1])[0]
     array([[0., 1.]])
     """
     base, free = np.array(points, dtype=float), np.array(scale, dtype=float)
-    v, feasible = attempt(base, A, b, free, lower, upper, G, h)
+    v, feasible = attempt(base, polytope, free)
     for j in order:
         grid = grids[j]
         if free[j] == 0:
@@ -196,7 +203,7 @@ def attempt_on_grid(
             at, placed = at[~near], placed[~near]
             trial = base[at]
             trial[:, j] = placed
-            moved, good = attempt(trial, A, b, free, lower, upper, G, h)
+            moved, good = attempt(trial, polytope, free)
             v[at[good]], base[at[good], j] = moved[good], placed[good]
             waiting[at[good]] = False
         if isinstance(grid, np.ndarray):
@@ -232,25 +239,6 @@ def _slight(x: np.ndarray, v: np.ndarray, s: np.ndarray, rows: np.ndarray, limit
     size = np.abs(v) @ np.abs(rows).T + np.abs(limits)
     way = np.sqrt((((x - v) / np.where(s > 0, s, np.inf)) ** 2).sum(axis=1))
     return np.asarray(CONSISTENT * size + NOISE * (np.abs(x) + way[:, None] * s) @ np.abs(rows).T)
-
-
-def _inequality_rows(
-    t: int,
-    lower: np.ndarray | None,
-    upper: np.ndarray | None,
-    G: np.ndarray | None,
-    h: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return all inequalities and bounds as rows (m, t) and limits (m,), rows @ v ≤ limits."""
-    rows, limits = [np.zeros((0, t))], [np.zeros(0)]
-    if G is not None and h is not None:
-        rows, limits = [np.asarray(G, dtype=float).reshape(-1, t)], [np.asarray(h, dtype=float)]
-    for sign, bound in ((1.0, upper), (-1.0, lower)):
-        if bound is not None:
-            finite = np.isfinite(bound)
-            rows.append(sign * np.eye(t)[finite])
-            limits.append(sign * np.asarray(bound, dtype=float)[finite])
-    return np.vstack(rows), np.concatenate(limits)
 
 
 def _inside(v: np.ndarray, rows: np.ndarray, limits: np.ndarray) -> np.ndarray:
@@ -290,6 +278,15 @@ def _into_polytope(
     return moved, feasible & solved
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _Dual:
+    """State of the dual method, changed in place: y (N, q), multipliers and which inequalities are active (N, m)."""
+
+    y: np.ndarray
+    multipliers: np.ndarray
+    active: np.ndarray
+
+
 def _least_distance(H: np.ndarray, g: np.ndarray, tolerance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise ‖y‖ subject to H y ≤ g, for many g at once.
 
@@ -303,14 +300,14 @@ def _least_distance(H: np.ndarray, g: np.ndarray, tolerance: np.ndarray) -> tupl
     y (N, q), the inequalities that hold with equality (N, m) bool, and (N,) bool, whether all can be kept.
     """
     n, m = g.shape
-    y, dual = np.zeros((n, H.shape[1])), np.zeros((n, m))
-    active, entering = np.zeros((n, m), dtype=bool), np.full(n, -1)
-    feasible, open_ = np.ones(n, dtype=bool), np.arange(n)
+    state = _Dual(np.zeros((n, H.shape[1])), np.zeros((n, m)), np.zeros((n, m), dtype=bool))
+    entering, feasible, open_ = np.full(n, -1), np.ones(n, dtype=bool), np.arange(n)
     for _ in range(20 * m + 100):
-        allowed = tolerance[open_] + INSIDE * (1.0 + np.linalg.norm(y[open_], axis=1))[:, None]
-        slack = g[open_] - y[open_] @ H.T + allowed
+        y = state.y[open_]
+        allowed = tolerance[open_] + INSIDE * (1.0 + np.linalg.norm(y, axis=1))[:, None]
+        slack = g[open_] - y @ H.T + allowed
         reached = (entering[open_] >= 0) & (slack[np.arange(len(open_)), entering[open_]] >= 0)
-        active[open_[reached], entering[open_[reached]]] = True
+        state.active[open_[reached], entering[open_[reached]]] = True
         entering[open_[reached]] = -1
         entering[open_] = np.where(entering[open_] < 0, slack.argmin(axis=1), entering[open_])
         chosen = entering[open_]
@@ -319,46 +316,40 @@ def _least_distance(H: np.ndarray, g: np.ndarray, tolerance: np.ndarray) -> tupl
         unsettled = lacking > allowed
         open_, chosen, lacking, allowed = (a[unsettled] for a in (open_, chosen, lacking, allowed))
         if not len(open_):
-            return _on_active(H, g, active), active, feasible
-        step, leaving, complete = _step(H, y, dual, active, open_, chosen, lacking)
+            return _on_active(H, g, state.active), state.active, feasible
+        step, leaving, complete = _step(H, state, open_, chosen, lacking)
         stuck = np.isinf(step)
         # A dependent constraint missed by a little may be rounding and not a contradiction: another
         # round from nearer by will tell.
         feasible[open_[stuck]] = lacking[stuck] <= 1e6 * allowed[stuck]
-        active[open_[complete], chosen[complete]] = True
+        state.active[open_[complete], chosen[complete]] = True
         entering[open_[complete]] = -1
         back = ~complete & ~stuck
-        active[open_[back], leaving[back]] = False
-        dual[open_[back], leaving[back]] = 0.0
+        state.active[open_[back], leaving[back]] = False
+        state.multipliers[open_[back], leaving[back]] = 0.0
         open_ = open_[~stuck]
     raise NotConvergedError(f"projection: the active set of {len(open_)} points still changes; rescale the variables")
 
 
 def _step(
-    H: np.ndarray,
-    y: np.ndarray,
-    dual: np.ndarray,
-    active: np.ndarray,
-    rows: np.ndarray,
-    chosen: np.ndarray,
-    lacking: np.ndarray,
+    H: np.ndarray, state: _Dual, rows: np.ndarray, chosen: np.ndarray, lacking: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Take one step of the dual method in place; return its length, what leaves and if it was full."""
-    held = active[rows]
+    held = state.active[rows]
     weights = _solve_active(H, held, (H @ H.T)[chosen], H[chosen])
     direction = H[chosen] - weights @ H
     gain = (direction**2).sum(axis=1)
     gain[gain <= PARALLEL] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         full = np.where(gain > 0, lacking / gain, np.inf)
-        ratios = np.where(held & (weights > RANK), dual[rows] / weights, np.inf)
+        ratios = np.where(held & (weights > RANK), state.multipliers[rows] / weights, np.inf)
     leaving = ratios.argmin(axis=1)
     partial = ratios[np.arange(len(rows)), leaving]
     step = np.minimum(full, partial)
     length = np.where(np.isinf(step), 0.0, step)
-    dual[rows] -= length[:, None] * weights
-    dual[rows, chosen] += length
-    y[rows] -= np.where(gain > 0, length, 0.0)[:, None] * direction
+    state.multipliers[rows] -= length[:, None] * weights
+    state.multipliers[rows, chosen] += length
+    state.y[rows] -= np.where(gain > 0, length, 0.0)[:, None] * direction
     return step, leaving, np.isfinite(full) & (full <= partial)
 
 

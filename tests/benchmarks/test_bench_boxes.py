@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from anoncore import Microdata, Schema, Variable, anonymize
-from anoncore.kernels.boxes.partition import partition
+from anoncore.kernels.boxes.partition import Diversity, Limits, partition
 from anoncore.kernels.boxes.shapes import chebyshev_radius, half_widths, local_radius, sensitivities
 from anoncore.kernels.boxes.weights import optimal_weights
 from anoncore.methods import OptimalBoxes, Statistic
@@ -60,9 +60,9 @@ def show(capsys):
 
 CUTS = {
     "k = 5": lambda x, a: partition(x, a, 5),
-    "k = 5, l = 3": lambda x, a: partition(x, a, 5, l=3, epsilon=0.1),
+    "k = 5, l = 3": lambda x, a: partition(x, a, 5, diversity=Diversity(3, 0.1)),
     "k = 5, 20 strata": lambda x, a: partition(x, a, 5, strata=np.arange(len(x)) % 20),
-    "k = 5, l = 3, whole numbers": lambda x, a: partition(np.rint(3 * x), a, 5, l=3, epsilon=1.0),
+    "k = 5, l = 3, whole numbers": lambda x, a: partition(np.rint(3 * x), a, 5, diversity=Diversity(3, 1.0)),
 }
 
 
@@ -161,7 +161,7 @@ def test_growth_of_the_whole_method(name, show):
 def test_locating_people_among_boxes(show):
     """What the assessment does with a sample of the records."""
     x, a = records(SIZES[-1])
-    boxes = partition(x, a, 10, lower_limit=x.min(axis=0) - 1.0, upper_limit=x.max(axis=0) + 1.0)
+    boxes = partition(x, a, 10, limits=Limits(x.min(axis=0) - 1.0, x.max(axis=0) + 1.0))
     people = x[:: len(x) // 10_000]
     time_ = seconds(lambda: box_measures(people, boxes.lower, boxes.upper, boxes.sizes), rounds=1)
     show(f"{len(people):_} people among {len(boxes.sizes):_} boxes of {COLUMNS} variables: {time_:.2f} s")
@@ -171,7 +171,7 @@ MEMORY = """
 import re, sys
 from pathlib import Path
 import numpy as np
-from anoncore.kernels.boxes.partition import partition
+from anoncore.kernels.boxes.partition import Diversity, partition
 
 def peak():
     # Not ru_maxrss: a child inherits its parent's.
@@ -189,7 +189,7 @@ print((peak() - before) / x.nbytes)
 
 
 @pytest.mark.parametrize(
-    "call", ["lambda x, a: partition(x, a, 5)", "lambda x, a: partition(x, a, 5, l=3, epsilon=0.1)"]
+    "call", ["lambda x, a: partition(x, a, 5)", "lambda x, a: partition(x, a, 5, diversity=Diversity(3, 0.1))"]
 )
 def test_memory(call, show):
     output = subprocess.run([sys.executable, "-c", MEMORY, call], capture_output=True, text=True, check=True)

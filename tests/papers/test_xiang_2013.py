@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import lognorm
 
-from anoncore.kernels.boxes.partition import distinct_counts, partition, total_cost
+from anoncore.kernels.boxes.partition import Limits, distinct_counts, partition, total_cost
 from anoncore.kernels.boxes.shapes import half_widths, sensitivities
 from anoncore.kernels.boxes.weights import crisp_rule, objective, optimal_weights
 
@@ -83,7 +83,7 @@ def test_the_cost_of_ideal_boxes_is_n_times_the_mean_of_c():
 
 def test_the_cost_of_a_partition_is_the_half_range_of_a_mean():
     x = np.random.default_rng(0).random((2000, 2))
-    found = partition(x, np.ones_like(x), 5, lower_limit=0.0, upper_limit=1.0)
+    found = partition(x, np.ones_like(x), 5, limits=Limits(0.0, 1.0))
     a = sensitivities(x, [("mean", 0, None)], floor=0.0)
     lower, upper = found.lower[found.label, 0].mean(), found.upper[found.label, 0].mean()
     cost = total_cost(a, found.half_widths(0.0, 1.0)[found.label])

@@ -61,6 +61,51 @@ class Rules:
     highest: Floats
 
 
+@dataclass(eq=False, repr=False)
+class Front:
+    """The records and cells still in play, by the rules; ``right`` (N,): a record lies right of its cell's cut."""
+
+    columns: list[Column]
+    cells: Cells
+    rules: Rules
+    right: Flags
+
+    def restricted(self, chosen: Flags) -> Front:
+        """Return the front of some of the cells; ``right`` is shared."""
+        if chosen.all():
+            return self
+        part = Front(list(self.columns), self.cells, self.rules, self.right)
+        part.keep(chosen)
+        return part
+
+    def keep(self, chosen: Flags) -> None:
+        """Leave the other cells and their records out."""
+        kept = np.repeat(chosen, self.cells.size)
+        self.columns[:] = [column.take(kept) for column in self.columns]
+        self.cells = self.cells[chosen]
+
+    def mark_right(self, axis: Integers, position: Integers) -> None:
+        """Set which records lie right of their cell's cut, ``position`` (C,) records after the cell's start."""
+        cells = self.cells
+        beyond = np.arange(len(self.columns[0].record)) >= np.repeat(cells.start + position, cells.size)
+        for j, column in enumerate(self.columns):
+            here = np.repeat(axis == j, cells.size)
+            self.right[column.record[here]] = beyond[here]
+
+    def cut(self, axis: Integers, position: Integers, face: Floats) -> None:
+        """Cut every cell; the left parts of all come first, then the right parts."""
+        self.mark_right(axis, position)
+        for j, column in enumerate(self.columns):
+            goes = self.right[column.record]
+            self.columns[j] = column.take(np.concatenate([np.flatnonzero(~goes), np.flatnonzero(goes)]))
+        cells, each = self.cells, np.arange(len(axis))
+        upper, lower = cells.upper.copy(), cells.lower.copy()
+        upper[each, axis] = face
+        lower[each, axis] = face
+        left = Cells(position, cells.lower, upper, cells.root)
+        self.cells = _join([left, Cells(cells.size - position, lower, cells.upper, cells.root)])
+
+
 def cut_between(left: Floats, right: Floats) -> Floats:
     """Choose a round number strictly between two values.
 
@@ -108,50 +153,46 @@ def sorted_columns(x: Floats, a: Floats, root: Integers) -> list[Column]:
     return result
 
 
-def cut_all(columns: list[Column], cells: Cells, rules: Rules, n_records: int) -> tuple[Integers, Cells]:
+def cut_all(front: Front) -> tuple[Integers, Cells]:
     """Cut until no cell can be, using up the columns; return (N,) each record's leaf, and the leaves."""
-    leaf = np.empty(n_records, dtype=np.intp)
-    right = np.empty(n_records, dtype=bool)
+    leaf = np.empty(len(front.right), dtype=np.intp)
     leaves: list[Cells] = []
     done = 0
-    while len(cells.size):
-        axis, position, face = _best_cuts(columns, cells, rules, right)
+    while len(front.cells.size):
+        axis, position, face = _best_cuts(front)
         closed = axis < 0
-        resting = np.repeat(closed, cells.size)
-        number = np.repeat(done + np.cumsum(closed) - 1, cells.size)
-        leaf[columns[0].record[resting]] = number[resting]
-        leaves.append(cells[closed])
+        resting = np.repeat(closed, front.cells.size)
+        number = np.repeat(done + np.cumsum(closed) - 1, front.cells.size)
+        leaf[front.columns[0].record[resting]] = number[resting]
+        leaves.append(front.cells[closed])
         done += int(closed.sum())
         if closed.any():
-            columns[:] = [column.take(~resting) for column in columns]
-            cells, axis, position, face = cells[~closed], axis[~closed], position[~closed], face[~closed]
-        cells = _cut(columns, cells, axis, position, face, right)
+            front.keep(~closed)
+            axis, position, face = axis[~closed], position[~closed], face[~closed]
+        front.cut(axis, position, face)
     return leaf, _join(leaves)
 
 
-def _best_cuts(columns: list[Column], cells: Cells, rules: Rules, right: Flags) -> tuple[Integers, Integers, Floats]:
+def _best_cuts(front: Front) -> tuple[Integers, Integers, Floats]:
     """Return (C,) each: the column to cut, -1 for none, the records left of the cut, and its face."""
+    cells, rules = front.cells, front.rules
     c = len(cells.size)
     axis, position, face, most = np.full(c, -1), np.zeros(c, np.intp), np.zeros(c), np.full(c, -np.inf)
     open_ = cells.size >= 2 * rules.k
     low = np.where(np.isinf(cells.lower), rules.lowest[cells.root], cells.lower)
     high = np.where(np.isinf(cells.upper), rules.highest[cells.root], cells.upper)
-    for j, column in enumerate(columns):
+    for j, column in enumerate(front.columns):
         cuts = _cuts(column, cells, rules.k)
         for target, apply in _targets(cells.size, rules.k):
             at, valid = cuts.nearest(target)
             valid &= open_ & apply
             if rules.diversity.max() > 1 and valid.any():
-                at, valid = _keep_diversity(columns, cells, rules, right, j, cuts, at, valid)
+                at, valid = _keep_diversity(front, j, cuts, at, valid)
             left_sum, right_sum, z = _halves(column, cells, np.where(valid, at, 1))
             gain = left_sum * (high[:, j] - z) + right_sum * (z - low[:, j])
             better = valid & np.isfinite(z) & (gain > most)
-            axis[better], position[better], face[better], most[better] = (
-                j,
-                at[better],
-                z[better],
-                gain[better],
-            )
+            axis[better], position[better] = j, at[better]
+            face[better], most[better] = z[better], gain[better]
     return axis, position, face
 
 
@@ -212,28 +253,6 @@ def _cuts(column: Column, cells: Cells, k: int) -> _Cuts:
     return _Cuts(np.flatnonzero(column.value[1:] > column.value[:-1]) + 1, cells.start, cells.size, k)
 
 
-def _cut(columns: list[Column], cells: Cells, axis: Integers, position: Integers, face: Floats, right: Flags) -> Cells:
-    """Cut every cell, the columns in place; the left parts of all come first, then the right parts."""
-    _mark_right(columns, cells, axis, position, right)
-    for j, column in enumerate(columns):
-        goes = right[column.record]
-        columns[j] = column.take(np.concatenate([np.flatnonzero(~goes), np.flatnonzero(goes)]))
-    upper, lower = cells.upper.copy(), cells.lower.copy()
-    each = np.arange(len(axis))
-    upper[each, axis] = face
-    lower[each, axis] = face
-    left = Cells(position, cells.lower, upper, cells.root)
-    return _join([left, Cells(cells.size - position, lower, cells.upper, cells.root)])
-
-
-def _mark_right(columns: list[Column], cells: Cells, axis: Integers, position: Integers, right: Flags) -> None:
-    """Set, in place, which records lie right of their cell's cut."""
-    beyond = np.arange(len(columns[0].record)) >= np.repeat(cells.start + position, cells.size)
-    for j, column in enumerate(columns):
-        here = np.repeat(axis == j, cells.size)
-        right[column.record[here]] = beyond[here]
-
-
 def _join(parts: Sequence[Cells]) -> Cells:
     names = ("size", "lower", "upper", "root")
     return Cells(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
@@ -242,16 +261,7 @@ def _join(parts: Sequence[Cells]) -> Cells:
 # -- distinct values
 
 
-def _keep_diversity(
-    columns: list[Column],
-    cells: Cells,
-    rules: Rules,
-    right: Flags,
-    j: int,
-    cuts: _Cuts,
-    at: Integers,
-    valid: Flags,
-) -> tuple[Integers, Flags]:
+def _keep_diversity(front: Front, j: int, cuts: _Cuts, at: Integers, valid: Flags) -> tuple[Integers, Flags]:
     """Move cuts of column j to the nearest position that leaves enough distinct values on both sides.
 
     More records never have fewer distinct values, so the positions that serve the left side are all those
@@ -259,58 +269,43 @@ def _keep_diversity(
     """
     at, valid = at.copy(), valid.copy()
     chosen = np.flatnonzero(valid)
-    columns, cells = _restrict(columns, cells, valid)
-    left_ok = _side_is_diverse(columns, cells, rules, right, j, at[chosen], np.zeros(len(chosen), bool))
-    right_ok = _side_is_diverse(columns, cells, rules, right, j, at[chosen], np.ones(len(chosen), bool))
+    front = front.restricted(valid)
+    left_ok = _side_is_diverse(front, j, at[chosen], np.zeros(len(chosen), bool))
+    right_ok = _side_is_diverse(front, j, at[chosen], np.ones(len(chosen), bool))
     valid[chosen[~left_ok & ~right_ok]] = False
     mend = left_ok != right_ok
     chosen, lacks_right = chosen[mend], left_ok[mend]
-    columns, cells = _restrict(columns, cells, mend)
     if not len(chosen):
         return at, valid
-    start, size, k = cuts.start[chosen], cells.size, rules.k
+    front = front.restricted(mend)
+    size, k = front.cells.size, front.rules.k
     # Bisect the size of the side that lacks something, between too few and one more than allowed.
     few, enough = np.where(lacks_right, size - at[chosen], at[chosen]), size - k + 1
     while (enough - few > 1).any():
         middle = np.where(enough - few > 1, (few + enough) // 2, few)
-        split = np.where(lacks_right, size - middle, middle)
-        serves = _side_is_diverse(columns, cells, rules, right, j, split, lacks_right)
+        serves = _side_is_diverse(front, j, np.where(lacks_right, size - middle, middle), lacks_right)
         few, enough = np.where(serves, few, middle), np.where(serves, middle, enough)
     split = np.where(lacks_right, size - enough, enough)
-    sub = _Cuts(cuts.boundary, start, size, k)
+    sub = _Cuts(cuts.boundary, cuts.start[chosen], size, k)
     (up, up_valid), (down, down_valid) = sub.from_(split), sub.up_to(split)
     found = np.where(lacks_right, down, up)
     ok = np.where(lacks_right, down_valid, up_valid) & (enough <= size - k)
     found = np.where(ok, found, at[chosen])
-    ok &= _side_is_diverse(columns, cells, rules, right, j, found, ~lacks_right)
+    ok &= _side_is_diverse(front, j, found, ~lacks_right)
     at[chosen], valid[chosen] = found, ok
     return at, valid
 
 
-def _restrict(columns: list[Column], cells: Cells, chosen: Flags) -> tuple[list[Column], Cells]:
-    if chosen.all():
-        return columns, cells
-    kept = np.repeat(chosen, cells.size)
-    return [column.take(kept) for column in columns], cells[chosen]
-
-
-def _side_is_diverse(
-    columns: list[Column],
-    cells: Cells,
-    rules: Rules,
-    right: Flags,
-    j: int,
-    position: Integers,
-    side: Flags,
-) -> Flags:
+def _side_is_diverse(front: Front, j: int, position: Integers, side: Flags) -> Flags:
     """Return (C,): whether one side (True: right) of a cut of column j has enough distinct values."""
-    _mark_right(columns, cells, np.full(len(position), j), position, right)
+    cells, rules = front.cells, front.rules
+    front.mark_right(np.full(len(position), j), position)
     size = np.where(side, cells.size - position, position)
     wanted = np.repeat(side, cells.size)
     result = np.ones(len(position), dtype=bool)
-    for i, column in enumerate(columns):
+    for i, column in enumerate(front.columns):
         if rules.diversity[i] > 1:
-            values = column.value[right[column.record] == wanted]
+            values = column.value[front.right[column.record] == wanted]
             result &= _diverse(values, size, rules.diversity[i], rules.epsilon[i])
     return result
 
@@ -354,14 +349,15 @@ def _next_apart(values: Floats, at: Integers, end: Integers, epsilon: float) -> 
     return high
 
 
-def refuse_small(columns: list[Column], cells: Cells, rules: Rules) -> None:
+def refuse_small(front: Front) -> None:
     """Raise InfeasibleError unless every root can be a box by itself."""
+    cells, rules = front.cells, front.rules
     small = int((cells.size < rules.k).sum())
     if small:
         raise InfeasibleError(
             f"boxes: {small} of {len(cells.size)} strata have fewer than k = {rules.k} records; merge strata or lower k"
         )
-    for j, column in enumerate(columns):
+    for j, column in enumerate(front.columns):
         poor = int((~_diverse(column.value, cells.size, rules.diversity[j], rules.epsilon[j])).sum())
         if poor:
             raise InfeasibleError(

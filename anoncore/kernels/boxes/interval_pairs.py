@@ -24,7 +24,6 @@ from anoncore.kernels.boxes.interval_ranges import (
 )
 
 Faces = tuple[Floats, Floats]
-Game = Callable[[float, float], tuple[float, float]]
 
 _BLOCK = 1 << 13  # boxes at a time: what is computed from them stays in the cache
 _CLOSE = 2e-3  # share of the half-width that the range of a covariance may exceed the relaxed one by
@@ -43,86 +42,93 @@ class _Node:
     least: float
 
 
-def _minimise(game: Game, outer: float, inner: Interval, start: float, tolerance: float) -> _Node:
-    """Minimise a convex function of the inner variable; the value is that of an actual point."""
-    low, high = inner
-    ends: dict[bool, tuple[float, float, float]] = {}
-    best, at, least = math.inf, start, -math.inf
-    point = min(max(start, low), high)
-    for step in range(24):
-        value, slope = game(outer, point)
-        if value < best:
-            best, at = value, point
-        if slope == 0 or (slope > 0 and point <= low) or (slope < 0 and point >= high):
-            return _Node(outer, at, best, value)
-        ends[slope > 0] = point, value, slope
-        if len(ends) < 2:
-            # The first step crosses the minimum if the function is about as curved as its range is wide.
-            reach = (high - low) / 8 * 4**step
-            point = max(low, point - reach) if slope > 0 else min(high, point + reach)
-            continue
-        (a, fa, da), (b, fb, db) = ends[False], ends[True]
-        kink = (fb - fa + da * a - db * b) / (da - db)
-        least = max(least, fa + da * (kink - a))
-        if best - least <= tolerance or not a < kink < b:
-            break
-        smooth = a - da * (b - a) / (db - da)
-        point = (kink, smooth, (a + b) / 2)[step % 3]
-        if not a < point < b:
-            break
-    return _Node(outer, at, best, least)
+@dataclass(frozen=True, eq=False, repr=False)
+class _Game:
+    """A function of two scalars, to be minimised over the inner one and then maximised over the outer one.
 
-
-def _highest(
-    game: Game,
-    outer: Interval,
-    inner: Interval,
-    bend: Callable[[float], float],
-    start: Interval,
-    tolerance: float,
-    enough: float = -math.inf,
-) -> tuple[float, _Node]:
-    """Bound max over the outer variable of min over the inner one, from above.
-
-    Between two nodes (o₁, i₁), (o₂, i₂) let the inner variable run along the line between them. Every term
-    of the game is then quadratic in o with the same leading coefficient c = bend(slope of the line), so
-    the game is a convex function plus c·(o−o₁)(o−o₂), hence at most the chord plus −c·(o−o₁)(o₂−o). No
-    inner value needs to be optimal for this. Pieces are halved until the bound is within ``tolerance`` of
-    the best node or below ``enough``.
+    Parameters
+    ----------
+    value : at (outer, inner) the function, convex in the inner variable, and its slope there
+    bend : the leading coefficient, in the outer variable, of every term of the function along a line, by the line's
+        slope
+    outer, inner : the ranges of both variables
     """
-    points = sorted({outer[0], min(max(start[0], outer[0]), outer[1]), outer[1]})
-    nodes, guess = [], start[1]
-    for point in points:
-        nodes.append(_minimise(game, point, inner, guess, tolerance / 4))
-        guess = nodes[-1].inner
-    tops = [_top(a, b, bend) for a, b in pairwise(nodes)]
-    while tops and len(nodes) < _NODES:
-        worst = int(np.argmax(tops))
-        best = max(nodes, key=lambda node: node.least)
-        if tops[worst] <= max(enough, best.least + tolerance) or best.least > enough > -math.inf:
-            break
-        a, b = nodes[worst : worst + 2]
-        middle = (a.outer + b.outer) / 2
-        if not a.outer < middle < b.outer:
-            break
-        new = _minimise(game, middle, inner, (a.inner + b.inner) / 2, tolerance / 4)
-        nodes.insert(worst + 1, new)
-        tops[worst : worst + 1] = [_top(a, new, bend), _top(new, b, bend)]
-    best = max(nodes, key=lambda node: node.value)
-    return max([*tops, best.value]), best
 
+    value: Callable[[float, float], tuple[float, float]]
+    bend: Callable[[float], float]
+    outer: Interval
+    inner: Interval
 
-def _top(a: _Node, b: _Node, bend: Callable[[float], float]) -> float:
-    """Return the highest value of the chord plus parabola over one piece."""
-    width = b.outer - a.outer
-    if width <= 0:
-        return max(a.value, b.value)
-    arch = max(0.0, -bend((b.inner - a.inner) / width)) * width**2
-    rise = b.value - a.value
-    if arch <= abs(rise):
-        return max(a.value, b.value)
-    share = 0.5 + rise / (2 * arch)
-    return a.value + rise * share + arch * share * (1 - share)
+    def minimise(self, outer: float, start: float, tolerance: float) -> _Node:
+        """Minimise over the inner variable; the value is that of an actual point."""
+        low, high = self.inner
+        ends: dict[bool, tuple[float, float, float]] = {}
+        best, at, least = math.inf, start, -math.inf
+        point = min(max(start, low), high)
+        for step in range(24):
+            value, slope = self.value(outer, point)
+            if value < best:
+                best, at = value, point
+            if slope == 0 or (slope > 0 and point <= low) or (slope < 0 and point >= high):
+                return _Node(outer, at, best, value)
+            ends[slope > 0] = point, value, slope
+            if len(ends) < 2:
+                # The first step crosses the minimum if the function is about as curved as its range is wide.
+                reach = (high - low) / 8 * 4**step
+                point = max(low, point - reach) if slope > 0 else min(high, point + reach)
+                continue
+            (a, fa, da), (b, fb, db) = ends[False], ends[True]
+            kink = (fb - fa + da * a - db * b) / (da - db)
+            least = max(least, fa + da * (kink - a))
+            if best - least <= tolerance or not a < kink < b:
+                break
+            smooth = a - da * (b - a) / (db - da)
+            point = (kink, smooth, (a + b) / 2)[step % 3]
+            if not a < point < b:
+                break
+        return _Node(outer, at, best, least)
+
+    def highest(self, start: Interval, tolerance: float, enough: float = -math.inf) -> tuple[float, _Node]:
+        """Bound max over the outer variable of min over the inner one, from above.
+
+        Between two nodes (o₁, i₁), (o₂, i₂) let the inner variable run along the line between them. Every term
+        of the game is then quadratic in o with the same leading coefficient c = bend(slope of the line), so
+        the game is a convex function plus c·(o−o₁)(o−o₂), hence at most the chord plus −c·(o−o₁)(o₂−o). No
+        inner value needs to be optimal for this. Pieces are halved until the bound is within ``tolerance`` of
+        the best node or below ``enough``.
+        """
+        first, last = self.outer
+        nodes, guess = [], start[1]
+        for point in sorted({first, min(max(start[0], first), last), last}):
+            nodes.append(self.minimise(point, guess, tolerance / 4))
+            guess = nodes[-1].inner
+        tops = [self.top(a, b) for a, b in pairwise(nodes)]
+        while tops and len(nodes) < _NODES:
+            worst = int(np.argmax(tops))
+            best = max(nodes, key=lambda node: node.least)
+            if tops[worst] <= max(enough, best.least + tolerance) or best.least > enough > -math.inf:
+                break
+            a, b = nodes[worst : worst + 2]
+            middle = (a.outer + b.outer) / 2
+            if not a.outer < middle < b.outer:
+                break
+            new = self.minimise(middle, (a.inner + b.inner) / 2, tolerance / 4)
+            nodes.insert(worst + 1, new)
+            tops[worst : worst + 1] = [self.top(a, new), self.top(new, b)]
+        best = max(nodes, key=lambda node: node.value)
+        return max([*tops, best.value]), best
+
+    def top(self, a: _Node, b: _Node) -> float:
+        """Return the highest value of the chord plus parabola over one piece."""
+        width = b.outer - a.outer
+        if width <= 0:
+            return max(a.value, b.value)
+        arch = max(0.0, -self.bend((b.inner - a.inner) / width)) * width**2
+        rise = b.value - a.value
+        if arch <= abs(rise):
+            return max(a.value, b.value)
+        share = 0.5 + rise / (2 * arch)
+        return a.value + rise * share + arch * share * (1 - share)
 
 
 # -- covariance
@@ -151,21 +157,21 @@ def _largest_covariance(x: Faces, y: Faces, mass: Floats) -> float:
         for i in range(0, len(mass), _BLOCK)
     ]
 
-    def game(m: float, n: float) -> tuple[float, float]:
-        value = slope = 0.0
+    def value(m: float, n: float) -> tuple[float, float]:
+        found = slope = 0.0
         for w, a, r, b, q in blocks:
             u, v = a - m, b - n
             rv, qu, rq = r * v, q * u, r * q
             same, other = rv + qu, rv - qu
             alike = np.abs(same) + rq
             unlike = np.abs(other) - rq
-            value += total(w, u * v + np.maximum(alike, unlike))
+            found += total(w, u * v + np.maximum(alike, unlike))
             side = np.copysign(r, np.where(alike >= unlike, same, other))
             slope -= total(w, u + side)
-        return value, slope
+        return found, slope
 
-    bound, _ = _highest(game, mean_x, mean_y, lambda kappa: kappa, (m, n), max(_CLOSE * first_order, 4.0 * noise))
-    return bound + noise
+    game = _Game(value, lambda slope: slope, mean_x, mean_y)
+    return game.highest((m, n), max(_CLOSE * first_order, 4.0 * noise))[0] + noise
 
 
 def _middle(lower: Floats, upper: Floats) -> Faces:
@@ -318,15 +324,7 @@ class _Scaled:
             noise = rounding(16.0 * (size[0] + R * size[1]), len(self.mass))
             worth = (1 + R) ** 2 / 2  # of a step in r, in R
             slack = max(0.1 * close * worth * (least + most) / 2, 2 * noise)
-            top, node = _highest(
-                self._game(R),
-                mean_q,
-                mean_p,
-                lambda kappa, R=R: kappa**2 - R,  # type: ignore[misc]
-                start,
-                slack,
-                enough=-noise,
-            )
+            top, node = self._game(R, mean_q, mean_p).highest(start, slack, enough=-noise)
             top += noise
             # V_p − R·V_q ≤ top for all spreads, and V_q is between least and most.
             found = R + (top / most if top <= 0 else top / least if least > 0 else math.inf)
@@ -340,19 +338,19 @@ class _Scaled:
             trial = min(_share(R + step) + 0.3 * close, 1.0)
         return bound
 
-    def _game(self, R: float) -> Game:
-        def game(nu: float, mu: float) -> tuple[float, float]:
-            value = slope = 0.0
+    def _game(self, R: float, outer: Interval, inner: Interval) -> _Game:
+        def value(nu: float, mu: float) -> tuple[float, float]:
+            found = slope = 0.0
             for i in range(0, len(self.mass), _BLOCK):
                 part = slice(i, i + _BLOCK)
                 p, q = _extremes(self.part(part), R, mu, nu)
                 p -= mu
                 q -= nu
                 slope -= 2.0 * total(self.mass[part], p)
-                value += total(self.mass[part], p * p - R * (q * q))
-            return value, slope
+                found += total(self.mass[part], p * p - R * (q * q))
+            return found, slope
 
-        return game
+        return _Game(value, lambda slope: slope**2 - R, outer, inner)
 
 
 def _share(R: float) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.boxes.cells import Cells, Rules, cut_all, packed, refuse_small, sorted_columns
+from anoncore.kernels.boxes.cells import Cells, Front, Rules, cut_all, packed, refuse_small, sorted_columns
 from anoncore.kernels.boxes.shapes import half_widths as half_widths
 from anoncore.kernels.boxes.weights import optimal_weights as optimal_weights
 
@@ -46,23 +46,47 @@ class Partition:
         return 0.5 * high - 0.5 * low
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Diversity:
+    """Distinct values that every box must hold.
+
+    Parameters
+    ----------
+    least : distinct values per box and column, one number or (n,)
+    epsilon : values of a column are distinct when they differ and their computed difference is at least
+        this, in the column's units, one number or (n,)
+    """
+
+    least: int | Integers = 1
+    epsilon: Floats | float = 0.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Limits:
+    """Outer faces, one number or (n,) each, in the variables' units; they must enclose the records."""
+
+    lower: Floats | float = -np.inf
+    upper: Floats | float = np.inf
+
+
+_NO_LIMITS = Limits()
+
+
 def partition(
     x: Floats,
     a: Floats,
     k: int,
     *,
-    l: int | Integers | None = None,  # noqa: E741
-    epsilon: Floats | float | None = None,
+    diversity: Diversity | None = None,
     strata: Integers | None = None,
-    lower_limit: Floats | float = -np.inf,
-    upper_limit: Floats | float = np.inf,
+    limits: Limits = _NO_LIMITS,
 ) -> Partition:
     """Cut the space into disjoint boxes that keep Σ_x Σ_i a_i(x)·Δ_i(x) low.
 
     Every cell is cut in two, again and again. A column is cut at the valid position nearest to one that
     leaves both sides the most boxes: with ⌊q/2⌋/q of the cell's m records on either side, q = ⌊m/k⌋, which
     is the median when q is even. Valid: no tied values are parted, both sides keep k records and, with
-    ``l``, enough distinct values of every column. Of all these cuts the one is made that lowers the cost
+    ``diversity``, enough distinct values of every column. Of all these cuts the one is made that lowers the cost
     most; of equals the lowest column's, then the leftmost. A cell without a valid cut is a box. Where an
     outer face is infinite, the extreme value of the stratum's records stands in for it in the cost.
 
@@ -71,11 +95,9 @@ def partition(
     x : (N, n), any units, finite
     a : (N, n), sensitivities, not negative, in units of the statistic per unit of x
     k : records per box at least, k >= 1
-    l : distinct values per box and column at least, one number or (n,); None asks for none
-    epsilon : values of a column are distinct when they differ and their computed difference is at least
-        this, in the column's units, one number or (n,); None for any difference, if ``l`` is given
+    diversity : Diversity; None asks for none, and counts none
     strata : (N,) int, records of different strata share no box; None for a single stratum
-    lower_limit, upper_limit : outer faces, one number or (n,); they must enclose x
+    limits : Limits
 
     Returns
     -------
@@ -92,7 +114,8 @@ def partition(
 
     Notes
     -----
-    Claim: every box holds at least k records of one stratum and l values ε apart in every column. The set
+    Claim: every box holds at least k records of one stratum and l values (``diversity.least``) ε apart in every
+    column. The set
     of boxes and its numbering do not depend on the order of the records.
 
     Source: the cost is that of Xiang et al. 2013, section II; recursive cuts as in Mondrian (LeFevre,
@@ -100,7 +123,7 @@ def partition(
     centred on each record, overlap and point at it; and counts distinct values, where 2Δ >= lε is neither
     necessary nor sufficient. Departs from cuts at the median, which leave boxes of up to 2k − 1 records.
 
-    Time O(n·N·log N), with ``l`` O(n²·N·log² N) at worst; memory O(n·N).
+    Time O(n·N·log N), with ``diversity`` O(n²·N·log² N) at worst; memory O(n·N).
 
     Examples
     --------
@@ -112,28 +135,30 @@ def partition(
     n = x.shape[1]
     groups = np.zeros(len(x), dtype=np.intp) if strata is None else strata
     names, groups = np.unique(groups, return_inverse=True)
-    _refuse_outside(x, lower_limit, upper_limit)
+    _refuse_outside(x, limits)
     # A canonical order, so that sums over records round alike whatever the order they came in.
     canonical = np.lexsort((*a.T, *x.T[::-1], groups))
-    columns, root = sorted_columns(x[canonical], a[canonical], groups[canonical]), groups[canonical]
+    columns = sorted_columns(x[canonical], a[canonical], groups[canonical])
     size = np.bincount(groups, minlength=len(names))
     first = np.cumsum(size) - size
+    asked = diversity or Diversity()
     rules = Rules(
         k,
-        np.broadcast_to(np.asarray(1 if l is None else l, dtype=np.intp), n),
-        np.broadcast_to(np.asarray(0.0 if epsilon is None else epsilon, dtype=float), n),
+        np.broadcast_to(np.asarray(asked.least, dtype=np.intp), n),
+        np.broadcast_to(np.asarray(asked.epsilon, dtype=float), n),
         np.column_stack([column.value[first] for column in columns]),
         np.column_stack([column.value[first + size - 1] for column in columns]),
     )
-    lower, upper = (np.array(np.broadcast_to(b, (len(names), n)), float) for b in (lower_limit, upper_limit))
+    lower, upper = (np.array(np.broadcast_to(b, (len(names), n)), float) for b in (limits.lower, limits.upper))
     cells = Cells(size, lower, upper, np.arange(len(names)))
-    refuse_small(columns, cells, rules)
-    leaf, boxes = cut_all(columns, cells, rules, len(root))
+    front = Front(columns, cells, rules, np.empty(len(x), dtype=bool))
+    refuse_small(front)
+    leaf, boxes = cut_all(front)
     order = np.lexsort((*boxes.lower.T[::-1], boxes.root))
     label = np.empty(len(x), dtype=np.intp)
     label[canonical] = np.argsort(order)[leaf]
     boxes = boxes[order]
-    counted = None if epsilon is None and l is None else distinct_counts(x, label, rules.epsilon)
+    counted = None if diversity is None else distinct_counts(x, label, rules.epsilon)
     return Partition(
         label=label,
         lower=boxes.lower,
@@ -312,8 +337,8 @@ def total_cost(a: Floats, half_widths: Floats) -> float:
     return float((a * half_widths).sum(axis=1).mean())
 
 
-def _refuse_outside(x: Floats, lower_limit: Floats | float, upper_limit: Floats | float) -> None:
-    outside = ((x < lower_limit) | (x > upper_limit)).any(axis=0)
+def _refuse_outside(x: Floats, limits: Limits) -> None:
+    outside = ((x < limits.lower) | (x > limits.upper)).any(axis=0)
     if outside.any():
         raise AnonymizationError(
             f"boxes: columns {np.flatnonzero(outside).tolist()} hold values outside the outer limits; "

@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
+_CANDIDATES = 20_000  # units considered per area and number of vital records
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Relocation:
@@ -156,7 +158,6 @@ def relocate(
     *,
     rng: np.random.Generator,
     household: Integers | None = None,
-    candidates: int = 20_000,
 ) -> Relocation:
     """Swap units with vital records with the most similar units that have none, along given flows.
 
@@ -177,9 +178,6 @@ def relocate(
         Chooses among equally good units, and the candidates.
     household : (N,) int, optional
         Household of each record, each in one area; a record on its own has a code of its own.
-    candidates : int
-        Units considered per area and number of vital records; where there are more, so many (twice those
-        needed if that is more) are drawn at random. All are considered when records stay unmatched otherwise.
 
     Returns
     -------
@@ -200,7 +198,8 @@ def relocate(
     a lower bound of the sum over members of squared distances, whoever is compared with whom (Gelbrich 1990,
     attribute by attribute). First as few records as possible stay unmatched, then as few households as
     possible have more than one vital member (precisely: least number of such members beyond the first),
-    then the cost is least.
+    then the cost is least. Of more than 20 000 units per area and number of vital records so many (twice those
+    needed if that is more) are drawn at random; all are considered when records stay unmatched otherwise.
 
     Up to 3000 possible pairs this is one integer programme. Beyond, units are first given to flows by the
     distance to their nearest counterpart (`assign_levels`), whose sum is ``lower_bound``; then the units that
@@ -220,7 +219,7 @@ def relocate(
     """
     flows = np.asarray(flows, dtype=np.intp)
     units = _units(area, vital, household)
-    for limit in (candidates, len(units.area)):
+    for limit in (_CANDIDATES, len(units.area)):
         movers, others, all_of_them = _candidates(units, flows, limit, rng)
         problem = _problem(units, movers, others, features, flows)
         pairs, bound = problem.solve(rng)

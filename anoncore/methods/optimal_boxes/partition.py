@@ -243,15 +243,14 @@ class _Cells:
             _, own, sizes = np.unique(self.strata[rows], return_inverse=True, return_counts=True)
             return own, np.full((3, len(sizes), self.x.shape[1]), np.nan), sizes
         asked = self.diversity.l
+        diversity = kernel.Diversity(self.diversity.least[present], self.diversity.epsilon[present])
         part = kernel.partition(
             self.x[np.ix_(rows, present)],
             self.influence[np.ix_(rows, present)],
             self.k,
-            l=None if asked is None else self.diversity.least[present],
-            epsilon=None if asked is None else self.diversity.epsilon[present],
+            diversity=None if asked is None else diversity,
             strata=self.strata[rows],
-            lower_limit=self.low[present],
-            upper_limit=self.high[present],
+            limits=kernel.Limits(self.low[present], self.high[present]),
         )
         bounds = np.full((3, len(part.sizes), self.x.shape[1]), np.nan)
         bounds[:2, :, present] = part.lower, part.upper

@@ -11,7 +11,15 @@ from scipy.stats import norm
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.boxes import cells as _boxes_cells
 from anoncore.kernels.boxes.cells import cut_between
-from anoncore.kernels.boxes.partition import distinct_counts, off_grid, partition, snap_outward, total_cost
+from anoncore.kernels.boxes.partition import (
+    Diversity,
+    Limits,
+    distinct_counts,
+    off_grid,
+    partition,
+    snap_outward,
+    total_cost,
+)
 from anoncore.kernels.boxes.shapes import (
     chebyshev_radius,
     half_widths,
@@ -373,9 +381,9 @@ def test_partition_agrees_with_a_plain_one(problem, l, epsilon, limited):  # noq
     low, high = (np.full(n, -2.0), np.full(n, 64.0)) if limited else (np.full(n, -np.inf), np.full(n, np.inf))
     if (distinct_counts(x, np.zeros(len(x), dtype=int), epsilon) < l).any():
         with pytest.raises(InfeasibleError, match="distinct values"):
-            partition(x, a, k, l=l, epsilon=epsilon)
+            partition(x, a, k, diversity=Diversity(l, epsilon))
         return
-    found = partition(x, a, k, l=l, epsilon=epsilon, lower_limit=low, upper_limit=high)
+    found = partition(x, a, k, diversity=Diversity(l, epsilon), limits=Limits(low, high))
     assert as_boxes(found) == plain_partition(x, a, k, l, np.full(n, epsilon), low, high)
 
 
@@ -391,9 +399,9 @@ def test_partition_keeps_its_promises(problem, l, epsilon, seed):  # noqa: E741
     whole = distinct_counts(x, np.unique(strata, return_inverse=True)[1], epsilon).min() >= l
     if not (enough and whole):
         with pytest.raises(InfeasibleError):
-            partition(x, a, k, l=l, epsilon=epsilon, strata=strata)
+            partition(x, a, k, diversity=Diversity(l, epsilon), strata=strata)
         return
-    found = partition(frozen(x), frozen(a), k, l=l, epsilon=epsilon, strata=strata)
+    found = partition(frozen(x), frozen(a), k, diversity=Diversity(l, epsilon), strata=strata)
     assert (found.sizes >= k).all()
     np.testing.assert_array_equal(found.sizes, np.bincount(found.label))
     np.testing.assert_array_equal(found.stratum[found.label], strata)
@@ -409,7 +417,7 @@ def test_partition_keeps_its_promises(problem, l, epsilon, seed):  # noqa: E741
         inside = (found.lower[of] <= points[:, None]) & (points[:, None] < found.upper[of])
         assert (inside.all(axis=2).sum(axis=1) == 1).all()
     order = rng.permutation(len(x))
-    again = partition(x[order], a[order], k, l=l, epsilon=epsilon, strata=strata[order])
+    again = partition(x[order], a[order], k, diversity=Diversity(l, epsilon), strata=strata[order])
     np.testing.assert_array_equal(again.label, found.label[order])
     np.testing.assert_array_equal(again.lower, found.lower)
     np.testing.assert_array_equal(again.upper, found.upper)
@@ -445,7 +453,7 @@ def test_values_with_no_number_between_are_not_parted():
 def test_diversity_may_differ_by_column():
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.normal(size=400), rng.integers(0, 2, 400)])
-    found = partition(x, np.ones_like(x), 3, l=np.array([3, 1]), epsilon=np.array([0.01, 0.0]))
+    found = partition(x, np.ones_like(x), 3, diversity=Diversity(np.array([3, 1]), np.array([0.01, 0.0])))
     assert (found.distinct[:, 0] >= 3).all()
     assert (found.distinct[:, 1] == 1).any()
     assert partition(x, np.ones_like(x), 3).distinct is None
@@ -467,9 +475,9 @@ def test_partition_refuses_what_cannot_be():
     with pytest.raises(InfeasibleError, match="fewer than k = 11"):
         partition(x, a, 11)
     with pytest.raises(InfeasibleError, match="distinct values of column 0"):
-        partition(x, a, 2, l=4, epsilon=4.0)
+        partition(x, a, 2, diversity=Diversity(4, 4.0))
     with pytest.raises(AnonymizationError, match="outside"):
-        partition(x, a, 2, upper_limit=8.0)
+        partition(x, a, 2, limits=Limits(upper=8.0))
 
 
 # -- how low the cost is
@@ -630,7 +638,7 @@ def test_snapping_leaves_grid_points_and_meets_limits():
 def test_faces_off_the_grid_still_part_the_same_records(seed, unit, far):
     rng = np.random.default_rng(seed)
     x = np.round(np.rint(far + rng.normal(0, 20, (60, 2))) * unit, 2)
-    part = partition(x, np.ones_like(x), 4, lower_limit=x.min(0) - unit, upper_limit=x.max(0) + unit)
+    part = partition(x, np.ones_like(x), 4, limits=Limits(x.min(0) - unit, x.max(0) + unit))
     faces = x.min(0) - unit, x.max(0) + unit
     low, high = off_grid(part.lower, part.upper, unit, *faces)
     assert (low[part.label] <= x).all()

@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
 from anoncore.errors import AnonymizationError, InfeasibleError
+from anoncore.kernels.wavelet import relocation
 from anoncore.kernels.wavelet import relocation_pairs as pairs_module
 from anoncore.kernels.wavelet.relocation import mean_shift_bound, moved_means, net_flows, relocate
 from anoncore.kernels.wavelet.relocation_pairs import match
@@ -418,21 +419,23 @@ def test_input_is_left_alone():
     relocate(area, vital, features, flows, household=household, rng=rng)
 
 
-def test_candidates_are_a_sample_unless_more_are_needed():
+def test_candidates_are_a_sample_unless_more_are_needed(monkeypatch):
     rng = np.random.default_rng(0)
     area = np.repeat([0, 1], 2000)
     vital = area == 0
     features = rng.normal(size=(4000, 1))
     flows = np.array([[0, 10], [0, 0]])
-    few = relocate(area, vital, features, flows, rng=rng, candidates=20)
     all_ = relocate(area, vital, features, flows, rng=rng)
+    monkeypatch.setattr(relocation, "_CANDIDATES", 20)
+    few = relocate(area, vital, features, flows, rng=rng)
     check(area, vital, features, flows, None, few)
     assert all_.cost < few.cost
     # Only one of the 2000 couples has a counterpart: it is found whatever the sample.
     household = np.append(np.repeat(np.arange(500), 4), 500 + np.arange(2000))
     household[[0, 1, 2]], household[3] = 9000, 9001
     one = np.array([[0, 1], [0, 0]])
-    found = relocate(area, vital, features, one, household=household, rng=rng, candidates=1)
+    monkeypatch.setattr(relocation, "_CANDIDATES", 1)
+    found = relocate(area, vital, features, one, household=household, rng=rng)
     check(area, vital, features, one, household, found)
     assert not found.unmatched.any()
 
