@@ -177,6 +177,81 @@ def interpolate_quantiles(scores: Floats, reference_scores: Floats, reference_va
     return np.interp(scores, knots, reference_values[first])
 
 
+def smoothed_order(ordered: Floats, reach: int) -> Floats:
+    """Average sorted values over the ranks around each, so that no single value can be read from the result.
+
+    Parameters
+    ----------
+    ordered : (N,) float
+        Values in ascending order.
+    reach : int
+        Ranks averaged on either side, at least 1; at the ends the values are continued by their mirror image.
+
+    Returns
+    -------
+    (N,) float
+        Ascending; rank r is the mean of the 2 ``reach`` + 1 values around it, at the ends of ``reach`` + 1 at least.
+
+    Notes
+    -----
+    Claim: the mean is kept to rounding, as every value has the same weight; no value has a weight above
+    2 / (2 ``reach`` + 1) in any rank. With fewer than ``reach`` + 1 values all take part everywhere.
+
+    Source: moving average of order statistics, reflected at the ends; elementary.
+
+    Examples
+    --------
+    >>> smoothed_order(np.array([0.0, 3.0, 6.0, 30.0]), 1).tolist()
+    [1.0, 3.0, 13.0, 22.0]
+    """
+    reach = min(reach, len(ordered) - 1)
+    if reach < 1:
+        return ordered.copy()
+    center = ordered.mean()
+    mirrored = np.concatenate([ordered[reach - 1 :: -1], ordered, ordered[: -reach - 1 : -1]]) - center
+    sums = np.concatenate([[0.0], np.cumsum(mirrored)])
+    # Rounding of long sums must not break the order.
+    return np.maximum.accumulate((sums[2 * reach + 1 :] - sums[: -2 * reach - 1]) / (2 * reach + 1) + center)
+
+
+def read_near(ordered: Floats, reach: float, *, rng: np.random.Generator) -> Floats:
+    """Read sorted values at a random place within ``reach`` ranks of each rank, interpolating.
+
+    Parameters
+    ----------
+    ordered : (N,) float
+        Values in ascending order.
+    reach : float
+        Ranks, at most N - 1 of which count; places beyond the ends are reflected, not clamped, or the extremes
+        would be read more often than others.
+    rng : numpy.random.Generator
+        Source of the places. Its seed is a secret.
+
+    Returns
+    -------
+    (N,) float
+        In the order of the ranks, hence nearly ascending.
+
+    Notes
+    -----
+    Claim: each lies between the values ``reach`` ranks below and above.
+
+    Source: elementary.
+
+    Examples
+    --------
+    >>> bool(np.ptp(read_near(np.full(3, 7.0), 2, rng=np.random.default_rng(0))) == 0)
+    True
+    """
+    last = len(ordered) - 1
+    reach = min(reach, last)
+    places = np.arange(last + 1) + rng.uniform(-reach, reach, last + 1)
+    places = last - np.abs(last - np.abs(places))
+    floor = places.astype(np.intp)
+    step = ordered[np.minimum(floor + 1, last)] - ordered[floor]
+    return np.asarray(ordered[floor] + (places - floor) * step)
+
+
 def _columns(x: NDArray[np.generic]) -> NDArray[np.generic]:
     return x.T if x.ndim == 2 else x[None, :]
 

@@ -48,8 +48,11 @@ class SpectralSwap(Method):
         Number of clusters within which to swap, for data with non-linear structure.
     min_cluster : int
         Clusters with fewer records than this are joined to their nearest neighbour.
-    jitter : int, optional
-        Move scores within ± this many ranks before permuting, so that no score survives exactly.
+    jitter : int, "auto" or None
+        Over how many ranks, either way, scores are averaged and moved before permuting, so that none survives.
+        "auto" takes 20 ranks times the square root of the number of encoded columns, at most 60 and at most an
+        eighth of the records. None, as in the paper, leaves every score as it was: who finds an axis, which is
+        easy with few columns, recognises members with certainty.
     """
 
     title: ClassVar[str] = "Spectral swapping"
@@ -67,14 +70,14 @@ class SpectralSwap(Method):
     numeric: NumericScale = "log"
     local: int = 1
     min_cluster: int = 50
-    jitter: int | None = None
+    jitter: int | Literal["auto"] | None = "auto"
 
     def __post_init__(self) -> None:
         for name, value, least in (
             ("tail_coding", self.tail_coding, 2),
             ("local", self.local, 1),
             ("min_cluster", self.min_cluster, 2),
-            ("jitter", 1 if self.jitter is None else self.jitter, 1),
+            ("jitter", self.jitter if isinstance(self.jitter, int) else 1, 1),
         ):
             if value < least:
                 raise AnonymizationError(f"{name} must be at least {least}, got {value}")

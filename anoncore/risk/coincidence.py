@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,12 +11,22 @@ from numpy.typing import ArrayLike
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.principal_axes import basis
 from anoncore.kernels.threads import in_threads, one_blas_thread
-from anoncore.risk._checks import Floats, matrix
+from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk.membership import MembershipAttack, membership_attack
 
-_AROUND = 10  # released scores on either side that say how far apart scores lie there
+NARROW = 8  # columns of the encoded matrix up to which axes are searched for
+
+_SCALES = ((1, 10, 1.0), (3, 30, 2.0), (10, 100, 3.0))  # released scores near, around, and the weight of their ratio
 _NULL = 1e-8  # axes shorter than this, relative to the longest, hold rounding noise
 _SAME = 1e-9  # of an axis's standard deviation; closer scores are one
+
+_LEAST = 1e-300
+_CANDIDATES = 600  # orientations tried by the search
+_POOL, _ROWS = 500, 4000  # people of either side, and released rows, by whom orientations are compared
+_REFINEMENTS = 4  # each looks around the best orientation so far, a quarter as far as the one before
+_DISTINCT = 0.9  # axes whose released scores correlate more are one
+
+Axes = Literal["released", "original", "searched", "given"]
 
 
 @dataclass(frozen=True)
@@ -25,10 +35,10 @@ class ScoreCoincidence:
 
     Parameters
     ----------
-    attack : members told from non-members
+    attack : members told from non-members, along the axes that tell most
     n_axes : axes on which scores were compared
     n_released : rows of the release
-    loadings_known : whether the attacker had the loadings, or took axes from the release
+    axes : whether these are the release's, the original's, found by search, or given
     """
 
     meaning: ClassVar[str] = (
@@ -39,7 +49,12 @@ class ScoreCoincidence:
     attack: MembershipAttack
     n_axes: int
     n_released: int
-    loadings_known: bool
+    axes: Axes = "released"
+
+    @property
+    def loadings_known(self) -> bool:
+        """Whether the axes are those that the masking party keeps secret."""
+        return self.axes in ("original", "given")
 
 
 def score_coincidence_attack(
@@ -53,18 +68,20 @@ def score_coincidence_attack(
 ) -> ScoreCoincidence:
     """Attack membership by how closely a person's principal scores coincide with released ones.
 
-    The attacker takes principal axes from the release, or from published loadings. On each axis a, g is the
-    gap between the person's score and the nearest released one, w the mean spacing of the 20 released scores
-    around it. A person scores −mean_a log((g + δ)/(w + δ)), with δ a billionth of the axis's standard
-    deviation: spacings as at random give about the same to everybody, a recurring score very much more.
+    On each axis a person scores the evidence −Σ_s c_s log((g_s + δ)/(w_s + δ)) that released scores lie closer to
+    the person's than they would by chance: g_1 is the gap to the nearest, the other g_s and all w_s are the mean
+    spacings of the so many released scores around it, δ a billionth of the axis's standard deviation. The axes
+    are, in turn, those of the release; those of the original, which an attacker has to guess and the assessment
+    knows; and, with at most eight columns, those that a search finds on which the scores of a list of people,
+    members or not, coincide most with released ones. The turn that tells most is returned.
 
     Parameters
     ----------
     original : (N, n) members, encoded, in standard deviations
     reference : (L, n) non-members of the same population, same encoding
     released : (M, n) same encoding
-    loadings : (n, p) axes known to the attacker, one per column; by default those of the release
-    gate, confidence : see :func:`membership_attack`
+    loadings : (n, p) axes known to the attacker, one per column; nothing else is tried then
+    gate, confidence : see :func:`membership_attack`; the confidence holds for all turns together (Bonferroni)
 
     Returns
     -------
@@ -77,40 +94,36 @@ def score_coincidence_attack(
 
     Notes
     -----
-    Spectral swapping permutes every score and changes none, so the attack succeeds fully with the true
-    loadings, which are therefore never published. A release without any variation has no axis: AUC 0.5.
-    O((N + L + M)·(n² + n·log M)); nothing is sampled. Source: docs/explanation/risk.md.
+    Spectral swapping without jitter permutes every score and changes none, so that one axis found tells members
+    with certainty. The search does not know who is a member, and so does not favour members by chance. A release
+    without any variation has no axis: AUC 0.5. O((N + L + M)·(n² + n·log M)), the search 600 orientations of at
+    most 1000 people and 4000 rows. Source: docs/explanation/risk.md.
 
     Examples
     --------
     >>> members, others = np.random.default_rng(1).normal(size=(2, 100, 3))
-    >>> score_coincidence_attack(members, others, members).attack.auc
-    1.0
+    >>> found = score_coincidence_attack(members, others, members)
+    >>> found.attack.auc, found.n_axes
+    (1.0, 3)
     """
     members = matrix("original", original)
     others = matrix("reference", reference, members.shape[1])
     points = matrix("released", released, members.shape[1])
     with one_blas_thread():
-        axes = basis(points).loadings if loadings is None else _known(loadings, members.shape[1])
-        centre = points.mean(axis=0)
-        spread = np.sqrt((((points - centre) @ axes) ** 2).mean(axis=0))
-        kept = np.flatnonzero(spread > _NULL * max(float(spread.max()), np.finfo(float).tiny))
-        sides = [axes[:, kept].T @ (rows - centre).T for rows in (members, others, points)]
-
-    def on_axis(at: int) -> list[Floats]:
-        there, same = np.sort(sides[2][at]), _SAME * float(spread[kept[at]])
-        return [_log_gap(side[at], there, same) / len(kept) for side in sides[:2]]
-
-    scores = np.zeros(len(members)), np.zeros(len(others))
-    for gaps in in_threads(on_axis, range(len(kept))):
-        for score, gap in zip(scores, gaps, strict=True):
-            score -= gap
-    return ScoreCoincidence(
-        attack=membership_attack(*scores, gate=gate, confidence=confidence),
-        n_axes=len(kept),
-        n_released=len(points),
-        loadings_known=loadings is not None,
-    )
+        tried: dict[Axes, Floats] = (
+            {"released": basis(points).loadings, "original": basis(members).loadings}
+            if loadings is None
+            else {"given": _known(loadings, members.shape[1])}
+        )
+        if loadings is None and 1 < members.shape[1] <= NARROW:
+            tried["searched"] = _searched(members, others, points, list(tried.values()))
+    level = 1.0 - (1.0 - confidence) / len(tried)
+    found = [
+        ScoreCoincidence(membership_attack(*scores, gate=gate, confidence=level), n_axes, len(points), name)
+        for name, axes in tried.items()
+        for *scores, n_axes in [_evidence(members, others, points, axes)]
+    ]
+    return max(found, key=lambda one: (one.attack.lower, one.attack.auc))
 
 
 def _known(loadings: ArrayLike, columns: int) -> Floats:
@@ -120,14 +133,111 @@ def _known(loadings: ArrayLike, columns: int) -> Floats:
     return axes
 
 
-def _log_gap(asked: Floats, there: Floats, same: float) -> Floats:
-    """Return (q,) log of the gap to the nearest of the sorted scores, in units of their spacing there."""
-    last = len(there) - 1
+def _evidence(members: Floats, others: Floats, points: Floats, axes: Floats) -> tuple[Floats, Floats, int]:
+    """Return the scores of members and of non-members, and the number of axes along which the release varies."""
+    centre = points.mean(axis=0)
+    with one_blas_thread():
+        spread = np.sqrt((((points - centre) @ axes) ** 2).mean(axis=0))
+        kept = np.flatnonzero(spread > _NULL * max(float(spread.max(initial=0.0)), np.finfo(float).tiny))
+        sides = [axes[:, kept].T @ (rows - centre).T for rows in (members, others, points)]
+
+    def on_axis(at: int) -> list[Floats]:
+        there, same = np.sort(sides[2][at]), _SAME * float(spread[kept[at]])
+        return [_closeness(side[at], there, same) / len(kept) for side in sides[:2]]
+
+    scores = np.zeros(len(members)), np.zeros(len(others))
+    for closeness in in_threads(on_axis, range(len(kept))):
+        for score, close in zip(scores, closeness, strict=True):
+            score += close
+    return *scores, len(kept)
+
+
+def _closeness(asked: Floats, there: Floats, same: float) -> Floats:
+    """Return (q,) evidence that each value asked for is close to the sorted scores, at three scales."""
+    at = _places(asked, there)
+    near = {1: _gap(asked, there, at)} | {n: _spacing(there, at, n) for n in (3, 10, 30, 100)}
+    return np.asarray(sum(c * np.log((near[wide] + same) / (near[close] + same)) for close, wide, c in _SCALES))
+
+
+def _places(asked: Floats, there: Floats) -> Indices:
+    """Return where each value would stand among the sorted scores."""
     order = np.argsort(asked)
     at = np.empty_like(order)
     at[order] = np.searchsorted(there, asked[order])  # ascending, what is looked at stays in the cache
-    below, above = np.clip(at - 1, 0, last), np.clip(at, 0, last)
-    gap = np.minimum(np.abs(asked - there[below]), np.abs(asked - there[above]))
-    low, high = np.clip(at - _AROUND, 0, last), np.clip(at + _AROUND - 1, 0, last)
-    spacing = (there[high] - there[low]) / np.maximum(high - low, 1)
-    return np.log((gap + same) / (spacing + same))
+    return at
+
+
+def _gap(asked: Floats, there: Floats, at: Indices) -> Floats:
+    below, above = np.clip(at - 1, 0, len(there) - 1), np.clip(at, 0, len(there) - 1)
+    return np.minimum(np.abs(asked - there[below]), np.abs(asked - there[above]))
+
+
+def _spacing(there: Floats, at: Indices, around: int) -> Floats:
+    """Return the mean spacing of the scores among the so many on either side."""
+    low, high = np.clip(at - around, 0, len(there) - 1), np.clip(at + around - 1, 0, len(there) - 1)
+    return (there[high] - there[low]) / np.maximum(high - low, 1)
+
+
+def _searched(members: Floats, others: Floats, points: Floats, starts: list[Floats]) -> Floats:
+    """Return (n, p ≤ n) axes on which the scores of people, members or not, coincide most with released ones.
+
+    From each start, an axis is turned towards each other in planes (Givens rotations), in ever smaller steps. Any
+    linear combination of columns may result, so that no scaling of the columns has to be known.
+    """
+    size = min(_POOL, len(members), len(others))
+    people = np.vstack([_thinned(members, size), _thinned(others, size)])
+    rows, columns = _thinned(points, _ROWS), points.shape[1]
+    if columns == 2:
+        starts = [*starts, np.array([[1.0, 1.0], [1.0, -1.0]])]
+    steps = max(_CANDIDATES // (len(starts) * columns * max(columns - 1, 1) * _REFINEMENTS), 3) | 1
+    climbed = [
+        one
+        for axes in starts
+        for one in in_threads(lambda at, axes=axes: _climb(people, rows, axes, at, steps), range(columns))  # type: ignore[misc]
+    ]
+    chosen: list[Floats] = []
+    for _, axis in sorted(climbed, key=lambda one: -one[0]):
+        scores = _standard(rows @ axis)
+        if len(chosen) < columns and all(
+            abs(float((scores * _standard(rows @ other)).mean())) < _DISTINCT for other in chosen
+        ):
+            chosen.append(axis)
+    return np.column_stack(chosen)
+
+
+def _climb(people: Floats, rows: Floats, axes: Floats, start: int, steps: int) -> tuple[float, Floats]:
+    """Return the best coincidence found around one axis, and the axis."""
+    spread = rows.std(axis=0) @ np.abs(axes)
+    axes = axes / np.where(spread > 0, spread, 1.0)
+    turned = axes[:, [start]]
+    best = _coincidence(people @ turned, rows @ turned)[0]
+    reach = 3.0 / np.sqrt(len(rows))
+    for _ in range(_REFINEMENTS):
+        for other in range(axes.shape[1]):
+            if other != start:
+                tried = turned + axes[:, [other]] * np.linspace(-reach, reach, steps)
+                found = _coincidence(people @ tried, rows @ tried)
+                at = int(np.argmax(found))
+                if found[at] > best:
+                    best, turned = found[at], tried[:, [at]]
+        reach /= 4.0
+    return float(best), turned[:, 0]
+
+
+def _coincidence(people: Floats, rows: Floats) -> Floats:
+    """Return, for each column, how much closer than by chance the scores of people are to released ones."""
+    found = np.empty(people.shape[1])
+    for at, (asked, there) in enumerate(zip(people.T, np.sort(rows, axis=0).T, strict=True)):
+        places, same = np.searchsorted(there, asked), max(_SAME * float(there.std()), _LEAST)
+        ratio = (_gap(asked, there, places) + same) / (_spacing(there, places, 10) + same)
+        found[at] = -np.log(np.minimum(ratio, 1.0)).mean()
+    return found
+
+
+def _thinned(rows: Floats, most: int) -> Floats:
+    """Return at most so many rows, evenly spaced: their order says nothing."""
+    return rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(np.intp)]
+
+
+def _standard(scores: Floats) -> Floats:
+    return (scores - scores.mean()) / max(float(scores.std()), np.finfo(float).tiny)

@@ -128,8 +128,10 @@ SAFER = ("safer",) * 3
 SAFEST = ("safer, above shuffling",) * 3
 
 METHODS = {
-    "swap": Method("spectral swapping", SpectralSwap(), ("< 1e-13", "0.022", "0.013", "0.016"), SAFEST, (), "#0b6e4f"),
-    "swap-exact": Method("spectral swapping, exact covariances", SpectralSwap(exact_covariance=True)),
+    "swap": Method(
+        "spectral swapping", SpectralSwap(jitter=None), ("< 1e-13", "0.022", "0.013", "0.016"), SAFEST, (), "#0b6e4f"
+    ),
+    "swap-exact": Method("spectral swapping, exact covariances", SpectralSwap(jitter=None, exact_covariance=True)),
     "spectral-rhs": Method(
         "spectral RHS, k = 5",
         SpectralRHS(k=K),

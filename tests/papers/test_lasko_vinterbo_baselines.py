@@ -17,7 +17,7 @@ from anoncore.utility import utility_figures
 
 SEEDS = (3, 4, 5)
 METHODS = {
-    "swap": SpectralSwap(),
+    "swap": SpectralSwap(jitter=None),
     "spectral rhs": SpectralRHS(k=5),
     "shuffling": DataShuffling(tail_coding=None),
     "noise": AdditiveNoise(b=0.1),

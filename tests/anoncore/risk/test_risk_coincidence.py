@@ -23,18 +23,38 @@ def tables(columns: int, seed: int, n: int = 800) -> np.ndarray:
 
 
 @pytest.mark.parametrize("columns", [5, 12])
-def test_spectral_swapping_keeps_scores(columns):
+def test_spectral_swapping_keeps_scores_without_jitter(columns):
     original, reference = tables(columns, 1)
     released = swap(original, rng=rng(2))
     loadings = basis(original).loadings
-    known = score_coincidence_attack(original, reference, released, loadings=loadings)
+    known = score_coincidence_attack(original, reference, released)
     assert known.attack.auc > 0.999
-    assert (known.n_axes, known.loadings_known, known.attack.verdict) == (columns, True, "fail")
-    blind = score_coincidence_attack(original, reference, released)
-    assert blind.attack.auc == pytest.approx(0.5, abs=0.06)
-    assert (blind.loadings_known, blind.attack.verdict) == (False, "pass")
+    assert (known.n_axes, known.axes, known.loadings_known) == (columns, "original", True)
+    assert known.attack.verdict == "fail"
     one = score_coincidence_attack(original, reference, released, loadings=loadings[:, :1])
-    assert (one.n_axes, one.attack.auc) == (1, 1.0)
+    assert (one.n_axes, one.axes, one.attack.auc) == (1, "given", 1.0)
+    blind = score_coincidence_attack(original, reference, released, loadings=basis(released).loadings)
+    assert blind.attack.auc == pytest.approx(0.5, abs=0.06)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5, 12])
+def test_jitter_hides_who_took_part_even_from_those_who_know_the_axes(columns):
+    original, reference = tables(columns, 1)
+    for seed in range(3):
+        found = score_coincidence_attack(original, reference, swap(original, rng=rng(seed), jitter="auto"))
+        assert found.attack.auc < 0.56
+
+
+def test_the_search_finds_the_axes_of_two_columns_of_unknown_scale():
+    original, reference = tables(2, 4)
+    released = swap(original, rng=rng(2))
+    scale = np.array([1.0, 1.01])  # the attacker knows spreads up to sampling
+    stretched = [rows * scale for rows in (original, reference, released)]
+    wrong = basis(stretched[0]).loadings
+    assert score_coincidence_attack(*stretched, loadings=wrong).attack.auc < 0.75
+    found = score_coincidence_attack(*stretched)
+    assert (found.axes, found.n_axes) == ("searched", 2)
+    assert found.attack.auc > 0.95
 
 
 def test_rounded_loadings_leak_less_than_exact_ones():
@@ -54,21 +74,22 @@ def test_anchors():
     original, reference = tables(6, 5)
     other = tables(6, 6)[0]
     assert score_coincidence_attack(original, reference, original).attack.auc == 1
-    assert score_coincidence_attack(original, reference, reference).attack.auc == 0
+    turned = score_coincidence_attack(original, reference, reference, loadings=np.eye(6))
+    assert turned.attack.auc == 0
     independent = score_coincidence_attack(original, reference, other)
     assert independent.attack.auc == pytest.approx(0.5, abs=0.06)
 
 
 def test_independent_samples_fail_seldom():
     failed = 0
-    for seed in range(60):
+    for seed in range(25):
         draw = rng([7, seed])
         original, reference, other = draw.standard_t(3, size=(3, 150, 4))
         failed += score_coincidence_attack(original, reference, other).attack.verdict == "fail"
-    assert failed <= 3
+    assert failed <= 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
     sizes=st.tuples(*[st.integers(1, 30)] * 3),

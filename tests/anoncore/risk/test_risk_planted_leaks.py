@@ -61,7 +61,7 @@ def test_published_loadings_give_members_away():
     loadings = basis(original).loadings
     aucs = [
         score_coincidence_attack(original, reference, released, loadings=known).attack
-        for known in (loadings, np.round(loadings, 3), None)
+        for known in (loadings, np.round(loadings, 3), basis(released).loadings)
     ]
     assert aucs[0].auc > 0.999
     assert aucs[1].lower > 0.55

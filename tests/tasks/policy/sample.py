@@ -107,7 +107,7 @@ def risk() -> RiskReport:
         close_pairs=ClosePairs(9, 3, 2 * N, 9, 5, 0.1, 0.5),
         value_pairs=ValuesTogether(("income", "height"), 11, 3, N, 0.01, -0.01, 0.03, 21, 21, 0.05, 0.95, "pass"),
         membership=attack(),
-        score_coincidence=ScoreCoincidence(attack(0.5, 0.47, 0.53), 20, N, False),
+        score_coincidence=ScoreCoincidence(attack(0.5, 0.47, 0.53), 20, N),
         linkage=Linkage(Proportion(0.1, 0.08, 0.12, N), 1 / N, 0.1, None, *signals, N, N, N, 0, 5, 0.0, 0.95),
         inference=InferenceRisk(
             (inferred("income", 0.01), inferred("smokes", 0.06)), ("age",), 1, 0.05, 0.95, N, N, N, 0.0, "pass"
