@@ -18,7 +18,8 @@ from anoncore.profile import NESTED, Guess, find_rules, profile
 from flows.draft.document import document
 from flows.draft.table import NESTED_COLUMNS, Table
 from tasks.common.errors import Refused, named, odd, visible
-from tasks.intake.ingest import SourceSection, like_a_formula
+from tasks.intake.columns import like_a_formula
+from tasks.intake.source import SourceSection
 
 FORMULA = "its name or values begin like a formula (= + - @), which spreadsheets carry out"
 CONTROL = "its name or values hold control characters, tabs or line ends"

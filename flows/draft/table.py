@@ -20,7 +20,8 @@ from tasks.connectors.csv import lines_of
 from tasks.connectors.limits import LineCheck
 from tasks.connectors.parquet import nested_of
 from tasks.connectors.storage import BLOCK
-from tasks.intake.ingest import SUFFIXES, Format, SourceSection, header_of, read_file
+from tasks.intake.read import header_of, read_file
+from tasks.intake.source import SUFFIXES, Format, SourceSection
 
 DELIMITERS = (",", ";", "\t", "|")
 FORMATS: dict[str, Format] = SUFFIXES | {".tsv": "csv"}

@@ -22,7 +22,9 @@ from tasks.common.digests import digest_of
 from tasks.common.errors import Refused, ReleaseError, cut, named, odd, visible
 from tasks.common.randomness import SeedSection
 from tasks.common.sections import Section
-from tasks.intake.ingest import SourceSection, header_of, like_a_formula, named_surplus, nearly
+from tasks.intake.columns import like_a_formula, named_surplus, nearly
+from tasks.intake.read import header_of
+from tasks.intake.source import SourceSection
 from tasks.intake.split import ReferenceSection
 from tasks.intake.validate import EditsSection
 from tasks.masking.anonymize import Step

@@ -15,7 +15,9 @@ from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.common.run import Run
-from tasks.intake.ingest import SourceSection, read, to_microdata
+from tasks.intake.columns import to_microdata
+from tasks.intake.read import read
+from tasks.intake.source import SourceSection
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PriorReleases

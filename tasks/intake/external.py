@@ -11,7 +11,9 @@ from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.common.errors import Refused, visible
 from tasks.common.run import Run
-from tasks.intake.ingest import SourceSection, identities, read, to_microdata
+from tasks.intake.columns import identities, to_microdata
+from tasks.intake.read import read
+from tasks.intake.source import SourceSection
 from tasks.intake.split import Sides, stands_in
 from tasks.masking.anonymize import Masked
 

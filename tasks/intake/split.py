@@ -16,7 +16,9 @@ from tasks.common.errors import Refused
 from tasks.common.run import Run
 from tasks.common.sections import Section
 from tasks.common.workspace import StoredMicrodata, StoredTable
-from tasks.intake.ingest import SourceSection, identities, read, to_microdata
+from tasks.intake.columns import identities, to_microdata
+from tasks.intake.read import read
+from tasks.intake.source import SourceSection
 from tasks.intake.validate import Checked
 from tasks.record.dossier import SplitSummary
 
@@ -207,7 +209,7 @@ def _proven_disjoint(frame: pd.DataFrame, identifiers: StoredTable | None) -> st
 def stands_in(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:
     """Return (N,) bool: which records have all identifiers of a known one, or one that is nobody else's.
 
-    asked, known : as `tasks.intake.ingest.identities` returns them; a record without any identifier is nobody
+    asked, known : as `tasks.intake.columns.identities` returns them; a record without any identifier is nobody
     """
     rows = [pd.MultiIndex.from_frame(frame.fillna("")) for frame in (asked, known)]
     found = np.asarray(rows[0].isin(rows[1])) & asked.notna().any(axis=1).to_numpy(dtype=bool)

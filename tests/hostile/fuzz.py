@@ -36,7 +36,9 @@ OURS = [
     "flows.plan.file",
     "flows.plan.overrides",
     "tasks.connectors.csv",
-    "tasks.intake.ingest",
+    "tasks.intake.source",
+    "tasks.intake.read",
+    "tasks.intake.columns",
     "tasks.connectors.parquet",
     "tasks.connectors.copies",
     "tasks.connectors.storage",
@@ -50,7 +52,9 @@ with atheris.instrument_imports(include=OURS):
     from flows.plan.model import PlanFile, load_plan
     from flows.plan.overrides import settings_of
     from tasks.common.errors import Refused
-    from tasks.intake.ingest import SourceSection, read_file, to_microdata
+    from tasks.intake.columns import to_microdata
+    from tasks.intake.read import read_file
+    from tasks.intake.source import SourceSection
 
 VARIABLES = (
     Variable("id", "nominal", role="identifier"),

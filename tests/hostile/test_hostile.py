@@ -13,7 +13,7 @@ import pytest
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Schema, Variable
 from anoncore.names import look_alikes
-from tasks.intake.ingest import like_a_formula
+from tasks.intake.columns import like_a_formula
 from tests.hostile.cases import CASES, Case
 from tests.hostile.run import Home, meet, ready
 

@@ -17,7 +17,9 @@ from anoncore.microdata import Microdata, Variable
 from flows.plan.model import PlanFile, load_plan
 from flows.plan.overrides import settings_of
 from tasks.common.errors import Refused
-from tasks.intake.ingest import SourceSection, read_file, to_microdata
+from tasks.intake.columns import to_microdata
+from tasks.intake.read import read_file
+from tasks.intake.source import SourceSection
 from tests.hostile.cases import GOOD, HEADER, parquet, planned
 
 VARIABLES = (

@@ -19,7 +19,9 @@ from flows.plan.model import Plan, load_plan
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.common.run import Run
-from tasks.intake.ingest import ingest, read_file, to_microdata
+from tasks.intake.columns import to_microdata
+from tasks.intake.ingest import ingest
+from tasks.intake.read import read_file
 from tasks.intake.split import split
 from tasks.intake.validate import validate_raw
 from tasks.masking.anonymize import mask

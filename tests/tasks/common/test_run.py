@@ -50,7 +50,8 @@ import numpy as np, pandas as pd
 os.umask(0)
 from anoncore import Variable
 from tasks.record import ledger
-from tasks.intake.ingest import SourceSection, ingest
+from tasks.intake.ingest import ingest
+from tasks.intake.source import SourceSection
 from tasks.intake.split import ReferenceSection, split
 from tasks.intake.validate import EditsSection, validate_raw
 from tasks.publication.candidate import PublicationSection, prepare_data

@@ -13,7 +13,8 @@ from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.connectors.fingerprint import record_digests, records_digest
-from tasks.intake.ingest import SourceSection, ingest
+from tasks.intake.ingest import ingest
+from tasks.intake.source import SourceSection
 from tasks.record import ledger
 
 VARIABLES = (

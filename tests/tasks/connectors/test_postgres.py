@@ -28,7 +28,8 @@ from tasks.connectors.postgres import query
 from tasks.connectors.postgres import table as table_module
 from tasks.connectors.postgres.query import read_query
 from tasks.connectors.postgres.table import Table, keep_table, remove_table
-from tasks.intake.ingest import SourceSection, ingest
+from tasks.intake.ingest import ingest
+from tasks.intake.source import SourceSection
 
 CANARY = "CANARY4711"
 PASSWORD = "hunter2-CANARY4711"

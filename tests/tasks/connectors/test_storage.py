@@ -27,7 +27,9 @@ from tasks.common.secrets import secret
 from tasks.connectors import copies
 from tasks.connectors.copies import parquet_names
 from tasks.connectors.storage import local_location, open_location
-from tasks.intake.ingest import SourceSection, header_of, ingest
+from tasks.intake.ingest import ingest
+from tasks.intake.read import header_of
+from tasks.intake.source import SourceSection
 
 CANARY = "CANARY4711"
 PASSWORD = "hunter2-CANARY4711"

@@ -38,7 +38,10 @@ from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.connectors import copies as module
 from tasks.connectors.fingerprint import content_digest
-from tasks.intake.ingest import Ingested, SourceSection, header_of, identities, ingest
+from tasks.intake.columns import identities
+from tasks.intake.ingest import Ingested, ingest
+from tasks.intake.read import header_of
+from tasks.intake.source import SourceSection
 
 CANARY = "CANARY4711"
 NUMBER = "98765.4321"

@@ -20,7 +20,8 @@ from tasks.common.errors import Refused, sanitise_errors
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.intake.ingest import SourceSection, ingest
+from tasks.intake.ingest import ingest
+from tasks.intake.source import SourceSection
 from tasks.intake.split import ReferenceSection, Split, split
 from tasks.intake.validate import Checked, EditsSection, validate_raw
 from tasks.masking.anonymize import Masked

@@ -29,7 +29,8 @@ from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.common.workspace import StoredMicrodata, Workspace
-from tasks.intake.ingest import SourceSection, ingest
+from tasks.intake.ingest import ingest
+from tasks.intake.source import SourceSection
 from tasks.intake.split import ReferenceSection, split
 from tasks.intake.validate import EditsSection, validate_masked, validate_raw
 from tasks.masking.anonymize import mask

@@ -1,0 +1,175 @@
+"""Read a file, a folder or a query into one table, and refuse values that are neither numbers nor text."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from anoncore.microdata import Variable
+from tasks.common.errors import Refused, named, visible
+from tasks.common.run import Run
+from tasks.common.secrets import secret
+from tasks.connectors.copies import check_file, fetch, fetch_folder
+from tasks.connectors.csv import WIDE, check_header, check_names, read_codes, read_csv
+from tasks.connectors.fingerprint import content_digest
+from tasks.connectors.limits import UNSUPPORTED, check_size
+from tasks.connectors.parquet import columns_of, columns_of_folder, read_folder, read_table, to_frame
+from tasks.connectors.storage import (
+    local_location,
+    source_errors,
+)
+from tasks.intake.source import Format, SourceSection
+
+PLAIN = (str, int, float, bool, np.integer, np.floating, np.bool_, Decimal)
+NESTED = (list, tuple, dict, set, np.ndarray)
+
+
+def read(run: Run, source: SourceSection, variables: Iterable[Variable], base: Path) -> tuple[pd.DataFrame, str]:
+    """Return the source's table and the SHA-256 of its content."""
+    declared = list(variables)
+    if source.sql is not None:
+        with source_errors():
+            frame = _read_query(run, source, declared, base)
+            check_size(*frame.shape, "the query's result")
+        _check_types(frame, "the query", declared)
+        return frame, content_digest(frame)
+    with source_errors():
+        frame, digest, shown = _read_place(run, source, declared, base)
+        check_size(*frame.shape, shown)
+    if frame.empty:
+        raise Refused(f"source: {shown} holds no records")
+    _check_types(frame, shown, declared)
+    return frame, digest or content_digest(frame)
+
+
+def read_file(
+    path: Path, kind: Format, source: SourceSection, variables: Iterable[Variable], *, shown: str
+) -> pd.DataFrame:
+    """Parse one file; ``shown`` is how messages call it."""
+    if kind == "csv":
+        return read_csv(path, source, list(variables), shown)
+    try:
+        with warnings.catch_warnings():
+            # Text that is not of the file's encoding would be read as another, with a warning.
+            warnings.simplefilter("error", UnicodeWarning)
+            frame = _read_parquet(path, shown) if kind == "parquet" else _read_stata(path)
+    except Refused:
+        raise
+    except Exception:
+        unreadable = f"source: {shown} is not a readable {kind} file"
+    else:
+        return frame
+    raise Refused(unreadable)
+
+
+def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> list[str] | None:
+    """Return the source's column names where they can be had without reading the data, else None.
+
+    Neither a database nor a storage is asked: a plan can be checked where no secret is. Names that are
+    ``known`` may be shown; where a header is missing, others are values.
+    """
+    if source.sql is not None or source.remote:
+        return None
+    path = source.file(base)
+    with source_errors():
+        if source.folder_at(local_location(path)):
+            return columns_of_folder(local_location(path))
+        check_file(path)
+        if path.stat().st_size == 0:
+            raise Refused(f"{visible(path.name)} is empty")
+        kind = source.kind(path)
+        if kind == "parquet":
+            names = columns_of(path, visible(path.name))
+            check_names(names, visible(path.name), known)
+            return names
+    return check_header(path, source, visible(path.name), known) if kind == "csv" else None
+
+
+def _check_types(frame: pd.DataFrame, shown: str, variables: Iterable[Variable]) -> None:
+    """Refuse what is neither a number nor text, and bring decimals to numbers."""
+    dropped = {v.name for v in variables if v.role == "identifier"}
+    odd = []
+    for name in frame.columns:
+        types = _types(frame[name])
+        if any(issubclass(t, NESTED) if name in dropped else not _plain(t) for t in types):
+            odd.append(name)
+        elif Decimal in types and name not in dropped:
+            frame[name] = frame[name].astype("float64")
+    if odd:
+        raise Refused(f"source: {UNSUPPORTED.format(shown, named(odd))}")
+
+
+def _plain(kind: type) -> bool:
+    """Return whether values are numbers or text; numpy counts durations among the whole numbers."""
+    return issubclass(kind, PLAIN) and not issubclass(kind, np.timedelta64)
+
+
+def _types(column: pd.Series) -> set[type]:
+    values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+    return set(map(type, values.dropna())) if values.dtype == object else {values.dtype.type}
+
+
+def _read_stata(path: Path) -> pd.DataFrame:
+    return pd.read_stata(path, convert_dates=False)
+
+
+def _read_parquet(path: Path, shown: str) -> pd.DataFrame:
+    table = read_table(path, shown)
+    check_names(table.column_names, shown, table.column_names)
+    return to_frame(table)
+
+
+def _read_query(run: Run, source: SourceSection, variables: Iterable[Variable], base: Path) -> pd.DataFrame:
+    from tasks.connectors.postgres.query import read_query
+
+    address = source.url
+    if source.database is not None:
+        address = secret(source.database, run.home)
+    elif source.url_from is not None:
+        address = os.environ.get(source.url_from)
+    if not address:
+        raise Refused(f"the environment variable {source.url_from} holds no database address")
+    dropped = [v.name for v in variables if v.role == "identifier"]
+    frame = read_query(address, str(source.sql), base, verbatim=dropped)
+    names = [str(name) for name in frame.columns]
+    check_names(names, "the query's result", names)
+    if frame.empty:
+        raise Refused("the query returns no records")
+    return frame
+
+
+def _read_place(
+    run: Run, source: SourceSection, variables: list[Variable], base: Path
+) -> tuple[pd.DataFrame, str | None, str]:
+    """Return the table of a file or a folder, the digest of a file's bytes, and how messages call it."""
+    place = source.place(base, run.home)
+    copy = run.workspace.folder / f"copy-{os.urandom(4).hex()}"
+    try:
+        if source.folder_at(place):
+            frame, partitions = read_folder(fetch_folder(place, copy), place.shown)
+            return _with_partitions(frame, partitions, variables), None, place.shown
+        kind = source.kind(place.shown)
+        wide = WIDE.search(source.encoding)
+        digest = fetch(place, copy, text=kind == "csv" and not wide)
+        return read_file(copy, kind, source, variables, shown=place.shown), digest, place.shown
+    finally:
+        copy.unlink(missing_ok=True) if copy.is_file() else shutil.rmtree(copy, ignore_errors=True)
+
+
+def _with_partitions(frame: pd.DataFrame, partitions: Iterable[str], variables: Iterable[Variable]) -> pd.DataFrame:
+    """Read what stands in folders' names as the same text in a CSV file would be read."""
+    known = {v.name: v for v in variables}
+    for name in partitions:
+        variable, text = known.get(name), frame[name].astype("str")
+        as_text = variable is not None and (
+            variable.role == "identifier" or bool(variable.levels and isinstance(variable.levels[0], str))
+        )
+        frame[name] = text if as_text else read_codes(text)
+    return frame
