@@ -19,6 +19,7 @@ from tasks.reporting.figures import (
     MUTED,
     PAPER,
     RULE,
+    add_legend,
     new_figure,
     plain_number,
     shorten,
@@ -272,15 +273,4 @@ def _key(
         handles.append(
             _line(empty, empty, color=MUTED, lw=1.0, ls=(0, (1, 2)), label="another sample of the population")
         )
-    figure.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(0.075, 1.0),
-        ncols=max(1, -(-len(handles) // 2) if len(handles) > ACROSS else len(handles)),
-        frameon=False,
-        fontsize=8.2,
-        labelcolor=MUTED,
-        borderaxespad=0.3,
-        handlelength=1.8,
-        columnspacing=1.6,
-    )
+    add_legend(figure, handles, left=0.075, columns=-(-len(handles) // 2) if len(handles) > ACROSS else 0)

@@ -161,16 +161,7 @@ def _trade_off(chart: TradeOffChart) -> Figure:
         Line2D([], [], ls="none", marker="X", color=EXCESS, ms=5.5, label=chart.bad),
         Line2D([], [], ls="none", marker="o", mfc="none", mec=INK, ms=9, label="as released"),
     ]
-    figure.legend(
-        handles=marks,
-        loc="upper right",
-        bbox_to_anchor=(0.99, 1.0),
-        ncols=len(marks),
-        frameon=False,
-        fontsize=8.2,
-        labelcolor=MUTED,
-        borderaxespad=0.3,
-    )
+    figures.add_legend(figure, marks)
     return figure
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
@@ -79,11 +79,16 @@ def legend(figure: Figure, *entries: tuple[str, str, str]) -> None:
         "dashes": lambda c, t: Line2D([], [], color=c, lw=1.3, ls=(0, (4, 2)), label=t),
         "area": lambda c, t: Patch(facecolor=c, alpha=0.35 if c == EXCESS else 1.0, lw=0, label=t),
     }
+    add_legend(figure, [make[form](colour, text) for form, colour, text in entries])
+
+
+def add_legend(figure: Figure, handles: Sequence[Artist], *, left: float | None = None, columns: int = 0) -> None:
+    """Write a legend into the top margin: at the right, or from ``left`` on, in so many columns."""
     figure.legend(
-        handles=[make[form](colour, text) for form, colour, text in entries],
-        loc="upper right",
-        bbox_to_anchor=(0.99, 1.0),
-        ncols=len(entries),
+        handles=handles,
+        loc="upper right" if left is None else "upper left",
+        bbox_to_anchor=(0.99 if left is None else left, 1.0),
+        ncols=columns or len(handles) or 1,
         frameon=False,
         fontsize=8.2,
         labelcolor=MUTED,
