@@ -60,17 +60,17 @@ class Runner(Protocol):
 class Direct:
     """Steps as plain calls, for development and tests."""
 
-    def __init__(self, told: Callable[[str, float | None], None] = lambda label, seconds: None) -> None:
-        self.told = told
+    def __init__(self, on_progress: Callable[[str, float | None], None] = lambda label, seconds: None) -> None:
+        self.on_progress = on_progress
         self.seconds: dict[str, float] = {}
 
     def step(self, label: str, function: Callable[..., T], *args: Any, retry: bool = False) -> T:
         """Call ``function``; tell when it starts and how long it took."""
-        self.told(label, None)
+        self.on_progress(label, None)
         begun = time.perf_counter()
         result = self.call(label, sanitise_errors(function), *args, retry=retry)
         self.seconds[label] = time.perf_counter() - begun
-        self.told(label, self.seconds[label])
+        self.on_progress(label, self.seconds[label])
         return result
 
     def call(self, label: str, function: Callable[..., T], *args: Any, retry: bool) -> T:

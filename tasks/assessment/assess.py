@@ -89,7 +89,7 @@ def assess(run: Run, sides: Sides, masked: Masked, section: AssessmentSection, p
     tables = EncodedTables.of(sides.original.load(), masked.measured.load(), reference)
     # Where a group alone is hidden, records that did not move are identical to their source, and figures of single
     # records would count those that did: they are measured as if none had moved.
-    as_source = bool(masked.hides) and masked.unprotected
+    as_source = bool(masked.hidden_variables) and masked.records_unchanged
     settings = section.settings(policy, rows_linked=masked.keeps_records)
     risk, curves = measure_encoded_risk(
         tables.unmasked if as_source else tables,
@@ -100,7 +100,7 @@ def assess(run: Run, sides: Sides, masked: Masked, section: AssessmentSection, p
     assessment = Assessment(
         records=Records(len(tables.x), len(tables.y), None if tables.r is None else len(tables.r)),
         risk=risk,
-        utility=_utility(tables, masked.hides, section),
+        utility=_utility(tables, masked.hidden_variables, section),
         claims=masked.claims,
         method_figures=masked.figures,
         rare_levels=_rare_levels(tables.released, section.k),

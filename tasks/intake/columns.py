@@ -97,13 +97,13 @@ def nearly(absent: Iterable[str], surplus: Iterable[str]) -> list[tuple[str, str
     return [(like[drawn], name) for name in surplus if (drawn := appearance(name)) in like]
 
 
-def named_surplus(surplus: Sequence[str], found: int, declared: int) -> str:
+def named_surplus(surplus: Sequence[str], matching: int, declared: int) -> str:
     """Return columns that are not declared as a message may show them: by name, or as their number.
 
     Where a header is missing they are values of the first record, of which one or another may be a declared
     name by chance.
     """
-    return named(surplus) if 2 * found >= declared else f"{len(surplus)} (names are shown when most agree)"
+    return named(surplus) if 2 * matching >= declared else f"{len(surplus)} (names are shown when most agree)"
 
 
 def like_a_formula(text: str) -> bool:
@@ -136,20 +136,20 @@ def _identity(column: pd.Series) -> pd.Series:
 
 def _too_large(frame: pd.DataFrame, variables: Iterable[Variable]) -> list[str]:
     digits = {v.name: frame[v.name].astype("string").str.fullmatch(r"\s*[+-]?\d{300,}\s*") for v in variables}
-    return [name for name, found in digits.items() if bool(found.any())]
+    return [name for name, matches in digits.items() if bool(matches.any())]
 
 
 def _vast(data: Microdata) -> list[str]:
     """Return the variables with numbers so large that their squares and sums would overflow."""
-    found = []
+    names = []
     for variable in data.schema:
         column = data.frame[variable.name]
         vast = any(abs(v) > TOO_LARGE for v in variable.levels or () if not isinstance(v, str))
         if pd.api.types.is_numeric_dtype(column):
             vast = bool((column.abs() > TOO_LARGE).any())
         if vast:
-            found.append(variable.name)
-    return found
+            names.append(variable.name)
+    return names
 
 
 def _notes(frame: pd.DataFrame, variables: tuple[Variable, ...], data: Microdata) -> list[str]:

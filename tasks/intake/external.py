@@ -117,7 +117,7 @@ def with_levels_of(run: Run, reference: File, original: File, variables: tuple[V
     if not open_:
         return variables
     others = _table(run, reference, open_, extra=True)
-    found = []
+    checked = []
     for variable in variables:
         levels = people.schema[variable.name].levels if variable.name in people.schema else None
         more = others.schema[variable.name].levels if levels and variable.name in others.schema else None
@@ -125,8 +125,8 @@ def with_levels_of(run: Run, reference: File, original: File, variables: tuple[V
         if more and len(whole) > len(levels or ()):
             kind = "nominal" if variable.kind == "binary" and len(whole) > 2 else variable.kind
             variable = replace(variable, levels=whole, kind=kind)
-        found.append(variable)
-    return tuple(found)
+        checked.append(variable)
+    return tuple(checked)
 
 
 def _columns(run: Run, file: File) -> list[str]:

@@ -109,15 +109,15 @@ class SourceSection(Section):
             root = None
         if root is None:
             raise Refused(f"source: the package {cut(visible(self.package))} is not installed, or carries no files")
-        found = root / self.path
-        if not Path(os.path.normpath(found)).is_relative_to(root):
-            raise Refused(f"source: {cut(visible(found.name))} is not inside the package; path must not leave it")
-        return found
+        file = root / self.path
+        if not Path(os.path.normpath(file)).is_relative_to(root):
+            raise Refused(f"source: {cut(visible(file.name))} is not inside the package; path must not leave it")
+        return file
 
     def kind(self, path: Path | str) -> Format:
         """Return the format, by statement or by the file's suffix."""
-        found = self.format or SUFFIXES.get(Path(path).suffix.lower())
-        if found is None:
+        stated = self.format or SUFFIXES.get(Path(path).suffix.lower())
+        if stated is None:
             shown = visible(Path(path).name)
             raise Refused(f"source: {shown} does not tell its format; add format: csv, parquet or stata")
-        return found
+        return stated

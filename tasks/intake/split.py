@@ -212,12 +212,12 @@ def stands_in(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:
     asked, known : as `tasks.intake.columns.identities` returns them; a record without any identifier is nobody
     """
     rows = [pd.MultiIndex.from_frame(frame.fillna("")) for frame in (asked, known)]
-    found = np.asarray(rows[0].isin(rows[1])) & asked.notna().any(axis=1).to_numpy(dtype=bool)
+    matches = np.asarray(rows[0].isin(rows[1])) & asked.notna().any(axis=1).to_numpy(dtype=bool)
     for name in known.columns:
         own = known[name].dropna()
         if own.is_unique:
-            found |= asked[name].isin(own).to_numpy(dtype=bool)
-    return found
+            matches |= asked[name].isin(own).to_numpy(dtype=bool)
+    return matches
 
 
 def _coinciding(original: Microdata, reference: Microdata) -> int:

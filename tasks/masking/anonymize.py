@@ -55,8 +55,8 @@ class Masked:
     keeps_records : whether the index of ``released`` says from which original record a row stems
     notes : sentences for the method statement
     figures : what the steps measured, under "step<number>.<name>"
-    hides : variables between whose values a group is hidden
-    unprotected : whether single records are left as they were
+    hidden_variables : variables between whose values a group is hidden
+    records_unchanged : whether no step masks single records
     """
 
     released: StoredMicrodata
@@ -68,8 +68,8 @@ class Masked:
     keeps_records: bool
     notes: tuple[str, ...] = ()
     figures: dict[str, float] = field(default_factory=dict)
-    hides: tuple[str, ...] = ()
-    unprotected: bool = False
+    hidden_variables: tuple[str, ...] = ()
+    records_unchanged: bool = False
 
     @property
     def measured(self) -> StoredMicrodata:
@@ -120,8 +120,8 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
         keeps_records=all(one.release.keeps_records for one in done),
         notes=(*(note for one in done for note in _notes(one)), *notes),
         figures={name: value for one in done for name, value in one.named(one.release.figures).items()},
-        hides=_hidden_variables(steps, edits),
-        unprotected=all(step.prepares for step in steps),
+        hidden_variables=_hidden_variables(steps, edits),
+        records_unchanged=all(step.prepares for step in steps),
     )
 
 

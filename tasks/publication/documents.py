@@ -72,7 +72,7 @@ def _draw(shown: Shown, least: int) -> dict[str, bytes]:
     """Draw without the columns of levels that are not released: their names are not for the public."""
     original, released = shown.sides.original.load(), shown.masked.measured.load()
     encoder = Encoder.fit(original)
-    shared = kept_columns(encoder, released, shown.masked.hides)
+    shared = kept_columns(encoder, released, shown.masked.hidden_variables)
     names = [name for name, keep in zip(encoder.column_names(), shared, strict=True) if keep]
     x, y = encoder.encode(original)[:, shared], encoder.encode(released)[:, shared]
     return {

@@ -135,13 +135,13 @@ def problems(home: Home, public: str | None = None) -> list[Finding]:
     """
     whole, rest = _lines(home)
     known = [entry for line in (*whole, rest) if (entry := parse_entry(line)) is not None]
-    found = [*line_problems(whole, rest), *chain_problems(known)]
+    findings = [*line_problems(whole, rest), *chain_problems(known)]
     last, mismatch = _last_key(home, bool(known), public)
-    found += mismatch
+    findings += mismatch
     if last:
         signers, changes = signers_of(known, last)
-        found += [*changes, *signature_problems(known, signers), *head_problems(home, known, signers or [last])]
-    return [*found, *stated_losses(known)]
+        findings += [*changes, *signature_problems(known, signers), *head_problems(home, known, signers or [last])]
+    return [*findings, *stated_losses(known)]
 
 
 def trusted(home: Home) -> None:
@@ -152,9 +152,9 @@ def trusted(home: Home) -> None:
     Refused
         With the first finding.
     """
-    found = [f.sentence for f in problems(home) if f.kind not in (*CUT_SHORT, "resumed")]
-    if found:
-        raise Refused(f"the ledger is not in order, so nothing is decided: {found[0]}; see anonflow audit verify")
+    findings = [f.sentence for f in problems(home) if f.kind not in (*CUT_SHORT, "resumed")]
+    if findings:
+        raise Refused(f"the ledger is not in order, so nothing is decided: {findings[0]}; see anonflow audit verify")
 
 
 # Keys
@@ -192,22 +192,22 @@ def rotate_key(home: Home, *, by: str, reason: str) -> LedgerEntry[KeyFacts]:
 
 def _last_key(home: Home, filled: bool, public: str | None) -> tuple[str, list[Finding]]:
     """Return the public key to trust, and what is wrong with the home's own; none when there is none."""
-    own, found = "", []
+    own, wrong = "", []
     if not home.key.exists() and filled:
-        found.append(f"the signing key {key_name(home)} is gone")
+        wrong.append(f"the signing key {key_name(home)} is gone")
     elif public is None or os.access(home.key, os.R_OK):
         try:
             own = keys.raw(signing_key(home).public_key())
         except ReleaseError as error:
-            found.append(str(error))
+            wrong.append(str(error))
     trusted_key = own
     if public is not None:
         if (given := keys.public_of(public)) is None:
             raise Refused("the public key that was given is no Ed25519 key, in PEM form or as base64")
         trusted_key = keys.raw(given)
         if own not in ("", trusted_key):
-            found.append("this home's key is not the one that was kept elsewhere: it was changed, or replaced")
-    return trusted_key, [Finding("key", "keys", sentence) for sentence in found]
+            wrong.append("this home's key is not the one that was kept elsewhere: it was changed, or replaced")
+    return trusted_key, [Finding("key", "keys", sentence) for sentence in wrong]
 
 
 # Appending
@@ -247,13 +247,13 @@ def _settled(home: Home, known: Entries, key: Ed25519PrivateKey) -> Entries:
         When entries were cut off.
     """
     public = keys.raw(key.public_key())
-    found = head_problems(home, known, signers_of(known, public)[0] or [public])
-    if cut := [f for f in found if f.kind not in CUT_SHORT]:
+    findings = head_problems(home, known, signers_of(known, public)[0] or [public])
+    if cut := [f for f in findings if f.kind not in CUT_SHORT]:
         raise Fault(
             f"{cut[0].sentence}; nothing is entered. Restore the ledger from a backup, or state the loss "
             "with anonflow audit resume"
         )
-    if not found:
+    if not findings:
         return known
     facts = LossFacts(by=account(), reason=BEHIND, head=read_head(home))
     return [*known, _append(home, "settled", facts, known, key)]

@@ -193,11 +193,11 @@ def _covers(
         ends.append((limit, bottom, limit, top))
     if baseline is not None:
         ends.append((left, baseline, right, baseline))
-    found = axes.transData.transform(np.reshape(ends, (-1, 2))).reshape(-1, 4)
+    corners = axes.transData.transform(np.reshape(ends, (-1, 2))).reshape(-1, 4)
     if winner is not None and winner.drawn:
         x, y = axes.transData.transform(place(winner))
-        found = np.vstack([found, (x - RING, y - RING, x + RING, y + RING)])
-    return found
+        corners = np.vstack([corners, (x - RING, y - RING, x + RING, y + RING)])
+    return corners
 
 
 def place_labels(
