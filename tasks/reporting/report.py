@@ -130,7 +130,7 @@ def render(dossier: Dossier, assessment: PublishedAssessment, pictures: dict[str
             not_compared=_not_compared(dossier, assessment),
             by_design=[g.name for g in gates if g.verdict == "by design"],
             rules=_rules(dossier.edits),
-            promises=assessment.claims,
+            claims=assessment.claims,
             statistics=STATISTICS,
         )
     )

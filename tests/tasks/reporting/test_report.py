@@ -58,7 +58,7 @@ SECTIONS = (
     "pictures",
     "risk",
     "utility",
-    "promises",
+    "claims",
     "made",
     "released",
     "limits",
@@ -336,7 +336,7 @@ def test_every_combination_of_what_may_be_missing_renders(start, decision):
         assert not re.search(r"\b(None|nan|Undefined)\b", words), options
         assert report.DECISIONS[decision][0] in words
         assert (NO_NON_MEMBERS in words) is not options.get("reference", True), options
-        assert ("silent by design" in words) is options.get("by_design", False)
+        assert ("carry no information by design" in words) is options.get("by_design", False)
         assert ("no formal guarantee about a single person" in words) is not options.get("formal", False)
         assert not any("None" in text for text in markdown(found))
 
@@ -436,11 +436,11 @@ def test_the_verdict_comes_before_everything_else_and_not_by_colour_alone():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({}, "no easier to find than a person outside"),
+        ({}, "no higher risk than non-members"),
         ({"prediction distance": "fail"}, "measurably higher risk"),
-        ({"utility: mean": "fail"}, "protect people well enough"),
-        ({"utility: mean": "fail", "membership": "fail"}, "The data also no longer tell"),
-        ({"10-anonymity on all released variables": "fail"}, "A promise of the method does not hold"),
+        ({"utility: mean": "fail"}, "too much information is lost"),
+        ({"utility: mean": "fail", "membership": "fail"}, "Too much information is lost as well"),
+        ({"10-anonymity on all released variables": "fail"}, "A claim of the method does not hold"),
         ({"membership": "inconclusive"}, "The plan rejects in that case"),
     ],
 )
