@@ -19,6 +19,7 @@ from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.fuzzy import balanced
 from anoncore.kernels.fuzzy import c_means as fuzzy
+from anoncore.kernels.fuzzy.blocks import Law
 from anoncore.kernels.mdav import information_loss
 from anoncore.method import IDENTICAL_GROUPS, Method
 from anoncore.microaggregation import ROUNDING_NOTE, Block, block_problems, blocks, joined
@@ -166,7 +167,8 @@ def _balanced(block: Block, params: FuzzyMicroaggregation, rng: np.random.Genera
     sizes = balanced.balanced_sizes(len(x), params.k)
     start = balanced.initial_centers(x, sizes, rng=rng)
     lam = params.lambda1 or balanced.recommended_lambda(x, start)
-    plan = balanced.balanced_entropy_c_means(x, start, lam, sizes, constrain=block.constrain, sweeps=params.sweeps)
+    settings = balanced.Settings(sweeps=params.sweeps)
+    plan = balanced.balanced_entropy_c_means(x, start, lam, sizes, constrain=block.constrain, settings=settings)
     labels = balanced.round_dependently(plan, sizes, rng=rng)
     posterior = plan.values / sizes[plan.columns]
     worst = np.maximum.reduceat(posterior, plan.indptr[:-1])
@@ -189,16 +191,14 @@ def _plain(block: Block, params: FuzzyMicroaggregation, rng: np.random.Generator
     clusters = params.clusters or len(x) // params.k
     start = fuzzy.seed_centers(x, clusters, rng=rng)
     if params.form == "fcm":
-        m1, m2 = (FUZZIFIER if m is None else m for m in (params.m1, params.m2))
-        found = fuzzy.fuzzy_c_means(x, start, m1, constrain=block.constrain, sweeps=params.sweeps)
-        certificate = fuzzy.certify(x, found.centers, k=params.k, m1=m1, m2=m2)
-        labels = fuzzy.draw(x, found.centers, m2=m2, rng=rng)
+        first, second = (Law.fcm(FUZZIFIER if m is None else m) for m in (params.m1, params.m2))
     else:
-        lam1 = params.lambda1 or balanced.recommended_lambda(x, start)
-        lam2 = params.lambda2 or lam1
-        found = fuzzy.entropy_fuzzy_c_means(x, start, lam1, constrain=block.constrain, sweeps=params.sweeps)
-        certificate = fuzzy.certify(x, found.centers, k=params.k, lam1=lam1, lam2=lam2)
-        labels = fuzzy.draw(x, found.centers, lam2=lam2, rng=rng)
+        lam = params.lambda1 or balanced.recommended_lambda(x, start)
+        first, second = Law.efcm(lam), Law.efcm(params.lambda2 or lam)
+    settings = fuzzy.Settings(sweeps=params.sweeps)
+    found = fuzzy.fuzzy_c_means(x, start, first, constrain=block.constrain, settings=settings)
+    certificate = fuzzy.certify(x, found.centers, k=params.k, first=first, second=second)
+    labels = fuzzy.draw(x, found.centers, second, rng=rng)
     linkage = LinkagePosterior(
         k=params.k,
         worst=certificate.worst,

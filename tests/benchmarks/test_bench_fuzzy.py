@@ -13,7 +13,8 @@ import time
 import numpy as np
 import pytest
 
-from anoncore.kernels.fuzzy.c_means import certify, draw, fuzzy_c_means, memberships, seed_centers
+from anoncore.kernels.fuzzy.blocks import Law
+from anoncore.kernels.fuzzy.c_means import Settings, certify, draw, fuzzy_c_means, memberships, seed_centers
 
 COLUMNS = 10
 K = 5
@@ -54,15 +55,18 @@ def test_beside_scikit_fuzzy(n, sweeps, times, m, show):
     x = independent(n)
     start = seed_centers(x, n // K, rng=np.random.default_rng(1))
     # cmeans begins with an update of the centres from the memberships: ours of the same start.
-    init = memberships(x, start, m).T
+    init = memberships(x, start, Law.fcm(m)).T
     theirs, their_wall, their_processor = timed(lambda: cmeans(x.T, n // K, m, 0.0, sweeps, init=init))
     ours, wall, processor = min(
-        (timed(lambda: fuzzy_c_means(x, start, m, tolerance=0, sweeps=sweeps)) for _ in range(3)),
+        (
+            timed(lambda: fuzzy_c_means(x, start, Law.fcm(m), settings=Settings(tolerance=0, sweeps=sweeps)))
+            for _ in range(3)
+        ),
         key=lambda run: run[1],
     )
     assert theirs[5] == ours.sweeps == sweeps
     # Their last objective belongs to the memberships before the last update: evaluate their centres anew.
-    reached = fuzzy_c_means(x, theirs[0], m, nearest=0, sweeps=0).objective
+    reached = fuzzy_c_means(x, theirs[0], Law.fcm(m), settings=Settings(nearest=0, sweeps=0)).objective
     difference = ours.objective / reached - 1
     show(
         f"{n} x {COLUMNS}, c = {n // K}, m = {m}, {sweeps} sweeps: seconds on the wall (processor)",
@@ -91,7 +95,9 @@ def test_growth(make, sizes, sweeps, limit, show):
     for n in sizes:
         x = make(n)
         start = seed_centers(x, n // K, rng=np.random.default_rng(1))
-        found, _, processor = timed(lambda x=x, v=start: fuzzy_c_means(x, v, 1.15, tolerance=0, sweeps=sweeps))
+        found, _, processor = timed(
+            lambda x=x, v=start: fuzzy_c_means(x, v, Law.fcm(1.15), settings=Settings(tolerance=0, sweeps=sweeps))
+        )
         times.append(processor)
         shares.append(found.listed)
         alls.append(n * (n // K) * (sweeps + 1))
@@ -111,9 +117,13 @@ def test_hundred_thousand_records(make, show):
     n, sweeps = 100_000, 3
     x = make(n)
     start, seeding, _ = timed(lambda: seed_centers(x, n // K, rng=np.random.default_rng(1)))
-    found, wall, processor = timed(lambda: fuzzy_c_means(x, start, 1.15, tolerance=0, sweeps=sweeps))
-    certificate, certifying, _ = timed(lambda: certify(x, found.centers, k=K, m1=1.15, m2=1.15))
-    drawing = timed(lambda: draw(x, found.centers, m2=1.15, rng=np.random.default_rng(2)))[1]
+    found, wall, processor = timed(
+        lambda: fuzzy_c_means(x, start, Law.fcm(1.15), settings=Settings(tolerance=0, sweeps=sweeps))
+    )
+    certificate, certifying, _ = timed(
+        lambda: certify(x, found.centers, k=K, first=Law.fcm(1.15), second=Law.fcm(1.15))
+    )
+    drawing = timed(lambda: draw(x, found.centers, Law.fcm(1.15), rng=np.random.default_rng(2)))[1]
     show(
         f"{make.__name__}, {n} records, c = {n // K}, m = 1.15, seconds",
         f"seed_centers {seeding:.1f}, certify {certifying:.0f}, draw {drawing:.0f}",
@@ -128,7 +138,8 @@ MEMORY = """
 import re, sys
 from pathlib import Path
 import numpy as np
-from anoncore.kernels.fuzzy.c_means import certify, draw, fuzzy_c_means, seed_centers
+from anoncore.kernels.fuzzy.blocks import Law
+from anoncore.kernels.fuzzy.c_means import Settings, certify, draw, fuzzy_c_means, seed_centers
 
 def peak():
     # Not ru_maxrss: a child inherits its parent's.
@@ -137,9 +148,9 @@ def peak():
 def go(n, c):
     x = np.random.default_rng(0).standard_normal((n, 3)) @ np.random.default_rng(1).standard_normal((3, 10))
     v = seed_centers(x, c, rng=np.random.default_rng(0))
-    found = fuzzy_c_means(x, v, 1.15, tolerance=0, sweeps=int(sys.argv[3]))
-    certify(x, found.centers, k=5, m1=1.15, m2=1.15)
-    draw(x, found.centers, m2=1.15, rng=np.random.default_rng(0))
+    found = fuzzy_c_means(x, v, Law.fcm(1.15), settings=Settings(tolerance=0, sweeps=int(sys.argv[3])))
+    certify(x, found.centers, k=5, first=Law.fcm(1.15), second=Law.fcm(1.15))
+    draw(x, found.centers, Law.fcm(1.15), rng=np.random.default_rng(0))
 
 go(2000, 100)
 before = peak()

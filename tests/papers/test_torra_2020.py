@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from anoncore.kernels.fuzzy.c_means import (
-    certify,
-    entropy_fuzzy_c_means,
-    entropy_memberships,
-    fuzzy_c_means,
-    memberships,
-    seed_centers,
-)
+from anoncore.kernels.fuzzy.blocks import Law
+from anoncore.kernels.fuzzy.c_means import Settings, certify, fuzzy_c_means, memberships, seed_centers
 from anoncore.kernels.projection import Polytope, project
 
 A, B = np.array([[1.16, 1.07, -1.0]]), np.zeros(1)
@@ -130,28 +124,20 @@ def test_projection_never_leads_away_from_what_is_feasible(noise):
     assert (after <= before + 1e-9).all()
 
 
-@pytest.mark.parametrize(
-    ("run", "parameter"),
-    [
-        (fuzzy_c_means, 1.1),
-        (fuzzy_c_means, 2.0),
-        (entropy_fuzzy_c_means, 0.002),
-        (entropy_fuzzy_c_means, 0.1),
-    ],
-)
-def test_propositions_5_and_7_edits_kept_by_the_data_change_nothing(run, parameter):
+@pytest.mark.parametrize("law", [Law.fcm(1.1), Law.fcm(2.0), Law.efcm(0.002), Law.efcm(0.1)])
+def test_propositions_5_and_7_edits_kept_by_the_data_change_nothing(law):
     """Table 1 is given to two decimals, and its rows keep the edit to a hundredth: so do its centres."""
     start = TABLE_1[[0, 2, 6, 7]] + 1.0
     assert 0 < np.abs(TABLE_1 @ A.T).max() < 0.0101
-    exact = onto_the_edit(TABLE_1)
+    exact, settings = onto_the_edit(TABLE_1), Settings(tolerance=0, sweeps=30)
     plain, constrained = (
-        run(exact, onto_the_edit(start), parameter, constrain=edit, tolerance=0, sweeps=30)
+        fuzzy_c_means(exact, onto_the_edit(start), law, constrain=edit, settings=settings)
         for edit in (None, onto_the_edit)
     )
     np.testing.assert_allclose(constrained.centers, plain.centers, atol=1e-9)
     assert np.abs(constrained.centers @ A.T).max() < 1e-9
     plain, constrained = (
-        run(TABLE_1, start, parameter, constrain=edit, tolerance=0, sweeps=30) for edit in (None, onto_the_edit)
+        fuzzy_c_means(TABLE_1, start, law, constrain=edit, settings=settings) for edit in (None, onto_the_edit)
     )
     np.testing.assert_allclose(constrained.centers, plain.centers, atol=0.02)
     assert np.abs(constrained.centers @ A.T).max() < 1e-9
@@ -161,10 +147,10 @@ def test_proposition_4_matches_equation_5():
     rng = np.random.default_rng(1)
     x = TABLE_1 + 1.5 * rng.standard_normal(TABLE_1.shape)
     start = onto_the_edit(x[[0, 2, 6, 7]] + 1.0)
-    raised = memberships(x, start, 1.5) ** 1.5
+    raised = memberships(x, start, Law.fcm(1.5)) ** 1.5
     alpha, mass = A[0], raised.sum(axis=0)[:, None]
     expected = (raised.T @ x - np.outer(raised.T @ (x @ alpha), alpha) / (alpha @ alpha)) / mass
-    found = fuzzy_c_means(x, start, 1.5, constrain=onto_the_edit, tolerance=0, sweeps=1)
+    found = fuzzy_c_means(x, start, Law.fcm(1.5), constrain=onto_the_edit, settings=Settings(tolerance=0, sweeps=1))
     np.testing.assert_allclose(found.centers, expected, atol=1e-9)
 
 
@@ -180,12 +166,8 @@ def test_crisp_limits_are_k_means():
     x = rng.normal(size=(300, 3)) + 6.0 * rng.integers(0, 3, (300, 1))
     v = seed_centers(x, 12, rng=rng)
     expected = lloyd(x, v, 50)
-    for found in (
-        fuzzy_c_means(x, v, 1.0, tolerance=0, sweeps=50),
-        entropy_fuzzy_c_means(x, v, np.inf, tolerance=0, sweeps=50),
-        fuzzy_c_means(x, v, 1 + 1e-7, tolerance=0, sweeps=50),
-        entropy_fuzzy_c_means(x, v, 1e6, tolerance=0, sweeps=50),
-    ):
+    for law in (Law.fcm(1.0), Law.efcm(np.inf), Law.fcm(1 + 1e-7), Law.efcm(1e6)):
+        found = fuzzy_c_means(x, v, law, settings=Settings(tolerance=0, sweeps=50))
         np.testing.assert_allclose(found.centers, expected, atol=1e-5)
         assert found.objective == pytest.approx((cdist(x, expected).min(axis=1) ** 2).sum(), rel=1e-4)
 
@@ -212,9 +194,9 @@ def averaged(x, c, m1, m2, constrain=None):
     losses = []
     for seed in range(3):
         start = seed_centers(x, c, rng=np.random.default_rng(seed))
-        start = fuzzy_c_means(x, start, 1.3, constrain=constrain, sweeps=100).centers
-        centers = fuzzy_c_means(x, start, m1, constrain=constrain, sweeps=100).centers
-        losses.append(expected_loss(x, centers, memberships(x, centers, m2)))
+        start = fuzzy_c_means(x, start, Law.fcm(1.3), constrain=constrain).centers
+        centers = fuzzy_c_means(x, start, Law.fcm(m1), constrain=constrain).centers
+        losses.append(expected_loss(x, centers, memberships(x, centers, Law.fcm(m2))))
     return np.mean(losses)
 
 
@@ -237,9 +219,9 @@ def test_loss_need_not_grow_with_m1_at_other_m2(records):
 def test_loss_grows_with_m2_for_every_set_of_centres(records):
     """For given centres it is certain: larger m2 or smaller λ2 moves mass to farther centres."""
     centers = records[:30] + 0.1
-    by_m2 = [expected_loss(records, centers, memberships(records, centers, m)) for m in np.linspace(1, 5, 15)]
+    by_m2 = [expected_loss(records, centers, memberships(records, centers, Law.fcm(m))) for m in np.linspace(1, 5, 15)]
     by_lam = [
-        expected_loss(records, centers, entropy_memberships(records, centers, lam))
+        expected_loss(records, centers, memberships(records, centers, Law.efcm(lam)))
         for lam in np.geomspace(1e3, 1e-3, 15)
     ]
     assert (np.diff(by_m2) > 0).all()
@@ -253,22 +235,22 @@ def test_limits_of_the_loss(records):
     # Where no direction dominates, all centres meet at the mean.
     even = np.random.default_rng(5).standard_normal((300, 4))
     start = seed_centers(even, 40, rng=np.random.default_rng(0))
-    centers = fuzzy_c_means(even, start, 6.0, tolerance=0, sweeps=100).centers
-    loss = expected_loss(even, centers, memberships(even, centers, 6.0))
+    centers = fuzzy_c_means(even, start, Law.fcm(6.0), settings=Settings(tolerance=0)).centers
+    loss = expected_loss(even, centers, memberships(even, centers, Law.fcm(6.0)))
     assert loss == pytest.approx(even.var(axis=0).sum(), rel=0.01)
-    own = fuzzy_c_means(records, records, 1.0).centers
+    own = fuzzy_c_means(records, records, Law.fcm(1.0)).centers
     np.testing.assert_array_equal(own, records)
-    assert expected_loss(records, own, memberships(records, own, 1.0)) == 0
+    assert expected_loss(records, own, memberships(records, own, Law.fcm(1.0))) == 0
 
 
 def test_probabilistic_k_anonymity_is_a_limit(records):
     """Proposition 8 promises size k on average for large m2; at usual m2 single records stand out."""
     k = 5
-    centers = fuzzy_c_means(records, seed_centers(records, 60, rng=np.random.default_rng(0)), 1.15).centers
-    usual, large = (certify(records, centers, k=k, m1=1.15, m2=m2) for m2 in (1.15, 400.0))
+    centers = fuzzy_c_means(records, seed_centers(records, 60, rng=np.random.default_rng(0)), Law.fcm(1.15)).centers
+    usual, large = (certify(records, centers, k=k, first=Law.fcm(1.15), second=Law.fcm(m2)) for m2 in (1.15, 400.0))
     assert usual.worst > 2 / k
     assert usual.share_above > 0.05
     assert large.worst < 1 / k
     assert large.share_above == 0
-    sizes = memberships(records, centers, 400.0).sum(axis=0)
+    sizes = memberships(records, centers, Law.fcm(400.0)).sum(axis=0)
     np.testing.assert_allclose(sizes, k, rtol=0.1)

@@ -18,6 +18,7 @@ from anoncore.kernels.ties import TIED, first_largest, order_with_ties, snapped
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
+Constrain = Callable[[Floats], Floats]
 
 DENSE = 250_000  # entries up to which every record may join every cluster
 STIFFNESS = 16.0  # recommended lam times the mean squared distance to the nearest centre
@@ -187,18 +188,37 @@ def recommended_lambda(x: Floats, centers: Floats) -> float:
     return STIFFNESS / max(spread, STIFFNESS / SHARPEST * float(np.median(gaps**2)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How centres and plan are sought.
+
+    Parameters
+    ----------
+    candidates : nearest centres that each record may join when N c exceeds 250 000
+    tolerance : relative decrease of the objective at which to stop
+    sweeps : most sweeps at the final lam
+    inner : most Newton steps of the scaling in each sweep
+    annealing : how often lam is halved for the start; 0 starts at lam itself, None where it is soft
+    """
+
+    candidates: int = 24
+    tolerance: float = 1e-4
+    sweeps: int = 30
+    inner: int = 5
+    annealing: int | None = None
+
+
+_SETTINGS = Settings()
+
+
 def balanced_entropy_c_means(
     x: Floats,
     centers: Floats,
     lam: float,
     sizes: Integers,
     *,
-    constrain: Callable[[Floats], Floats] | None = None,
-    candidates: int = 24,
-    tolerance: float = 1e-4,
-    sweeps: int = 30,
-    inner: int = 5,
-    annealing: int | None = None,
+    constrain: Constrain | None = None,
+    settings: Settings = _SETTINGS,
 ) -> Balanced:
     """Cluster records fuzzily so that cluster i holds a mass of exactly ``sizes[i]`` records.
 
@@ -209,11 +229,7 @@ def balanced_entropy_c_means(
     lam : above 0, in 1 / squared encoded units; large values approach balanced k-means
     sizes : (c,), records per cluster, summing to N
     constrain : maps centres (c, t) to the nearest feasible ones; None leaves them
-    candidates : nearest centres that each record may join when N c exceeds 250 000
-    tolerance : relative decrease of the objective at which to stop
-    sweeps : most sweeps at the final lam
-    inner : most Newton steps of the scaling in each sweep
-    annealing : how often lam is halved for the start; 0 starts at lam itself, None where it is soft
+    settings : Settings
 
     Returns
     -------
@@ -235,38 +251,11 @@ def balanced_entropy_c_means(
     [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
     """
     records = np.asarray(x, dtype=float)
-    x = np.ascontiguousarray(snapped(records))
-    centers = np.array(centers, dtype=float)
-    prices, objectives = np.zeros(len(sizes)), list[float]()
-    graph = _graph(x, centers, sizes, candidates)
-    settled, before = False, 0.0
-    if annealing is None:
-        doublings = math.log2(lam) - math.log2(recommended_lambda(x, centers)) + math.log2(STIFFNESS / SOFT)
-        annealing = min(max(0, math.ceil(doublings)), DOUBLINGS)
-    for stage in range(annealing, -1, -1):
-        now = lam / 2.0**stage
-        if stage < annealing:
-            prices *= 2.0
-            graph = _graph(x, centers, sizes, candidates)
-        for sweep in range(STAGE if stage else sweeps):
-            if stage == 0 and sweep in (2, 6):
-                graph = _graph(x, centers, sizes, candidates)
-            costs = _costs(x, centers, graph)
-            prices, plan, sums, value = _balance(graph, costs, now, sizes, prices, inner)
-            if stage == 0:
-                objectives.append(value / now)
-                slight = tolerance * abs(now * _dot(plan, costs)) + NOTHING * len(x)
-                settled = sweep > 0 and abs(before - value) <= slight
-                before = value
-                if settled or sweep == sweeps - 1:
-                    break
-            centers = _means(x, graph, plan, sums, centers)
-            centers = centers if constrain is None else constrain(centers)
-    prices, plan, sums, _ = _balance(graph, costs, lam, sizes, prices, max(inner, LAST), True)
-    met = float(np.abs(sums - sizes).max()) <= ROUGH
-    dropped = _dropped(x, centers, lam, graph, prices)
-    exact, repaired = _exact(graph, plan, sizes)
-    objective = _objective(x, centers, lam, exact)
+    state = _State(np.ascontiguousarray(snapped(records)), np.array(centers, dtype=float), sizes, settings.candidates)
+    objectives, settled = _alternate(state, lam, constrain, settings)
+    state.balance(lam, max(settings.inner, LAST), last=True)
+    met = float(np.abs(state.sums - sizes).max()) <= ROUGH
+    exact, repaired = _exact(state.graph, state.plan, sizes)
     # The centres of what is released: those of a plan that is still off balance may rest on one record.
     moved = np.asarray(exact.T @ records) / sizes[:, None]
     return Balanced(
@@ -278,9 +267,9 @@ def balanced_entropy_c_means(
         sweeps=len(objectives),
         residual=float(np.abs(exact.sum(axis=0) - sizes).max()),
         repaired=repaired,
-        dropped=dropped,
+        dropped=_dropped(state, lam),
         worst_posterior=float((exact.data / sizes[exact.indices]).max()),
-        objective=objective,
+        objective=_objective(state, lam, exact),
         objectives=np.array(objectives),
     )
 
@@ -408,57 +397,106 @@ def _costs(x: Floats, centers: Floats, graph: _Graph) -> Floats:
     return costs
 
 
-def _means(x: Floats, graph: _Graph, plan: Floats, sums: Floats, centers: Floats) -> Floats:
-    """Return the weighted means; a cluster that no mass has reached yet keeps its centre."""
-    totals = np.asarray(graph.matrix(plan).T @ x)
-    reached = sums > FAINT
-    return np.where(reached[:, None], totals / np.where(reached, sums, 1.0)[:, None], centers)
+class _State:
+    """Where the search stands: centres, who may join which cluster at what cost, prices, and the plan they give.
 
-
-def _balance(
-    graph: _Graph, costs: Floats, lam: float, sizes: Integers, prices: Floats, newton: int, last: bool = False
-) -> tuple[Floats, Floats, Floats, float]:
-    """Find prices whose softmax rows have column sums ``sizes``: a few Sinkhorn steps, then Newton's.
-
-    Both climb the concave dual Σ n_i g_i - Σ_j log Σ_i exp(g_i - lam d²_ji).
-
-    Returns
-    -------
-    prices (c,), plan (E,) with row sums 1, its column sums (c,), and the dual.
+    ``prices`` (c,), ``costs`` and ``plan`` (E,) with row sums 1, and its column sums ``sums`` (c,).
     """
-    from anoncore.kernels.fuzzy.balanced_compiled import column_logs, logs, scale_rows
 
-    plan, sums = np.empty(len(costs)), np.empty(len(sizes))
+    plan: Floats
+    sums: Floats
+    costs: Floats
 
-    def dual(at: Floats) -> float:
-        return _dot(sizes, at) - float(scale_rows(graph.indptr, graph.columns, costs, lam, at, plan, sums))
+    def __init__(self, x: Floats, centers: Floats, sizes: Integers, candidates: int) -> None:
+        self.x, self.centers, self.sizes, self.candidates = x, centers, sizes, candidates
+        self.prices = np.zeros(len(sizes))
+        self.find_candidates()
 
-    def sinkhorn(at: Floats) -> Floats:
-        if sums.min() < FAINT:
-            return at + logs(sizes) - column_logs(graph.indptr, graph.columns, costs, lam, at)
-        return at + logs(sizes / sums)
+    def find_candidates(self) -> None:
+        """Say anew who may join which cluster."""
+        self.graph = _graph(self.x, self.centers, self.sizes, self.candidates)
 
-    value = dual(prices)
-    for step in range(max(MOST, newton)):
-        error = np.abs(sums - sizes).max()
-        if error <= (FINE if last else ROUGH) or (step >= SINKHORN + newton and error <= FAR):
-            break
-        if step < SINKHORN:
-            prices = sinkhorn(prices)
-            value = dual(prices)
-            continue
-        change, slope = _newton(graph, plan, sums, sizes, last)
-        length = min(1.0, 20.0 / np.abs(change).max())
-        reached = dual(prices + length * change)
-        while reached < value + 1e-4 * length * slope - NOTHING * len(graph.records) and length > 1e-6:
-            length *= 0.4
-            reached = dual(prices + length * change)
-        prices, value = prices + length * change, reached
-        if length < 1.0:
-            for _ in range(3):
+    def measure(self) -> None:
+        """Measure the costs anew."""
+        self.costs = _costs(self.x, self.centers, self.graph)
+
+    def move(self, constrain: Constrain | None) -> None:
+        """Move the centres to the weighted means; a cluster that no mass has reached yet keeps its centre."""
+        totals = np.asarray(self.graph.matrix(self.plan).T @ self.x)
+        reached = self.sums > FAINT
+        means = np.where(reached[:, None], totals / np.where(reached, self.sums, 1.0)[:, None], self.centers)
+        self.centers = means if constrain is None else constrain(means)
+
+    def balance(self, lam: float, newton: int, last: bool = False) -> float:
+        """Find prices whose softmax rows have column sums ``sizes``: a few Sinkhorn steps, then Newton's.
+
+        Both climb the concave dual Σ n_i g_i - Σ_j log Σ_i exp(g_i - lam d²_ji), which is returned.
+        """
+        from anoncore.kernels.fuzzy.balanced_compiled import column_logs, logs, scale_rows
+
+        edges = self.graph.indptr, self.graph.columns, self.costs, lam
+        sizes, prices = self.sizes, self.prices
+        plan, sums = np.empty(len(self.costs)), np.empty(len(sizes))
+
+        def dual(at: Floats) -> float:
+            return _dot(sizes, at) - float(scale_rows(*edges, at, plan, sums))
+
+        def sinkhorn(at: Floats) -> Floats:
+            if sums.min() < FAINT:
+                return at + logs(sizes) - column_logs(*edges, at)
+            return at + logs(sizes / sums)
+
+        value = dual(prices)
+        for step in range(max(MOST, newton)):
+            error = np.abs(sums - sizes).max()
+            if error <= (FINE if last else ROUGH) or (step >= SINKHORN + newton and error <= FAR):
+                break
+            if step < SINKHORN:
                 prices = sinkhorn(prices)
                 value = dual(prices)
-    return prices - prices.mean(), plan, sums, value
+                continue
+            change, slope = _newton(self.graph, plan, sums, sizes, last)
+            length = min(1.0, 20.0 / np.abs(change).max())
+            reached = dual(prices + length * change)
+            while reached < value + 1e-4 * length * slope - NOTHING * len(self.x) and length > 1e-6:
+                length *= 0.4
+                reached = dual(prices + length * change)
+            prices, value = prices + length * change, reached
+            if length < 1.0:
+                for _ in range(3):
+                    prices = sinkhorn(prices)
+                    value = dual(prices)
+        self.prices, self.plan, self.sums = prices - prices.mean(), plan, sums
+        return value
+
+
+def _alternate(state: _State, lam: float, constrain: Constrain | None, settings: Settings) -> tuple[list[float], bool]:
+    """Balance and move in turn, from a soft lam to the final one; return its objectives and whether they settled."""
+    annealing = settings.annealing
+    if annealing is None:
+        soft = recommended_lambda(state.x, state.centers)
+        doublings = math.log2(lam) - math.log2(soft) + math.log2(STIFFNESS / SOFT)
+        annealing = min(max(0, math.ceil(doublings)), DOUBLINGS)
+    objectives, settled, before = list[float](), False, 0.0
+    for stage in range(annealing, -1, -1):
+        now = lam / 2.0**stage
+        if stage < annealing:
+            state.prices *= 2.0
+            state.find_candidates()
+        for sweep in range(STAGE if stage else settings.sweeps):
+            if stage == 0 and sweep in (2, 6):
+                state.find_candidates()
+            state.measure()
+            value = state.balance(now, settings.inner)
+            if stage == 0:
+                objectives.append(value / now)
+                slight = settings.tolerance * abs(now * _dot(state.plan, state.costs)) + NOTHING * len(state.x)
+                settled = sweep > 0 and abs(before - value) <= slight
+                before = value
+                if settled or sweep == settings.sweeps - 1:
+                    break
+            state.move(constrain)
+    return objectives, settled
 
 
 def _newton(graph: _Graph, values: Floats, sums: Floats, sizes: Integers, last: bool) -> tuple[Floats, float]:
@@ -530,20 +568,20 @@ def _exact(graph: _Graph, plan: Floats, sizes: Integers) -> tuple[sparse.csr_arr
     return exact, repaired
 
 
-def _dropped(x: Floats, centers: Floats, lam: float, graph: _Graph, prices: Floats, sample: int = 64) -> float:
+def _dropped(state: _State, lam: float, sample: int = 64) -> float:
     """Return the mean softmax mass of records outside their candidates, over evenly spaced records."""
-    n, c = len(x), len(centers)
+    graph, n, c = state.graph, len(state.x), len(state.centers)
     if len(graph.columns) == n * c:
         return 0.0
     at = np.unique(np.linspace(0, n - 1, min(n, sample)).astype(np.intp))
-    logs = prices - lam * cdist(x[at], centers, "sqeuclidean")
+    logs = state.prices - lam * cdist(state.x[at], state.centers, "sqeuclidean")
     shares = np.exp(logs - logs.max(axis=1, keepdims=True))
     inside = graph.matrix(np.ones(len(graph.columns)))[at].multiply(shares).sum(axis=1)
     return float(np.maximum(0.0, 1.0 - inside / shares.sum(axis=1)).mean())
 
 
-def _objective(x: Floats, centers: Floats, lam: float, plan: sparse.csr_array) -> float:
+def _objective(state: _State, lam: float, plan: sparse.csr_array) -> float:
     none = np.zeros(0, dtype=np.intp)
     graph = _Graph(plan.indptr.astype(np.intp), plan.indices.astype(np.intp), none, none)
     positive = plan.data[plan.data > 0]
-    return float(_dot(plan.data, _costs(x, centers, graph)) + _dot(positive, np.log(positive)) / lam)
+    return float(_dot(plan.data, _costs(state.x, state.centers, graph)) + _dot(positive, np.log(positive)) / lam)

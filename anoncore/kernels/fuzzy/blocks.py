@@ -48,12 +48,12 @@ class Law:
 
     @staticmethod
     def fcm(m: float) -> Law:
-        """Return the law of fuzzifier m ≥ 1; 1 is crisp."""
+        """Return the law of fuzzifier m ≥ 1, whose memberships fall as d^(−2/(m−1)); 1 is crisp."""
         return Law(m=m, power=1.0 / (m - 1.0) if m > 1 else np.inf)
 
     @staticmethod
     def efcm(lam: float) -> Law:
-        """Return the law of λ > 0; ∞ is crisp."""
+        """Return the law of λ > 0, in inverse squared units of the records, exp(−λ d²); ∞ is crisp."""
         return Law(rate=lam)
 
     @property

@@ -103,64 +103,57 @@ class Certificate:
     dropped: float
 
 
-def memberships(x: Floats, centers: Floats, m: float) -> Floats:
-    """Return the fuzzy c-means memberships of every record in every cluster.
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How centres are sought.
+
+    Parameters
+    ----------
+    nearest : int, optional
+        Most centres that a list may hold; c // 4 when None; 0 looks at all of them in every sweep.
+    drop : float
+        Largest share of a record's membership that may be left out; 0 leaves out nothing.
+    tolerance : float
+        Stop once the objective falls by less than this share of it; 0 never stops.
+    sweeps : int
+        Most updates of the centres.
+    """
+
+    nearest: int | None = None
+    drop: float = 1e-5
+    tolerance: float = 1e-6
+    sweeps: int = 100
+
+
+_SETTINGS = Settings()
+
+
+def memberships(x: Floats, centers: Floats, law: Law) -> Floats:
+    """Return the memberships of every record in every cluster.
 
     Parameters
     ----------
     x : (N, t), centers : (c, t), in the same units
         For small N·c: the result is dense.
-    m : float, at least 1
-        Fuzzifier; 1 gives all to the nearest centre, the first of several.
+    law : Law
+        A crisp one gives all to the nearest centre, the first of several.
 
     Returns
     -------
-    (N, c) float64; rows sum to 1. A record on centres belongs to them alone, in equal shares.
+    (N, c) float64; rows sum to 1. By Law.fcm a record on centres belongs to them alone, in equal shares.
 
     Notes
     -----
     Claim: none.
 
-    Source: Torra (2020), eq. 8; Proposition 1 prints the same ratio for another index. The logarithm of the
-    ratio is scaled, so that m close to 1 neither overflows nor underflows.
+    Source: Torra (2020), eqs. 3 and 8; Proposition 1 prints the ratio of the latter for another index. Logarithms
+    are scaled and the largest exponent is subtracted, so that nothing overflows or underflows for m close to 1.
 
     Examples
     --------
-    >>> memberships(np.array([[1.0]]), np.array([[0.0], [4.0]]), 2.0)
+    >>> memberships(np.array([[1.0]]), np.array([[0.0], [4.0]]), Law.fcm(2.0))
     array([[0.9, 0.1]])
     """
-    return _memberships(x, centers, Law.fcm(m))
-
-
-def entropy_memberships(x: Floats, centers: Floats, lam: float) -> Floats:
-    """Return the memberships of entropy-based fuzzy c-means, proportional to exp(−λ d²).
-
-    Parameters
-    ----------
-    x : (N, t), centers : (c, t), in the same units
-        For small N·c: the result is dense.
-    lam : float, above 0
-        λ, in inverse squared units of x; ∞ gives all to the nearest centre, the first of several.
-
-    Returns
-    -------
-    (N, c) float64; rows sum to 1.
-
-    Notes
-    -----
-    Claim: none.
-
-    Source: Torra (2020), eq. 3, with the largest exponent subtracted.
-
-    Examples
-    --------
-    >>> entropy_memberships(np.array([[1.0]]), np.array([[0.0], [2.0]]), 5.0)
-    array([[0.5, 0.5]])
-    """
-    return _memberships(x, centers, Law.efcm(lam))
-
-
-def _memberships(x: Floats, centers: Floats, law: Law) -> Floats:
     size = float(max(np.abs(centers - centers[0]).max(), np.abs(x - centers[0]).max(initial=0.0)))
     if law.power and size > 0:
         # Ratios do not depend on the unit; squares of tiny distances would vanish.
@@ -177,35 +170,20 @@ def _memberships(x: Floats, centers: Floats, law: Law) -> Floats:
 
 
 def fuzzy_c_means(
-    x: Floats,
-    centers: Floats,
-    m: float,
-    *,
-    constrain: Constrain | None = None,
-    nearest: int | None = None,
-    drop: float = 1e-5,
-    tolerance: float = 1e-6,
-    sweeps: int = 100,
+    x: Floats, centers: Floats, law: Law, *, constrain: Constrain | None = None, settings: Settings = _SETTINGS
 ) -> Clustering:
-    """Run fuzzy c-means from given centres, each kept feasible.
+    """Run fuzzy c-means, or its entropy form, from given centres, each kept feasible.
 
     Parameters
     ----------
     x : (N, t), finite
     centers : (c, t), the start, in the units of x
-    m : float, at least 1
-        Fuzzifier; 1 is k-means.
+    law : Law
+        Law.fcm of a fuzzifier for fuzzy c-means, Law.efcm of a λ for the entropy form; a crisp one gives k-means.
     constrain : callable, optional
         Maps (c, t) centres to their nearest feasible points. The distance must be that of ``x``: standardised
         records need standardised constraints, or ``project`` with ``scale``.
-    nearest : int, optional
-        Most centres that a list may hold; c // 4 when None; 0 looks at all of them in every sweep.
-    drop : float
-        Largest share of a record's membership that may be left out; 0 leaves out nothing.
-    tolerance : float
-        Stop once the objective falls by less than this share of it; 0 never stops.
-    sweeps : int
-        Most updates of the centres.
+    settings : Settings
 
     Returns
     -------
@@ -218,103 +196,45 @@ def fuzzy_c_means(
 
     Notes
     -----
-    Claim: the objective never rises, but for a relative (m − 1)·``drop``; centres are fixed points of
-    ``constrain`` as far as it is a projection.
+    Claim: the objective never rises, but for a relative (m − 1)·``drop``, or ``drop``/λ per record; centres are
+    fixed points of ``constrain`` as far as it is a projection.
 
     Up to 32 neighbouring records share a list of centres while the others' mass stays below ``drop`` for
     each: it is summed when the list is made, and grows by at most (r/(r−δ))^(2/(m−1)) once centres have moved
-    by δ, r being the distance beyond which they are not listed. The few centres that still move much are
+    by δ, r being the distance beyond which they are not listed; in the entropy form it is at most
+    (c−T) exp(−λ ((r−δ)² − d₁²)). The few centres that still move much are
     looked at by all. In up to 8 columns lists come from a k-d tree, with the bound
     (c−T)(d₁²/d_T²)^(1/(m−1)). Where lists would be longer than ``nearest``, as at m = 2, or in ten
     independent columns even at m = 1.15, records are compared with all centres, in blocks: the time is then
     N·c, the memory not.
 
-    Source: Torra (2020), Propositions 1 and 4. Σ u^m ‖x−v‖² = (Σ u^m) ‖v−v̄‖² + const, so the nearest
-    feasible point of the ordinary centre v̄ is the exact update for any convex constraints. Departs from
+    Source: Torra (2020), Propositions 1, 4 and 6, eqs. 3 and 4. Σ u^m ‖x−v‖² = (Σ u^m) ‖v−v̄‖² + const, so the
+    nearest feasible point of the ordinary centre v̄ is the exact update for any convex constraints. Departs from
     eq. 5, which has one equality. The start is made feasible first; a centre without mass stays where it is.
 
     Examples
     --------
     >>> pair = np.array([[0.0], [2.0], [10.0], [12.0]])
-    >>> fuzzy_c_means(pair, np.array([[3.0], [4.0]]), 1.0).centers.ravel()
+    >>> fuzzy_c_means(pair, np.array([[3.0], [4.0]]), Law.fcm(1.0)).centers.ravel()
     array([ 1., 11.])
     """
-    return _alternate(x, centers, Law.fcm(m), constrain, nearest, drop, tolerance, sweeps)
-
-
-def entropy_fuzzy_c_means(
-    x: Floats,
-    centers: Floats,
-    lam: float,
-    *,
-    constrain: Constrain | None = None,
-    nearest: int | None = None,
-    drop: float = 1e-5,
-    tolerance: float = 1e-6,
-    sweeps: int = 100,
-) -> Clustering:
-    """Run entropy-based fuzzy c-means from given centres, each kept feasible.
-
-    Parameters
-    ----------
-    x, centers, constrain, nearest, drop, tolerance, sweeps : as for `fuzzy_c_means`
-    lam : float, above 0
-        λ, in inverse squared units of x; ∞ is k-means.
-
-    Returns
-    -------
-    Clustering
-
-    Raises
-    ------
-    AnonymizationError
-        When there are more centres than records, or none.
-
-    Notes
-    -----
-    Claim: the objective never rises, but for ``drop``/λ per record.
-
-    The mass left out is at most (c−T) exp(−λ ((r−δ)² − d₁²)), r the distance beyond which centres are not
-    listed and δ what they have moved since.
-
-    Source: Torra (2020), eqs. 3 and 4 and Proposition 6; the update as in `fuzzy_c_means`.
-
-    Examples
-    --------
-    >>> pair = np.array([[0.0], [2.0], [10.0], [12.0]])
-    >>> entropy_fuzzy_c_means(pair, np.array([[3.0], [4.0]]), 1.0).centers.ravel().round(6)
-    array([ 1., 11.])
-    """
-    return _alternate(x, centers, Law.efcm(lam), constrain, nearest, drop, tolerance, sweeps)
-
-
-def _alternate(
-    x: Floats,
-    centers: Floats,
-    law: Law,
-    constrain: Constrain | None,
-    nearest: int | None,
-    drop: float,
-    tolerance: float,
-    sweeps: int,
-) -> Clustering:
     _check_count(len(x), len(centers))
     if not law.crisp and law.m * np.log(len(centers)) > RANGE:
         most = RANGE / np.log(len(centers))
         raise AnonymizationError(f"m must be at most {most:.0f} for {len(centers)} centres, got {law.m:g}")
     longest = len(centers) // SHORT if len(centers) >= FEW else 0
-    if nearest is not None:
-        longest = min(nearest, len(centers) // 2)
-    sweeper: Sweeper | CrispSweeper = CrispSweeper(x) if law.crisp else Sweeper(x, law, drop, longest)
+    if settings.nearest is not None:
+        longest = min(settings.nearest, len(centers) // 2)
+    sweeper: Sweeper | CrispSweeper = CrispSweeper(x) if law.crisp else Sweeper(x, law, settings.drop, longest)
     v = np.array(centers, dtype=np.float64) if constrain is None else constrain(np.array(centers, dtype=float))
     history, dropped, listed, converged = [], 0.0, 0.0, False
-    for done in range(sweeps + 1):
+    for done in range(settings.sweeps + 1):
         sums = sweeper.sweep(v)
         history.append(sums.objective)
         dropped, listed = max(dropped, sums.dropped), listed + sums.listed
-        if done and tolerance > 0:
-            converged = history[-2] - history[-1] <= tolerance * abs(history[-2])
-        if converged or done == sweeps:
+        if done and settings.tolerance > 0:
+            converged = history[-2] - history[-1] <= settings.tolerance * abs(history[-2])
+        if converged or done == settings.sweeps:
             break
         mass = sums.moments[-1]
         ordinary = np.where(mass > 0, sums.moments[:-1] / np.where(mass > 0, mass, 1.0), v.T).T
@@ -327,23 +247,7 @@ def _check_count(n: int, c: int) -> None:
         raise AnonymizationError(f"the number of centres must be between 1 and the {n} records, got {c}")
 
 
-def _law(m: float | None, lam: float | None, step: int) -> Law:
-    if (m is None) == (lam is None):
-        raise AnonymizationError(f"give either m{step} or lam{step}, not both and not neither")
-    return Law.fcm(m) if m is not None else Law.efcm(float(lam or 0.0))
-
-
-def certify(
-    x: Floats,
-    centers: Floats,
-    *,
-    k: int,
-    m1: float | None = None,
-    m2: float | None = None,
-    lam1: float | None = None,
-    lam2: float | None = None,
-    apart: float = 1e-3,
-) -> Certificate:
+def certify(x: Floats, centers: Floats, *, k: int, first: Law, second: Law, apart: float = 1e-3) -> Certificate:
     """Certify what a release with one drawn centre per record is worth.
 
     Parameters
@@ -351,10 +255,10 @@ def certify(
     x : (N, t), centers : (c, t), in the same units
     k : int
         Anonymity size that is asked for.
-    m1 or lam1 : float
-        Step 1, the centres: for the effective numbers of records.
-    m2 or lam2 : float
-        Step 2, the draw: for the posteriors.
+    first : Law
+        Of step 1, the centres: for the effective numbers of records.
+    second : Law
+        Of step 2, the draw: for the posteriors.
     apart : float
         Centres closer than this, in root-mean-square standard deviations of the columns, count as one.
 
@@ -365,7 +269,7 @@ def certify(
     Raises
     ------
     AnonymizationError
-        When a step has both or neither of its parameters.
+        When there are more centres than records, or none.
 
     Notes
     -----
@@ -375,19 +279,18 @@ def certify(
     R_j = max_i u_ji E[1/(1+S_i)], S_i the number of the other records drawn into cluster i, is bounded
     through E = ∫ Π(1 − u(1−z)) dz ≤ (1 − e^(−μ))/μ, μ the others' sum of memberships. Memberships left out
     are at most ``dropped`` per record. The ceiling is 1/(1 − 2 λ_max(C)), C the mean of unit
-    outer products of x − x̄. n_eff with m1 = 1 is the number of records.
+    outer products of x − x̄. n_eff of a crisp first step is the number of records.
 
     Source: departs from Torra (2020), section 2.2 and Proposition 8, whose probabilistic k-anonymity holds
-    only as m2 → ∞.
+    only as the second step's fuzzifier grows beyond all bounds.
 
     Examples
     --------
-    >>> found = certify(np.zeros((4, 1)), np.ones((1, 1)), k=4, m1=2.0, m2=2.0)
+    >>> found = certify(np.zeros((4, 1)), np.ones((1, 1)), k=4, first=Law.fcm(2.0), second=Law.fcm(2.0))
     >>> round(found.worst, 3), found.n_eff_least
     (0.317, 4.0)
     """
     _check_count(len(x), len(centers))
-    first, second = _law(m1, lam1, 1), _law(m2, lam2, 2)
     geometry = Geometry(x)
     geometry.aim(centers)
     n_eff, dropped = _effective_numbers(geometry, first)
@@ -492,30 +395,18 @@ def _fuzzifier_ceiling(x: Floats) -> float:
     return 1.0 / (1.0 - 2.0 * largest) if largest < 0.5 else np.inf
 
 
-def draw(
-    x: Floats,
-    centers: Floats,
-    *,
-    m2: float | None = None,
-    lam2: float | None = None,
-    rng: np.random.Generator,
-) -> Indices:
+def draw(x: Floats, centers: Floats, law: Law, *, rng: np.random.Generator) -> Indices:
     """Draw one centre for each record, with its memberships as chances.
 
     Parameters
     ----------
     x : (N, t), centers : (c, t), in the same units
-    m2 or lam2 : float
-        Fuzzifier, or λ, of the memberships.
+    law : Law
+        Of the memberships.
 
     Returns
     -------
     (N,) int, 0 … c−1
-
-    Raises
-    ------
-    AnonymizationError
-        When both or neither of ``m2`` and ``lam2`` are given.
 
     Notes
     -----
@@ -525,10 +416,9 @@ def draw(
 
     Examples
     --------
-    >>> draw(np.array([[0.0], [4.0]]), np.array([[4.0], [0.0]]), m2=2.0, rng=np.random.default_rng(0))
+    >>> draw(np.array([[0.0], [4.0]]), np.array([[4.0], [0.0]]), Law.fcm(2.0), rng=np.random.default_rng(0))
     array([1, 0])
     """
-    law = _law(m2, lam2, 2)
     geometry = Geometry(x)
     geometry.aim(centers)
     chance = rng.random(len(x))

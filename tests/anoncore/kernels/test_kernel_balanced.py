@@ -11,6 +11,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.fuzzy import balanced as module
 from anoncore.kernels.fuzzy.balanced import (
     Balanced,
+    Settings,
     balanced_entropy_c_means,
     balanced_sizes,
     initial_centers,
@@ -105,7 +106,7 @@ def test_sums_and_bound_at_any_lambda(n_records, k, exponent, seed, form):
     elif form == "same":
         x[:] = 1.0
     sizes, centers = started(x, k, seed)
-    plan = balanced_entropy_c_means(x, centers, 10.0**exponent, sizes, sweeps=3)
+    plan = balanced_entropy_c_means(x, centers, 10.0**exponent, sizes, settings=Settings(sweeps=3))
     assert_balanced(plan, sizes)
     assert plan.worst_posterior <= 1 / k + 1e-12
     labels = round_dependently(plan, sizes, rng=seeded(seed))
@@ -129,7 +130,7 @@ def test_bound_holds_where_nothing_has_converged(monkeypatch):
     monkeypatch.setattr(module, "MOST", 0)
     x = heavy_tailed(200)
     sizes, centers = started(x, 5)
-    plan = balanced_entropy_c_means(x, centers, 50.0, sizes, sweeps=1, inner=0, annealing=0)
+    plan = balanced_entropy_c_means(x, centers, 50.0, sizes, settings=Settings(sweeps=1, inner=0, annealing=0))
     assert not plan.converged
     assert plan.repaired > 0.01
     assert_balanced(plan, sizes)
@@ -140,7 +141,7 @@ def test_bound_holds_where_candidates_cannot_hold_all(monkeypatch):
     monkeypatch.setattr(module, "DENSE", 0)
     x = np.concatenate([seeded().normal(size=(7, 2)), 1000 + seeded(1).normal(size=(53, 2))])
     sizes = balanced_sizes(60, 5)
-    plan = balanced_entropy_c_means(x, seeded(2).normal(size=(12, 2)), 5.0, sizes, candidates=2)
+    plan = balanced_entropy_c_means(x, seeded(2).normal(size=(12, 2)), 5.0, sizes, settings=Settings(candidates=2))
     assert_balanced(plan, sizes)
 
 
@@ -152,7 +153,7 @@ def test_plan_is_the_scaled_kernel(lam):
     """Plain Sinkhorn in logs, many times over."""
     x = heavy_tailed(40, 3)
     sizes, centers = started(x, 5)
-    plan = balanced_entropy_c_means(x, centers, lam, sizes, sweeps=1, annealing=0)
+    plan = balanced_entropy_c_means(x, centers, lam, sizes, settings=Settings(sweeps=1, annealing=0))
     logs, column = -lam * cdist(x, centers, "sqeuclidean"), np.zeros(len(sizes))
     for _ in range(4_000):
         row = -logsumexp(logs + column, axis=1)
@@ -166,7 +167,7 @@ def test_plan_is_the_scaled_kernel(lam):
 def test_large_lambda_is_the_transportation_problem(seed):
     x = seeded(seed).standard_normal((32, 2))
     sizes, centers = started(x, 5, seed)
-    plan = balanced_entropy_c_means(x, centers, 1e3, sizes, sweeps=1, annealing=0, inner=200)
+    plan = balanced_entropy_c_means(x, centers, 1e3, sizes, settings=Settings(sweeps=1, annealing=0, inner=200))
     costs = cdist(x, centers, "sqeuclidean")
     seats = np.repeat(np.arange(len(sizes)), sizes)
     records, taken = linear_sum_assignment(costs[:, seats])
@@ -194,9 +195,7 @@ def test_objective_never_rises(lam, held):
         lam,
         sizes,
         constrain=constrain if held else None,
-        inner=60,
-        annealing=0,
-        tolerance=0.0,
+        settings=Settings(inner=60, annealing=0, tolerance=0.0),
     )
     assert plan.sweeps == len(plan.objectives) <= 30
     slight = 1e-5 * abs(plan.objective)
@@ -236,7 +235,7 @@ def test_candidates_give_what_the_complete_graph_gives(monkeypatch):
     plans = []
     for entries in (10**9, 0):
         monkeypatch.setattr(module, "DENSE", entries)
-        plans.append(balanced_entropy_c_means(x, centers, lam, sizes, sweeps=1, annealing=0))
+        plans.append(balanced_entropy_c_means(x, centers, lam, sizes, settings=Settings(sweeps=1, annealing=0)))
     dense, few = plans
     assert dense.dropped == 0.0 < few.dropped < 0.01
     shift = np.abs((dense.matrix() - few.matrix()).toarray()).sum() / len(x)

@@ -8,15 +8,8 @@ from scipy.spatial.distance import cdist
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.fuzzy import blocks
-from anoncore.kernels.fuzzy.c_means import (
-    certify,
-    draw,
-    entropy_fuzzy_c_means,
-    entropy_memberships,
-    fuzzy_c_means,
-    memberships,
-    seed_centers,
-)
+from anoncore.kernels.fuzzy.blocks import Law
+from anoncore.kernels.fuzzy.c_means import Settings, certify, draw, fuzzy_c_means, memberships, seed_centers
 from anoncore.kernels.projection import Polytope, project
 
 fuzzifiers = st.sampled_from([1.0, 1.0001, 1.15, 1.25, 1.5, 2.0, 3.3])
@@ -35,12 +28,16 @@ def few_factors(n, seed=0):
     return x / x.std(axis=0)
 
 
+def law(m, lam=None):
+    return Law.fcm(m) if lam is None else Law.efcm(lam)
+
+
 def dense(x, v, m=None, lam=None):
-    return memberships(x, v, m) if lam is None else entropy_memberships(x, v, lam)
+    return memberships(x, v, law(m, lam))
 
 
-def run(x, v, m=None, lam=None, **options):
-    return fuzzy_c_means(x, v, m, **options) if lam is None else entropy_fuzzy_c_means(x, v, lam, **options)
+def run(x, v, m=None, lam=None, constrain=None, **options):
+    return fuzzy_c_means(x, v, law(m, lam), constrain=constrain, settings=Settings(**options))
 
 
 # -- memberships
@@ -50,7 +47,7 @@ def run(x, v, m=None, lam=None, **options):
 @settings(max_examples=60, deadline=None)
 def test_memberships_sum_to_one(seed, m, lam):
     x, v = normal(12, 3, seed), normal(5, 3, seed + 1)
-    for u in (memberships(x, v, m), entropy_memberships(x, v, lam)):
+    for u in (memberships(x, v, Law.fcm(m)), memberships(x, v, Law.efcm(lam))):
         assert (u >= 0).all()
         np.testing.assert_allclose(u.sum(axis=1), 1.0, rtol=1e-12)
 
@@ -61,45 +58,46 @@ def test_memberships_follow_the_formula(seed, m):
     x, v = normal(8, 3, seed), normal(5, 3, seed + 1)
     d2 = cdist(x, v) ** 2
     expected = 1.0 / ((d2[:, :, None] / d2[:, None, :]) ** (1 / (m - 1))).sum(axis=2)
-    np.testing.assert_allclose(memberships(x, v, m), expected, rtol=1e-9)
+    np.testing.assert_allclose(memberships(x, v, Law.fcm(m)), expected, rtol=1e-9)
     weights = np.exp(-1.7 * d2)
     expected = weights / weights.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(entropy_memberships(x, v, 1.7), expected, rtol=1e-9)
+    np.testing.assert_allclose(memberships(x, v, Law.efcm(1.7)), expected, rtol=1e-9)
 
 
 @given(seeds, fuzzifiers, st.sampled_from([1e-200, 1e-9, 1e6, 1e120]))
 @settings(max_examples=40, deadline=None)
 def test_fcm_memberships_have_no_unit(seed, m, unit):
     x, v = normal(8, 3, seed), normal(5, 3, seed + 1)
-    np.testing.assert_allclose(memberships(x * unit, v * unit, m), memberships(x, v, m), rtol=1e-8, atol=1e-300)
+    found = memberships(x * unit, v * unit, Law.fcm(m))
+    np.testing.assert_allclose(found, memberships(x, v, Law.fcm(m)), rtol=1e-8, atol=1e-300)
 
 
 @given(seeds, st.sampled_from([0.1, 1.0, 8.0]), st.sampled_from([1e-3, 1e3]))
 @settings(max_examples=20, deadline=None)
 def test_efcm_memberships_scale_with_lambda(seed, lam, unit):
     x, v = normal(8, 3, seed), normal(5, 3, seed + 1)
-    found = entropy_memberships(x * unit, v * unit, lam / unit**2)
-    np.testing.assert_allclose(found, entropy_memberships(x, v, lam), rtol=1e-8)
+    found = memberships(x * unit, v * unit, Law.efcm(lam / unit**2))
+    np.testing.assert_allclose(found, memberships(x, v, Law.efcm(lam)), rtol=1e-8)
 
 
 def test_record_on_centres_belongs_to_them_in_equal_shares():
     v = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 0.0], [5.0, 5.0]])
     for m in (1.0001, 1.15, 2.0, 3.0):
-        assert memberships(np.zeros((1, 2)), v, m).tolist() == [[0.5, 0.0, 0.5, 0.0]]
+        assert memberships(np.zeros((1, 2)), v, Law.fcm(m)).tolist() == [[0.5, 0.0, 0.5, 0.0]]
     for m in (1.0, 1.0 + 1e-15):
-        assert memberships(np.array([[1.0, 1.0]]), v, m).tolist() == [[0.0, 1.0, 0.0, 0.0]]
-    assert memberships(np.zeros((1, 2)), v, 1.0).tolist() == [[1.0, 0.0, 0.0, 0.0]]
-    assert entropy_memberships(np.zeros((1, 2)), v, np.inf).tolist() == [[1.0, 0.0, 0.0, 0.0]]
+        assert memberships(np.array([[1.0, 1.0]]), v, Law.fcm(m)).tolist() == [[0.0, 1.0, 0.0, 0.0]]
+    assert memberships(np.zeros((1, 2)), v, Law.fcm(1.0)).tolist() == [[1.0, 0.0, 0.0, 0.0]]
+    assert memberships(np.zeros((1, 2)), v, Law.efcm(np.inf)).tolist() == [[1.0, 0.0, 0.0, 0.0]]
 
 
 def test_memberships_far_beyond_the_range_of_exponentials():
     x, v = np.array([[0.0]]), np.array([[1e3], [1e3 + 1e-6]])
-    u = entropy_memberships(x, v, 1e4)
+    u = memberships(x, v, Law.efcm(1e4))
     assert np.isfinite(u).all()
     assert u[0, 0] == pytest.approx(1 / (1 + np.exp(-1e4 * 2e-3)), rel=1e-6)
-    u = memberships(np.array([[0.0]]), np.array([[1e-170], [3e-170]]), 2.0)
+    u = memberships(np.array([[0.0]]), np.array([[1e-170], [3e-170]]), Law.fcm(2.0))
     assert u[0] == pytest.approx([0.9, 0.1])
-    u = memberships(np.array([[0.0]]), np.array([[1.0], [1.0 + 1e-9]]), 1.0 + 1e-9)
+    u = memberships(np.array([[0.0]]), np.array([[1.0], [1.0 + 1e-9]]), Law.fcm(1.0 + 1e-9))
     assert u[0, 0] == pytest.approx(1 / (1 + np.exp(-2.0)), rel=1e-5)
 
 
@@ -155,7 +153,7 @@ def test_constrained_centres_are_a_constrained_stationary_point():
     x = normal(60, 3)
     A, b = np.array([[1.0, -2.0, 1.0]]), np.array([0.3])
     start = seed_centers(x, 4, rng=np.random.default_rng(2))
-    found = fuzzy_c_means(x, start, 1.6, constrain=lambda v: project(v, Polytope(A, b)), tolerance=1e-14, sweeps=3000)
+    found = run(x, start, 1.6, constrain=lambda v: project(v, Polytope(A, b)), tolerance=1e-14, sweeps=3000)
     assert found.converged
 
     def objective(flat):
@@ -173,21 +171,19 @@ def test_standardised_metric():
     x = normal(200, 3) * [1.0, 10.0, 100.0]
     scale, A, b = x.std(axis=0), np.array([[1.0, 1.0, -1.0]]), np.zeros(1)
     start = seed_centers(x / scale, 12, rng=np.random.default_rng(3))
-    there = fuzzy_c_means(x / scale, start, 1.3, constrain=lambda v: project(v, Polytope(A * scale, b)), sweeps=15)
-    here = fuzzy_c_means(
-        x / scale, start, 1.3, constrain=lambda v: project(v * scale, Polytope(A, b), scale) / scale, sweeps=15
-    )
+    there = run(x / scale, start, 1.3, constrain=lambda v: project(v, Polytope(A * scale, b)), sweeps=15)
+    here = run(x / scale, start, 1.3, constrain=lambda v: project(v * scale, Polytope(A, b), scale) / scale, sweeps=15)
     np.testing.assert_allclose(here.centers, there.centers, atol=1e-9)
 
 
 def test_stops_where_asked():
     x, v = normal(300, 2), normal(6, 2, 1)
-    loose, tight = (fuzzy_c_means(x, v, 1.5, tolerance=tolerance, sweeps=500) for tolerance in (1e-3, 1e-9))
+    loose, tight = (run(x, v, 1.5, tolerance=tolerance, sweeps=500) for tolerance in (1e-3, 1e-9))
     assert loose.converged
     assert tight.converged
     assert 1 < loose.sweeps < tight.sweeps < 500
-    assert not fuzzy_c_means(x, v, 1.5, sweeps=2).converged
-    none = fuzzy_c_means(x, v, 1.5, sweeps=0)
+    assert not run(x, v, 1.5, sweeps=2).converged
+    none = run(x, v, 1.5, sweeps=0)
     np.testing.assert_array_equal(none.centers, v)
     assert none.objective == pytest.approx(plain(x, v, 1.5, None, 0)[1])
 
@@ -210,7 +206,7 @@ def test_degenerate_data(m, lam):
 def test_every_record_a_centre_is_a_fixed_point():
     x = normal(15, 2)
     for m in (1.0, 1.15, 2.0):
-        found = fuzzy_c_means(x, x, m)
+        found = run(x, x, m)
         np.testing.assert_allclose(found.centers, x, atol=1e-12)
         assert found.objective == 0
 
@@ -218,25 +214,25 @@ def test_every_record_a_centre_is_a_fixed_point():
 def test_fuzzifiers_whose_memberships_vanish_are_refused():
     x = normal(60, 2)
     with pytest.raises(AnonymizationError, match="m must be at most 176 for 30 centres"):
-        fuzzy_c_means(x, x[:30], 200.0)
-    assert np.isfinite(fuzzy_c_means(x, x[:30] + 0.1, 170.0).centers).all()
+        run(x, x[:30], 200.0)
+    assert np.isfinite(run(x, x[:30] + 0.1, 170.0).centers).all()
 
 
 def test_a_centre_without_mass_stays():
     x = np.array([[0.0], [1.0]])
-    found = fuzzy_c_means(x, np.array([[0.4], [1e6]]), 1.0, sweeps=3)
+    found = run(x, np.array([[0.4], [1e6]]), 1.0, sweeps=3)
     np.testing.assert_allclose(found.centers.ravel(), [0.5, 1e6])
-    found = entropy_fuzzy_c_means(x, np.array([[0.4], [1e6]]), 1.0, sweeps=3)
+    found = run(x, np.array([[0.4], [1e6]]), lam=1.0, sweeps=3)
     np.testing.assert_allclose(found.centers.ravel(), [0.5, 1e6])
 
 
 def test_more_centres_than_records():
     x = normal(4, 2)
     for call in (
-        lambda: fuzzy_c_means(x, normal(5, 2), 1.5),
-        lambda: entropy_fuzzy_c_means(x, x[:0], 1.5),
+        lambda: run(x, normal(5, 2), 1.5),
+        lambda: run(x, x[:0], lam=1.5),
         lambda: seed_centers(x, 5, rng=np.random.default_rng(0)),
-        lambda: certify(x, normal(5, 2), k=2, m1=1.5, m2=1.5),
+        lambda: certify(x, normal(5, 2), k=2, first=Law.fcm(1.5), second=Law.fcm(1.5)),
     ):
         with pytest.raises(AnonymizationError, match="between 1 and the 4 records"):
             call()
@@ -294,7 +290,7 @@ def test_threads_change_nothing_and_blocks_only_rounding(options, monkeypatch):
     v = seed_centers(x, 400, rng=np.random.default_rng(1))
 
     def centers():
-        return fuzzy_c_means(x, v, 1.1, tolerance=0, sweeps=15, **options).centers
+        return run(x, v, 1.1, tolerance=0, sweeps=15, **options).centers
 
     several = centers()
     monkeypatch.setattr(blocks, "_threads", lambda: 1)
@@ -317,9 +313,9 @@ def poisson_binomial(chances):
 @settings(max_examples=25, deadline=None)
 def test_posterior_bounds_the_exact_one(seed, m, lam):
     x, v = normal(9, 2, seed), normal(3, 2, seed + 1)
-    for step in ({"m1": m, "m2": m}, {"lam1": lam, "lam2": lam}):
-        u = dense(x, v, m, step.get("lam2"))
-        found = certify(x, v, k=3, **step)
+    for step in (Law.fcm(m), Law.efcm(lam)):
+        u = memberships(x, v, step)
+        found = certify(x, v, k=3, first=step, second=step)
         for j in range(9):
             others = np.delete(u, j, axis=0)
             exact = [u[j, i] * (poisson_binomial(others[:, i]) / np.arange(1, 10)).sum() for i in range(3)]
@@ -331,8 +327,8 @@ def test_posterior_bounds_the_exact_one(seed, m, lam):
 def test_certificate_figures():
     x = normal(400, 3)
     v = seed_centers(x, 40, rng=np.random.default_rng(0))
-    found = certify(x, v, k=10, m1=1.2, m2=1.4)
-    raised = memberships(x, v, 1.2) ** 1.2
+    found = certify(x, v, k=10, first=Law.fcm(1.2), second=Law.fcm(1.4))
+    raised = memberships(x, v, Law.fcm(1.2)) ** 1.2
     n_eff = raised.sum(axis=0) ** 2 / (raised**2).sum(axis=0)
     np.testing.assert_allclose(found.n_eff, n_eff, rtol=1e-9)
     assert found.n_eff_least == found.n_eff.min()
@@ -345,7 +341,7 @@ def test_certificate_figures():
 
 def test_crisp_certificate_is_the_cluster_size():
     x = np.repeat(np.arange(4.0), [2, 3, 5, 10])[:, None]
-    found = certify(x, np.arange(4.0)[:, None], k=4, m1=1.0, m2=1.0)
+    found = certify(x, np.arange(4.0)[:, None], k=4, first=Law.fcm(1.0), second=Law.fcm(1.0))
     assert found.n_eff.tolist() == [2, 3, 5, 10]
     assert found.n_eff_below == 2
     # A cluster of s has s − 1 others for certain; the bound takes them for random.
@@ -356,9 +352,9 @@ def test_crisp_certificate_is_the_cluster_size():
 def test_certificate_through_a_tree(monkeypatch):
     x = normal(3000, 2)
     v = seed_centers(x, 300, rng=np.random.default_rng(0))
-    full = certify(x, v, k=10, m1=1.05, m2=1.05)
+    full = certify(x, v, k=10, first=Law.fcm(1.05), second=Law.fcm(1.05))
     monkeypatch.setattr(blocks, "TREE_GAIN", 1)
-    tree = certify(x, v, k=10, m1=1.05, m2=1.05)
+    tree = certify(x, v, k=10, first=Law.fcm(1.05), second=Law.fcm(1.05))
     assert full.dropped == 0 < tree.dropped <= 1e-9
     np.testing.assert_allclose(tree.posterior, full.posterior, rtol=1e-7)
     np.testing.assert_allclose(tree.n_eff, full.n_eff, rtol=1e-7)
@@ -369,64 +365,56 @@ def test_distinct_centres():
     apart = float(np.sqrt(x.var(axis=0).mean()))
     crowd = np.repeat(np.array([[0.0, 0, 0], [1, 1, 1]]), 1000, axis=0) + 1e-5 * normal(2000, 3)
     crowd[0] += 1.0 / 3.0
-    assert certify(x, crowd, k=2, m1=1.5, m2=1.5).distinct == 3
+    assert certify(x, crowd, k=2, first=Law.fcm(1.5), second=Law.fcm(1.5)).distinct == 3
     # On either side of a grid line, and yet one.
     line = np.arange(3)[:, None] * np.array([[0.4e-3, 0, 0]]) * apart
-    assert certify(x, line, k=2, m1=1.5, m2=1.5).distinct == 1
-    assert certify(np.ones((5, 2)), np.ones((3, 2)), k=2, m1=1.5, m2=1.5).distinct == 1
+    assert certify(x, line, k=2, first=Law.fcm(1.5), second=Law.fcm(1.5)).distinct == 1
+    assert certify(np.ones((5, 2)), np.ones((3, 2)), k=2, first=Law.fcm(1.5), second=Law.fcm(1.5)).distinct == 1
 
 
 def test_centres_collapse_past_the_ceiling():
     x = normal(1500, 10)
     v = seed_centers(x, 300, rng=np.random.default_rng(0))
-    below, past = (fuzzy_c_means(x, v, m, sweeps=150).centers for m in (1.1, 2.0))
-    kept = certify(x, below, k=5, m1=1.1, m2=1.1)
-    gone = certify(x, past, k=5, m1=2.0, m2=2.0)
+    below, past = (run(x, v, m, sweeps=150).centers for m in (1.1, 2.0))
+    kept = certify(x, below, k=5, first=Law.fcm(1.1), second=Law.fcm(1.1))
+    gone = certify(x, past, k=5, first=Law.fcm(2.0), second=Law.fcm(2.0))
     assert 1.2 < kept.fuzzifier_ceiling < 1.4
     assert kept.distinct == 300
     assert gone.distinct < 100
-    assert certify(x[:, :2], x[:3, :2], k=2, m1=1.1, m2=1.1).fuzzifier_ceiling > 5
-
-
-def test_one_kind_of_parameter_per_step():
-    x = normal(5, 2)
-    with pytest.raises(AnonymizationError, match="either m2 or lam2"):
-        certify(x, x[:2], k=2, m1=1.5)
-    with pytest.raises(AnonymizationError, match="either m2 or lam2"):
-        draw(x, x[:2], m2=1.5, lam2=1.0, rng=np.random.default_rng(0))
+    assert certify(x[:, :2], x[:3, :2], k=2, first=Law.fcm(1.1), second=Law.fcm(1.1)).fuzzifier_ceiling > 5
 
 
 # -- draws
 
 
-@pytest.mark.parametrize("law", [{"m2": 1.0}, {"m2": 1.3}, {"m2": 2.0}, {"lam2": 0.7}, {"lam2": np.inf}])
-def test_draws_follow_the_memberships(law):
+@pytest.mark.parametrize("chances", [Law.fcm(1.0), Law.fcm(1.3), Law.fcm(2.0), Law.efcm(0.7), Law.efcm(np.inf)])
+def test_draws_follow_the_memberships(chances):
     x, v = normal(6, 2), normal(4, 2, 1)
     many = np.repeat(x, 20_000, axis=0)
-    label = draw(many, v, **law, rng=np.random.default_rng(0)).reshape(6, -1)
+    label = draw(many, v, chances, rng=np.random.default_rng(0)).reshape(6, -1)
     shares = np.stack([(label == i).mean(axis=1) for i in range(4)], axis=1)
-    np.testing.assert_allclose(shares, dense(x, v, law.get("m2"), law.get("lam2")), atol=0.015)
+    np.testing.assert_allclose(shares, memberships(x, v, chances), atol=0.015)
 
 
 def test_draws_do_not_depend_on_blocks_or_threads(monkeypatch):
     x, v = normal(3000, 4), normal(50, 4, 1)
-    drawn = draw(x, v, m2=1.5, rng=np.random.default_rng(3))
+    drawn = draw(x, v, Law.fcm(1.5), rng=np.random.default_rng(3))
     monkeypatch.setattr(blocks, "ENTRIES", 1000)
     monkeypatch.setattr(blocks, "_threads", lambda: 1)
-    np.testing.assert_array_equal(draw(x, v, m2=1.5, rng=np.random.default_rng(3)), drawn)
-    assert (draw(x, v, m2=1.5, rng=np.random.default_rng(4)) != drawn).mean() > 0.3
+    np.testing.assert_array_equal(draw(x, v, Law.fcm(1.5), rng=np.random.default_rng(3)), drawn)
+    assert (draw(x, v, Law.fcm(1.5), rng=np.random.default_rng(4)) != drawn).mean() > 0.3
 
 
 def test_draws_through_a_tree(monkeypatch):
     x = normal(3000, 2)
     v = seed_centers(x, 300, rng=np.random.default_rng(0))
-    drawn = draw(x, v, m2=1.05, rng=np.random.default_rng(3))
+    drawn = draw(x, v, Law.fcm(1.05), rng=np.random.default_rng(3))
     monkeypatch.setattr(blocks, "TREE_GAIN", 1)
-    trees = draw(x, v, m2=1.05, rng=np.random.default_rng(3))
+    trees = draw(x, v, Law.fcm(1.05), rng=np.random.default_rng(3))
     # The same uniform meets the centres in another order, so only the chances agree.
     for label in (drawn, trees):
-        own = memberships(x, v, 1.05)[np.arange(3000), label]
-        assert own.mean() == pytest.approx((memberships(x, v, 1.05) ** 2).sum(axis=1).mean(), abs=0.02)
+        own = memberships(x, v, Law.fcm(1.05))[np.arange(3000), label]
+        assert own.mean() == pytest.approx((memberships(x, v, Law.fcm(1.05)) ** 2).sum(axis=1).mean(), abs=0.02)
 
 
 # -- seeding
@@ -455,6 +443,6 @@ def test_seeds_sit_on_no_record_and_cover_the_data(n):
     assert (distances < 1e-3).mean() == 0
     assert np.median(distances) > 0.1
     uniform = x[rng.choice(n, n // 5, replace=False)] + 0.05 * normal(n // 5, 4, 2)
-    ours, theirs = (fuzzy_c_means(x, start, 1.0, sweeps=30).objective for start in (v, uniform))
+    ours, theirs = (run(x, start, 1.0, sweeps=30).objective for start in (v, uniform))
     assert ours < theirs
     np.testing.assert_array_equal(v, seed_centers(x, n // 5, rng=np.random.default_rng(0)))
