@@ -17,14 +17,15 @@ from anoncore.microdata import Variable
 from tasks.common.errors import Refused, named, visible
 from tasks.connectors.copies import check_file
 from tasks.connectors.csv import lines_of
+from tasks.connectors.formats import SUFFIXES
 from tasks.connectors.limits import LineCheck
 from tasks.connectors.parquet import nested_of
 from tasks.connectors.storage import BLOCK
 from tasks.intake.read import header_of, read_file
-from tasks.intake.source import SUFFIXES, Format, SourceSection
+from tasks.intake.source import Format, SourceSection
 
 DELIMITERS = (",", ";", "\t", "|")
-FORMATS: dict[str, Format] = SUFFIXES | {".tsv": "csv"}
+FORMATS = SUFFIXES | {".tsv": "csv"}
 # A number, a date or an e-mail address: no name of a column.
 VALUE = re.compile(r"[-+]?\d+([.,]\d+)?|\d+[-/.]\d+[-/.]\d+.*|\S+@\S+\.\w+")
 # The names are not shown, since they may be values of a person.

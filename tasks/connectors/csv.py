@@ -10,13 +10,14 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, TextIO, TypeVar
+from typing import TextIO, TypeVar
 
 import pandas as pd
 
 from anoncore.microdata import Variable
 from anoncore.names import format_look_alikes, look_alikes
 from tasks.common.errors import Refused, cut, named, visible
+from tasks.connectors.file_format import Dialect, FileFormat
 from tasks.connectors.fingerprint import MISSING
 from tasks.connectors.limits import LONG_LINE, MAX_FIELD, MAX_LINE, check_size
 from tasks.connectors.storage import source_errors
@@ -26,13 +27,6 @@ WIDE = re.compile("16|32")
 UNREADABLE = "holds a field that cannot be read; check quotes and very long numbers"
 TOO_LONG = f"holds a field of more than {MAX_FIELD} characters; check quotes and line ends"
 T = TypeVar("T")
-
-
-class Dialect(Protocol):
-    """What separates the fields of a file, and its encoding by the name that Python has for it."""
-
-    delimiter: str
-    encoding: str
 
 
 def read_csv(path: Path, dialect: Dialect, variables: list[Variable], shown: str) -> pd.DataFrame:
@@ -187,3 +181,6 @@ def _refusing(dialect: Dialect, shown: str, read: Callable[[], T]) -> T:
     except (csv.Error, ValueError, OverflowError) as error:
         problem = TOO_LONG if "field larger" in str(error) else UNREADABLE
     raise Refused(f"source: {shown} {problem}")
+
+
+FORMAT = FileFormat(suffixes=(".csv", ".txt"), read=read_csv, header=check_header)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote
 
 import pandas as pd
 
+from anoncore.microdata import Variable
 from tasks.common.errors import Refused, cut, named, visible
 from tasks.connectors.copies import parquet_names
+from tasks.connectors.csv import check_names
+from tasks.connectors.file_format import Dialect, FileFormat, readable
 from tasks.connectors.limits import LONG_FIELD, MAX_FIELD, MAX_TEXT, UNSUPPORTED, check_size
 from tasks.connectors.storage import Location
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 BATCH = 65_536
-T = TypeVar("T")
 
 
 def read_table(path: Path, shown: str) -> Any:
@@ -42,17 +44,6 @@ def read_table(path: Path, shown: str) -> Any:
     return table
 
 
-def _refusing(shown: str, read: Callable[[], T]) -> T:
-    """Return what is read, or refuse the file without the text of pyarrow's error, which may quote the data."""
-    try:
-        return read()
-    except Refused:
-        raise
-    except Exception:
-        unreadable = f"{shown} is not a readable parquet file"
-    raise Refused(unreadable)
-
-
 def nested(schema: Any) -> list[str]:
     """Return the columns of lists and structures, which may hold any number of values in one record."""
     import pyarrow as pa
@@ -64,7 +55,7 @@ def nested_of(path: Path, shown: str) -> list[str]:
     """Return a file's columns of lists and structures, without reading its data."""
     import pyarrow.parquet as pq
 
-    return _refusing(shown, lambda: nested(pq.read_schema(path)))
+    return readable("parquet", shown, lambda: nested(pq.read_schema(path)))
 
 
 def _check_whole(file: Any, shown: str) -> None:
@@ -131,6 +122,20 @@ def to_frame(table: Any) -> pd.DataFrame:
     return frame
 
 
+def read(path: Path, dialect: Dialect, variables: list[Variable], shown: str) -> pd.DataFrame:
+    """Return a file's table as a frame; names that are double or look alike are refused."""
+    table = readable("parquet", shown, lambda: read_table(path, shown))
+    check_names(table.column_names, shown, table.column_names)
+    return readable("parquet", shown, lambda: to_frame(table))
+
+
+def header(path: Path, dialect: Dialect, shown: str, declared: Sequence[str]) -> list[str]:
+    """Return a file's column names; those that are double or look alike are refused."""
+    names = columns_of(path, shown)
+    check_names(names, shown, declared)
+    return names
+
+
 def columns_of(path: Path, shown: str) -> list[str]:
     """Return a file's column names, without reading its data."""
     import pyarrow.parquet as pq
@@ -140,7 +145,7 @@ def columns_of(path: Path, shown: str) -> list[str]:
             _check_whole(file, shown)
             return list(file.schema_arrow.names)
 
-    return _refusing(shown, names)
+    return readable("parquet", shown, names)
 
 
 def columns_of_folder(folder: Location) -> list[str]:
@@ -192,7 +197,7 @@ def _part(name: str, path: Path, folder: str) -> Any:
 
     file = cut(visible(Path(name).name))
     shown, values = f"{file} in {folder}", partition(name, folder)
-    table = _refusing(shown, lambda: read_table(path, shown))
+    table = readable("parquet", shown, lambda: read_table(path, shown))
     duplicates = sorted({*values} & {*table.column_names})
     if duplicates or len(set(table.column_names)) < table.num_columns:
         raise Refused(f"{shown} holds columns twice: {named(duplicates) or 'a name stands twice'}")
@@ -222,3 +227,6 @@ def partition(name: str, shown: str) -> dict[str, str | None]:
             raise Refused(f"{shown} holds folders that are not called name=value, once each; rename or remove them")
         values[unquote(key)] = None if value == NO_VALUE else unquote(value)
     return values
+
+
+FORMAT = FileFormat(suffixes=(".parquet",), read=read, header=header)

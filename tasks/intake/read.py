@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import warnings
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -17,14 +16,12 @@ from tasks.common.errors import Refused, named, visible
 from tasks.common.run import Run
 from tasks.common.secrets import secret
 from tasks.connectors.copies import check_file, fetch, fetch_folder
-from tasks.connectors.csv import WIDE, check_header, check_names, read_codes, read_csv
+from tasks.connectors.csv import WIDE, check_names, read_codes
 from tasks.connectors.fingerprint import content_digest
+from tasks.connectors.formats import FORMATS
 from tasks.connectors.limits import UNSUPPORTED, check_size
-from tasks.connectors.parquet import columns_of, columns_of_folder, read_folder, read_table, to_frame
-from tasks.connectors.storage import (
-    local_location,
-    source_errors,
-)
+from tasks.connectors.parquet import columns_of_folder, read_folder
+from tasks.connectors.storage import local_location, source_errors
 from tasks.intake.source import Format, SourceSection
 
 PLAIN = (str, int, float, bool, np.integer, np.floating, np.bool_, Decimal)
@@ -53,20 +50,8 @@ def read_file(
     path: Path, kind: Format, source: SourceSection, variables: Iterable[Variable], *, shown: str
 ) -> pd.DataFrame:
     """Parse one file; ``shown`` is how messages call it."""
-    if kind == "csv":
-        return read_csv(path, source, list(variables), shown)
-    try:
-        with warnings.catch_warnings():
-            # Text that is not of the file's encoding would be read as another, with a warning.
-            warnings.simplefilter("error", UnicodeWarning)
-            frame = _read_parquet(path, shown) if kind == "parquet" else _read_stata(path)
-    except Refused:
-        raise
-    except Exception:
-        unreadable = f"source: {shown} is not a readable {kind} file"
-    else:
-        return frame
-    raise Refused(unreadable)
+    with source_errors():
+        return FORMATS[kind].read(path, source, list(variables), shown)
 
 
 def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> list[str] | None:
@@ -84,12 +69,8 @@ def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> l
         check_file(path)
         if path.stat().st_size == 0:
             raise Refused(f"{visible(path.name)} is empty")
-        kind = source.kind(path)
-        if kind == "parquet":
-            names = columns_of(path, visible(path.name))
-            check_names(names, visible(path.name), known)
-            return names
-    return check_header(path, source, visible(path.name), known) if kind == "csv" else None
+        header = FORMATS[source.kind(path)].header
+        return None if header is None else header(path, source, visible(path.name), known)
 
 
 def _check_types(frame: pd.DataFrame, shown: str, variables: Iterable[Variable]) -> None:
@@ -114,16 +95,6 @@ def _plain(kind: type) -> bool:
 def _types(column: pd.Series) -> set[type]:
     values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
     return set(map(type, values.dropna())) if values.dtype == object else {values.dtype.type}
-
-
-def _read_stata(path: Path) -> pd.DataFrame:
-    return pd.read_stata(path, convert_dates=False)
-
-
-def _read_parquet(path: Path, shown: str) -> pd.DataFrame:
-    table = read_table(path, shown)
-    check_names(table.column_names, shown, table.column_names)
-    return to_frame(table)
 
 
 def _read_query(run: Run, source: SourceSection, variables: Iterable[Variable], base: Path) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import unquote
 
 from pydantic import Field, model_validator
@@ -14,6 +14,7 @@ from tasks.common.errors import Refused, cut, visible
 from tasks.common.home import Home
 from tasks.common.secrets import check_name
 from tasks.common.sections import Section
+from tasks.connectors.formats import FORMATS, SUFFIXES
 from tasks.connectors.storage import (
     PASSWORD,
     Location,
@@ -23,8 +24,11 @@ from tasks.connectors.storage import (
     open_location,
 )
 
-Format = Literal["csv", "parquet", "stata"]
-SUFFIXES: dict[str, Format] = {".csv": "csv", ".txt": "csv", ".parquet": "parquet", ".dta": "stata"}
+if TYPE_CHECKING:
+    Format: TypeAlias = str
+else:
+    # Any registered format, by its name.
+    Format = Literal[*FORMATS]
 
 
 class SourceSection(Section):
@@ -119,5 +123,5 @@ class SourceSection(Section):
         stated = self.format or SUFFIXES.get(Path(path).suffix.lower())
         if stated is None:
             shown = visible(Path(path).name)
-            raise Refused(f"source: {shown} does not tell its format; add format: csv, parquet or stata")
+            raise Refused(f"source: {shown} does not tell its format; add format: {', '.join(FORMATS)}")
         return stated
