@@ -6,17 +6,18 @@ from anoncore.risk.bounds import MeasureComparison
 from anoncore.risk.boxes import BoxMeasures, BoxRisk, LocatedRecords, box_density_attack, box_measures, box_risk
 from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
-from anoncore.risk.comparison import Comparison, compare, compare_matched
+from anoncore.risk.comparison import Comparison, ComparisonSettings, compare, compare_matched
 from anoncore.risk.disclosure import (
     Disclosure,
+    DisclosureSettings,
     GroupRisk,
     SampleRisk,
     SensitiveRisk,
     TableDisclosure,
     disclosure_risk,
 )
-from anoncore.risk.inference import AttributeInference, InferenceRisk, attribute_inference
-from anoncore.risk.linkage import Linkage, MatchSignal, linkage
+from anoncore.risk.inference import AttributeInference, InferenceRisk, InferenceSettings, attribute_inference
+from anoncore.risk.linkage import Linkage, LinkageSettings, MatchSignal, linkage
 from anoncore.risk.membership import MembershipAttack, membership_attack, moved_back, nearest_distance_attack
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
@@ -50,11 +51,15 @@ __all__ = [
     "ClosePairs",
     "Closeness",
     "Comparison",
+    "ComparisonSettings",
     "Disclosure",
+    "DisclosureSettings",
     "ExtremeRecords",
     "GroupRisk",
     "InferenceRisk",
+    "InferenceSettings",
     "Linkage",
+    "LinkageSettings",
     "LocatedRecords",
     "MatchSignal",
     "MeasureComparison",

@@ -39,8 +39,19 @@ class Recount:
     errors: Floats
 
 
-def coded(data: Microdata, names: list[str]) -> tuple[Integers, int]:
-    """Return (N, v) positions of ones in a one-hot coding of the variables, and its width.
+@dataclass(frozen=True, eq=False, repr=False)
+class Coded:
+    """A one-hot coding of v variables: the positions of the ones, (N, v), and its width."""
+
+    ones: Integers
+    width: int
+
+    def __getitem__(self, rows: Integers | Flags) -> Coded:
+        return Coded(self.ones[rows], self.width)
+
+
+def coded(data: Microdata, names: list[str]) -> Coded:
+    """Return the one-hot coding of some variables.
 
     Continuous variables are cut at 20 quantiles; a gap is a level of its own; constants are left out.
     """
@@ -62,17 +73,17 @@ def coded(data: Microdata, names: list[str]) -> tuple[Integers, int]:
         if len(used) > 1:
             columns.append(rank.astype(np.int32) + width)
             width += len(used)
-    return (np.column_stack(columns) if columns else np.zeros((len(data), 0), dtype=np.int32)), width
+    return Coded(np.column_stack(columns) if columns else np.zeros((len(data), 0), dtype=np.int32), width)
 
 
-def _learn(codes: Integers, width: int, classes: Integers, weight: Floats | None = None) -> tuple[Floats, Floats]:
+def _learn(codes: Coded, classes: Integers, weight: Floats | None = None) -> tuple[Floats, Floats]:
     """Return coefficients (width, c) and intercepts (c,) of a logistic regression, one class being binary."""
     # Imported here because it takes longer than all else that a plan without a hidden group needs.
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    n, v = codes.shape
-    one_hot = csr_array((np.ones(n * v), codes.ravel(), np.arange(0, n * v + 1, v)), shape=(n, width))
+    n, v = codes.ones.shape
+    one_hot = csr_array((np.ones(n * v), codes.ones.ravel(), np.arange(0, n * v + 1, v)), shape=(n, codes.width))
     with warnings.catch_warnings():
         # A fit that stops early is a slightly weaker attack.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -80,22 +91,23 @@ def _learn(codes: Integers, width: int, classes: Integers, weight: Floats | None
     return model.coef_.T, model.intercept_
 
 
-def _scores(codes: Integers, coefficients: Floats, intercepts: Floats) -> Floats:
+def _scores(codes: Coded, coefficients: Floats, intercepts: Floats) -> Floats:
     """Return (N, c): sums of the coefficients of each record's levels."""
-    result = np.tile(intercepts, (len(codes), 1))
-    for j in range(codes.shape[1]):
-        for start in range(0, len(codes), BLOCK):
+    ones = codes.ones
+    result = np.tile(intercepts, (len(ones), 1))
+    for j in range(ones.shape[1]):
+        for start in range(0, len(ones), BLOCK):
             part = slice(start, start + BLOCK)
-            result[part] += coefficients[codes[part, j]]
+            result[part] += coefficients[ones[part, j]]
     return result
 
 
-def membership_odds(codes: Integers, width: int, vital: Flags) -> Floats | None:
+def membership_odds(codes: Coded, vital: Flags) -> Floats | None:
     """Return (N,): how much likelier each record's values are inside the group than outside, out of fold.
 
     Parameters
     ----------
-    codes, width : of `coded`
+    codes : of `coded`
     vital : (N,) bool
 
     Returns
@@ -105,7 +117,7 @@ def membership_odds(codes: Integers, width: int, vital: Flags) -> Floats | None:
     Source: logistic regression on levels; members and others are thinned to 50 000 each.
     """
     rng = np.random.default_rng(0)
-    if not width or min(vital.sum(), (~vital).sum()) < FOLDS:
+    if not codes.width or min(vital.sum(), (~vital).sum()) < FOLDS:
         return None
     fold = np.empty(len(vital), dtype=np.int8)
     for side in (vital, ~vital):
@@ -120,7 +132,7 @@ def membership_odds(codes: Integers, width: int, vital: Flags) -> Floats | None:
             # Each side weighs the same, so that the odds are those of the values alone.
             weight.append(np.full(len(kept), 1.0 / len(kept)))
         rows, weights = np.concatenate(chosen), np.concatenate(weight)
-        model = _learn(codes[rows], width, vital[rows].astype(np.intp), weights * len(chosen[0]))
+        model = _learn(codes[rows], vital[rows].astype(np.intp), weights * len(chosen[0]))
         odds[told] = np.exp(np.clip(_scores(codes[told], *model)[:, 0], -np.log(_EDGE), np.log(_EDGE)))
     return odds
 
@@ -162,13 +174,13 @@ def recount_by_membership(odds: Floats, area: Integers, areas: int, total: float
 
 
 def recount_by_origin(
-    codes: Integers, width: int, area: Integers, vital: Flags, areas: int, kept: Integers, total: float
+    codes: Coded, area: Integers, vital: Flags, areas: int, kept: Integers, total: float
 ) -> Recount | None:
     """Count where members look to be from: areas are learnt from everybody else.
 
     Parameters
     ----------
-    codes, width : of `coded`
+    codes : of `coded`
     area : (N,) int, 0..areas-1
     vital : (N,) bool
     areas : int
@@ -195,9 +207,9 @@ def recount_by_origin(
     others = rng.permutation(np.flatnonzero(~vital))[:TRAINED_ON]
     members = rng.permutation(np.flatnonzero(vital))[:TRAINED_ON]
     present, classes = np.unique(known[others], return_inverse=True)
-    if not width or len(present) < 2 or not len(members):
+    if not codes.width or len(present) < 2 or not len(members):
         return None
-    model = _learn(codes[others], width, classes)
+    model = _learn(codes[others], classes)
     scores = _scores(codes[members], *model)
     if scores.shape[1] == 1:
         scores = np.column_stack([-scores[:, 0] / 2, scores[:, 0] / 2])

@@ -10,12 +10,32 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
-from anoncore.risk._checks import between, matrix, same_size, vector
+from anoncore.risk._checks import Floats, Indices, between, matrix, same_size, vector
 from anoncore.risk.bounds import MeasureComparison, Side, bounds
-from anoncore.risk.prediction import PredictionMeasures, chosen_rows, measure_part
+from anoncore.risk.prediction import PredictionMeasures, chosen_rows, measure, random_part
 from anoncore.risk.verdicts import Verdict, worst_of
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonSettings:
+    """How a release and a reference are compared.
+
+    Parameters
+    ----------
+    k, margin, alpha, by_design : see :func:`prediction_measures` and :func:`compare`
+    draws : subsamples of the larger set where sizes differ, at least 1
+    """
+
+    k: int = 5
+    margin: float = 0.05
+    alpha: float = 0.05
+    by_design: Sequence[str] = ()
+    draws: int = 5
+
+
+_SETTINGS = ComparisonSettings()
 
 
 @dataclass(frozen=True)
@@ -139,7 +159,8 @@ def compare(
     between("margin", margin, 0, 1)
     between("alpha", alpha, 0, 0.5)
     if isinstance(released, PredictionMeasures) and isinstance(reference, PredictionMeasures):
-        return _pooled([(released, reference)], margin, alpha, by_design)
+        settings = ComparisonSettings(margin=margin, alpha=alpha, by_design=by_design)
+        return _pooled([(released, reference)], settings)
     if isinstance(released, PredictionMeasures) or isinstance(reference, PredictionMeasures):
         raise AnonymizationError("released and reference must both be PredictionMeasures or both arrays")
     left = vector("released", released)
@@ -153,19 +174,15 @@ def compare_matched(
     original: ArrayLike,
     released: ArrayLike,
     reference: ArrayLike | None,
-    k: int = 5,
-    margin: float = 0.05,
     *,
-    alpha: float = 0.05,
-    by_design: Sequence[str] = (),
+    settings: ComparisonSettings = _SETTINGS,
     queries: ArrayLike | None = None,
-    draws: int = 5,
     rng: np.random.Generator,
 ) -> Comparison:
     """Measure and compare a release and a reference that may differ in size.
 
     Nearest distances shrink with the size of the set searched. When sizes differ, the larger set is
-    subsampled to the size of the smaller, ``draws`` times, and e(x) and both bounds are averaged over the
+    subsampled to the size of the smaller, ``settings.draws`` times, and e(x) and both bounds are averaged over the
     draws at every x. The average of standard errors is at least the standard error of the average, so
     pooling is on the safe side.
 
@@ -174,8 +191,8 @@ def compare_matched(
     original : (N, n), encoded, in standard deviations
     released : (M, n), same encoding
     reference : (L, n), same encoding, no record of the original among it; ``None`` for A − A_j
-    k, margin, alpha, by_design, queries : see :func:`prediction_measures` and :func:`compare`
-    draws : at least 1
+    settings : ComparisonSettings
+    queries : see :func:`prediction_measures`
     rng : generator; not drawn from when the sizes are equal
 
     Returns
@@ -198,34 +215,32 @@ def compare_matched(
     >>> compare_matched(a, b, c, rng=rng).n_released
     60
     """
-    between("margin", margin, 0, 1)
-    between("alpha", alpha, 0, 0.5)
-    if draws < 1:
-        raise AnonymizationError(f"draws must be at least 1, got {draws}")
+    between("margin", settings.margin, 0, 1)
+    between("alpha", settings.alpha, 0, 0.5)
+    if settings.draws < 1:
+        raise AnonymizationError(f"draws must be at least 1, got {settings.draws}")
     rows = matrix("original", original)
     left = matrix("released", released, rows.shape[1])
     right = rows if reference is None else matrix("reference", reference, rows.shape[1])
-    sides = ((left, False), (right, reference is None))
     chosen = chosen_rows(queries, len(rows))
+    sides = ((left, None), (right, chosen if reference is None else None))
     size = min(len(left), len(right))
-    whole = [measure_part(rows, chosen, points, k, size, own, rng) for points, own in sides]
+
+    def drawn(points: Floats, own: Indices | None) -> PredictionMeasures:
+        part, own = random_part(points, own, size, rng)
+        return measure(rows, chosen, part, settings.k, own)
+
+    whole = [drawn(*side) for side in sides]
     repeat = [len(points) > size for points, _ in sides]
     pairs = [(whole[0], whole[1])]
-    for _ in range(draws - 1 if any(repeat) else 0):
-        again = [
-            measure_part(rows, chosen, points, k, size, own, rng) if redraw else first
-            for (points, own), redraw, first in zip(sides, repeat, whole, strict=True)
-        ]
+    for _ in range(settings.draws - 1 if any(repeat) else 0):
+        again = [drawn(*side) if redraw else first for side, redraw, first in zip(sides, repeat, whole, strict=True)]
         pairs.append((again[0], again[1]))
-    return _pooled(pairs, margin, alpha, by_design)
+    return _pooled(pairs, settings)
 
 
-def _pooled(
-    pairs: Sequence[tuple[PredictionMeasures, PredictionMeasures]],
-    margin: float,
-    alpha: float,
-    by_design: Sequence[str],
-) -> Comparison:
+def _pooled(pairs: Sequence[tuple[PredictionMeasures, PredictionMeasures]], settings: ComparisonSettings) -> Comparison:
+    by_design = settings.by_design
     wrong = [name for name in by_design if name not in MEASURES[1:]]
     if wrong or isinstance(by_design, str):
         raise AnonymizationError(
@@ -243,8 +258,8 @@ def _pooled(
         bounds(
             name,
             [(Side.of(ours, name), Side.of(theirs, name)) for ours, theirs in pairs],
-            margin,
-            alpha,
+            settings.margin,
+            settings.alpha,
             void=name in by_design,
         )
         for name in MEASURES

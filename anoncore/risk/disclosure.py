@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -149,17 +150,36 @@ class Disclosure:
     binning: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class DisclosureSettings:
+    """What makes the groups, and how they are counted.
+
+    Parameters
+    ----------
+    quasi_identifiers, sensitive : names; by default the released variables with that role
+    weight : name of the variable of sampling weights, above 0, in release and reference
+    k : size of a group that is asked for, at least 2
+    bins : classes of a continuous quasi-identifier, at least 2
+    confidence : 0 … 1, two-sided
+    """
+
+    quasi_identifiers: Sequence[str] | None = None
+    sensitive: Sequence[str] | None = None
+    weight: str | None = None
+    k: int = 5
+    bins: int = 10
+    confidence: float = 0.95
+
+
+_SETTINGS = DisclosureSettings()
+
+
 def disclosure_risk(
     released: Microdata,
     *,
     original: Microdata,
     reference: Microdata | None = None,
-    quasi_identifiers: Sequence[str] | None = None,
-    sensitive: Sequence[str] | None = None,
-    weight: str | None = None,
-    k: int = 5,
-    bins: int = 10,
-    confidence: float = 0.95,
+    settings: DisclosureSettings = _SETTINGS,
     rng: np.random.Generator,
 ) -> Disclosure:
     """Count groups on the quasi-identifiers and measure what they give away.
@@ -174,11 +194,7 @@ def disclosure_risk(
     original : Microdata, for the cuts only
     reference : Microdata, optional, other people of the same population; of release and reference the larger
         is subsampled to the size of the smaller
-    quasi_identifiers, sensitive : names; by default the released variables with that role
-    weight : name of the variable of sampling weights, above 0, in release and reference
-    k : at least 2
-    bins : at least 2
-    confidence : 0 … 1, two-sided
+    settings : DisclosureSettings
     rng : generator; not drawn from when sizes are equal
 
     Returns
@@ -207,10 +223,12 @@ def disclosure_risk(
     >>> disclosure_risk(data, original=data, rng=np.random.default_rng(1)).released.groups.expected
     2.0
     """
-    if k < 2 or bins < 2:
-        raise AnonymizationError(f"k and bins must be at least 2, got {k} and {bins}")
-    normal_quantile(confidence)
-    quasi, hidden = parts(released, quasi_identifiers, sensitive)
+    bins, weight = settings.bins, settings.weight
+    if settings.k < 2 or bins < 2:
+        raise AnonymizationError(f"k and bins must be at least 2, got {settings.k} and {bins}")
+    normal_quantile(settings.confidence)
+    quasi, hidden = parts(released, settings.quasi_identifiers, settings.sensitive)
+    settings = replace(settings, quasi_identifiers=quasi, sensitive=hidden)
     tables = [original, released] + ([] if reference is None else [reference])
     for table, side in zip(tables, ("original", "released", "reference"), strict=False):
         wanted = quasi + (() if side == "original" else hidden + (() if weight is None else (weight,)))
@@ -224,10 +242,7 @@ def disclosure_risk(
         for name in quasi
         if original.schema[name].kind == "continuous"
     }
-
-    def measure(data: Microdata) -> TableDisclosure:
-        return _table(data, quasi, hidden, classes, weight, k, confidence)
-
+    measure = partial(_table, settings=settings, classes=classes)
     compared = other = None
     whole = measure(released)
     if reference is not None:
@@ -267,23 +282,15 @@ def _part(data: Microdata, size: int, rng: np.random.Generator) -> Microdata:
     return data if len(data) == size else data.take(np.sort(rng.choice(len(data), size, replace=False)))
 
 
-def _table(
-    data: Microdata,
-    quasi: tuple[str, ...],
-    hidden: tuple[str, ...],
-    classes: dict[str, tuple[Floats, bool]],
-    weight: str | None,
-    k: int,
-    confidence: float,
-) -> TableDisclosure:
-    group = np.zeros(len(data), dtype=np.intp)
-    for name in quasi:
+def _table(data: Microdata, settings: DisclosureSettings, classes: dict[str, tuple[Floats, bool]]) -> TableDisclosure:
+    group, weight, confidence = np.zeros(len(data), dtype=np.intp), settings.weight, settings.confidence
+    for name in settings.quasi_identifiers or ():
         group = crossed(group, codes(data, name, classes.get(name, (None, False))[0]))
     sizes = np.bincount(group)
     return TableDisclosure(
-        groups=_group_risk(sizes, k, confidence),
+        groups=_group_risk(sizes, settings.k, confidence),
         sample=None if weight is None else _sample_risk(data, weight, group, sizes, confidence),
-        sensitive=tuple(_sensitive(data, name, group, sizes, confidence) for name in hidden),
+        sensitive=tuple(_sensitive(data, name, group, sizes, confidence) for name in settings.sensitive or ()),
     )
 
 

@@ -309,9 +309,9 @@ def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recou
     rows = np.flatnonzero(area >= 0)
     part, area = released.take(rows), area[rows]
     vital = group.members(part.frame)
-    codes, width = coded(part, group.others(part))
+    codes = coded(part, group.others(part))
     total = float(hidden.target.sum())
-    odds = membership_odds(codes, width, vital)
+    odds = membership_odds(codes, vital)
     by_membership = None if odds is None else recount_by_membership(odds, area, m, total)
     kept = np.array(hidden.concealed, dtype=np.intp)
-    return by_membership, recount_by_origin(codes, width, area, vital, m, kept, total)
+    return by_membership, recount_by_origin(codes, area, vital, m, kept, total)

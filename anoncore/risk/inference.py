@@ -88,18 +88,49 @@ class InferenceRisk:
     verdict: Verdict
 
 
+@dataclass(frozen=True, kw_only=True)
+class InferenceSettings:
+    """What the attacker knows and guesses, and how that is judged.
+
+    Parameters
+    ----------
+    quasi_identifiers, sensitive : names; by default the released variables with that role
+    neighbours : at least 1
+    tolerance : above 0, in standard deviations of the members' values on the encoding's scale (logs of
+        strictly positive variables); a mean this close counts as guessed
+    margin : excess tolerated, 0 … 1
+    epsilon : bound on the sampling error of a share at 99 %, where people are sampled; released records
+        never are
+    confidence : 0 … 1, two-sided
+    """
+
+    quasi_identifiers: Sequence[str] | None = None
+    sensitive: Sequence[str] | None = None
+    neighbours: int = 1
+    tolerance: float = 0.1
+    margin: float = 0.05
+    epsilon: float = 0.01
+    confidence: float = 0.95
+
+    def check(self) -> None:
+        """Raise AnonymizationError where a number is out of range."""
+        if self.neighbours < 1:
+            raise AnonymizationError(f"neighbours must be at least 1, got {self.neighbours}")
+        if not (np.isfinite(self.tolerance) and self.tolerance > 0):
+            raise AnonymizationError(f"tolerance must be above 0 standard deviations, got {self.tolerance:g}")
+        between("margin", self.margin, 0, 1)
+        normal_quantile(self.confidence)
+
+
+_SETTINGS = InferenceSettings()
+
+
 def attribute_inference(
     original: Microdata,
     reference: Microdata,
     released: Microdata,
     *,
-    quasi_identifiers: Sequence[str] | None = None,
-    sensitive: Sequence[str] | None = None,
-    neighbours: int = 1,
-    tolerance: float = 0.1,
-    margin: float = 0.05,
-    epsilon: float = 0.01,
-    confidence: float = 0.95,
+    settings: InferenceSettings = _SETTINGS,
     rng: np.random.Generator,
 ) -> InferenceRisk:
     """Attack sensitive variables of people whose quasi-identifiers are known.
@@ -114,14 +145,7 @@ def attribute_inference(
     original : Microdata, members; the encoding is fitted to them
     reference : Microdata, strangers of the same population
     released : Microdata
-    quasi_identifiers, sensitive : names; by default the released variables with that role
-    neighbours : at least 1
-    tolerance : above 0, in standard deviations of the members' values on the encoding's scale (logs of
-        strictly positive variables); a mean this close counts as guessed
-    margin : excess tolerated, 0 … 1
-    epsilon : bound on the sampling error of a share at 99 %, where people are sampled; released records
-        never are
-    confidence : 0 … 1, two-sided
+    settings : InferenceSettings
     rng : generator, for the sample of people only
 
     Returns
@@ -145,18 +169,12 @@ def attribute_inference(
     >>> schema = Schema([Variable("age", "continuous"), Variable("ill", "binary")])
     >>> frame = pd.DataFrame({"age": range(60), "ill": [0, 1] * 30})
     >>> one, other = Microdata(frame, schema), Microdata(frame.assign(ill=[1, 0] * 30), schema)
-    >>> attribute_inference(
-    ...     one, other, one, quasi_identifiers=["age"], sensitive=["ill"], rng=np.random.default_rng(1)
-    ... ).verdict
+    >>> known = InferenceSettings(quasi_identifiers=["age"], sensitive=["ill"])
+    >>> attribute_inference(one, other, one, settings=known, rng=np.random.default_rng(1)).verdict
     'fail'
     """
-    if neighbours < 1:
-        raise AnonymizationError(f"neighbours must be at least 1, got {neighbours}")
-    if not (np.isfinite(tolerance) and tolerance > 0):
-        raise AnonymizationError(f"tolerance must be above 0 standard deviations, got {tolerance:g}")
-    between("margin", margin, 0, 1)
-    normal_quantile(confidence)
-    quasi, hidden = parts(released, quasi_identifiers, sensitive)
+    settings.check()
+    quasi, hidden = parts(released, settings.quasi_identifiers, settings.sensitive)
     for side, table in (("original", original), ("reference", reference), ("released", released)):
         absent = [name for name in quasi + hidden if name not in table.schema]
         if absent:
@@ -164,22 +182,19 @@ def attribute_inference(
         if not len(table):
             raise AnonymizationError(f"{side} must hold at least one record, got none")
     tables = (original, reference)
-    people = [table.take(sample_queries(len(table), epsilon=epsilon, rng=rng)) for table in tables]
+    people = [table.take(sample_queries(len(table), epsilon=settings.epsilon, rng=rng)) for table in tables]
     encoder = Encoder.fit(original.select(quasi))
     known, members, strangers = (_encoded(encoder, side.select(quasi)) for side in (released, *people))
     gaps = any(bool(released.frame[name].isna().any()) for name in hidden)
-    search = _Search(known, (members, strangers), neighbours, gaps)
-    found = []
-    for name in hidden:
-        truths, told, levels = _values(original, people, released, name)
-        outcome = search.outcomes(truths, told, levels, tolerance)
-        found.append(_judged(name, *outcome, None if levels else tolerance, margin, confidence))
+    search = _Search(known, (members, strangers), settings.neighbours, gaps)
+    outcomes = [search.outcome(_values(original, people, released, name), settings) for name in hidden]
+    found = tuple(_judged(name, outcome, settings) for name, outcome in zip(hidden, outcomes, strict=True))
     return InferenceRisk(
-        variables=tuple(found),
+        variables=found,
         quasi_identifiers=quasi,
-        neighbours=neighbours,
-        margin=margin,
-        confidence=confidence,
+        neighbours=settings.neighbours,
+        margin=settings.margin,
+        confidence=settings.confidence,
         n_members=len(people[0]),
         n_strangers=len(people[1]),
         n_released=len(released),
@@ -194,13 +209,33 @@ def _encoded(encoder: Encoder, data: Microdata) -> Floats:
     return matrix if encoder.width else np.zeros((len(data), 1))
 
 
-def _values(
-    original: Microdata, people: list[Microdata], released: Microdata, name: str
-) -> tuple[list[Floats], Floats, int]:
-    """Return the people's values and the released ones, NaN where missing, and the number of levels.
+@dataclass(frozen=True, eq=False, repr=False)
+class _Values:
+    """One variable of members and strangers (``truths``), and of the release, NaN where missing.
 
     Numbers are in the encoding's standard deviations, with 0 levels; levels are codes common to all.
     """
+
+    truths: list[Floats]
+    released: Floats
+    levels: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Outcome:
+    """How right the guesses are, for members and strangers with a value, and one guess for all strangers.
+
+    ``n_released`` released records tell the variable; ``tolerance`` is None for levels.
+    """
+
+    members: Floats
+    strangers: Floats
+    constant: float
+    n_released: int
+    tolerance: float | None
+
+
+def _values(original: Microdata, people: list[Microdata], released: Microdata, name: str) -> _Values:
     tables = [*people, released]
     variable = original.schema[name]
     if variable.kind == "continuous" and released.schema[name].kind == "continuous":
@@ -213,14 +248,14 @@ def _values(
             else:
                 numbers = table.frame[name].to_numpy(dtype="float64")
             columns.append(np.where(gap, np.nan, numbers))
-        return columns[:-1], columns[-1], 0
+        return _Values(columns[:-1], columns[-1], 0)
     series = [table.frame[name] for table in tables]
     levels: dict[object, None] = {}
     for column in series:
         levels |= dict.fromkeys(column.dropna().unique().tolist())
     codes = [pd.Index(list(levels)).get_indexer(pd.Index(column.astype(object))) for column in series]
     columns = [np.where(code < 0, np.nan, code.astype(np.float64)) for code in codes]
-    return columns[:-1], columns[-1], max(1, len(levels))
+    return _Values(columns[:-1], columns[-1], max(1, len(levels)))
 
 
 class _Search:
@@ -233,18 +268,17 @@ class _Search:
         wide = min(neighbours + (_SPARE if gaps else 0), len(self._points))
         self._near = [nearest(rows, self._points, wide)[1] for rows in asked]
 
-    def outcomes(
-        self, truths: list[Floats], told: Floats, levels: int, tolerance: float
-    ) -> tuple[Floats, Floats, float, int]:
-        """Return how right the guesses are, for members and strangers with a value, and one guess for all."""
-        there = ~np.isnan(told)
+    def outcome(self, column: _Values, settings: InferenceSettings) -> _Outcome:
+        """Guess the values of one variable."""
+        truths, tolerance = column.truths, None if column.levels else settings.tolerance
+        there = ~np.isnan(column.released)
         asked = [np.flatnonzero(~np.isnan(truth)) for truth in truths]
         if not there.any():
             members, strangers = (np.zeros(len(one)) for one in asked)
-            return members, strangers, 0.0, 0
-        number, values = self._number[there], told[there]
-        score = _votes if levels else _means
-        scale = levels or tolerance
+            return _Outcome(members, strangers, 0.0, 0, tolerance)
+        number, values = self._number[there], column.released[there]
+        score = _votes if column.levels else _means
+        scale = column.levels or settings.tolerance
         copies = np.bincount(number, minlength=len(self._points))
         right = [
             score(truth[rows], *self._taken(side, rows, copies), number, values, scale)
@@ -254,7 +288,8 @@ class _Search:
         shape = len(known), 1
         alike = np.zeros(shape, dtype=np.intp), np.ones(shape), np.zeros_like(number)
         constant = score(known, *alike, values, scale)
-        return right[0], right[1], float(constant.mean()) if len(known) else 0.0, len(values)
+        share = float(constant.mean()) if len(known) else 0.0
+        return _Outcome(right[0], right[1], share, len(values), tolerance)
 
     def _taken(self, side: int, rows: Indices, copies: Indices) -> tuple[Indices, Floats]:
         """Return (q, d) combinations, and 1 for those that are needed to have enough records, else 0.
@@ -306,17 +341,17 @@ def _means(truth: Floats, near: Indices, taken: Floats, number: Indices, values:
     return (np.abs(mean - truth) <= tolerance * (1.0 + _ROUNDING)).astype(np.float64)
 
 
-def _judged(
-    name: str,
-    members: Floats,
-    strangers: Floats,
-    constant: float,
-    n_released: int,
-    tolerance: float | None,
-    margin: float,
-    confidence: float,
-) -> AttributeInference:
-    one, other = (proportion(float(part.sum()), len(part), confidence) for part in (members, strangers))
+def _judged(name: str, outcome: _Outcome, settings: InferenceSettings) -> AttributeInference:
+    sides = outcome.members, outcome.strangers
+    one, other = (proportion(float(side.sum()), len(side), settings.confidence) for side in sides)
     excess = difference(one, other)
-    verdict = three_way(excess.lower, excess.upper, margin)
-    return AttributeInference(name, one, other, excess, constant, tolerance, n_released, verdict)
+    return AttributeInference(
+        name=name,
+        members=one,
+        strangers=other,
+        excess=excess,
+        constant_guess=outcome.constant,
+        tolerance=outcome.tolerance,
+        n_released=outcome.n_released,
+        verdict=three_way(excess.lower, excess.upper, settings.margin),
+    )

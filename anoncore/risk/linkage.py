@@ -95,18 +95,46 @@ class Linkage:
         return self.distance, self.ambiguity, self.uncertainty
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LinkageSettings:
+    """Whom an attacker links, and how that is measured.
+
+    Parameters
+    ----------
+    k : neighbours of ambiguity and uncertainty, at least 2; no more than there are released rows are used
+    queries : (q,) row numbers of the people to ask about; by default all where ``measures`` are of all, else
+        as many as :func:`sample_queries` says
+    measures, strangers : those of the same queries against the release and against the reference if they
+        are known already; nothing is searched for again
+    epsilon : bound on the sampling error of the rate at 99 %, where people are sampled; the released rows
+        never are
+    confidence : 0 … 1, two-sided
+    """
+
+    k: int = 5
+    queries: ArrayLike | None = None
+    measures: PredictionMeasures | None = None
+    strangers: PredictionMeasures | None = None
+    epsilon: float = 0.01
+    confidence: float = 0.95
+
+    def rows(self, people: int, rng: np.random.Generator) -> Indices:
+        """Return the row numbers of those asked about, of so many people."""
+        if self.queries is not None or (self.measures is not None and len(self.measures.distance) == people):
+            return chosen_rows(self.queries, people)
+        return sample_queries(people, epsilon=self.epsilon, rng=rng)
+
+
+_SETTINGS = LinkageSettings()
+
+
 def linkage(
     original: ArrayLike,
     released: ArrayLike,
     *,
     reference: ArrayLike | None = None,
     own: ArrayLike | None = None,
-    k: int = 5,
-    queries: ArrayLike | None = None,
-    measures: PredictionMeasures | None = None,
-    strangers: PredictionMeasures | None = None,
-    epsilon: float = 0.01,
-    confidence: float = 0.95,
+    settings: LinkageSettings = _SETTINGS,
     rng: np.random.Generator,
 ) -> Linkage:
     """Attack by linking each person to the nearest released row, where it is known which row is whose.
@@ -121,14 +149,7 @@ def linkage(
     released : (M, n) same encoding
     reference : (L, n) same encoding, other people of the same population
     own : (N,) number of the released row that stems from each person, −1 for none; 0 … N − 1 by default
-    k : at least 2; no more than M are used
-    queries : (q,) row numbers of the people to ask about; by default all where ``measures`` are of all, else
-        as many as :func:`sample_queries` says
-    measures, strangers : those of the same queries against ``released`` and against ``reference`` if they
-        are known already; nothing is searched for again
-    epsilon : bound on the sampling error of the rate at 99 %, where people are sampled; the released rows
-        never are
-    confidence : 0 … 1, two-sided
+    settings : LinkageSettings
     rng : generator, for the sample and the ties
 
     Returns
@@ -154,58 +175,72 @@ def linkage(
     people = matrix("original", original)
     points = matrix("released", released, people.shape[1])
     others = None if reference is None else matrix("reference", reference, people.shape[1])
-    if k < 2:
-        raise AnonymizationError(f"k must be at least 2, got {k}")
+    if settings.k < 2:
+        raise AnonymizationError(f"k must be at least 2, got {settings.k}")
     place = _own_rows(own, len(people), len(points))
-    if queries is not None or (measures is not None and len(measures.distance) == len(people)):
-        chosen = chosen_rows(queries, len(people))
-    else:
-        chosen = sample_queries(len(people), epsilon=epsilon, rng=rng)
-    asked, place = people[chosen], place[chosen]
-    there, used = place >= 0, min(k, len(points))
-    first, number, copies = distinct_rows(points)
-    sizes = np.where(there, copies[number[place]], 1)
-    gap = asked - points[place]
-    mine = np.where(there, np.sqrt(np.einsum("ij,ij->i", gap, gap)), np.inf)
+    chosen = settings.rows(len(people), rng)
+    rows, used = _Rows(people[chosen], points, place[chosen]), min(settings.k, len(points))
+    measures = settings.measures
     if measures is None:  # a release of one row has no second neighbour
         measures = prediction_measures(people, points, used, queries=chosen) if used >= 2 else None
     else:
         _same_sides("measures", measures, len(chosen), len(points))
-    closest = measures.distance * math.sqrt(people.shape[1]) if measures else np.zeros(len(chosen))
-    # A single row is the nearest one, however far.
-    hits = np.flatnonzero(there & ((mine <= closest * _TIED) | (len(points) == 1)))
-    right = np.zeros(len(chosen))
-    right[hits] = 1.0 / sizes[hits]
-    shared = hits[~_alone(measures)[hits]] if measures else hits
-    right[shared] = 1.0 / _tied_rows(asked[shared], points[first], copies)
-    among = None
-    if others is not None:
-        if strangers is None:
-            theirs = nearest(asked, others, 1)[0][:, 0]
-        else:
-            _same_sides("strangers", strangers, len(chosen), len(others))
-            theirs = strangers.distance * math.sqrt(people.shape[1])
-        tied = (mine <= theirs * _TIED) & (theirs <= mine * _TIED)
-        # A stranger at the same distance is one more row to choose from.
-        chance = np.where(tied, 1.0 / (sizes + 1), np.where(mine < theirs, 1.0 / sizes, 0.0))
-        among = proportion(float(chance.sum()), len(chosen), confidence)
-    signals = _signals(measures, right, confidence, rng)
+    right = rows.chances(measures)
+    signals = _signals(measures, right, settings.confidence, rng)
     return Linkage(
-        rate=proportion(float(right.sum()), len(chosen), confidence),
+        rate=proportion(float(right.sum()), len(chosen), settings.confidence),
         guess=1.0 / len(points),
-        group_rate=float(np.where(there, 1.0 / sizes, 0.0).mean()),
-        among_strangers=among,
+        group_rate=float(np.where(rows.there, 1.0 / rows.sizes, 0.0).mean()),
+        among_strangers=None if others is None else rows.among(others, settings),
         distance=signals[0],
         ambiguity=signals[1],
         uncertainty=signals[2],
         n_released=len(points),
         n_reference=None if others is None else len(others),
         n_original=len(people),
-        n_suppressed=int((~there).sum()),
+        n_suppressed=int((~rows.there).sum()),
         k=measures.k if measures else used,
         sampling_error=sampling_error(len(chosen), len(people)),
-        confidence=confidence,
+        confidence=settings.confidence,
     )
+
+
+class _Rows:
+    """The released rows (M, n), the people asked about (q, n), and the own row of each (``place``, −1 for none).
+
+    ``there`` (q,): the person has a row; ``sizes`` (q,): rows identical with it; ``mine`` (q,): its distance, ∞ for
+    none.
+    """
+
+    def __init__(self, asked: Floats, points: Floats, place: Indices) -> None:
+        self.asked, self.points, self.there = asked, points, place >= 0
+        self.first, number, self.copies = distinct_rows(points)
+        self.sizes = np.where(self.there, self.copies[number[place]], 1)
+        gap = asked - points[place]
+        self.mine = np.where(self.there, np.sqrt(np.einsum("ij,ij->i", gap, gap)), np.inf)
+
+    def chances(self, measures: PredictionMeasures | None) -> Floats:
+        """Return (q,) the chance of the own row among all that are nearest."""
+        closest = measures.distance * math.sqrt(self.asked.shape[1]) if measures else 0.0
+        # A single row is the nearest one, however far.
+        hits = np.flatnonzero(self.there & ((self.mine <= closest * _TIED) | (len(self.points) == 1)))
+        shared = hits[~_alone(measures)[hits]] if measures else hits
+        right = np.zeros(len(self.asked))
+        right[hits] = 1.0 / self.sizes[hits]
+        right[shared] = 1.0 / _tied_rows(self.asked[shared], self.points[self.first], self.copies)
+        return right
+
+    def among(self, others: Floats, settings: LinkageSettings) -> Proportion:
+        """Return the rate if all other rows were ``others``, the own row keeping its copies."""
+        if settings.strangers is None:
+            theirs = nearest(self.asked, others, 1)[0][:, 0]
+        else:
+            _same_sides("strangers", settings.strangers, len(self.asked), len(others))
+            theirs = settings.strangers.distance * math.sqrt(self.asked.shape[1])
+        tied = (self.mine <= theirs * _TIED) & (theirs <= self.mine * _TIED)
+        # A stranger at the same distance is one more row to choose from.
+        chance = np.where(tied, 1.0 / (self.sizes + 1), np.where(self.mine < theirs, 1.0 / self.sizes, 0.0))
+        return proportion(float(chance.sum()), len(self.asked), settings.confidence)
 
 
 def sampling_error(asked: int, people: int, delta: float = 0.01) -> float:

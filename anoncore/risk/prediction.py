@@ -127,25 +127,16 @@ def measure(rows: Floats, chosen: Indices, points: Floats, k: int, own: Indices 
     )
 
 
-def measure_part(
-    rows: Floats,
-    chosen: Indices,
-    points: Floats,
-    k: int,
-    size: int,
-    leave_one_out: bool,
-    rng: np.random.Generator,
-) -> PredictionMeasures:
-    """Measure against ``points``, or a random ``size`` of them when they are more."""
+def random_part(
+    points: Floats, own: Indices | None, size: int, rng: np.random.Generator
+) -> tuple[Floats, Indices | None]:
+    """Return the points, or a random ``size`` of them when they are more, and where ``own`` are among them, or −1."""
     if len(points) <= size:
-        return measure(rows, chosen, points, k, chosen if leave_one_out else None)
+        return points, own
     subset = rng.choice(len(points), size, replace=False)
-    own = None
-    if leave_one_out:
-        place = np.full(len(rows), -1)
-        place[subset] = np.arange(size)
-        own = place[chosen]
-    return measure(rows, chosen, points[subset], k, own)
+    place = np.full(len(points), -1)
+    place[subset] = np.arange(size)
+    return points[subset], None if own is None else place[own]
 
 
 def chosen_rows(queries: ArrayLike | None, n: int) -> Indices:

@@ -15,10 +15,10 @@ from anoncore.risk._checks import Floats, Indices
 from anoncore.risk.boxes import BoxRisk, box_risk
 from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
-from anoncore.risk.comparison import MEASURES, Comparison, compare, compare_matched
-from anoncore.risk.disclosure import Disclosure, disclosure_risk
-from anoncore.risk.inference import InferenceRisk, attribute_inference
-from anoncore.risk.linkage import Linkage, linkage
+from anoncore.risk.comparison import MEASURES, Comparison, ComparisonSettings, compare, compare_matched
+from anoncore.risk.disclosure import Disclosure, DisclosureSettings, disclosure_risk
+from anoncore.risk.inference import InferenceRisk, InferenceSettings, attribute_inference
+from anoncore.risk.linkage import Linkage, LinkageSettings, linkage
 from anoncore.risk.membership import MembershipAttack, moved_back, nearest_distance_attack
 from anoncore.risk.pairs import ClosePairs
 from anoncore.risk.prediction import PredictionMeasures, sample_queries
@@ -56,6 +56,11 @@ class RiskSettings:
     sample_above: int | None = 100_000
     epsilon: float = 0.01
     rows_linked: bool = False
+
+    @property
+    def comparison(self) -> ComparisonSettings:
+        """How release and reference are compared."""
+        return ComparisonSettings(k=self.k, margin=self.margin, alpha=self.alpha, by_design=self.by_design)
 
     def queries(self, records: int, rng: np.random.Generator) -> Indices:
         """Return the rows that are measured: all, or a sample where there are many."""
@@ -261,17 +266,8 @@ def measure_encoded_risk(
 
 def compare_encoded(tables: EncodedTables, settings: RiskSettings, rng: np.random.Generator) -> Comparison:
     """Compare the three prediction measures of release and reference, and nothing else."""
-    return compare_matched(
-        tables.x,
-        tables.y,
-        tables.r,
-        settings.k,
-        settings.margin,
-        alpha=settings.alpha,
-        by_design=settings.by_design,
-        queries=settings.queries(len(tables.x), rng),
-        rng=rng,
-    )
+    rows = settings.queries(len(tables.x), rng)
+    return compare_matched(tables.x, tables.y, tables.r, settings=settings.comparison, queries=rows, rng=rng)
 
 
 def _comparison(
@@ -282,17 +278,7 @@ def _comparison(
         return compare(
             close.released, close.reference, settings.margin, alpha=settings.alpha, by_design=settings.by_design
         )
-    return compare_matched(
-        tables.x,
-        tables.y,
-        tables.r,
-        settings.k,
-        settings.margin,
-        alpha=settings.alpha,
-        by_design=settings.by_design,
-        queries=rows,
-        rng=rng,
-    )
+    return compare_matched(tables.x, tables.y, tables.r, settings=settings.comparison, queries=rows, rng=rng)
 
 
 def _membership(
@@ -327,10 +313,12 @@ def _linkage(tables: EncodedTables, rows: Indices, close: Closeness, rng: np.ran
         tables.y,
         reference=tables.r,
         own=tables.released.frame.index.get_indexer(tables.original.frame.index),
-        k=close.released.k,
-        queries=rows,
-        measures=_of_all(close.released, tables.y),
-        strangers=None if tables.r is None else _of_all(close.reference, tables.r),
+        settings=LinkageSettings(
+            k=close.released.k,
+            queries=rows,
+            measures=_of_all(close.released, tables.y),
+            strangers=None if tables.r is None else _of_all(close.reference, tables.r),
+        ),
         rng=rng,
     )
 
@@ -366,10 +354,12 @@ def _disclosure(tables: EncodedTables, k: int, rng: np.random.Generator) -> Disc
         tables.released,
         original=tables.original,
         reference=tables.reference,
-        quasi_identifiers=keys,
-        sensitive=_names(tables, "sensitive"),
-        weight=next((n for n in schema.with_role("weight") if not schema[n].is_categorical), None),
-        k=k,
+        settings=DisclosureSettings(
+            quasi_identifiers=keys,
+            sensitive=_names(tables, "sensitive"),
+            weight=next((n for n in schema.with_role("weight") if not schema[n].is_categorical), None),
+            k=k,
+        ),
         rng=rng,
     )
 
@@ -378,15 +368,8 @@ def _inference(tables: EncodedTables, epsilon: float, rng: np.random.Generator) 
     keys, sensitive = _names(tables, "quasi-identifier"), _names(tables, "sensitive")
     if tables.reference is None or not keys or not sensitive:
         return None
-    return attribute_inference(
-        tables.original,
-        tables.reference,
-        tables.released,
-        quasi_identifiers=keys,
-        sensitive=sensitive,
-        epsilon=epsilon,
-        rng=rng,
-    )
+    settings = InferenceSettings(quasi_identifiers=keys, sensitive=sensitive, epsilon=epsilon)
+    return attribute_inference(tables.original, tables.reference, tables.released, settings=settings, rng=rng)
 
 
 def _boxes(tables: EncodedTables, ranges: Microdata, rows: Indices, rng: np.random.Generator) -> BoxRisk:

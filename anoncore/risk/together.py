@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ from scipy.stats import norm
 
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices, between
+from anoncore.risk._values import shared_variables
 from anoncore.risk.verdicts import Verdict, three_way
 
 # Where a value repeats more often, another variable's value stands beside it by chance.
@@ -73,7 +73,6 @@ def values_together(
     released: Microdata,
     reference: Microdata,
     *,
-    variables: Sequence[str] | None = None,
     margin: float = 0.05,
     confidence: float = 0.95,
     rng: np.random.Generator,
@@ -90,8 +89,7 @@ def values_together(
     Parameters
     ----------
     original, released, reference : Microdata; release and reference about equally large, since more records
-        hold more values by chance
-    variables : names; by default those that are masked and that all three have
+        hold more values by chance; looked at are the variables that are masked and that all three have
     margin : 0 … 1, excess tolerated
     confidence : 0 … 1, two-sided, of all pairs together
     rng : Generator, draws pairs where there are too many
@@ -118,11 +116,7 @@ def values_together(
     """
     between("margin", margin, 0, 1)
     tables = [original, released, reference]
-    names = [
-        name
-        for name in (original.schema.masked if variables is None else variables)
-        if all(name in table.schema for table in tables)
-    ]
+    names = shared_variables(tables)
     columns = {name: _codes(tables, name) for name in names}
     telling = [name for name in names if _effective(columns[name][0]) >= _LEVELS]
     possible = _pairs([_ranks(original, name) for name in telling])

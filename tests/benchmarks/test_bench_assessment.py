@@ -23,6 +23,7 @@ import pytest
 from anoncore.encoding import EncodedTables, Encoder
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import (
+    LinkageSettings,
     attribute_inference,
     closeness,
     compare,
@@ -121,7 +122,9 @@ def assessed(original: Microdata, released: Microdata, reference: Microdata) -> 
     strangers = close.strangers.released
     clock("membership", lambda: nearest_distance_attack(x, r, y, measures=near, strangers=strangers))
     clock("score coincidence", lambda: score_coincidence_attack(x, r, y))
-    clock("linkage", lambda: linkage(x, y, reference=r, measures=near, strangers=other, rng=rng))
+    clock(
+        "linkage", lambda: linkage(x, y, reference=r, settings=LinkageSettings(measures=near, strangers=other), rng=rng)
+    )
     clock("disclosure", lambda: disclosure_risk(released, original=original, reference=reference, rng=rng))
     clock("inference", lambda: attribute_inference(original, reference, released, rng=rng))
     encoded = EncodedTables(original, released, reference, encoder, x, y, r)

@@ -31,6 +31,7 @@ import anoncore
 from anoncore import Encoder, Microdata, Schema, Variable
 from anoncore.methods import RHS, AdditiveNoise, DataShuffling, SpectralRHS, SpectralSwap
 from anoncore.risk import (
+    LinkageSettings,
     PredictionMeasures,
     closeness,
     compare,
@@ -244,7 +245,7 @@ def measure(e: Experiment, name: str) -> Row:
     row["close_p"] = close.tail(CLOSE_TAU, CLOSE_LEVEL).p
     row["untouched"] = np.mean(near.distance < 1e-9)
     if masked.keeps_records:
-        link = linkage(x, y, k=K, measures=near, rng=np.random.default_rng([e.seed, 2]))
+        link = linkage(x, y, settings=LinkageSettings(k=K, measures=near), rng=np.random.default_rng([e.seed, 2]))
         right, wrong = link.distance.n_right, link.distance.n_wrong
         row |= {
             "rate": link.rate.value,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anoncore.risk import linkage, prediction_measures
+from anoncore.risk import LinkageSettings, linkage, prediction_measures
 from tests.papers import reproduction
 
 FIRST = reproduction.SEEDS[:1]
@@ -83,7 +83,7 @@ def test_the_pictures_count_right_matches_as_linkage_does():
     for method in ("spectral-rhs", "noise"):
         y = reproduction.release(e, method)[1]
         near = prediction_measures(e.original, y, reproduction.K)
-        rate = linkage(e.original, y, measures=near, rng=np.random.default_rng(0)).rate.value
+        rate = linkage(e.original, y, settings=LinkageSettings(measures=near), rng=np.random.default_rng(0)).rate.value
         assert reproduction.right_matches(e.original, y, near).mean() == pytest.approx(rate, abs=1e-12)
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from anoncore import Encoder, Microdata, Schema, Variable
 from anoncore.risk import (
+    DisclosureSettings,
+    LinkageSettings,
     attribute_inference,
     compare,
     disclosure_risk,
@@ -74,7 +76,7 @@ def measured(original: Microdata, reference: Microdata, released: Microdata) -> 
     x, r, y = (encoder.encode(data) for data in (original, reference, released))
     near, other = prediction_measures(x, y), prediction_measures(x, r)
     own = prediction_measures(x, None, leave_one_out=True)
-    linked = linkage(x, y, reference=r, measures=near, rng=np.random.default_rng(4))
+    linked = linkage(x, y, reference=r, settings=LinkageSettings(measures=near), rng=np.random.default_rng(4))
     income, illness = attribute_inference(original, reference, released, rng=np.random.default_rng(5)).variables
     isolated = isolated_test(near, other, own)
     figures = (
@@ -150,7 +152,13 @@ def test_independent_samples_pass_and_copies_fail():
 def test_coarser_quasi_identifiers_disclose_less():
     original, reference = draw(1), draw(2)
     found = [
-        disclosure_risk(original, original=original, reference=reference, bins=bins, rng=np.random.default_rng(1))
+        disclosure_risk(
+            original,
+            original=original,
+            reference=reference,
+            settings=DisclosureSettings(bins=bins),
+            rng=np.random.default_rng(1),
+        )
         for bins in (20, 10, 5, 3, 2)
     ]
     for side in ("released", "reference"):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.errors import AnonymizationError
-from anoncore.risk import compare, compare_matched, prediction_measures
+from anoncore.risk import ComparisonSettings, compare, compare_matched, prediction_measures
 
 Z = 1.6448536269514722  # normal quantile at 0.95
 SOMEWHERE = 2.4477468306808161  # √(2·ln 20)
@@ -149,7 +149,7 @@ def test_matching_subsamples_the_reference_too():
     original = rng.normal(size=(600, 4))
     released = rng.normal(size=(300, 4))
     for reference in (rng.normal(size=(1200, 4)), None):
-        found = compare_matched(original, released, reference, draws=3, rng=rng)
+        found = compare_matched(original, released, reference, settings=ComparisonSettings(draws=3), rng=rng)
         assert found.distance.verdict != "fail"
         assert found.draws == 3
         assert found.n_released == 300
@@ -172,9 +172,15 @@ def test_pooled_bounds_lie_between_those_of_the_draws():
     rng = np.random.default_rng(10)
     original, reference = rng.normal(size=(2, 150, 2))
     released = rng.normal(size=(600, 2))
-    first = compare_matched(original, released, reference, draws=1, rng=np.random.default_rng(1))
-    pooled = compare_matched(original, released, reference, draws=8, rng=np.random.default_rng(1))
-    assert pooled == compare_matched(original, released, reference, draws=8, rng=np.random.default_rng(1))
+    first = compare_matched(
+        original, released, reference, settings=ComparisonSettings(draws=1), rng=np.random.default_rng(1)
+    )
+    pooled = compare_matched(
+        original, released, reference, settings=ComparisonSettings(draws=8), rng=np.random.default_rng(1)
+    )
+    assert pooled == compare_matched(
+        original, released, reference, settings=ComparisonSettings(draws=8), rng=np.random.default_rng(1)
+    )
     assert pooled.distance.upper != first.distance.upper
     assert -1 <= pooled.distance.sup_excess <= pooled.distance.upper <= 1.2
 
@@ -210,4 +216,4 @@ def test_mismatched_sides():
     with pytest.raises(AnonymizationError, match="by_design must be empty"):
         compare(found.distance, found.distance, by_design=["uncertainty"])
     with pytest.raises(AnonymizationError, match="draws must be at least 1, got 0"):
-        compare_matched(original, original, None, draws=0, rng=rng)
+        compare_matched(original, original, None, settings=ComparisonSettings(draws=0), rng=rng)

@@ -15,7 +15,7 @@ from scipy.stats import nbinom
 
 from anoncore import Microdata, Schema, Variable
 from anoncore.errors import AnonymizationError
-from anoncore.risk import disclosure_risk, individual_risk
+from anoncore.risk import DisclosureSettings, disclosure_risk, individual_risk
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -74,7 +74,7 @@ def by_pandas(data: Microdata, original: Microdata) -> pd.Series:
 
 def test_groups_as_pandas_counts_them():
     original, released = table(600, 1), table(500, 2)
-    found = disclosure_risk(released, original=original, k=3, rng=rng()).released.groups
+    found = disclosure_risk(released, original=original, settings=DisclosureSettings(k=3), rng=rng()).released.groups
     sizes = by_pandas(released, original).size()
     assert (found.n, found.n_groups, found.smallest, found.k) == (500, len(sizes), sizes.min(), 3)
     assert found.expected == pytest.approx((sizes * (1 / sizes)).sum())
@@ -123,7 +123,9 @@ def moved(p: np.ndarray, q: np.ndarray, cost: np.ndarray) -> float:
 @given(seed=st.integers(0, 2**31), n=st.integers(1, 40), gaps=st.sampled_from([0.0, 0.0, 0.3]))
 def test_t_closeness_by_linear_programming(seed, n, gaps):
     data = table(n, seed, gaps)
-    found = disclosure_risk(data, original=data, quasi_identifiers=["sex"], rng=rng()).released.sensitive
+    found = disclosure_risk(
+        data, original=data, settings=DisclosureSettings(quasi_identifiers=["sex"]), rng=rng()
+    ).released.sensitive
     for risk in found:
         column = data.frame[risk.name]
         if risk.name == "income":
@@ -153,7 +155,9 @@ def test_t_closeness_published_example():
     parts = {"quasi_identifiers": ["group"], "sensitive": ["salary"]}
     for salary, published in (([3, 4, 5, 6, 11, 8, 7, 9, 10], 0.375), ([6, 11, 8, 3, 5, 9, 4, 7, 10], 0.167)):
         data = Microdata(pd.DataFrame({"group": list("aaabbbccc"), "salary": salary}), schema)
-        found = disclosure_risk(data, original=data, rng=rng(), **parts).released.sensitive[0]
+        found = disclosure_risk(
+            data, original=data, settings=DisclosureSettings(**parts), rng=rng()
+        ).released.sensitive[0]
         assert found.t == pytest.approx(published, abs=5e-4)
 
 
@@ -192,7 +196,9 @@ def test_individual_risk_closed_forms_and_limits():
 def test_weighted_risk():
     data = table(400, 6)
     groups = by_pandas(data, data)
-    found = disclosure_risk(data, original=data, weight="weight", rng=rng()).released.sample
+    found = disclosure_risk(
+        data, original=data, settings=DisclosureSettings(weight="weight"), rng=rng()
+    ).released.sample
     sizes, totals = groups.size().to_numpy(), groups["weight"].sum().to_numpy()
     risks = individual_risk(sizes, totals)
     assert found.expected == pytest.approx((sizes * risks).sum())
@@ -200,7 +206,7 @@ def test_weighted_risk():
     assert (found.highest, found.mean) == pytest.approx((risks.max(), found.expected / 400))
     assert found.expected_lower < found.expected < found.expected_upper
     certain = Microdata(data.frame.assign(weight=1.0), SCHEMA)
-    whole = disclosure_risk(certain, original=data, weight="weight", rng=rng()).released
+    whole = disclosure_risk(certain, original=data, settings=DisclosureSettings(weight="weight"), rng=rng()).released
     assert whole.sample.expected == pytest.approx(whole.groups.expected)
 
 
@@ -224,10 +230,12 @@ def test_reference_of_equal_size():
 
 def test_binning_is_stated():
     data = table(300, 10)
-    found = disclosure_risk(data, original=data, quasi_identifiers=["age", "income"], sensitive=[], rng=rng())
+    found = disclosure_risk(
+        data, original=data, settings=DisclosureSettings(quasi_identifiers=["age", "income"], sensitive=[]), rng=rng()
+    )
     assert found.binning[0] == "age: 10 classes, cut at the 10-quantiles of the original"
     few = Microdata(data.frame.assign(age=1.0 + rng().integers(0, 3, 300)), SCHEMA)
-    found = disclosure_risk(few, original=few, quasi_identifiers=["age"], rng=rng())
+    found = disclosure_risk(few, original=few, settings=DisclosureSettings(quasi_identifiers=["age"]), rng=rng())
     assert found.binning == ("age: 3 classes, cut between its values",)
     assert found.released.groups.n_groups == 3
 
@@ -236,7 +244,9 @@ def test_binning_is_stated():
 def test_tiny_constant_and_missing(n):
     empty = pd.DataFrame({v.name: pd.Series([np.nan] * n) for v in SCHEMA}).assign(weight=1.0)
     data = Microdata(empty, SCHEMA)
-    found = disclosure_risk(data, original=data, reference=data, weight="weight", rng=rng())
+    found = disclosure_risk(
+        data, original=data, reference=data, settings=DisclosureSettings(weight="weight"), rng=rng()
+    )
     assert finite(asdict(found))
     groups = found.released.groups
     assert (groups.n_groups, groups.smallest, groups.expected) == (1, n, 1)
@@ -250,7 +260,9 @@ def test_tiny_constant_and_missing(n):
 def test_unseen_levels_and_lone_people():
     data = table(100, 11, gaps=0)
     alone = Microdata(data.frame.assign(age=np.arange(100.0)), SCHEMA)
-    found = disclosure_risk(alone, original=alone, bins=100, sensitive=["income"], rng=rng()).released
+    found = disclosure_risk(
+        alone, original=alone, settings=DisclosureSettings(bins=100, sensitive=["income"]), rng=rng()
+    ).released
     assert (found.groups.uniques.value, found.groups.highest, found.groups.expected) == (1, 1, 100)
     assert (found.groups.expected_lower, found.groups.expected_upper) == (100, 100)
     assert (found.sensitive[0].l_distinct, found.sensitive[0].homogeneous.value) == (1, 1)
@@ -259,19 +271,19 @@ def test_unseen_levels_and_lone_people():
 
 def test_explained_and_errors():
     data = table(50, 12)
-    found = disclosure_risk(data, original=data, weight="weight", rng=rng())
+    found = disclosure_risk(data, original=data, settings=DisclosureSettings(weight="weight"), rng=rng())
     parts = found, found.released.groups, found.released.sample, found.released.sensitive[0]
     assert all(part.meaning.endswith(".") for part in parts)
     for message, given_ in {
-        "k and bins must be at least 2": {"k": 1},
-        "quasi_identifiers must name at least one": {"quasi_identifiers": []},
-        "quasi_identifiers must be a list": {"quasi_identifiers": "age"},
-        "released must hold shoe": {"sensitive": ["shoe"]},
-        "different variables, each of them once": {"sensitive": ["age"]},
-        "confidence must be between 0 and 1": {"confidence": 1},
-        "released must hold size": {"weight": "size"},
-        r"weight 'income' must be above 0 everywhere": {"weight": "income"},
-        "weight 'region' must be numeric": {"weight": "region"},
+        "k and bins must be at least 2": {"settings": DisclosureSettings(k=1)},
+        "quasi_identifiers must name at least one": {"settings": DisclosureSettings(quasi_identifiers=[])},
+        "quasi_identifiers must be a list": {"settings": DisclosureSettings(quasi_identifiers="age")},
+        "released must hold shoe": {"settings": DisclosureSettings(sensitive=["shoe"])},
+        "different variables, each of them once": {"settings": DisclosureSettings(sensitive=["age"])},
+        "confidence must be between 0 and 1": {"settings": DisclosureSettings(confidence=1)},
+        "released must hold size": {"settings": DisclosureSettings(weight="size")},
+        r"weight 'income' must be above 0 everywhere": {"settings": DisclosureSettings(weight="income")},
+        "weight 'region' must be numeric": {"settings": DisclosureSettings(weight="region")},
         "reference must hold age": {"reference": data.select(["sex", "region"])},
         "original must hold at least one record": {"original": data.take(np.arange(0))},
     }.items():

@@ -19,6 +19,9 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import (
+    ComparisonSettings,
+    DisclosureSettings,
+    LinkageSettings,
     PredictionMeasures,
     attribute_inference,
     averaging_attack,
@@ -157,7 +160,11 @@ def everything(original: Microdata, released: Microdata, reference: Microdata) -
         "scores": score_coincidence_attack(x, r, y),
         "linkage": linkage(x, y, reference=r, own=own, rng=np.random.default_rng(1)),
         "disclosure": disclosure_risk(
-            released, original=original, reference=reference, weight="w", rng=np.random.default_rng(2)
+            released,
+            original=original,
+            reference=reference,
+            settings=DisclosureSettings(weight="w"),
+            rng=np.random.default_rng(2),
         ),
         "inference": attribute_inference(original, reference, released, rng=np.random.default_rng(3)),
     }
@@ -174,7 +181,7 @@ def everything(original: Microdata, released: Microdata, reference: Microdata) -
         close, strangers = measures(x, y, k), measures(x, r, k)
         for name, one in (("near", close), ("other", strangers), ("own", measures(x, None, k))):
             plain[name] = {part: getattr(one, part) for part in ("distance", "ambiguity", "uncertainty")}
-        both = compare_matched(x, y, r, k, rng=np.random.default_rng(4))
+        both = compare_matched(x, y, r, settings=ComparisonSettings(k=k), rng=np.random.default_rng(4))
         plain["comparison"] = asdict(both)
         if len(y) == len(r):
             assert asdict(compare(close, strangers)) == plain["comparison"]
@@ -233,7 +240,9 @@ def test_all_rows_identical_are_all_linked_by_guessing_only() -> None:
 def test_weights_that_are_not_positive_are_refused(weight: float) -> None:
     tables = [Microdata(one, SCHEMA) for one in everywhere(w=weight).values()]
     with pytest.raises(AnonymizationError, match="above 0 everywhere, 60 record"):
-        disclosure_risk(tables[1], original=tables[0], weight="w", rng=np.random.default_rng(0))
+        disclosure_risk(
+            tables[1], original=tables[0], settings=DisclosureSettings(weight="w"), rng=np.random.default_rng(0)
+        )
 
 
 @pytest.mark.parametrize("k", [2, 5])
@@ -243,8 +252,10 @@ def test_figures_found_once_serve_again(case: str, k: int) -> None:
     x, y, r = (encoder.encode(table) for table in microdata(case))
     k = min(k, len(x))
     near, other = measures(x, y, k), measures(x, r, k)
-    alone = linkage(x, y, reference=r, k=k, rng=np.random.default_rng(5))
-    shared = linkage(x, y, reference=r, k=k, measures=near, strangers=other, rng=np.random.default_rng(5))
+    alone = linkage(x, y, reference=r, settings=LinkageSettings(k=k), rng=np.random.default_rng(5))
+    shared = linkage(
+        x, y, reference=r, settings=LinkageSettings(k=k, measures=near, strangers=other), rng=np.random.default_rng(5)
+    )
     assert shared == alone
     assert nearest_distance_attack(x, r, y, measures=near) == nearest_distance_attack(x, r, y)
 
@@ -254,9 +265,9 @@ def test_people_all_measured_are_all_linked() -> None:
     x = rng.normal(size=(400, 12))
     y = x + 0.5 * rng.normal(size=x.shape)
     near = prediction_measures(x, y)
-    found = linkage(x, y, measures=near, epsilon=0.2, rng=rng)
+    found = linkage(x, y, settings=LinkageSettings(measures=near, epsilon=0.2), rng=rng)
     assert (found.rate.n, found.sampling_error) == (400, 0.0)
-    sampled = linkage(x, y, epsilon=0.2, rng=rng)
+    sampled = linkage(x, y, settings=LinkageSettings(epsilon=0.2), rng=rng)
     assert sampled.rate.n < 400
     # Hoeffding's bound, at the 67 records that an error of 0.2 asks for.
     assert sampled.sampling_error == pytest.approx(np.sqrt(np.log(200) / (2 * sampled.rate.n)))
@@ -268,7 +279,7 @@ def test_figures_of_other_tables_are_refused(name: str) -> None:
     x, y = np.random.default_rng(7).normal(size=(2, 30, 9))
     wrong = prediction_measures(x, y[:20])
     with pytest.raises(AnonymizationError, match=f"{name} must be of the 30 people asked about and 30 rows"):
-        linkage(x, y, reference=y, rng=np.random.default_rng(0), **{name: wrong})
+        linkage(x, y, reference=y, settings=LinkageSettings(**{name: wrong}), rng=np.random.default_rng(0))
     with pytest.raises(AnonymizationError, match="measures must be of 30 people and 30 released rows"):
         nearest_distance_attack(x, y, y, measures=wrong)
 
@@ -288,8 +299,15 @@ def test_small_lattices(seed: int, rows: int, released: int, columns: int, level
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         near, other = measures(x, y, 2), measures(x, r, 2)
-        alone = linkage(x, y, own=own, reference=r, k=2, rng=np.random.default_rng(0))
-        shared = linkage(x, y, own=own, reference=r, k=2, measures=near, strangers=other, rng=np.random.default_rng(0))
+        alone = linkage(x, y, own=own, reference=r, settings=LinkageSettings(k=2), rng=np.random.default_rng(0))
+        shared = linkage(
+            x,
+            y,
+            own=own,
+            reference=r,
+            settings=LinkageSettings(k=2, measures=near, strangers=other),
+            rng=np.random.default_rng(0),
+        )
         found = [compare(near, other), nearest_distance_attack(x, r, y), score_coincidence_attack(x, r, y)]
     assert shared == alone
     assert all(np.isfinite(list(numbers([asdict(one) for one in [*found, alone]]))))

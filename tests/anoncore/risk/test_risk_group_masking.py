@@ -169,7 +169,7 @@ def test_odds_and_recount_against_a_general_optimiser():
             3 + r.integers(0, 2, 10_000),
         ]
     ).astype(np.int32)
-    odds = reinference.membership_odds(codes, 5, vital)
+    odds = reinference.membership_odds(reinference.Coded(codes, 5), vital)
     np.testing.assert_allclose([np.median(odds[codes[:, 0] == k]) for k in range(3)], [3.0, 1.0, 0.2], rtol=0.15)
     found = reinference.recount_by_membership(odds, area, 2, float(vital.sum()))
     free = [
@@ -203,9 +203,8 @@ def test_origin_is_exact_when_the_home_is_known():
     home = r.integers(0, 5, 20_000)
     vital = r.random(20_000) < np.array([0.01, 0.02, 0.3, 0.05, 0.001])[home]
     area = np.where(vital, r.integers(0, 5, 20_000), home)
-    found = reinference.recount_by_origin(
-        home[:, None].astype(np.int32), 5, area, vital, 5, np.array([2]), float(vital.sum())
-    )
+    codes = reinference.Coded(home[:, None].astype(np.int32), 5)
+    found = reinference.recount_by_origin(codes, area, vital, 5, np.array([2]), float(vital.sum()))
     np.testing.assert_allclose(found.counts, np.bincount(home[vital], minlength=5), atol=5)
     assert (found.errors < 0.1 * found.counts + 5).all()
 
@@ -215,9 +214,9 @@ def test_beyond_64_areas_those_of_interest_are_told_from_the_rest():
     home = r.integers(0, 80, 40_000)
     vital = r.random(40_000) < np.where(home == 17, 0.5, 0.01)
     area = np.where(vital, r.integers(0, 80, 40_000), home)
-    codes = (home // 2)[:, None].astype(np.int32)
+    codes = reinference.Coded((home // 2)[:, None].astype(np.int32), 40)
     total = float(vital.sum())
-    found = reinference.recount_by_origin(codes, 40, area, vital, 80, np.array([16, 17]), total)
+    found = reinference.recount_by_origin(codes, area, vital, 80, np.array([16, 17]), total)
     truth = np.bincount(home[vital], minlength=80)[16:18]
     assert found.counts[16:18].sum() == pytest.approx(truth.sum(), rel=0.1)
     assert (found.errors[:16] == total).all()
@@ -238,9 +237,10 @@ def test_constants_gaps_and_many_levels_are_coded():
     frame["one"] = "same"
     frame["id"] = [f"p{i}" for i in range(500)]
     data = table(frame)
-    codes, width = reinference.coded(data, ["age", "one", "id", "sex"])
+    found = reinference.coded(data, ["age", "one", "id", "sex"])
+    codes = found.ones
     assert codes.shape == (500, 3)
-    assert codes.max() == width - 1
+    assert codes.max() == found.width - 1
     assert len(np.unique(codes[:, 0])) <= reinference.BINS + 1
     assert (codes[frame["age"].isna(), 0] == codes[0, 0]).all()
 

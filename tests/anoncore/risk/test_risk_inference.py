@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 
 from anoncore import Encoder, Microdata, Schema, Variable
 from anoncore.errors import AnonymizationError
-from anoncore.risk import attribute_inference
+from anoncore.risk import InferenceSettings, attribute_inference
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -103,7 +103,7 @@ def brute(people: Microdata, released: Microdata, original: Microdata, name: str
 )
 def test_by_brute_force(seed, n, k, gaps, discrete):
     original, reference, released = (table(n, seed + part, gaps, discrete) for part in range(3))
-    found = attribute_inference(original, reference, released, neighbours=k, rng=rng())
+    found = attribute_inference(original, reference, released, settings=InferenceSettings(neighbours=k), rng=rng())
     assert [one.name for one in found.variables] == ["income", "illness", "grade"]
     for one in found.variables:
         if discrete and k > 1:
@@ -118,7 +118,7 @@ def test_by_brute_force(seed, n, k, gaps, discrete):
         assert one.excess.value == pytest.approx(difference)
     assert finite(asdict(found))
     shuffled = released.take(rng(seed).permutation(n))
-    again = attribute_inference(original, reference, shuffled, neighbours=k, rng=rng())
+    again = attribute_inference(original, reference, shuffled, settings=InferenceSettings(neighbours=k), rng=rng())
     for one, other in zip(found.variables, again.variables, strict=True):
         assert one.members.value == pytest.approx(other.members.value)
 
@@ -127,7 +127,9 @@ def test_all_copies_of_a_combination_vote():
     schema = Schema([Variable("area", "nominal"), Variable("ill", "nominal")])
     frame = pd.DataFrame({"area": list("xxxxyyyy"), "ill": list("aaabccdd")})
     data = Microdata(frame, schema)
-    found = attribute_inference(data, data, data, quasi_identifiers=["area"], sensitive=["ill"], rng=rng()).variables[0]
+    found = attribute_inference(
+        data, data, data, settings=InferenceSettings(quasi_identifiers=["area"], sensitive=["ill"]), rng=rng()
+    ).variables[0]
     # In x three of four are told right; in y two levels share the guess.
     assert found.members.value == pytest.approx((3 + 4 * 0.5) / 8)
     assert found.constant_guess == pytest.approx(3 / 8)
@@ -164,7 +166,7 @@ def test_interval_covers():
     held = []
     for seed in range(80):
         sides = [table(120, 1000 * seed + part) for part in range(3)]
-        found = attribute_inference(*sides, sensitive=["grade"], rng=rng()).variables[0]
+        found = attribute_inference(*sides, settings=InferenceSettings(sensitive=["grade"]), rng=rng()).variables[0]
         held.append(found.excess.lower <= 0 <= found.excess.upper)
     assert np.mean(held) >= 0.88
 
@@ -176,20 +178,29 @@ def test_logs_and_tolerance():
     ]
     for tolerance in (0.05, 0.5):
         plain = attribute_inference(
-            original, reference, original, sensitive=["income"], tolerance=tolerance, neighbours=3, rng=rng()
+            original,
+            reference,
+            original,
+            settings=InferenceSettings(sensitive=["income"], tolerance=tolerance, neighbours=3),
+            rng=rng(),
         )
         logs = attribute_inference(
-            *logged, logged[0], sensitive=["income"], tolerance=tolerance, neighbours=3, rng=rng()
+            *logged,
+            logged[0],
+            settings=InferenceSettings(sensitive=["income"], tolerance=tolerance, neighbours=3),
+            rng=rng(),
         )
         assert logs.variables[0].members.value == pytest.approx(plain.variables[0].members.value, abs=0.02)
 
 
 def test_sampled_people():
     original, reference, released = (table(2000, seed) for seed in (8, 9, 10))
-    found = attribute_inference(original, reference, released, epsilon=0.08, rng=rng(1))
+    found = attribute_inference(original, reference, released, settings=InferenceSettings(epsilon=0.08), rng=rng(1))
     assert (found.n_members, found.n_strangers, found.n_released) == (414, 414, 2000)
     assert 0.079 < found.sampling_error <= 0.08
-    assert found == attribute_inference(original, reference, released, epsilon=0.08, rng=rng(1))
+    assert found == attribute_inference(
+        original, reference, released, settings=InferenceSettings(epsilon=0.08), rng=rng(1)
+    )
     whole = attribute_inference(original, reference, released, rng=rng())
     assert (whole.n_members, whole.sampling_error) == (2000, 0)
     for one, other in zip(found.variables, whole.variables, strict=True):
@@ -203,7 +214,7 @@ def test_tiny_constant_and_missing(n):
     empty = Microdata(pd.DataFrame({v.name: pd.Series([np.nan] * n) for v in SCHEMA}), SCHEMA)
     constant = Microdata(some.frame.assign(income=2.0, illness="a", grade=1), SCHEMA)
     for sides in ((none,) * 3, (some, some, empty), (empty,) * 3, (empty, some, some), (constant,) * 3):
-        found = attribute_inference(*sides, neighbours=3, rng=rng())
+        found = attribute_inference(*sides, settings=InferenceSettings(neighbours=3), rng=rng())
         assert finite(asdict(found))
         for one in found.variables:
             assert -1 <= one.excess.lower <= one.excess.value <= one.excess.upper <= 1
@@ -211,7 +222,7 @@ def test_tiny_constant_and_missing(n):
     assert (nothing.members.n, nothing.excess.value, nothing.verdict) == (0, 0, "inconclusive")
     certain = attribute_inference(constant, constant, constant, rng=rng())
     assert all(one.members.value == one.strangers.value == one.constant_guess == 1 for one in certain.variables)
-    assert attribute_inference(some, some, some, sensitive=[], rng=rng()).verdict == "pass"
+    assert attribute_inference(some, some, some, settings=InferenceSettings(sensitive=[]), rng=rng()).verdict == "pass"
 
 
 def test_recoded_levels_are_no_right_guess():
@@ -220,7 +231,9 @@ def test_recoded_levels_are_no_right_guess():
     frame = original.frame.drop(columns="grade").assign(
         illness=original.frame["illness"].astype(object).where(original.frame["illness"] == "a", "rest")
     )
-    found = attribute_inference(original, reference, Microdata(frame, schema), sensitive=["illness"], rng=rng())
+    found = attribute_inference(
+        original, reference, Microdata(frame, schema), settings=InferenceSettings(sensitive=["illness"]), rng=rng()
+    )
     assert found.variables[0].members.value == pytest.approx((original.frame["illness"] == "a").mean())
 
 
@@ -239,7 +252,7 @@ def test_explained_and_errors():
         "released must hold shoe": {"quasi_identifiers": ["shoe"]},
     }.items():
         with pytest.raises(AnonymizationError, match=message):
-            attribute_inference(data, data, data, rng=rng(), **given_)
+            attribute_inference(data, data, data, settings=InferenceSettings(**given_), rng=rng())
     with pytest.raises(AnonymizationError, match="reference must hold grade"):
         attribute_inference(data, data.select(SCHEMA.names[:5]), data, rng=rng())
     with pytest.raises(AnonymizationError, match="released must hold at least one record"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anoncore.risk import PredictionMeasures, compare, compare_matched, prediction_measures
+from anoncore.risk import ComparisonSettings, PredictionMeasures, compare, compare_matched, prediction_measures
 from anoncore.risk.bounds import Side
 from anoncore.risk.jackknife import set_variance
 
@@ -168,7 +168,9 @@ def test_no_false_alarm_when_sizes_are_matched_or_records_left_out():
     for seed in range(6):
         rng = np.random.default_rng(seed)
         original, released = rng.normal(size=(400, 20)), rng.normal(size=(900, 20))
-        assert compare_matched(original, released, None, draws=2, rng=rng).verdict != "fail"
+        assert (
+            compare_matched(original, released, None, settings=ComparisonSettings(draws=2), rng=rng).verdict != "fail"
+        )
         other = prediction_measures(original, released[:400])
         alone = prediction_measures(original, None, leave_one_out=True)
         assert compare(other, alone).verdict != "fail"

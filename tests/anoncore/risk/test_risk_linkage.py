@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.principal_axes import basis, principal_scores
 from anoncore.kernels.spectral_groups import halved_groups
-from anoncore.risk import linkage, membership_attack, prediction_measures
+from anoncore.risk import LinkageSettings, linkage, membership_attack, prediction_measures
 from anoncore.risk._proportions import difference, proportion
 from anoncore.risk.linkage import sampling_error
 
@@ -86,7 +86,7 @@ def test_ties_among_more_rows_than_are_searched_first():
 def test_groups_of_identical_rows_are_right_with_probability_one_over_size():
     centres = np.repeat(np.arange(20.0), 7)[:, None] * 100
     original = centres + rng().normal(size=(140, 1))
-    found = linkage(original, centres, k=5, reference=original + 50, rng=rng(3))
+    found = linkage(original, centres, reference=original + 50, settings=LinkageSettings(k=5), rng=rng(3))
     assert found.rate.value == pytest.approx(1 / 7)
     assert found.group_rate == pytest.approx(1 / 7)
     assert found.guess == 1 / 140
@@ -132,7 +132,7 @@ def test_auc_is_that_of_the_matches():
     released = original + 0.5 * rng(9).normal(size=original.shape)
     right = cdist(original, released).argmin(axis=1) == np.arange(400)
     measures = prediction_measures(original, released, 5)
-    found = linkage(original, released, measures=measures, confidence=0.9, rng=rng())
+    found = linkage(original, released, settings=LinkageSettings(measures=measures, confidence=0.9), rng=rng())
     for signal in found.signals:
         value = getattr(measures, signal.name)
         expected = membership_attack(-value[right], -value[~right], confidence=0.9)
@@ -163,13 +163,13 @@ def test_sampled_people_bound_the_error():
     original = rng(13).normal(size=(3000, 3))
     released = original + 0.3 * rng(14).normal(size=original.shape)
     whole = linkage(original, released, rng=rng())
-    part = linkage(original, released, epsilon=0.06, rng=rng(1))
+    part = linkage(original, released, settings=LinkageSettings(epsilon=0.06), rng=rng(1))
     assert (whole.sampling_error, whole.rate.n) == (0, 3000)
     assert part.rate.n == 736
     assert 0.059 < part.sampling_error <= 0.06
     assert abs(part.rate.value - whole.rate.value) <= part.sampling_error
-    assert part == linkage(original, released, epsilon=0.06, rng=rng(1))
-    asked = linkage(original, released, queries=np.arange(50), rng=rng())
+    assert part == linkage(original, released, settings=LinkageSettings(epsilon=0.06), rng=rng(1))
+    asked = linkage(original, released, settings=LinkageSettings(queries=np.arange(50)), rng=rng())
     assert (asked.rate.n, asked.n_original) == (50, 3000)
     assert sampling_error(1, 10**6) > 1
 
@@ -217,16 +217,18 @@ def test_explained():
 def test_errors():
     rows = np.eye(4)
     for message, given_ in {
-        "k must be at least 2, got 1": {"k": 1},
-        "confidence must be between 0 and 1": {"confidence": 1.0},
-        "epsilon must be between 0 and 1": {"epsilon": 0.0},
+        "k must be at least 2, got 1": {"settings": LinkageSettings(k=1)},
+        "confidence must be between 0 and 1": {"settings": LinkageSettings(confidence=1.0)},
+        "epsilon must be between 0 and 1": {"settings": LinkageSettings(epsilon=0.0)},
         "own must hold 4 row numbers": {"own": [0, 1]},
         "own must hold distinct row numbers from 0 to 3": {"own": [0, 0, 1, 2]},
         "reference must have 4 columns": {"reference": np.eye(3)},
-        "queries must be distinct row numbers": {"queries": [9]},
-        "measures must be of the 4 people": {"measures": prediction_measures(rows[:3], rows, 2)},
+        "queries must be distinct row numbers": {"settings": LinkageSettings(queries=[9])},
+        "measures must be of the 4 people": {
+            "settings": LinkageSettings(measures=prediction_measures(rows[:3], rows, 2))
+        },
     }.items():
         with pytest.raises(AnonymizationError, match=message):
-            linkage(rows, rows, rng=rng(), **given_)
+            linkage(rows, rows, **given_, rng=rng())
     with pytest.raises(AnonymizationError, match="released must have 4 rows in the order of original, got 3"):
         linkage(rows, rows[:3], rng=rng())
