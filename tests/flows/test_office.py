@@ -189,7 +189,7 @@ def test_a_crash_in_the_middle_of_the_copy_leaves_the_old_table_and_is_mended(
 
 
 def test_a_target_that_does_not_take_it_keeps_no_other_from_it(
-    office_: Office, monkeypatch: pytest.MonkeyPatch
+    office_: Office, capsys: pytest.CaptureFixture[str]
 ) -> None:
     office_.ask(f"CREATE TABLE {office_.schema}.released (mine int)")
     with pytest.raises(Fault, match="was not delivered everywhere") as raised:
@@ -198,11 +198,13 @@ def test_a_target_that_does_not_take_it_keeps_no_other_from_it(
     release = ledger.find(office_.home, ReleaseFacts, "published")[0].facts.release
     assert "manifest.json" in office_.stored(release)
     office_.ask(f"DROP TABLE {office_.schema}.released")
-    done = deliver.settle(office_.home, release)
-    assert done["withdrawn"] is False
+    capsys.readouterr()
+    deliver.deliver(release, office_.home.path, json_=True)
+    done = json.loads(capsys.readouterr().out)
+    assert (done["release"], done["withdrawn"], len(done["places"])) == (release, False, 2)
     assert len(office_.released()) == RECORDS // 2
     with pytest.raises(Refused, match="has no targets"):
-        deliver.settle(office_.home, "office-000000000000")
+        deliver.deliver("office-000000000000", office_.home.path)
 
 
 def test_what_a_person_approves_is_delivered(office_: Office) -> None:
@@ -210,10 +212,10 @@ def test_what_a_person_approves_is_delivered(office_: Office) -> None:
     assert waits.status == "awaiting", waits.reason
     assert office_.ask(f"SELECT to_regclass('{office_.schema}.released')") == [(None,)]
     outcome = decide(office_.home, Decision(act="approve", release=waits.release, by="A. Smith", reason="read it"))
-    deliver.after_approval(office_.home, outcome)
+    deliver.after_decision(office_.home, outcome)
     assert office_.released() == office_.published(outcome)
     ledger.append(office_.home, "withdrawn", outcome.entry.facts)
-    assert deliver.settle(office_.home, outcome.release)["withdrawn"] is True
+    deliver.deliver(outcome.release, office_.home.path)
     assert office_.ask(f"SELECT to_regclass('{office_.schema}.released')") == [(None,)]
     assert "manifest.json" not in office_.stored(outcome.release)
 
