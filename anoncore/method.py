@@ -21,6 +21,7 @@ EVIDENCE = (
     "prediction distance, ambiguity and uncertainty not below the reference's, no record closer than "
     "its reference neighbour would be, and members not distinguished from non-members"
 )
+MEDOID_NOTE = "the numbers of one real person per group are published, among them numbers that no one else has"
 
 
 class Method(Protocol):
@@ -54,6 +55,11 @@ class Method(Protocol):
     def void_by_design(self) -> tuple[str, ...]:
         """Risk measures that say nothing about the release, whatever the risk."""
         return ()
+
+    @property
+    def publishes_source_values(self) -> str:
+        """Why numbers that a single record holds may be published as they are, in one sentence; empty if none is."""
+        return ""
 
     @property
     def releases_ranges(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -56,4 +57,6 @@ def anonymize(
     if type(params) not in METHODS.values():
         known = ", ".join(sorted(cls.__name__ for cls in METHODS.values()))
         raise AnonymizationError(f"no method takes parameters of type {type(params).__name__}; known are {known}")
-    return params.anonymize(microdata, edits=edits or EditSet(), rng=rng)
+    release = params.anonymize(microdata, edits=edits or EditSet(), rng=rng)
+    reason = params.publishes_source_values
+    return replace(release, notes=(*release.notes, reason)) if reason else release

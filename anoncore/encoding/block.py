@@ -10,6 +10,7 @@ import pandas as pd
 
 from anoncore.encoding.scores import Decoding, assign, cut, logistic_probabilities, probability_names
 from anoncore.kernels.ranks import interpolate_quantiles, normal_scores
+from anoncore.kernels.smoothed_values import smoothed_values
 from anoncore.kernels.ties import first_largest
 from anoncore.microdata import Microdata, Variable, round_to
 
@@ -17,6 +18,20 @@ NumericScale = Literal["log", "normal", "linear"]
 
 # What is nearer to a threshold than these digits show is at it but for rounding.
 _DIGITS = 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smoothing:
+    """How numbers come back from normal scores, see `anoncore.kernels.smoothed_values`.
+
+    Parameters
+    ----------
+    k : numbers that at least so many records hold, and ``reach``, come back as they are
+    reach : ranks over which others are averaged, either way
+    """
+
+    k: int
+    reach: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +48,10 @@ class Block:
     counts : (q,) the records at each level
     location, scale : by which numbers are standardised
     floor : the least value of a logged variable; None for any other
-    quantiles : scores and values, both sorted, of a variable on normal scores
+    quantiles : scores and values, both sorted, of a variable on normal scores; records that hold one value share one
+        score
+    smoothed : scores and values from which released numbers are read: no two scores are equal, no value is that of
+        fewer than k records
     """
 
     variable: Variable
@@ -48,9 +66,12 @@ class Block:
     scale: float = field(default=1.0, repr=False)
     floor: float | None = field(default=None, repr=False)
     quantiles: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
+    smoothed: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
 
     @classmethod
-    def fit(cls, column: pd.Series, variable: Variable, start: int, numeric: NumericScale) -> Block | None:
+    def fit(
+        cls, column: pd.Series, variable: Variable, start: int, numeric: NumericScale, smoothing: Smoothing
+    ) -> Block | None:
         """Fit one variable; None when it holds a single value or none, which needs no column."""
         missing = column.isna().to_numpy()
         values = _values(column, variable)[~missing]
@@ -71,15 +92,17 @@ class Block:
             else np.zeros(0, int),
         )
         if variable.kind == "continuous":
-            return block._fit_continuous(values, numeric)
+            return block._fit_continuous(values, numeric, smoothing)
         if variable.kind == "ordinal":
             return replace(block, location=float(values.mean()), scale=float(values.std()) or 1.0)
         return replace(block, fill=block._scores(values).mean(axis=0))
 
-    def _fit_continuous(self, values: np.ndarray, numeric: NumericScale) -> Block:
+    def _fit_continuous(self, values: np.ndarray, numeric: NumericScale, smoothing: Smoothing) -> Block:
         if numeric == "normal":
-            order = np.argsort(values, kind="stable")
-            return replace(self, quantiles=(normal_scores(values)[order], values[order]))
+            ordered = np.sort(values)
+            smooth = smoothed_values(ordered, smoothing.reach, k=smoothing.k)
+            distinct = normal_scores(np.arange(float(len(ordered))))
+            return replace(self, quantiles=(normal_scores(ordered), ordered), smoothed=(distinct, smooth))
         log = numeric == "log" and bool(values.min() > 0)
         scaled = np.log(values) if log else values
         # The floor keeps a positive variable positive after rounding, and the log defined elsewhere.
@@ -169,8 +192,8 @@ class Block:
 
     def _numbers(self, scores: np.ndarray) -> np.ndarray:
         unit = self.variable.precision
-        if self.quantiles is not None:
-            return round_to(interpolate_quantiles(scores, *self.quantiles), unit)
+        if self.smoothed is not None:
+            return round_to(interpolate_quantiles(scores, *self.smoothed), unit)
         values = scores * self.scale + self.location
         if self.floor is None:
             return round_to(values, unit) + 0.0  # no −0

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from anoncore.encoding.block import Block, NumericScale, levels_column
+from anoncore.encoding.block import Block, NumericScale, Smoothing, levels_column
 from anoncore.encoding.scores import Decoding
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.smoothed_values import recommended_reach
 from anoncore.microdata import Microdata, Schema, Variable
 
 
@@ -42,7 +43,7 @@ class Encoder:
     fixed: Mapping[str, object]
 
     @classmethod
-    def fit(cls, data: Microdata, *, numeric: NumericScale = "log") -> Encoder:
+    def fit(cls, data: Microdata, *, numeric: NumericScale = "log", k: int = 5) -> Encoder:
         """Fit the encoding to ``data``.
 
         Parameters
@@ -53,6 +54,9 @@ class Encoder:
             How continuous variables are scaled before they are standardised: log where strictly
             positive; or normal scores (rank → Φ⁻¹), under which heavy tails and monotone
             non-linearity survive; or not at all, under which linear edits stay linear.
+        k : int
+            Numbers that fewer records hold, or fewer than 20 to 60, are decoded from normal scores as averages over
+            the ranks around them: no number of a single record comes back, the extremes least.
 
         Raises
         ------
@@ -62,10 +66,12 @@ class Encoder:
         schema = data.schema
         if not schema.masked or not len(data):
             raise AnonymizationError("there is nothing to encode: no records, or no released variable")
+        numbers = sum(schema[name].kind == "continuous" for name in schema.masked)
+        smoothing = Smoothing(k=k, reach=max(recommended_reach(len(data), max(numbers, 1)), k))
         blocks: list[Block] = []
         fixed: dict[str, object] = {}
         for name in schema.masked:
-            block = Block.fit(data.frame[name], schema[name], blocks[-1].end if blocks else 0, numeric)
+            block = Block.fit(data.frame[name], schema[name], blocks[-1].end if blocks else 0, numeric, smoothing)
             if block is None:
                 present = data.frame[name].dropna()
                 fixed[name] = present.iloc[0] if len(present) else None

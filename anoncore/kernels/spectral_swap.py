@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import numpy as np
@@ -10,15 +9,14 @@ from numpy.typing import NDArray
 
 from anoncore.errors import InfeasibleError
 from anoncore.kernels.principal_axes import Basis, basis, principal_scores, symmetric_root
-from anoncore.kernels.ranks import read_near, smoothed_order
 from anoncore.kernels.rows import row_blocks
+from anoncore.kernels.smoothed_values import read_near, recommended_reach, smoothed_order
 
 Floats = NDArray[np.float64]
 Jitter = int | Literal["auto"] | None
 
-# Ranks of the recommended jitter: for one axis, and at most, whatever the number of axes.
-_RANKS, _MOST_RANKS = 20, 60
-_RECORDS_PER_RANK = 8
+# Averages that vary less than this share of what is averaged vary by rounding.
+_SPREADLESS = 1e-9
 # Below this eigenvalue of the swapped scores' correlation matrix, whitening would only amplify noise.
 _DEGENERATE = 1e-8
 
@@ -43,7 +41,7 @@ def swap(
         Whether the swapped scores are made exactly uncorrelated, so that covariances are exact.
     jitter : int or "auto", optional
         Over how many ranks (at least 1), either way, scores are averaged and moved before they are permuted;
-        "auto" for `recommended_jitter` of each cluster.
+        "auto" for `recommended_reach` of each cluster.
     within : (N,) int, optional
         Cluster of each record: each cluster is swapped by itself, about its own center and axes. A cluster of
         one record is released as it is; the caller keeps clusters large.
@@ -66,9 +64,9 @@ def swap(
 
     Without options each score column keeps its exact values, merely permuted. Whoever finds an axis recognises
     members by scores that recur, and in a table of few columns axes are found by search. ``jitter=j`` replaces the
-    score of rank r by a draw from the smoothed order of the column: averages over the ranks r-j to r+j, read at
-    a random place within j ranks. Interpolation between single scores would leave a trace of their gaps. Mean and
-    spread of each column are restored.
+    score of rank r by a draw from the smoothed order of the column: averages over j ranks either way, fewer at the
+    ends, read at a random place as near. Interpolation between single scores would leave a trace of their gaps.
+    Mean and spread of each column are restored.
 
     Source: Lasko & Vinterbo (2010), section III-B1. Departures, all optional: jitter; swapping within
     clusters; the symmetric orthonormalisation U (U^T U)^(-1/2) of the re-centred swapped U.
@@ -90,40 +88,11 @@ def swap(
     return masked
 
 
-def recommended_jitter(n_records: int, n_axes: int) -> int:
-    """Ranks of jitter with which no score attack was found to succeed, its loadings known or not.
-
-    Parameters
-    ----------
-    n_records, n_axes : int
-        Size of the table, and axes along which it varies.
-
-    Returns
-    -------
-    int
-        20 ranks times the square root of the number of axes, at most 60, and at most an eighth of the records.
-
-    Notes
-    -----
-    Claim: measured, not proven; see docs/reference/methods/spectral-swap.md. What is left of evidence adds up over
-    the axes, as its square root does, and hardly depends on the number of records.
-
-    Source: docs/explanation/decisions/0019-narrow-tables.md.
-
-    Examples
-    --------
-    >>> [recommended_jitter(n, axes) for n, axes in ((2000, 2), (2000, 28), (100, 2))]
-    [29, 60, 12]
-    """
-    ranks = min(math.ceil(_RANKS * math.sqrt(n_axes)), _MOST_RANKS)
-    return max(1, min(ranks, n_records // _RECORDS_PER_RANK))
-
-
 def _swap(x: Floats, rng: np.random.Generator, exact_covariance: bool, jitter: Jitter) -> Floats:
     frame = basis(x)
     # Axes contiguous: a permutation touches one column at a time.
     moved = principal_scores(x, frame, order="F")
-    ranks = recommended_jitter(len(x), int(frame.live.sum())) if jitter == "auto" else jitter
+    ranks = recommended_reach(len(x), int(frame.live.sum())) if jitter == "auto" else jitter
     if ranks is not None:
         for axis in np.flatnonzero(frame.live):
             moved[:, axis] = _jittered(moved[:, axis], ranks, rng)
@@ -143,8 +112,10 @@ def _swap(x: Floats, rng: np.random.Generator, exact_covariance: bool, jitter: J
 def _jittered(column: Floats, ranks: int, rng: np.random.Generator) -> Floats:
     """Draw scores from the smoothed order of a column, with its mean and spread; in rank order, not record order."""
     drawn = read_near(smoothed_order(np.sort(column), ranks), ranks, rng=rng)
-    spread = drawn.std()
-    return drawn if spread == 0 else (drawn - drawn.mean()) * (column.std() / spread) + column.mean()
+    spread, before = drawn.std(), column.std()
+    # Of few records an average over all may be left.
+    stretch = before / spread if spread > _SPREADLESS * before else 0.0
+    return (drawn - drawn.mean()) * stretch + column.mean()
 
 
 def _whitening(moved: Floats, frame: Basis) -> Floats:

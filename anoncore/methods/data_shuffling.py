@@ -12,9 +12,10 @@ from anoncore.claims import NoFormalGuarantee
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import ranks, shuffling
+from anoncore.kernels import shuffling
 from anoncore.method import EVIDENCE, Method
-from anoncore.microdata import Microdata, Schema, round_to
+from anoncore.microdata import Microdata, Schema
+from anoncore.numbers_by_rank import coded_numbers, drawn_note, drawn_numbers, with_numbers_by_rank
 from anoncore.release import Release
 
 EVIDENCE_PARTLY = (
@@ -26,21 +27,28 @@ EVIDENCE_PARTLY = (
 class DataShuffling(Method):
     """Data shuffling: confidential variables keep their values, reassigned by the ranks of a normal draw.
 
-    Every variable keeps its values, levels and number of missing values (but for coded tails): numbers are assigned
+    Every variable keeps its levels, its number of missing values and nearly its distribution: numbers are assigned
     by the rank of a normal draw Y*, levels and missing values by cuts of it, those of nominal variables by the
     assignment with the counts they had and the largest total Y*. Rank correlations are kept approximately.
     Nothing is proven about a single record. Edits are left to the repair step.
 
-    Source: Muralidhar and Sarathy 2006. Beyond the paper: variables with levels and missing values, coded tails.
+    Source: Muralidhar and Sarathy 2006. Beyond the paper: variables with levels and missing values, drawn numbers,
+    coded tails.
 
     Parameters
     ----------
     confidential : tuple of variable names
         Variables to shuffle; empty for all. **All others are released unchanged, record by record**, and
         guide the shuffling of these.
+    values : {"drawn", "exact"}
+        What shuffled continuous variables hold: "drawn", the numbers that very many records hold and, in place of
+        others, draws from averages over 20 to 60 ranks around; or "exact", the source's own, as the published
+        method does: **a number that one person holds gives that person's membership away**.
+    k : int, at least 2
+        Numbers that fewer records hold are not released as they are, when values are drawn.
     tail_coding : int, at least 2, or None
-        The so many largest and smallest values of a shuffled continuous variable are replaced by their
-        mean. None publishes every original value, extremes too, as the published method does.
+        With ``values: exact``, the so many largest and smallest values of a shuffled continuous variable are
+        replaced by their mean. None publishes every original value, extremes too.
     """
 
     title: ClassVar[str] = "Data shuffling"
@@ -52,11 +60,25 @@ class DataShuffling(Method):
 
     method: Literal["data-shuffling"] = "data-shuffling"
     confidential: tuple[str, ...] = ()
+    values: Literal["drawn", "exact"] = "drawn"
+    k: int = 5
     tail_coding: int | None = 5
 
     def __post_init__(self) -> None:
+        if self.k < 2:
+            raise AnonymizationError(f"k must be at least 2, got {self.k}")
         if self.tail_coding is not None and self.tail_coding < 2:
             raise AnonymizationError(f"tail_coding must be at least 2, got {self.tail_coding}")
+
+    @property
+    def publishes_source_values(self) -> str:
+        """Why numbers that a single record holds are published: exact values, or variables left unchanged."""
+        if self.values == "exact":
+            return (
+                "values: exact publishes the numbers of the source: who knows a number that one person holds, such as "
+                "an exact amount, learns whether that person took part"
+            )
+        return "variables that are not named confidential are published as they are" if self.confidential else ""
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
@@ -95,10 +117,10 @@ class DataShuffling(Method):
             scores[:, drawn] = shuffling.shuffling_scores(encoder.encode(data), drawn=drawn, rng=rng)
         unchanged = [name for name in encoder.schema.names if name not in chosen]
         return Release(
-            data=_filled(data, encoder, scores, chosen, self.tail_coding),
+            data=_filled(data, encoder, scores, chosen, self, rng),
             claims=(NoFormalGuarantee(evidence=EVIDENCE_PARTLY if unchanged else EVIDENCE),),
             keeps_records=bool(unchanged),
-            notes=_notes(unchanged, self.tail_coding),
+            notes=_notes(unchanged, self),
         )
 
 
@@ -112,44 +134,34 @@ def _columns(encoder: Encoder, names: set[str]) -> np.ndarray:
     return np.concatenate(found) if found else np.empty(0, dtype=np.intp)
 
 
-def _filled(data: Microdata, encoder: Encoder, scores: np.ndarray, chosen: set[str], tail: int | None) -> Microdata:
+def _filled(
+    data: Microdata,
+    encoder: Encoder,
+    scores: np.ndarray,
+    chosen: set[str],
+    params: DataShuffling,
+    rng: np.random.Generator,
+) -> Microdata:
     """Fill the chosen variables by the ranks of their scores; take the others as they are."""
     index = data.frame.index if set(encoder.schema.names) - chosen else pd.RangeIndex(len(data))
     decoded = encoder.decode(scores, form="calibrated", index=index).frame
-    columns = {block.variable.name: block.start for block in encoder.blocks}
-    frame: dict[str, object] = {}
-    for variable in encoder.schema:
-        name = variable.name
-        if name not in chosen:
-            frame[name] = data.frame[name]
-        elif variable.kind != "continuous" or name not in columns:
-            frame[name] = decoded[name]
-        else:
-            present = decoded[name].notna().to_numpy()
-            source = np.sort(data.frame[name].dropna().to_numpy())
-            values = np.full(len(data), np.nan)
-            values[present] = ranks.match_ranks(
-                scores[present, columns[name]], _coded(source, tail, variable.precision)
-            )
-            frame[name] = values
-    return Microdata(pd.DataFrame(frame, index=index), encoder.schema)
+    frame = {v.name: decoded[v.name] if v.name in chosen else data.frame[v.name] for v in encoder.schema}
+    filled = Microdata(pd.DataFrame(frame, index=index), encoder.schema)
+    by = {block.variable.name: scores[:, block.start] for block in encoder.blocks}
+    names = [name for name in encoder.schema.names if name in chosen & by.keys()]
+    numbers = (
+        drawn_numbers(data, names, k=params.k, rng=rng)
+        if params.values == "drawn"
+        else coded_numbers(data, names, params.tail_coding)
+    )
+    return with_numbers_by_rank(filled, numbers, by=by)
 
 
-def _coded(source: np.ndarray, tail: int | None, precision: float | None) -> np.ndarray:
-    """Replace the ``tail`` smallest and largest of sorted values by their mean."""
-    if tail is None or not source.size:
-        return source
-    width = min(tail, len(source))
-    source[:width] = source[:width].mean()
-    source[-width:] = source[-width:].mean()
-    return round_to(source, precision)
-
-
-def _notes(unchanged: list[str], tail: int | None) -> tuple[str, ...]:
-    ends = (
+def _notes(unchanged: list[str], params: DataShuffling) -> tuple[str, ...]:
+    hold = (
         "the largest and smallest values of every shuffled variable are published"
-        if tail is None
-        else f"the {tail} largest and smallest of each that is continuous are replaced by their mean"
+        if params.tail_coding is None
+        else f"the {params.tail_coding} largest and smallest of each that is continuous are replaced by their mean"
     )
     stems = (
         "no released record stems from one person"
@@ -158,6 +170,6 @@ def _notes(unchanged: list[str], tail: int | None) -> tuple[str, ...]:
     )
     return (
         "shuffled variables hold the values of the source, reassigned by the ranks of a normal table with "
-        f"the source's rank correlations; {ends}",
+        f"the source's rank correlations; {drawn_note(params.k) if params.values == 'drawn' else hold}",
         stems,
     )

@@ -36,7 +36,7 @@ class ExtremeRecords(Method):
         Set aside the records whose nearest neighbour is further away than ``times`` the 99th
         percentile of such distances; or, in every continuous variable, replace the share
         ``tail`` at either end by its own mean (top and bottom coding, the variable's mean is
-        kept) or by the value at the cut (winsorising).
+        kept) or by the mean of the 5 values next to the cut (winsorising).
     times : float, above 1
         A record is extreme from this multiple of the 99th percentile on.
     tail : float, in (0, 0.25]
@@ -104,7 +104,9 @@ def _coded(data: Microdata, params: ExtremeRecords) -> Microdata:
         if 2 * width >= len(present):
             continue
         order = present[np.argsort(values[present], kind="stable")]
-        for end, cut in ((order[:width], order[width]), (order[-width:], order[-width - 1])):
-            values[end] = values[end].mean() if params.action == "top-code" else values[cut]
+        # Winsorised to the mean of the values next to the cut: the value at the cut is one person's.
+        inner = order[width : width + LEAST_CODED], order[-width - LEAST_CODED : -width]
+        for end, cut in zip((order[:width], order[-width:]), inner, strict=True):
+            values[end] = values[end if params.action == "top-code" else cut].mean()
         frame[variable.name] = round_to(values, variable.precision)
     return Microdata(frame, data.schema)

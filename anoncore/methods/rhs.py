@@ -13,7 +13,7 @@ from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.groups import representatives
 from anoncore.kernels.recursive_bisection import recursive_bisection
-from anoncore.method import IDENTICAL_GROUPS, Method
+from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method
 from anoncore.microdata import Microdata
 from anoncore.release import Release
 
@@ -67,6 +67,14 @@ class RHS(Method):
     def void_by_design(self) -> tuple[str, ...]:
         """Ambiguity and uncertainty, where every group has k records."""
         return IDENTICAL_GROUPS if self.small == "join" else ()
+
+    @property
+    def publishes_source_values(self) -> str:
+        """Why numbers that a single record holds are published: medoids, and records alone in their cell."""
+        if self.representative == "medoid":
+            return MEDOID_NOTE
+        alone = "every record that is alone in its cell is published as it is, with numbers that no one else has"
+        return alone if self.small == "keep" else ""
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Group the records and replace them.

@@ -13,7 +13,7 @@ from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.groups import representatives
 from anoncore.kernels.spectral_groups import spectral_groups
-from anoncore.method import IDENTICAL_GROUPS, Method
+from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method
 from anoncore.microdata import Microdata
 from anoncore.release import Release
 
@@ -54,6 +54,11 @@ class SpectralRHS(Method):
     def __post_init__(self) -> None:
         if self.k < 2:
             raise AnonymizationError(f"k must be at least 2, got {self.k}")
+
+    @property
+    def publishes_source_values(self) -> str:
+        """Why numbers that a single record holds are published: a medoid is one person's record."""
+        return MEDOID_NOTE if self.representative == "medoid" else ""
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Group the records and replace them.

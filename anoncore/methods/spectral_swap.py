@@ -11,11 +11,11 @@ from anoncore.claims import NoFormalGuarantee
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Decoding, Encoder, NumericScale
 from anoncore.errors import AnonymizationError
-from anoncore.kernels import ranks
 from anoncore.kernels.k_means import k_means
 from anoncore.kernels.spectral_swap import swap
 from anoncore.method import EVIDENCE, Method
-from anoncore.microdata import Microdata, Schema, round_to
+from anoncore.microdata import Microdata, Schema
+from anoncore.numbers_by_rank import coded_numbers, drawn_note, drawn_numbers, with_numbers_by_rank
 from anoncore.release import Release
 
 
@@ -36,9 +36,13 @@ class SpectralSwap(Method):
         How scores become levels, see `Encoder.decode`.
     exact_covariance : bool
         Make the covariances of the encoded matrix exact to 1e-12 instead of approximate.
-    marginals : {"masked", "exact"}
-        "exact" gives every continuous variable its original values back, by rank. That publishes
-        original values, so the ``tail_coding`` largest and smallest are replaced by their mean.
+    marginals : {"masked", "drawn", "exact"}
+        "drawn" gives every continuous variable values near the original's, by rank: numbers that very many
+        records hold as they are, others drawn from averages over 20 to 60 ranks around. "exact" gives it the
+        original's values themselves: **a number that one person holds gives that person's membership away**.
+        The ``tail_coding`` largest and smallest are replaced by their mean.
+    k : int, at least 2
+        Numbers that fewer records hold are not released as they are, when marginals are drawn or scores normal.
     tail_coding : int, at least 2
         Values averaged at either end when marginals are exact.
     numeric : {"log", "normal", "linear"}
@@ -65,7 +69,8 @@ class SpectralSwap(Method):
     method: Literal["spectral-swap"] = "spectral-swap"
     released: Decoding = "calibrated"
     exact_covariance: bool = False
-    marginals: Literal["masked", "exact"] = "masked"
+    marginals: Literal["masked", "drawn", "exact"] = "masked"
+    k: int = 5
     tail_coding: int = 5
     numeric: NumericScale = "log"
     local: int = 1
@@ -74,6 +79,7 @@ class SpectralSwap(Method):
 
     def __post_init__(self) -> None:
         for name, value, least in (
+            ("k", self.k, 2),
             ("tail_coding", self.tail_coding, 2),
             ("local", self.local, 1),
             ("min_cluster", self.min_cluster, 2),
@@ -81,10 +87,20 @@ class SpectralSwap(Method):
         ):
             if value < least:
                 raise AnonymizationError(f"{name} must be at least {least}, got {value}")
-        if self.marginals == "exact" and self.released == "mode":
+        if self.marginals != "masked" and self.released == "mode":
             raise AnonymizationError(
-                "marginals: exact needs as many missing values as there were; choose released: calibrated"
+                f"marginals: {self.marginals} needs as many missing values as there were; choose released: calibrated"
             )
+
+    @property
+    def publishes_source_values(self) -> str:
+        """Why numbers that a single record holds are published: exact marginals consist of them."""
+        if self.marginals != "exact":
+            return ""
+        return (
+            "marginals: exact publishes every number of the source but the largest and smallest: who knows a number "
+            "that one person holds, such as an exact amount, learns whether that person took part"
+        )
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return the edits that read variables which ``released: probabilities`` replaces."""
@@ -107,7 +123,7 @@ class SpectralSwap(Method):
         """
         if len(data) < 2:
             raise AnonymizationError(f"spectral swapping needs at least 2 records, got {len(data)}")
-        encoder = Encoder.fit(data, numeric=self.numeric)
+        encoder = Encoder.fit(data, numeric=self.numeric, k=self.k)
         matrix = encoder.encode(data)
         swapped = swap(
             matrix,
@@ -118,8 +134,12 @@ class SpectralSwap(Method):
         )
         masked = encoder.decode(swapped, form=self.released)
         notes = ["every principal score was permuted independently; no released record stems from one person"]
+        if self.marginals == "drawn":
+            drawn = drawn_numbers(data, masked.schema.names, k=self.k, rng=rng)
+            masked = with_numbers_by_rank(masked, drawn)
+            notes.append(f"continuous variables hold values drawn from the original's by rank; {drawn_note(self.k)}")
         if self.marginals == "exact":
-            masked = _with_exact_marginals(masked, data, self.tail_coding)
+            masked = with_numbers_by_rank(masked, coded_numbers(data, masked.schema.names, self.tail_coding))
             notes.append(
                 "continuous variables hold original values, reassigned by rank; "
                 f"the {self.tail_coding} largest and smallest of each are replaced by their mean"
@@ -139,21 +159,3 @@ def _clusters(matrix: np.ndarray, params: SpectralSwap, rng: np.random.Generator
     if count <= 1:
         return None
     return k_means(matrix, count, least=params.min_cluster, rng=rng)
-
-
-def _with_exact_marginals(masked: Microdata, original: Microdata, tail: int) -> Microdata:
-    frame = masked.frame.copy()
-    for variable in masked.schema:
-        if variable.kind != "continuous" or variable.name not in original.schema:
-            continue
-        source = np.sort(original.frame[variable.name].dropna().to_numpy())
-        present = frame[variable.name].notna().to_numpy()
-        if len(source) == 0:
-            continue
-        width = min(tail, len(source))
-        source[:width] = source[:width].mean()
-        source[-width:] = source[-width:].mean()
-        values = frame[variable.name].to_numpy(copy=True)
-        values[present] = ranks.match_ranks(values[present], round_to(source, variable.precision))
-        frame[variable.name] = values
-    return Microdata(frame, masked.schema)

@@ -26,7 +26,7 @@ _POOL, _ROWS = 500, 4000  # people of either side, and released rows, by whom or
 _REFINEMENTS = 4  # each looks around the best orientation so far, a quarter as far as the one before
 _DISTINCT = 0.9  # axes whose released scores correlate more are one
 
-Axes = Literal["released", "original", "searched", "given"]
+Axes = Literal["columns", "released", "original", "searched", "given"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class ScoreCoincidence:
     attack : members told from non-members, along the axes that tell most
     n_axes : axes on which scores were compared
     n_released : rows of the release
-    axes : whether these are the release's, the original's, found by search, or given
+    axes : whether these are the columns, the principal axes of the release or of the original, axes found by
+        search, or given ones
     """
 
     meaning: ClassVar[str] = (
@@ -71,9 +72,9 @@ def score_coincidence_attack(
     On each axis a person scores the evidence −Σ_s c_s log((g_s + δ)/(w_s + δ)) that released scores lie closer to
     the person's than they would by chance: g_1 is the gap to the nearest, the other g_s and all w_s are the mean
     spacings of the so many released scores around it, δ a billionth of the axis's standard deviation. The axes
-    are, in turn, those of the release; those of the original, which an attacker has to guess and the assessment
-    knows; and, with at most eight columns, those that a search finds on which the scores of a list of people,
-    members or not, coincide most with released ones. The turn that tells most is returned.
+    are, in turn, the columns; the principal axes of the release; those of the original, which an attacker has to
+    guess and the assessment knows; and, with at most eight columns, those that a search finds on which the scores of
+    a list of people, members or not, coincide most with released ones. The turn that tells most is returned.
 
     Parameters
     ----------
@@ -111,12 +112,16 @@ def score_coincidence_attack(
     points = matrix("released", released, members.shape[1])
     with one_blas_thread():
         tried: dict[Axes, Floats] = (
-            {"released": basis(points).loadings, "original": basis(members).loadings}
+            {
+                "columns": np.eye(members.shape[1]),
+                "released": basis(points).loadings,
+                "original": basis(members).loadings,
+            }
             if loadings is None
             else {"given": _known(loadings, members.shape[1])}
         )
         if loadings is None and 1 < members.shape[1] <= NARROW:
-            tried["searched"] = _searched(members, others, points, list(tried.values()))
+            tried["searched"] = _searched(members, others, points, [tried["released"], tried["original"]])
     level = 1.0 - (1.0 - confidence) / len(tried)
     found = [
         ScoreCoincidence(membership_attack(*scores, gate=gate, confidence=level), n_axes, len(points), name)

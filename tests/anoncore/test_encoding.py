@@ -14,10 +14,25 @@ def test_zero_noise_is_the_identity(mixed, form):
     pd.testing.assert_frame_equal(back.frame, mixed.frame.reset_index(drop=True))
 
 
-def test_normal_scores_come_back_too(mixed):
+def test_normal_scores_come_back_as_averages_over_ranks_and_levels_as_they_are(mixed):
     encoder = Encoder.fit(mixed, numeric="normal")
-    back = encoder.decode(encoder.encode(mixed))
-    pd.testing.assert_frame_equal(back.frame, mixed.frame.reset_index(drop=True))
+    back, before = encoder.decode(encoder.encode(mixed)).frame, mixed.frame.reset_index(drop=True)
+    numbers = [v.name for v in mixed.schema if v.kind == "continuous"]
+    pd.testing.assert_frame_equal(back.drop(columns=numbers), before.drop(columns=numbers))
+    for name in numbers:
+        assert before[name].nunique() < 2 or back[name].corr(before[name], method="spearman") > 0.99
+        assert back[name].max() < before[name].max() or before[name].nunique() < 2
+
+
+def test_normal_scores_give_back_no_number_of_a_single_record_but_spikes():
+    values = np.concatenate([np.zeros(300), np.random.default_rng(0).lognormal(8, 1, 700).round(2)])
+    data = Microdata(pd.DataFrame({"income": values}), Schema([Variable("income", "continuous")]))
+    encoder = Encoder.fit(data, numeric="normal")
+    released = encoder.decode(np.random.default_rng(1).permutation(encoder.encode(data))).frame["income"].to_numpy()
+    assert np.isin(released[released != 0], values).mean() < 0.02
+    # One score stands for all zeros, and comes back as a zero.
+    assert (released == 0).sum() == 300
+    assert encoder.decode(np.full((1000, 1), 9.0)).frame["income"].max() < values.max()
 
 
 def test_columns_are_standardised_and_gaps_are_their_mean(mixed):

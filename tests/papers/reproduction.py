@@ -143,7 +143,7 @@ METHODS = {
     ),
     "shuffling": Method(
         "data shuffling",
-        DataShuffling(tail_coding=None),
+        DataShuffling(values="exact", tail_coding=None),
         ("< 1e-13", "< 1e-13", "0.025", "0.020"),
         SAFER,
         (),

@@ -19,7 +19,7 @@ SEEDS = (3, 4, 5)
 METHODS = {
     "swap": SpectralSwap(jitter=None),
     "spectral rhs": SpectralRHS(k=5),
-    "shuffling": DataShuffling(tail_coding=None),
+    "shuffling": DataShuffling(values="exact", tail_coding=None),
     "noise": AdditiveNoise(b=0.1),
 }
 

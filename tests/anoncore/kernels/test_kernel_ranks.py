@@ -11,8 +11,6 @@ from anoncore.kernels.ranks import (
     match_ranks,
     normal_scores,
     ranks,
-    read_near,
-    smoothed_order,
 )
 
 columns = npst.arrays(np.float64, st.integers(1, 60), elements=st.integers(-5, 5).map(float))
@@ -153,26 +151,3 @@ def test_interpolation_is_linear_between_neighbours():
 def test_columns_are_ranked_on_their_own(function):
     x = frozen(np.random.default_rng(0).normal(size=(30, 3)))
     np.testing.assert_array_equal(function(x), np.column_stack([function(column) for column in x.T]))
-
-
-# -- smoothed order
-
-
-@given(columns, st.integers(1, 80))
-def test_smoothed_order_keeps_mean_and_order_and_gives_no_value_much_weight(values, reach):
-    ordered = np.sort(values)
-    found = smoothed_order(ordered, reach)
-    assert (np.diff(found) >= 0).all()
-    assert found.mean() == pytest.approx(ordered.mean(), abs=1e-9)
-    moved = ordered.copy()
-    moved[-1] += 1.0
-    width = 2 * min(reach, len(ordered) - 1) + 1
-    assert (smoothed_order(moved, reach) - found).max() <= 2 / width + 1e-9 or width == 1
-
-
-@given(columns, st.integers(1, 80), st.integers(0, 99))
-def test_values_are_read_within_reach(values, reach, seed):
-    ordered, rank, last = np.sort(values), np.arange(len(values)), len(values) - 1
-    found = read_near(ordered, reach, rng=np.random.default_rng(seed))
-    assert (found >= ordered[np.maximum(rank - reach, 0)] - 1e-9).all()
-    assert (found <= ordered[np.minimum(rank + reach, last)] + 1e-9).all()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from anoncore.errors import InfeasibleError
 from anoncore.kernels import spectral_swap
 from anoncore.kernels.principal_axes import basis, principal_scores
-from anoncore.kernels.spectral_swap import recommended_jitter, swap
+from anoncore.kernels.spectral_swap import swap
 
 
 def table(n_records, n_columns, seed=0, offset=0.0):
@@ -164,11 +164,7 @@ def test_jitter_keeps_mean_and_spread(values, jitter, seed):
     assert moved.std() == pytest.approx(column.std(), abs=1e-6) or jitter >= len(values) // 2
 
 
-def test_recommended_jitter_grows_with_axes_and_ends_at_an_eighth():
-    found = [
-        recommended_jitter(n, axes) for n, axes in ((800, 1), (8000, 4), (10**6, 9), (10**6, 100), (100, 9), (3, 1))
-    ]
-    assert found == [20, 40, 60, 60, 12, 1]
+def test_recommended_jitter_depends_on_records_and_axes():
     x = table(800, 2)
     chosen, stated = (swap(x, rng=np.random.default_rng(1), jitter=j) for j in ("auto", 29))
     np.testing.assert_array_equal(chosen, stated)

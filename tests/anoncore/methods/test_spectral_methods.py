@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import ks_2samp
 
 import anoncore
 from anoncore import Encoder, Microdata, Schema, Variable
-from anoncore.methods import SpectralRHS, SpectralSwap
+from anoncore.methods import MDAV, RHS, DataShuffling, SpectralRHS, SpectralSwap
+from anoncore.risk.presence import value_presence
 
 
 def test_swapping_keeps_level_counts_and_gaps_on_real_data(nhefs_halves):
@@ -33,6 +35,73 @@ def test_perfect_dependence_survives_calibration(nhefs_halves):
     original, _ = nhefs_halves
     released = anoncore.anonymize(original, SpectralSwap(), rng=np.random.default_rng(5)).data.frame
     assert (released["wt82"].isna() == (released["censored"] == 1)).all()
+
+
+def test_drawn_marginals_follow_the_original_and_hold_no_number_of_few(mixed):
+    release = anoncore.anonymize(mixed, SpectralSwap(marginals="drawn"), rng=np.random.default_rng(0))
+    before, after = mixed.frame["change"].dropna(), release.data.frame["change"].dropna()
+    assert len(before) == len(after)
+    assert ks_2samp(before, after).statistic < 0.1
+    assert after.mean() == pytest.approx(before.mean(), abs=before.std() / 20)
+    assert before.min() < after.min() < after.max() < before.max()
+    assert any("no number of fewer than 5 people" in note for note in release.notes)
+
+
+def test_numbers_of_the_source_are_published_only_where_it_is_declared():
+    """By presence: a stranger's own numbers stand in the release as often as a member's."""
+    members, strangers = mixed_people(1), mixed_people(2)
+    for params in (
+        SpectralSwap(),
+        SpectralSwap(marginals="drawn"),
+        SpectralSwap(numeric="normal"),
+        DataShuffling(),
+        SpectralSwap(marginals="exact"),
+        DataShuffling(values="exact"),
+    ):
+        release = anoncore.anonymize(members, params, rng=np.random.default_rng(3))
+        found = value_presence(members, release.data, strangers, rng=np.random.default_rng(4))
+        if params.publishes_source_values:
+            assert found.excess.lower > 0.5
+            assert params.publishes_source_values in release.notes
+        else:
+            assert found.excess.lower < 0.05
+            assert found.joint.area.lower < 0.52
+            assert found.column.area.lower < 0.52
+
+
+@pytest.mark.parametrize(
+    ("params", "declares"),
+    [
+        (SpectralSwap(), False),
+        (SpectralSwap(marginals="exact"), True),
+        (SpectralRHS(), False),
+        (SpectralRHS(representative="medoid"), True),
+        (RHS(), False),
+        (RHS(representative="medoid"), True),
+        (RHS(small="keep"), True),
+        (DataShuffling(), False),
+        (DataShuffling(values="exact"), True),
+        (DataShuffling(confidential=("income",)), True),
+        (MDAV(), False),
+    ],
+    ids=str,
+)
+def test_methods_declare_that_they_publish_numbers_of_single_people(params, declares):
+    assert bool(params.publishes_source_values) == declares
+
+
+def mixed_people(seed):
+    """A table of unique amounts, heaped ones with a spike at zero, and coarse ones."""
+    rng = np.random.default_rng(seed)
+    amount = rng.lognormal(9, 1, 1500).round(2)
+    frame = pd.DataFrame(
+        {
+            "amount": amount,
+            "tax": np.where(rng.random(1500) < 0.6, 0.0, (amount / 7).round(0)),
+            "height": (170 + 10 * rng.normal(size=1500)).round(1),
+        }
+    )
+    return Microdata(frame, Schema([Variable(name, "continuous") for name in frame]))
 
 
 def test_exact_marginals_hold_original_values_but_for_the_ends(mixed):

@@ -1,0 +1,191 @@
+"""Sorted values averaged over the ranks around each, so that no value of a single record can be read from them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+# Ranks averaged either way: for one column, and at most, whatever the number of columns.
+_RANKS, _MOST_RANKS = 20, 60
+_RECORDS_PER_RANK = 8
+# Ranks averaged at the ends, where values are few and far between.
+END = 5
+
+
+def recommended_reach(n_records: int, n_columns: int) -> int:
+    """Return over how many ranks values are averaged, either way, for no attack to find whose they were.
+
+    Parameters
+    ----------
+    n_records, n_columns : int
+        Records, and columns or axes that are smoothed.
+
+    Returns
+    -------
+    int
+        20 ranks times the square root of the number of columns, at most 60, and at most an eighth of the records.
+
+    Notes
+    -----
+    Claim: measured, not proven. Evidence that is left adds up over columns as their square root does, and hardly
+    depends on the number of records.
+
+    Source: docs/explanation/decisions/0019-narrow-tables.md.
+
+    Examples
+    --------
+    >>> [recommended_reach(n, columns) for n, columns in ((2000, 2), (2000, 28), (100, 2))]
+    [29, 60, 12]
+    """
+    ranks = min(math.ceil(_RANKS * math.sqrt(n_columns)), _MOST_RANKS)
+    return max(1, min(ranks, n_records // _RECORDS_PER_RANK))
+
+
+def smoothed_order(ordered: Floats, reach: int) -> Floats:
+    """Average sorted values over the ranks around each.
+
+    Parameters
+    ----------
+    ordered : (N,) float
+        Values in ascending order.
+    reach : int
+        Ranks averaged on either side, at least 1. Towards the ends, where values grow
+        ever faster, a quarter of the ranks up to the end, but 5 (or ``reach``); beyond the ends values continue
+        as their mirror image.
+
+    Returns
+    -------
+    (N,) float
+        Ascending; the mean of at least 6 values (or ``reach`` + 1), each with a weight of 2/11 (or
+        2 / (2 ``reach`` + 1)) at most. Where there are fewer, all take part.
+
+    Notes
+    -----
+    Claim: no value of a single record can be computed from the result without knowing its neighbours.
+
+    Source: moving average of order statistics; elementary.
+
+    Examples
+    --------
+    >>> smoothed_order(np.array([0.0, 3.0, 6.0, 30.0]), 1).tolist()
+    [1.0, 3.0, 13.0, 22.0]
+    """
+    around = _reaches(len(ordered), reach)
+    most = int(around.max(initial=0))
+    if most < 1:
+        return ordered.copy()
+    center = ordered.mean()
+    mirrored = np.concatenate([ordered[most - 1 :: -1], ordered, ordered[: -most - 1 : -1]]) - center
+    sums = np.concatenate([[0.0], np.cumsum(mirrored)])
+    places = np.arange(len(ordered)) + most
+    averages = (sums[places + around + 1] - sums[places - around]) / (2 * around + 1) + center
+    # Rounding of long sums must not break the order.
+    return np.maximum.accumulate(averages)
+
+
+def read_near(ordered: Floats, reach: int, *, rng: np.random.Generator) -> Floats:
+    """Read sorted values at a random place near each rank, interpolating.
+
+    Parameters
+    ----------
+    ordered : (N,) float
+        Values in ascending order.
+    reach : int
+        Ranks on either side, fewer towards the ends as in `smoothed_order`. Places beyond the ends are reflected,
+        not clamped, or the extremes would be read more often than others.
+    rng : numpy.random.Generator
+        Source of the places. Its seed is a secret.
+
+    Returns
+    -------
+    (N,) float
+        In the order of the ranks, hence nearly ascending.
+
+    Notes
+    -----
+    Claim: each lies between the values ``reach`` ranks below and above.
+
+    Source: elementary.
+
+    Examples
+    --------
+    >>> bool(np.ptp(read_near(np.full(3, 7.0), 2, rng=np.random.default_rng(0))) == 0)
+    True
+    """
+    last = len(ordered) - 1
+    around = _reaches(len(ordered), reach)
+    places = np.arange(last + 1) + rng.uniform(-around, around)
+    places = last - np.abs(last - np.abs(places))
+    floor = places.astype(np.intp)
+    step = ordered[np.minimum(floor + 1, last)] - ordered[floor]
+    return np.asarray(ordered[floor] + (places - floor) * step)
+
+
+def smoothed_values(ordered: Floats, reach: int, *, k: int, rng: np.random.Generator | None = None) -> Floats:
+    """Replace sorted values that fewer than k records hold by averages of such values.
+
+    Parameters
+    ----------
+    ordered : (N,) float
+        Values in ascending order.
+    reach : int
+        Ranks averaged on either side, see `smoothed_order`; among the values that are replaced.
+    k : int
+        A value that at least so many records hold, and at least ``reach``, is a spike (zero, a rounded amount) and is
+        kept. Where fewer hold it, which values occur how often would tell of members by itself.
+    rng : numpy.random.Generator, optional
+        Reads the averages at random places, see `read_near`; by default at the ranks themselves.
+
+    Returns
+    -------
+    (N,) float
+        In the order of the ranks; every spike is held by the same records as before, and perhaps a few more.
+
+    Notes
+    -----
+    Claim: no value that fewer than ``k`` or ``reach`` records hold can be computed from the result without knowing
+    its neighbours. Replaced values stay between the spikes around them. Where at most k records hold values to
+    replace, they take the nearest spike, or without any spike their mean.
+
+    Source: docs/explanation/decisions/0020-values-drawn-near-their-ranks.md.
+
+    Examples
+    --------
+    >>> smoothed_values(np.array([0.0, 0, 0, 1, 2, 3, 4, 50]), 1, k=3).round(2).tolist()
+    [0.0, 0.0, 0.0, 1.33, 2.0, 3.0, 19.0, 34.67]
+    """
+    _, first, held = np.unique(ordered, return_index=True, return_counts=True)
+    least = max(k, reach)
+    spike = np.repeat(held >= least, held)
+    result, single = ordered.copy(), ordered[~spike]
+    if not single.size:
+        return result
+    spikes = ordered[first[held >= least]]
+    if len(single) <= k:
+        result[~spike] = _nearest(spikes, single) if spikes.size else single.mean()
+        return result
+    averages = smoothed_order(single, reach)
+    if rng is not None:
+        averages = read_near(averages, reach, rng=rng)
+    bounds = np.concatenate([[-np.inf], spikes, [np.inf]])
+    at = np.searchsorted(spikes, single)
+    result[~spike] = np.clip(averages, bounds[at], bounds[at + 1])
+    return result
+
+
+def _reaches(size: int, reach: int) -> Integers:
+    """Return over how many ranks is averaged around each rank."""
+    ranks = np.arange(size)
+    ends = np.minimum(ranks, size - 1 - ranks)
+    return np.minimum(np.clip(ends // 4, min(END, reach), reach), max(size - 1, 0))
+
+
+def _nearest(ordered: Floats, asked: Floats) -> Floats:
+    above = np.clip(np.searchsorted(ordered, asked), 0, len(ordered) - 1)
+    below = np.maximum(above - 1, 0)
+    return np.where(asked - ordered[below] <= ordered[above] - asked, ordered[below], ordered[above])

@@ -1,0 +1,95 @@
+"""Numbers that a release may hold in place of the source's, and their assignment by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from anoncore.kernels.ranks import match_ranks
+from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values
+from anoncore.microdata import Microdata, round_to
+
+
+def drawn_numbers(data: Microdata, names: Iterable[str], *, k: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Draw the numbers of a release near the source's: none tells which person it comes from.
+
+    Parameters
+    ----------
+    data : Microdata, N records
+    names : variables; those that are not continuous are left out
+    k : int
+        Numbers that at least so many records hold, and as many as ranks are averaged over, are kept as they are.
+    rng : numpy Generator
+
+    Returns
+    -------
+    mapping of variable to (m,) float64, as many as the source has numbers, rounded to its precision. A number that
+    fewer than k records hold occurs no more often than by chance.
+    """
+    variables = [data.schema[n] for n in names if n in data.schema and data.schema[n].kind == "continuous"]
+    drawn = {}
+    for variable in variables:
+        ordered = np.sort(data.frame[variable.name].dropna().to_numpy())
+        if len(ordered):
+            reach = recommended_reach(len(ordered), len(variables))
+            values = smoothed_values(ordered, max(reach, k), k=k, rng=rng)
+            drawn[variable.name] = round_to(values, variable.precision) + 0.0  # no −0
+    return drawn
+
+
+def coded_numbers(data: Microdata, names: Iterable[str], tail: int | None) -> dict[str, np.ndarray]:
+    """Return the source's own numbers, the ``tail`` smallest and largest replaced by their mean.
+
+    Parameters
+    ----------
+    data : Microdata, N records
+    names : variables; those that are not continuous are left out
+    tail : None replaces none
+
+    Returns
+    -------
+    mapping of variable to (m,) float64
+    """
+    coded = {}
+    for name in names:
+        if name not in data.schema or data.schema[name].kind != "continuous":
+            continue
+        source = np.sort(data.frame[name].dropna().to_numpy())
+        if len(source) and tail is not None:
+            width = min(tail, len(source))
+            source[:width] = source[:width].mean()
+            source[-width:] = source[-width:].mean()
+            source = round_to(source, data.schema[name].precision)
+        coded[name] = source
+    return coded
+
+
+def with_numbers_by_rank(
+    masked: Microdata, numbers: Mapping[str, np.ndarray], *, by: Mapping[str, np.ndarray] | None = None
+) -> Microdata:
+    """Return masked microdata with other numbers, assigned by rank.
+
+    Parameters
+    ----------
+    masked : Microdata, N records
+    numbers : of each variable as many as ``masked`` holds
+    by : (N,) scores of variables by which they are ranked; by default their masked numbers
+    """
+    frame = masked.frame.copy()
+    for name, values in numbers.items():
+        present = frame[name].notna().to_numpy()
+        if present.any():
+            column = frame[name].to_numpy(copy=True)
+            scores = column if by is None else by[name]
+            column[present] = match_ranks(scores[present], values)
+            frame[name] = column
+    return Microdata(frame, masked.schema)
+
+
+def drawn_note(k: int) -> str:
+    """Return how drawn numbers came about, for the method statement."""
+    return (
+        "numbers that very many records hold are kept, every other is drawn from averages over the ranks around it, so "
+        f"that no number of fewer than {k} people is published but by chance"
+    )

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from anoncore.kernels.smoothed_values import (
+    END,
+    read_near,
+    recommended_reach,
+    smoothed_order,
+    smoothed_values,
+)
+
+columns = npst.arrays(np.float64, st.integers(1, 60), elements=st.integers(-5, 5).map(float))
+reaches = st.integers(1, 80)
+
+
+def test_recommended_reach_grows_with_columns_and_ends_at_an_eighth():
+    sizes = ((800, 1), (8000, 4), (10**6, 9), (10**6, 100), (100, 9), (3, 1))
+    assert [recommended_reach(n, m) for n, m in sizes] == [20, 40, 60, 60, 12, 1]
+
+
+@given(columns, reaches)
+def test_smoothed_order_is_ordered_and_gives_no_value_much_weight(values, reach):
+    ordered = np.sort(values)
+    found = smoothed_order(ordered, reach)
+    assert (np.diff(found) >= 0).all()
+    assert found[0] >= ordered[0] - 1e-9
+    assert found[-1] <= ordered[-1] + 1e-9
+    moved = ordered.copy()
+    moved[-1] += 1.0
+    width = 2 * min(END, reach, len(ordered) - 1) + 1
+    assert (smoothed_order(moved, reach) - found).max() <= 2 / width + 1e-9 or width == 1
+
+
+def test_smoothed_order_is_a_moving_average_inside_and_keeps_the_mean_nearly():
+    ordered = np.sort(np.random.default_rng(0).standard_t(4, size=2000))
+    found = smoothed_order(ordered, 20)
+    assert found[1000] == pytest.approx(ordered[980:1021].mean())
+    assert found.mean() == pytest.approx(ordered.mean(), abs=0.002)
+    assert found.std() == pytest.approx(ordered.std(), rel=0.02)
+
+
+@given(columns, reaches, st.integers(0, 99))
+def test_values_are_read_within_reach(values, reach, seed):
+    ordered, rank, last = np.sort(values), np.arange(len(values)), len(values) - 1
+    found = read_near(ordered, reach, rng=np.random.default_rng(seed))
+    assert (found >= ordered[np.maximum(rank - reach, 0)] - 1e-9).all()
+    assert (found <= ordered[np.minimum(rank + reach, last)] + 1e-9).all()
+
+
+@given(columns, reaches, st.integers(2, 8), st.one_of(st.none(), st.integers(0, 9).map(np.random.default_rng)))
+def test_spikes_stay_where_they_are_and_others_between_them(values, reach, k, rng):
+    ordered = np.sort(values)
+    levels, held = np.unique(ordered, return_counts=True)
+    spikes = levels[held >= max(k, reach)]
+    found = smoothed_values(ordered, reach, k=k, rng=rng)
+    kept = np.isin(ordered, spikes)
+    np.testing.assert_array_equal(found[kept], ordered[kept])
+    for spike in spikes if (~kept).sum() > k else ():
+        assert (np.sign(found - spike) * np.sign(ordered - spike) >= 0).all()
+
+
+def test_few_single_values_take_the_nearest_spike_or_their_mean():
+    found = smoothed_values(np.array([0.0, 0, 0, 1, 5, 6, 6, 6, 90]), 2, k=3)
+    assert found.tolist() == [0, 0, 0, 0, 6, 6, 6, 6, 6]
+    assert smoothed_values(np.array([1.0, 2, 6]), 2, k=3).tolist() == [3, 3, 3]
+
+
+def test_no_single_value_is_computed_from_spikes_around_it():
+    """One value between two spikes: an average over the ranks around would give it away."""
+    rng = np.random.default_rng(0)
+    others = np.sort(rng.uniform(100, 200, 40))
+    released = []
+    for secret in (3.0, 7.0):
+        ordered = np.concatenate([np.zeros(50), [secret], np.full(50, 10.0), others])
+        released.append(smoothed_values(ordered, 10, k=5))
+    assert released[0][50] == released[1][50] == 10.0
