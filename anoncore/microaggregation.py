@@ -12,7 +12,7 @@ from anoncore.edits.model import EditSet, LinearEdit, RatioEdit, numbers
 from anoncore.edits.repair import repair
 from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError
-from anoncore.kernels.projection import Polytope, project
+from anoncore.kernels.projection import Polytope, project_into
 from anoncore.microdata import Microdata, Schema
 
 Constrain = Callable[[np.ndarray], np.ndarray]
@@ -186,7 +186,7 @@ def constraint(encoder: Encoder, edits: EditSet) -> Constrain | None:
     polytope = Polytope(A, b, lower, upper, G, h)
 
     def constrain(centres: np.ndarray) -> np.ndarray:
-        values = project(centres[:, columns] * scale + location, polytope, scale)
+        values = project_into(centres[:, columns] * scale + location, polytope, scale)
         constrained = centres.copy()
         constrained[:, columns] = (values - location) / scale
         return constrained

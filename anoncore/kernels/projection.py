@@ -60,7 +60,26 @@ class Polytope:
         return np.vstack(rows), np.concatenate(limits)
 
 
-def project(points: np.ndarray, polytope: Polytope, scale: np.ndarray | None = None) -> np.ndarray:
+def project(
+    points: np.ndarray,
+    A: np.ndarray,
+    b: np.ndarray,
+    scale: np.ndarray | None = None,
+    lower: np.ndarray | None = None,
+    upper: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the nearest points that satisfy A v = b and lower ≤ v ≤ upper: `project_into` without inequalities.
+
+    Examples
+    --------
+    >>> parts_and_total = np.array([[1.0, 2.0, 6.0]])
+    >>> project(parts_and_total, np.array([[1.0, 1.0, -1.0]]), np.zeros(1))
+    array([[2., 3., 5.]])
+    """
+    return project_into(points, Polytope(A, b, lower, upper), scale)
+
+
+def project_into(points: np.ndarray, polytope: Polytope, scale: np.ndarray | None = None) -> np.ndarray:
     """Return the nearest points of a polytope.
 
     Parameters
@@ -87,7 +106,7 @@ def project(points: np.ndarray, polytope: Polytope, scale: np.ndarray | None = N
     Examples
     --------
     >>> parts_and_total = np.array([[1.0, 2.0, 6.0]])
-    >>> project(parts_and_total, Polytope(np.array([[1.0, 1.0, -1.0]]), np.zeros(1)))
+    >>> project_into(parts_and_total, Polytope(np.array([[1.0, 1.0, -1.0]]), np.zeros(1)))
     array([[2., 3., 5.]])
     """
     projected, feasible = attempt(points, polytope, scale)
@@ -101,11 +120,11 @@ def project(points: np.ndarray, polytope: Polytope, scale: np.ndarray | None = N
 
 
 def attempt(points: np.ndarray, polytope: Polytope, scale: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Project as `project` does, but report points that cannot be projected instead of raising.
+    """Project as `project_into` does, but report points that cannot be projected instead of raising.
 
     Parameters
     ----------
-    points, polytope, scale : as for `project`
+    points, polytope, scale : as for `project_into`
 
     Returns
     -------
@@ -157,7 +176,7 @@ def attempt_on_grid(
 
     Parameters
     ----------
-    points, polytope, scale : as for `project`
+    points, polytope, scale : as for `project_into`
     grids : for each variable a unit (multiples of it), sorted levels (L,), or None for any number
     order : the variables in the order in which they are placed; the last absorb the remainders.
         One with a unit that can satisfy the constraints on no multiple nearby keeps more decimals;

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 
 from anoncore.kernels.fuzzy.blocks import Law
 from anoncore.kernels.fuzzy.c_means import Settings, certify, fuzzy_c_means, memberships, seed_centers
-from anoncore.kernels.projection import Polytope, project
+from anoncore.kernels.projection import project
 
 A, B = np.array([[1.16, 1.07, -1.0]]), np.zeros(1)
 
@@ -96,7 +96,7 @@ TABLE_4 = {
 
 
 def onto_the_edit(v):
-    return project(v, Polytope(A, B))
+    return project(v, A, B)
 
 
 @pytest.mark.parametrize("noise", [0.5, 1.0, 1.5])
@@ -202,7 +202,7 @@ def averaged(x, c, m1, m2, constrain=None):
 
 def test_loss_grows_with_each_fuzzifier_and_with_fewer_clusters(records):
     edit = np.array([[1.0, 1.0, -1.0, 0.5]])
-    for constrain in (None, lambda v: project(v, Polytope(edit, np.zeros(1)))):
+    for constrain in (None, lambda v: project(v, edit, np.zeros(1))):
         by_m1 = [averaged(records, 40, m1, 1.0, constrain) for m1 in (1.0, 1.5, 3.0)]
         by_m2 = [averaged(records, 40, 1.2, m2, constrain) for m2 in (1.0, 1.5, 3.0)]
         by_c = [averaged(records, c, 1.2, 1.2, constrain) for c in (60, 20, 5, 1)]

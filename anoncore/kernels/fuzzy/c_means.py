@@ -128,19 +128,19 @@ class Settings:
 _SETTINGS = Settings()
 
 
-def memberships(x: Floats, centers: Floats, law: Law) -> Floats:
+def memberships(x: Floats, centers: Floats, m: float | Law) -> Floats:
     """Return the memberships of every record in every cluster.
 
     Parameters
     ----------
     x : (N, t), centers : (c, t), in the same units
         For small N·c: the result is dense.
-    law : Law
-        A crisp one gives all to the nearest centre, the first of several.
+    m : float, at least 1, or Law
+        Fuzzifier, or another law. A crisp one gives all to the nearest centre, the first of several.
 
     Returns
     -------
-    (N, c) float64; rows sum to 1. By Law.fcm a record on centres belongs to them alone, in equal shares.
+    (N, c) float64; rows sum to 1. By a fuzzifier a record on centres belongs to them alone, in equal shares.
 
     Notes
     -----
@@ -151,9 +151,10 @@ def memberships(x: Floats, centers: Floats, law: Law) -> Floats:
 
     Examples
     --------
-    >>> memberships(np.array([[1.0]]), np.array([[0.0], [4.0]]), Law.fcm(2.0))
+    >>> memberships(np.array([[1.0]]), np.array([[0.0], [4.0]]), 2.0)
     array([[0.9, 0.1]])
     """
+    law = m if isinstance(m, Law) else Law.fcm(m)
     size = float(max(np.abs(centers - centers[0]).max(), np.abs(x - centers[0]).max(initial=0.0)))
     if law.power and size > 0:
         # Ratios do not depend on the unit; squares of tiny distances would vanish.
@@ -170,16 +171,16 @@ def memberships(x: Floats, centers: Floats, law: Law) -> Floats:
 
 
 def fuzzy_c_means(
-    x: Floats, centers: Floats, law: Law, *, constrain: Constrain | None = None, settings: Settings = _SETTINGS
+    x: Floats, centers: Floats, m: float | Law, *, constrain: Constrain | None = None, settings: Settings = _SETTINGS
 ) -> Clustering:
-    """Run fuzzy c-means, or its entropy form, from given centres, each kept feasible.
+    """Run fuzzy c-means, or by another law its entropy form, from given centres, each kept feasible.
 
     Parameters
     ----------
     x : (N, t), finite
     centers : (c, t), the start, in the units of x
-    law : Law
-        Law.fcm of a fuzzifier for fuzzy c-means, Law.efcm of a λ for the entropy form; a crisp one gives k-means.
+    m : float, at least 1, or Law
+        Fuzzifier, or Law.efcm of a λ for the entropy form; a crisp law, as a fuzzifier of 1, gives k-means.
     constrain : callable, optional
         Maps (c, t) centres to their nearest feasible points. The distance must be that of ``x``: standardised
         records need standardised constraints, or ``project`` with ``scale``.
@@ -215,9 +216,10 @@ def fuzzy_c_means(
     Examples
     --------
     >>> pair = np.array([[0.0], [2.0], [10.0], [12.0]])
-    >>> fuzzy_c_means(pair, np.array([[3.0], [4.0]]), Law.fcm(1.0)).centers.ravel()
+    >>> fuzzy_c_means(pair, np.array([[3.0], [4.0]]), 1.0).centers.ravel()
     array([ 1., 11.])
     """
+    law = m if isinstance(m, Law) else Law.fcm(m)
     _check_count(len(x), len(centers))
     if not law.crisp and law.m * np.log(len(centers)) > RANGE:
         most = RANGE / np.log(len(centers))
@@ -240,6 +242,20 @@ def fuzzy_c_means(
         ordinary = np.where(mass > 0, sums.moments[:-1] / np.where(mass > 0, mass, 1.0), v.T).T
         v = np.ascontiguousarray(ordinary if constrain is None else constrain(ordinary))
     return Clustering(v, history[-1], len(history) - 1, converged, dropped, listed / len(history), np.array(history))
+
+
+def entropy_fuzzy_c_means(
+    x: Floats, centers: Floats, lam: float, *, constrain: Constrain | None = None, settings: Settings = _SETTINGS
+) -> Clustering:
+    """Run `fuzzy_c_means` by the law of a λ, in inverse squared units of x; ∞ is k-means.
+
+    Examples
+    --------
+    >>> pair = np.array([[0.0], [2.0], [10.0], [12.0]])
+    >>> entropy_fuzzy_c_means(pair, np.array([[3.0], [4.0]]), 1.0).centers.ravel().round(6)
+    array([ 1., 11.])
+    """
+    return fuzzy_c_means(x, centers, Law.efcm(lam), constrain=constrain, settings=settings)
 
 
 def _check_count(n: int, c: int) -> None:

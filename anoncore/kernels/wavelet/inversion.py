@@ -98,10 +98,24 @@ class Audit:
 
 def invert(
     published: Integers | Floats,
-    model: SignalModel = _PLAIN,
+    wavelet: str = "db2",
+    level: int = 2,
     *,
     share: float | None = None,
     positions: Sequence[int] = (),
+) -> Inversion:
+    """Recover counts from their redistribution as `invert_signal` does, of a quantity signal without padding.
+
+    Examples
+    --------
+    >>> invert(np.array([21, 21, 0, 10]), "haar", 1).recovered.round().tolist()
+    [0.0, 0.0, 0.0, 52.0]
+    """
+    return invert_signal(published, SignalModel(wavelet, level), share=share, positions=positions)
+
+
+def invert_signal(
+    published: Integers | Floats, model: SignalModel, *, share: float | None = None, positions: Sequence[int] = ()
 ) -> Inversion:
     """Recover counts from their redistribution, as anybody can who knows the wavelet.
 
@@ -138,7 +152,7 @@ def invert(
 
     Examples
     --------
-    >>> invert(np.array([21, 21, 0, 10]), SignalModel("haar", 1)).recovered.round().tolist()
+    >>> invert_signal(np.array([21, 21, 0, 10]), SignalModel("haar", 1)).recovered.round().tolist()
     [0.0, 0.0, 0.0, 52.0]
     """
     return _invert(np.asarray(published, dtype=float), model, share, positions)[0]
@@ -162,7 +176,7 @@ def audit(
     goals : Goals
         What was to be hidden are positions with a cap below, or a raise above, their original count; also
         looked at are protected positions. Without any of these the largest original count stands in.
-    model, share : as for `invert`
+    model, share : as for `invert_signal`
     tolerance : float
         Relative error up to which a count is as good as known.
 

@@ -18,7 +18,7 @@ from anoncore.kernels.fuzzy.balanced import (
     recommended_lambda,
     round_dependently,
 )
-from anoncore.kernels.projection import Polytope, project
+from anoncore.kernels.projection import project
 
 
 def seeded(seed=0):
@@ -187,7 +187,7 @@ def test_objective_never_rises(lam, held):
     total = np.array([[1.0, 1.0, -1.0, 0.0]])
 
     def constrain(v):
-        return project(v, Polytope(total, np.zeros(1)))
+        return project(v, total, np.zeros(1))
 
     plan = balanced_entropy_c_means(
         x,
@@ -213,7 +213,7 @@ def test_edits_hold_exactly():
     sizes, centers = started(x, 5)
     lam = recommended_lambda(x, centers)
     lower = np.full(3, 0.2)
-    plan = balanced_entropy_c_means(x, centers, lam, sizes, constrain=lambda v: project(v, Polytope(A, b, lower)))
+    plan = balanced_entropy_c_means(x, centers, lam, sizes, constrain=lambda v: project(v, A, b, lower=lower))
     free = balanced_entropy_c_means(x, centers, lam, sizes)
     assert np.abs(plan.centers @ A.T).max() < 1e-9
     assert plan.centers.min() >= 0.2

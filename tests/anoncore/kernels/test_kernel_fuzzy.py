@@ -10,7 +10,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.fuzzy import blocks
 from anoncore.kernels.fuzzy.blocks import Law
 from anoncore.kernels.fuzzy.c_means import Settings, certify, draw, fuzzy_c_means, memberships, seed_centers
-from anoncore.kernels.projection import Polytope, project
+from anoncore.kernels.projection import project
 
 fuzzifiers = st.sampled_from([1.0, 1.0001, 1.15, 1.25, 1.5, 2.0, 3.3])
 rates = st.sampled_from([0.01, 1.0, 30.0, np.inf])
@@ -138,7 +138,7 @@ def test_objective_never_rises(m, lam, edited):
         A, b = np.array([[1.0, 1.0, -1.0]]), np.array([0.5])
 
         def constrain(v):
-            return project(v, Polytope(A, b, np.zeros(3)))
+            return project(v, A, b, lower=np.zeros(3))
 
     found = run(x, x[:30] + 0.05, m, lam, constrain=constrain, tolerance=0, sweeps=40)
     assert (np.diff(found.history) <= 1e-12 * np.abs(found.history[:-1])).all()
@@ -153,7 +153,7 @@ def test_constrained_centres_are_a_constrained_stationary_point():
     x = normal(60, 3)
     A, b = np.array([[1.0, -2.0, 1.0]]), np.array([0.3])
     start = seed_centers(x, 4, rng=np.random.default_rng(2))
-    found = run(x, start, 1.6, constrain=lambda v: project(v, Polytope(A, b)), tolerance=1e-14, sweeps=3000)
+    found = run(x, start, 1.6, constrain=lambda v: project(v, A, b), tolerance=1e-14, sweeps=3000)
     assert found.converged
 
     def objective(flat):
@@ -171,8 +171,8 @@ def test_standardised_metric():
     x = normal(200, 3) * [1.0, 10.0, 100.0]
     scale, A, b = x.std(axis=0), np.array([[1.0, 1.0, -1.0]]), np.zeros(1)
     start = seed_centers(x / scale, 12, rng=np.random.default_rng(3))
-    there = run(x / scale, start, 1.3, constrain=lambda v: project(v, Polytope(A * scale, b)), sweeps=15)
-    here = run(x / scale, start, 1.3, constrain=lambda v: project(v * scale, Polytope(A, b), scale) / scale, sweeps=15)
+    there = run(x / scale, start, 1.3, constrain=lambda v: project(v, A * scale, b), sweeps=15)
+    here = run(x / scale, start, 1.3, constrain=lambda v: project(v * scale, A, b, scale) / scale, sweeps=15)
     np.testing.assert_allclose(here.centers, there.centers, atol=1e-9)
 
 

@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 
 from anoncore.kernels.wavelet import decompose, reconstruction_matrix
 from anoncore.kernels.wavelet.decomposition import SignalModel
-from anoncore.kernels.wavelet.inversion import audit, invert
+from anoncore.kernels.wavelet.inversion import audit, invert, invert_signal
 from anoncore.kernels.wavelet.redistribution import Goals, redistribute
 from anoncore.kernels.wavelet.tradeoff import sweep
 
@@ -48,7 +48,7 @@ def test_ratio_signals():
     heads = np.array([100, 40, 900, 60, 50, 300, 45, 400])
     model = SignalModel(population=heads, ratio=True)
     found = redistribute(Q, Goals(caps={7: 120}), model)
-    known = invert(found.unrounded, model, share=found.beta, positions=[7])
+    known = invert_signal(found.unrounded, model, share=found.beta, positions=[7])
     assert known.low[0] - 1e-3 <= Q[7] <= known.high[0] + 1e-3
     assert (known.recovered <= heads + 1e-6).all()
 
