@@ -32,11 +32,14 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 	$(PIP) check
 	touch $@
 
+# Two processes of one thread each: with more they take the processors from each other.
+TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
 test: setup-dev  ## every test
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(TEST)
 
 test-install: setup-dev  ## a short selection, for an interpreter beside the one that runs every test
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/anoncore/microdata tests/anoncore/utility \
+	$(TEST) tests/anoncore/microdata tests/anoncore/utility \
 	  tests/anoncore/test_method_contract.py tests/deploy/test_wheel.py
 
 SERVED := $(BIN)/python -m pytest -o addopts="" -q --strict-markers --import-mode=importlib -p no:cacheprovider
@@ -69,7 +72,7 @@ reproduction: setup-dev  ## the paper's table and figures on open data, written 
 	$(BIN)/python tests/papers/reproduction.py
 
 test-reliability: setup-dev  ## short forms: kills, canaries, connections, rights
-	$(SERVED) tests/reliability
+	$(SERVED) -n 2 --dist loadfile tests/reliability
 
 reliability: setup-dev  ## kills, canaries, mishaps, connections, tampering, bad input: docs/explanation/reliability.md
 	$(BIN)/python -m tests.reliability.report

@@ -10,14 +10,20 @@ from tests.reliability.canaries import Canaries
 from tests.reliability.running import Nursery, Place
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    made = Place(tmp_path_factory.mktemp("reliability"), Canaries.plant())
-    made.write()
-    return made
+@pytest.fixture(scope="session")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place(tmp_path_factory.mktemp("reliability"), Canaries.plant())
 
 
 @pytest.fixture(scope="module")
-def nursery(place: Place) -> Iterator[Nursery]:
-    with Nursery(place) as running:
+def place(planted: Place) -> Place:
+    """The place, without what another module has left."""
+    planted.clear()
+    planted.write()
+    return planted
+
+
+@pytest.fixture(scope="session")
+def nursery(planted: Place) -> Iterator[Nursery]:
+    with Nursery(planted) as running:
         yield running

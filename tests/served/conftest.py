@@ -149,7 +149,7 @@ class Served:
         """End a part without a word, and wait until another process has its place."""
         before = self.pid(part)
         os.kill(before, signal.SIGKILL)
-        until(lambda: self.pid(part) not in (0, before), 40)
+        until(lambda: self.pid(part) not in (0, before), 120)
 
     # --- Prefect
 
@@ -266,7 +266,8 @@ class Served:
                 os.kill(working.pid, signal.SIGKILL)
             else:
                 self.kill(part)
-        assert self.ended(run, 180)["name"] == "Published"
+        ended = self.ended(run, 180)
+        assert ended["name"] == "Published", ended["message"]
         self.check_whole(plan)
 
     def ledger(self) -> list[tuple[str, str]]:
@@ -315,7 +316,7 @@ class Served:
                 return False
             return True
 
-        until(there, 60, self.logs)
+        until(there, 120, self.logs)
 
 
 @pytest.fixture(scope="session")

@@ -71,7 +71,7 @@ def receiver(served: Any) -> Iterator[Receiver]:
         return len(alarms) == 4 and all(a["actions"][0]["type"] == "send-notification" for a in alarms)
 
     # Without starting anything again.
-    served.until(sends, 60, served.logs)
+    served.until(sends, 120, served.logs)
     yield found
     served.api(f"/block_documents/{made['id']}", method="DELETE")
     found.server.shutdown()
@@ -100,7 +100,7 @@ def test_a_killed_run_is_told_and_taken_up_again(served: Any, receiver: Receiver
     served.plan("shot", seed=81)
     served.deployed("shot")
     run = served.run("shot")
-    served.until(lambda: active_runs(served.home).get(run) is not None, 60, served.logs)
+    served.until(lambda: active_runs(served.home).get(run) is not None, 120, served.logs)
     os.kill(active_runs(served.home).get(run).pid, signal.SIGKILL)
     told = ("a run stopped", "shot ·", "prefect.flow-run.Crashed")
     served.until(lambda: receiver.hears(*told), 60, lambda: str(receiver.heard))

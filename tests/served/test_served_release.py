@@ -62,7 +62,7 @@ def released(served: Any) -> dict[str, Any]:
     run = next(r for r in served.runs("office") if r["state_type"] == "PAUSED")
     seen = {"run": run, "form": served.form(run["id"]), "candidate": served.candidate(run["id"])}
     served.decide(run["id"], dossier_sha256="0" * 64)
-    served.until(lambda: served.candidate(run["id"]).asked == 1, 60, served.logs)
+    served.until(lambda: served.candidate(run["id"]).asked == 1, 120, served.logs)
     served.paused(run["id"])
     seen["refused"] = served.form(run["id"])
     seen["approved"] = time.time()
@@ -129,14 +129,14 @@ def test_a_plan_that_changes_is_taken_up_and_one_that_is_gone_is_removed(served:
     assert clocks() == [True]
     served.plan("office", **OFFICE, schedule=f"{SCHEDULE}, active: false")
     served.plan("passing", seed=9)
-    served.until(lambda: clocks() == [False], 60, served.logs)
+    served.until(lambda: clocks() == [False], 120, served.logs)
     served.deployed("passing")
     (served.plans / "passing.yaml").unlink()
 
     def gone() -> bool:
         return "passing" not in {d["name"] for d in served.api("/deployments/filter", {})}
 
-    served.until(gone, 60, served.logs)
+    served.until(gone, 120, served.logs)
 
 
 def test_events_and_artifacts_tell_of_the_release(served: Any, released: dict[str, Any]) -> None:
@@ -246,7 +246,7 @@ def test_a_candidate_that_was_changed_is_not_published(served: Any) -> None:
     with (served.home.candidates / entry.release / "data.csv").open("a") as file:
         file.write("1,2,3\n")
     served.decide(run, dossier_sha256=entry.dossier)
-    served.until(lambda: served.candidate(run).asked == 1, 60, served.logs)
+    served.until(lambda: served.candidate(run).asked == 1, 120, served.logs)
     served.paused(run)
     assert "differ(s) from what was assessed" in served.form(run)["description"]
     assert "published" not in served.events("changed")
