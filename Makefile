@@ -32,8 +32,9 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 	$(PIP) check
 	touch $@
 
-# Two processes of one thread each: with more they take the processors from each other.
-TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+# Two processes of one thread each: with more they take the processors from each other. In the order of the files, the
+# last of which are short, so that neither process waits long for the other.
+TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: setup-dev  ## every test
 	$(TEST)

@@ -115,12 +115,7 @@ def nursery() -> Iterator[Nursery]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the system would draw, from a stream of its own: a test ends today as it did yesterday.
-
-    A policy fails some releases by chance, which is its nature; a test of another matter must not hang on it.
-    """
+def _steady(patch: pytest.MonkeyPatch) -> None:
     draws = np.random.default_rng(1)
     drawn, secret = randomness._entropy, Home.holdout_secret
 
@@ -134,5 +129,22 @@ def chance(monkeypatch: pytest.MonkeyPatch) -> None:
             write_private(path, b"who is held out in tests")
         return secret(home)
 
-    monkeypatch.setattr(randomness, "_entropy", entropy)
-    monkeypatch.setattr(Home, "holdout_secret", kept)
+    patch.setattr(randomness, "_entropy", entropy)
+    patch.setattr(Home, "holdout_secret", kept)
+
+
+@pytest.fixture(scope="module")
+def steady_chance() -> Iterator[None]:
+    """For what a module makes once and its tests share: what the system would draw, from a stream of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        _steady(patch)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the system would draw, from a stream of its own: a test ends today as it did yesterday.
+
+    A policy fails some releases by chance, which is its nature; a test of another matter must not hang on it.
+    """
+    _steady(monkeypatch)

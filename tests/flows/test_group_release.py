@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -77,20 +78,21 @@ def home(tmp_path: Path) -> Home:
     return Home.locate(tmp_path / "home")
 
 
+def write(folder, frame=None, *, policy=ALONE, details="winsorised", step="", with_home=False):
+    """Write table and plan; return the plan's path."""
+    (people() if frame is None else frame).to_csv(folder / "people.csv", index=False)
+    text = PLAN.replace("POLICY", policy).replace("DETAILS", details)
+    text = text.replace("MORE", f"- {step}" if step else "")
+    text = text.replace("HOME", "  - {name: home, kind: nominal}" if with_home else "")
+    path = folder / "garrison.yaml"
+    path.write_text(text)
+    return path
+
+
 @pytest.fixture
 def plan(tmp_path: Path):
     """Return a function that writes table and plan, and returns the plan's path."""
-
-    def write(frame=None, *, policy=ALONE, details="winsorised", step="", with_home=False):
-        (people() if frame is None else frame).to_csv(tmp_path / "people.csv", index=False)
-        text = PLAN.replace("POLICY", policy).replace("DETAILS", details)
-        text = text.replace("MORE", f"- {step}" if step else "")
-        text = text.replace("HOME", "  - {name: home, kind: nominal}" if with_home else "")
-        path = tmp_path / "garrison.yaml"
-        path.write_text(text)
-        return path
-
-    return write
+    return partial(write, tmp_path)
 
 
 def _run(path, home):
@@ -101,12 +103,18 @@ def _counts(frame):
     return frame.loc[frame["service"].isin([2, 3]), "area"].astype(str).value_counts().reindex(AREAS, fill_value=0)
 
 
-def test_a_person_decides_and_the_release_hides_the_group(plan, home):
-    outcome = _run(plan(), home)
+@pytest.fixture(scope="module")
+def hidden(tmp_path_factory, tracking, steady_chance):
+    """Return a home, how its only run ended, and how the approval of that release did."""
+    folder = tmp_path_factory.mktemp("hidden")
+    home = Home.locate(folder / "home")
+    outcome = _run(write(folder), home)
+    return home, outcome, decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="fine"))
+
+
+def test_a_person_decides_and_the_release_hides_the_group(hidden):
+    _, outcome, done = hidden
     assert outcome.status == "awaiting", outcome.reason
-    done = decide(
-        home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="the area is all that could harm")
-    )
     assert done.status == "published"
     assert verify_release(done.folder) == []
     published, source = pd.read_parquet(done.folder / "data.parquet"), people()
@@ -117,13 +125,12 @@ def test_a_person_decides_and_the_release_hides_the_group(plan, home):
     assert REASON in (done.folder / "method.md").read_text()
 
 
-def test_the_counts_before_stand_on_the_custodians_page_alone(plan, home):
-    outcome = _run(plan(), home)
+def test_the_counts_before_stand_on_the_custodians_page_alone(hidden):
+    home, outcome, done = hidden
     (page,) = (home.path / "assessments" / outcome.release).glob("custodian*.html")
     assert page.stat().st_mode & 0o077 == 0
     told = re.sub(r"<[^>]+>", " ", page.read_text())
     assert all(f" {n} " in told for n in MEMBERS)
-    done = decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="fine"))
     assert not list(done.folder.glob("custodian*"))
     for path in done.folder.iterdir():
         if path.suffix in (".md", ".json", ".html"):
@@ -131,18 +138,16 @@ def test_the_counts_before_stand_on_the_custodians_page_alone(plan, home):
             assert not re.search(r"\b(613|131)\b", text), path.name
 
 
-def test_goals_are_not_published(plan, home):
+def test_goals_are_not_published(hidden):
     """Whoever reads that h was capped knows where the group was."""
-    outcome = _run(plan(), home)
-    done = decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="fine"))
+    _, _, done = hidden
     for name in ("method.md", "report.html", "assessment.json", "manifest.json"):
         assert "caps" not in (done.folder / name).read_text(), name
 
 
-def test_utility_figures_do_not_tell_the_hidden_count(plan, home):
+def test_utility_figures_do_not_tell_the_hidden_count(hidden):
     """A difference of correlations of area and service, added to what the release shows, tells the count."""
-    outcome = _run(plan(), home)
-    done = decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="fine"))
+    _, _, done = hidden
     told = json.loads((done.folder / "assessment.json").read_text())
     frame = pd.read_parquet(done.folder / "data.parquet")
     here = (frame["area"].astype(str) == "h").to_numpy()
@@ -155,14 +160,13 @@ def test_utility_figures_do_not_tell_the_hidden_count(plan, home):
     assert abs(restored - MEMBERS[7]) > 0.1 * MEMBERS[7]
 
 
-def test_counts_of_identical_records_do_not_tell_how_many_moved(plan, home):
+def test_counts_of_identical_records_do_not_tell_how_many_moved(hidden):
     """Every record that did not move equals its own; whoever knows how many did knows what h has lost."""
-    outcome = _run(plan(), home)
+    home, outcome, done = hidden
     kept = home.path / "assessments" / outcome.release
     (page,) = kept.glob("custodian*.html")
     told = re.sub(r"<[^>]+>", " ", page.read_text())
     moved = int(re.search(r"records whose area changed\s+([\d,]+)", told)[1].replace(",", ""))
-    done = decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="fine"))
     for name in ("assessment.json", "method.md", "report.html"):
         text = re.sub(r"base64,[A-Za-z0-9+/=]+", "", (done.folder / name).read_text()).replace(",", "")
         assert not re.search(rf"\b({moved}|{6000 - moved})\b", text), name
@@ -219,8 +223,8 @@ def test_names_in_the_step_are_checked_with_the_plan(plan):
         load_plan(path)
 
 
-def test_figures_of_single_records_are_told_as_if_nobody_had_moved(plan, home):
-    outcome = _run(plan(), home)
+def test_figures_of_single_records_are_told_as_if_nobody_had_moved(hidden):
+    home, outcome, _ = hidden
     figures = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())["assessment"]
     assert figures["as_source"]
     assert figures["risk"]["identical"]["n_released"] == figures["risk"]["identical"]["n"] == 6000

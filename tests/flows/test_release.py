@@ -16,6 +16,7 @@ from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home
 from tasks.common.run import exclusive_run
 from tasks.decision.approval import decide
+from tasks.decision.outcomes import Outcome
 from tasks.publication.manifest import verify_release
 from tasks.record import ledger, signing
 from tasks.record.decision import Decision
@@ -33,8 +34,38 @@ def _run(plan: Path, home: Home, **options):
     return carry_out(load_plan(plan), home, Direct(), **options)
 
 
-def test_a_release_is_published_whole(office, home):
-    outcome = _run(office(), home)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, write_office, tracking, steady_chance):
+    """Return a function that gives a home with one run of a plan, made once, and how that ended."""
+    done = {}
+
+    def make(more: str = "") -> tuple[Path, Home, Outcome]:
+        if more not in done:
+            folder = tmp_path_factory.mktemp("made")
+            plan, home = write_office(folder, more=more), Home.locate(folder / "home")
+            done[more] = plan, home, _run(plan, home)
+        return done[more]
+
+    return make
+
+
+@pytest.fixture
+def after(made, home):
+    """Return a function that gives how a plan's first run ended, the test's own home being as it was then."""
+
+    def copied(more: str = "") -> Outcome:
+        _, other, outcome = made(more)
+        shutil.copytree(other.path, home.path, dirs_exist_ok=True)
+        return outcome
+
+    return copied
+
+
+PERSON = "policy: {approval: person}"
+
+
+def test_a_release_is_published_whole(made):
+    _, home, outcome = made()
     assert outcome.status == "published", outcome.reason
     names = {p.name for p in outcome.folder.iterdir()}
     assert names == {
@@ -48,9 +79,8 @@ def test_a_release_is_published_whole(office, home):
     assert sum(outcome.seconds.values()) > 0
 
 
-def test_the_published_file_keeps_the_edits_and_drops_identifiers(office, home):
-    plan = office()
-    outcome = _run(plan, home)
+def test_the_published_file_keeps_the_edits_and_drops_identifiers(made):
+    plan, _, outcome = made()
     published = pd.read_parquet(outcome.folder / "data.parquet")
     source = pd.read_csv(plan.parent / "people.csv")
     assert "person" not in published
@@ -63,17 +93,16 @@ def test_the_published_file_keeps_the_edits_and_drops_identifiers(office, home):
     pd.testing.assert_frame_equal(again, published, check_exact=False)
 
 
-def test_unchanged_data_and_plan_publish_nothing_new(office, home):
-    plan = office()
-    first = _run(plan, home)
-    second = _run(plan, home)
+def test_unchanged_data_and_plan_publish_nothing_new(office, after, home):
+    first = after()
+    second = _run(office(), home)
     assert second.status == "unchanged"
     assert second.release == first.release
     assert len(list((home.releases / "office").iterdir())) == 1
 
 
-def test_changed_data_make_another_release(office, home, people):
-    first = _run(office(), home)
+def test_changed_data_make_another_release(office, after, home, people):
+    first = after()
     second = _run(office(people(seed=2)), home)
     assert second.status == "published"
     assert second.release != first.release
@@ -92,8 +121,8 @@ def test_a_public_seed_repeats_to_the_byte(office, home, tmp_path):
     assert again.release == first.release
 
 
-def test_rejected_publishes_nothing_and_says_why(office, home):
-    outcome = _run(office(more="policy: {utility: {correlation: 0}}"), home)
+def test_rejected_publishes_nothing_and_says_why(made):
+    _, home, outcome = made("policy: {utility: {correlation: 0}}")
     assert outcome.status == "rejected"
     assert "utility: correlation" in outcome.reason
     assert outcome.folder is None
@@ -101,10 +130,10 @@ def test_rejected_publishes_nothing_and_says_why(office, home):
     assert outcome.report.exists()
 
 
-def test_a_rejection_stands_until_plan_or_data_change(office, home, people):
+def test_a_rejection_stands_until_plan_or_data_change(office, after, home, people):
     """Else a schedule would draw until chance lets one through."""
     strict = "policy: {utility: {correlation: 0}}"
-    first = _run(office(more=strict), home)
+    first = after(strict)
     again = _run(office(more=strict), home)
     assert (again.status, again.release) == ("rejected", first.release)
     assert again.reason.startswith("rejected before, and neither data nor plan have changed")
@@ -115,10 +144,10 @@ def test_a_rejection_stands_until_plan_or_data_change(office, home, people):
     assert _run(office(), home).status == "published"
 
 
-def test_what_a_person_has_rejected_is_not_asked_again(office, home):
-    outcome = _run(office(more="policy: {approval: person}"), home)
+def test_what_a_person_has_rejected_is_not_asked_again(office, after, home):
+    outcome = after(PERSON)
     decide(home, Decision(act="reject", release=outcome.release, by="A. Smith", reason="too risky"))
-    again = _run(office(more="policy: {approval: person}"), home)
+    again = _run(office(more=PERSON), home)
     assert again.status == "rejected"
     assert again.reason.endswith("(by A. Smith)")
 
@@ -133,12 +162,11 @@ def test_a_group_of_identical_records_needs_acknowledgement(office, home):
     assert claims[0].verdict == "pass"
 
 
-def test_awaiting_then_approved(office, home):
-    plan = office(more="policy: {approval: person}")
-    outcome = _run(plan, home)
+def test_awaiting_then_approved(office, after, home):
+    outcome = after(PERSON)
     assert outcome.status == "awaiting"
     assert not home.releases.exists()
-    assert _run(plan, home).status == "awaiting"
+    assert _run(office(more=PERSON), home).status == "awaiting"
     done = decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="read the report"))
     assert done.status == "published"
     assert verify_release(done.folder) == []
@@ -148,8 +176,8 @@ def test_awaiting_then_approved(office, home):
         decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="again"))
 
 
-def test_awaiting_then_rejected(office, home):
-    outcome = _run(office(more="policy: {approval: person}"), home)
+def test_awaiting_then_rejected(after, home):
+    outcome = after(PERSON)
     assert (
         decide(home, Decision(act="reject", release=outcome.release, by="A. Smith", reason="too risky")).status
         == "rejected"
@@ -158,8 +186,8 @@ def test_awaiting_then_rejected(office, home):
     assert ledger.problems(home) == []
 
 
-def test_a_candidate_changed_while_waiting_is_not_published(office, home):
-    outcome = _run(office(more="policy: {approval: person}"), home)
+def test_a_candidate_changed_while_waiting_is_not_published(after, home):
+    outcome = after(PERSON)
     data = home.candidates / outcome.release / "data.csv"
     data.write_text(data.read_text() + "x")
     with pytest.raises((Refused, Fault), match=r"data\.csv"):
@@ -188,10 +216,10 @@ def test_raw_violations_by_policy(office, home, people):
     assert together.figure.endswith("with 1 of 1")
 
 
-def test_a_publication_cut_short_is_settled_by_the_next_run(office, home):
+def test_a_publication_cut_short_is_settled_by_the_next_run(office, after, home):
     """Killed between putting the files in place and the ledger's entry, or before either."""
     plan = office()
-    first = _run(plan, home)
+    first = after()
     lines = home.ledger.read_text().splitlines()
     announced = ledger.entries(home)[0]
 
@@ -204,7 +232,7 @@ def test_a_publication_cut_short_is_settled_by_the_next_run(office, home):
     entry = ledger.entries(home)[-1]
     assert (entry.event, entry.facts.recovered) == ("published", True)
     cut_short()
-    shutil.rmtree(first.folder)
+    shutil.rmtree(home.releases / "office" / first.release)
     assert _run(plan, home).status == "published"
     assert [e.event for e in ledger.entries(home)][:2] == ["publishing", "abandoned"]
     assert ledger.problems(home) == []
@@ -216,8 +244,8 @@ def test_two_runs_of_one_plan_do_not_overlap(office, home):
         _run(plan, home)
 
 
-def test_a_rejected_candidate_cannot_be_approved_any_more(office, home):
-    outcome = _run(office(more="policy: {approval: person}"), home)
+def test_a_rejected_candidate_cannot_be_approved_any_more(after, home):
+    outcome = after(PERSON)
     kept = home.candidates / outcome.release
     shutil.copytree(kept, home.path / "copy")
     decide(home, Decision(act="reject", release=outcome.release, by="A. Smith", reason="too risky"))
