@@ -44,7 +44,7 @@ class SourceSection(Section):
     url_from : The environment variable that holds the address, password included.
     database : The secret that holds the database's address, password included.
     storage : For a ``path`` that is an address: the secret that holds the storage's options as JSON.
-    format : Determined by the suffix (.csv, .txt, .parquet, .dta) when not stated.
+    format : Determined by the suffix of the file when not stated.
     delimiter : The field separator of a CSV file, one character; a tab in double quotes.
     encoding : Of a CSV file. ``utf-8-sig`` reads UTF-8 with or without a byte order mark; others are ``latin-1``,
         ``cp1252``, ``utf-16``.
