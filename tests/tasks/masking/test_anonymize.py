@@ -1,0 +1,116 @@
+"""The masking steps in order: what is computed again, repaired, hidden, and reported of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anoncore.edits.model import BoundEdit, Edit, EditSet, LinearEdit
+from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, GroupAnonymity, OptimalBoxes, RareLevels, SpectralSwap
+from anoncore.microdata import Microdata, Schema, Variable
+from tasks.common.errors import Refused
+from tasks.common.home import Home
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
+from tasks.masking.anonymize import Masked, Step, _hidden_variables, mask
+
+N = 60
+SUM = LinearEdit(name="sum", terms={"wage": 1, "rent": 1, "income": -1}, dependent="income")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run.start(Home.locate(tmp_path / "home"), SeedSection(public=1, data_are_public=True))
+
+
+def table() -> Microdata:
+    rng = np.random.default_rng(0)
+    wage, rent = rng.uniform(1000, 5000, (2, N)).round(1)
+    land = np.array(["a", "b"] * (N // 2), dtype=object)
+    land[0] = "rare"
+    frame = pd.DataFrame({"wage": wage, "rent": rent, "income": wage + rent, "land": land, "ill": [0, 1, 1] * (N // 3)})
+    variables = [Variable(name, "continuous") for name in ("wage", "rent", "income")]
+    levels = [Variable("land", "nominal", levels=("a", "b", "rare")), Variable("ill", "binary")]
+    return Microdata(frame, Schema([*variables, *levels]))
+
+
+def masked(run: Run, *steps: Step, data: Microdata | None = None, edits: tuple[Edit, ...] = ()) -> Masked:
+    return mask(run, run.workspace.store("original", data or table()), steps, EditSet(edits))
+
+
+def test_what_an_edit_computes_is_computed_again_and_in_its_place(run: Run) -> None:
+    released = masked(run, MDAV(k=3), edits=(SUM,)).released.load()
+    assert released.schema.names == table().schema.names
+    np.testing.assert_allclose(released.frame["income"], released.frame["wage"] + released.frame["rent"])
+    assert not np.allclose(released.frame["income"], table().frame["income"])
+
+
+def test_what_edits_still_violate_is_repaired_and_counted(run: Run) -> None:
+    bound = BoundEdit(name="least", variable="wage", lower=1500)
+    done = masked(run, AdditiveNoise(), edits=(bound,))
+    assert done.repair is not None
+    assert done.released.load().frame["wage"].min() >= 1500
+    assert done.repair.edits["least"] == done.repair.cells > 0
+
+
+def test_levels_that_no_record_holds_any_more_are_not_named(run: Run) -> None:
+    done = masked(run, RareLevels(k=5, action="suppress"), SpectralSwap())
+    assert "rare" not in (done.released.load().schema["land"].levels or ())
+    assert not done.records_unchanged
+
+
+def test_steps_that_only_prepare_leave_single_records_as_they_are(run: Run) -> None:
+    done = masked(run, ExtremeRecords(action="winsorise", tail=0.1))
+    assert done.records_unchanged
+    assert done.keeps_records
+    assert done.notes
+
+
+def test_a_hidden_group_hides_what_edits_compute_from_its_variables_too() -> None:
+    step = GroupAnonymity(vital=({"ill": (1,)},), parameter="land", order=("a", "b"), level=1, raises={"a": 25})
+    code = LinearEdit(name="code", terms={"land": 1, "code": -1}, dependent="code")
+    assert _hidden_variables((step,), EditSet([code])) == ("code", "land")
+    assert _hidden_variables((step,), EditSet([SUM])) == ("land",)
+    assert _hidden_variables((MDAV(),), EditSet([code])) == ()
+
+
+def test_ranges_come_with_points_and_are_measured_as_such(run: Run) -> None:
+    numbers = table().select(["wage", "rent"])
+    done = masked(run, MDAV(k=3), OptimalBoxes(k=6), data=numbers)
+    assert done.points is not None
+    assert done.measured is done.points
+    assert len(done.points.load()) == len(done.released.load())
+    assert any("not of the source's" in note for note in done.notes)
+
+
+@pytest.mark.parametrize(
+    ("steps", "there"),
+    [((RareLevels(k=5), SpectralSwap()), True), ((SpectralSwap(), SpectralSwap()), False), ((MDAV(k=3),), False)],
+)
+def test_the_continuous_form_is_that_of_one_masking(run: Run, steps: tuple[Step, ...], there: bool) -> None:
+    done = masked(run, *steps)
+    assert (done.continuous is not None) == there
+    if done.continuous is not None:
+        assert len(done.continuous.data.load()) == len(done.continuous.scores.load()["scores"]) == N
+
+
+def test_figures_and_claims_say_of_which_step_they_are(run: Run) -> None:
+    done = masked(run, ExtremeRecords(), MDAV(k=3))
+    assert done.claims
+    assert [claim.kind for claim in done.claims if claim.formal] == ["KAnonymity"]
+    assert all(name.startswith(("step1.", "step2.")) for name in done.figures)
+
+
+def test_the_same_seed_masks_alike_and_steps_draw_apart(run: Run, tmp_path: Path) -> None:
+    again = Run.start(Home.locate(tmp_path / "other"), SeedSection(public=1, data_are_public=True))
+    first, second = masked(run, AdditiveNoise()), masked(again, AdditiveNoise())
+    pd.testing.assert_frame_equal(first.released.load().frame, second.released.load().frame)
+
+
+def test_a_step_that_leaves_one_record_is_refused(run: Run) -> None:
+    single = Microdata(table().frame.iloc[:1], table().schema)
+    with pytest.raises(Refused, match="fewer than 2 records"):
+        masked(run, ExtremeRecords(action="winsorise"), data=single)
