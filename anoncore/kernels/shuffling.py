@@ -15,7 +15,6 @@ from scipy.special import ndtri
 
 from anoncore.kernels.principal_axes import canonical_axes, symmetric_root
 from anoncore.kernels.rows import BLOCK_ROWS, row_blocks
-from anoncore.kernels.ties import order_with_ties
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -183,7 +182,9 @@ def normal_correlation(rank_correlations: Floats) -> Floats:
     return nearest_correlation(correlation)
 
 
-def conditional_normal(correlation: Floats, known: Places, drawn: Places) -> tuple[Floats, Floats]:
+def conditional_normal(
+    correlation: Floats, known: Places, drawn: Places, moments: Floats | None = None
+) -> tuple[Floats, Floats]:
     """Return how standard normal columns depend on others that are known.
 
     Parameters
@@ -194,6 +195,9 @@ def conditional_normal(correlation: Floats, known: Places, drawn: Places) -> tup
         Columns S whose scores are known; may be empty.
     drawn : (x,) int
         Columns X to be drawn.
+    moments : (s, s) float, optional
+        Mean products of the known scores as they are. A combination of them that varies more than twice as much as
+        P_SS says (an almost singular one would blow it up) is left out.
 
     Returns
     -------
@@ -215,7 +219,13 @@ def conditional_normal(correlation: Floats, known: Places, drawn: Places) -> tup
     [[[0.6]], [[0.64]]]
     """
     values, vectors = _eigen(correlation[np.ix_(known, known)])
-    return _conditional(correlation, known, drawn, values, vectors, values > _NULL)
+    kept = values > _NULL
+    if moments is not None:
+        kept &= np.einsum("ij,ik,kj->j", vectors, moments, vectors) <= _EXCESS * values
+    across = vectors[:, kept].T @ correlation[np.ix_(known, drawn)]
+    weights = vectors[:, kept] @ (across / values[kept, None])
+    covariance = correlation[np.ix_(drawn, drawn)] - across.T @ (across / values[kept, None])
+    return weights, (covariance + covariance.T) / 2
 
 
 def shuffling_scores(x: Floats, *, drawn: Places, rng: np.random.Generator) -> Floats:
@@ -240,7 +250,7 @@ def shuffling_scores(x: Floats, *, drawn: Places, rng: np.random.Generator) -> F
     -----
     Claim: for continuous columns the rank correlations of Y*, and with the known columns, are those of ``x``
     up to sampling. A combination of known columns that varies more than twice as much as its model P_SS says
-    (an almost singular P_SS would blow it up) guides nothing; the conditional covariance makes up for it.
+    guides nothing; the conditional covariance makes up for it.
 
     Source: Muralidhar & Sarathy (2006): Y* = s* P_SS^-1 P_SX + N(0, P_XX - P_XS P_SS^-1 P_SX), s* the normal
     scores of the known columns.
@@ -261,13 +271,10 @@ def shuffling_scores(x: Floats, *, drawn: Places, rng: np.random.Generator) -> F
     scores -= 0.5
     scores /= n_records
     ndtri(scores, out=scores)
-    found = np.zeros((len(known), len(known)))
+    moments = np.zeros((len(known), len(known)))
     for rows in row_blocks(n_records):
-        found += scores[rows].T @ scores[rows] / n_records
-    values, vectors = _eigen(correlation[np.ix_(known, known)])
-    actual = np.einsum("ij,ik,kj->j", vectors, found, vectors)
-    trusted = (values > _NULL) & (actual <= _EXCESS * values)
-    weights, covariance = _conditional(correlation, known, drawn, values, vectors, trusted)
+        moments += scores[rows].T @ scores[rows] / n_records
+    weights, covariance = conditional_normal(correlation, known, drawn, moments)
 
     root = symmetric_root(covariance)
     result = np.empty((n_records, len(drawn)), order="F")
@@ -275,65 +282,6 @@ def shuffling_scores(x: Floats, *, drawn: Places, rng: np.random.Generator) -> F
         noise = rng.standard_normal((rows.stop - rows.start, len(drawn)))
         result[rows] = noise @ root + scores[rows] @ weights
     return result
-
-
-def shuffle(x: Floats, *, rng: np.random.Generator, drawn: Places | None = None) -> Floats:
-    """Shuffle the values of every column by the ranks of a normal draw with the same rank correlations.
-
-    Parameters
-    ----------
-    x : (N, n) float
-        Records in rows, any units. No missing values.
-    rng : numpy.random.Generator
-        Source of the draw. Its seed is a secret.
-    drawn : (x,) int, optional
-        Columns to shuffle, all when not given. The others are released as they are.
-
-    Returns
-    -------
-    (N, n) float
-        Every column is a permutation of that of ``x``.
-
-    Notes
-    -----
-    Claim: univariate distributions exact, hence every value of a column published, extremes too; rank
-    correlations of continuous columns kept up to sampling, those of columns with ties weakened
-    (`normal_correlation`); relations that are not monotone, and interactions, are lost.
-
-    Source: Muralidhar & Sarathy (2006), Data shuffling, Management Science 52(5).
-
-    Examples
-    --------
-    >>> x = np.arange(12.0).reshape(6, 2)
-    >>> y = shuffle(x, rng=np.random.default_rng(0))
-    >>> np.array_equal(np.sort(y, axis=0), x)
-    True
-    """
-    drawn = np.arange(x.shape[1]) if drawn is None else drawn
-    scores = shuffling_scores(x, drawn=drawn, rng=rng)
-    result = x.copy()
-
-    def fill(place: int) -> None:
-        column = drawn[place]
-        result[order_with_ties(scores[:, place]), column] = np.sort(x[:, column])
-
-    _for_each(fill, range(len(drawn)), len(x))
-    return result
-
-
-def _conditional(
-    correlation: Floats,
-    known: Places,
-    drawn: Places,
-    values: Floats,
-    vectors: Floats,
-    kept: NDArray[np.bool_],
-) -> tuple[Floats, Floats]:
-    """Return conditional weights and covariance, given the known columns along the ``kept`` axes of P_SS."""
-    across = vectors[:, kept].T @ correlation[np.ix_(known, drawn)]
-    weights = vectors[:, kept] @ (across / values[kept, None])
-    covariance = correlation[np.ix_(drawn, drawn)] - across.T @ (across / values[kept, None])
-    return weights, (covariance + covariance.T) / 2
 
 
 def _eigen(matrix: Floats) -> tuple[Floats, Floats]:

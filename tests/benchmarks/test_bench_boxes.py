@@ -15,7 +15,7 @@ import pytest
 
 from anoncore import Microdata, Schema, Variable, anonymize
 from anoncore.kernels.boxes.partition import Diversity, Limits, partition
-from anoncore.kernels.boxes.shapes import chebyshev_radius, half_widths, local_radius, sensitivities
+from anoncore.kernels.boxes.shapes import half_widths, local_radius, sensitivities
 from anoncore.kernels.boxes.weights import optimal_weights
 from anoncore.methods import OptimalBoxes, Statistic
 from anoncore.risk import box_measures
@@ -114,7 +114,6 @@ def test_shapes_and_weights(show):
     calls = {
         "sensitivities": lambda: sensitivities(x, STATISTICS),
         "half_widths, l = 3": lambda: half_widths(a, density, 5, 3, 0.1),
-        "chebyshev_radius": lambda: chebyshev_radius(x, 5),
         "optimal_weights": lambda: optimal_weights(density, COLUMNS, 20.0),
     }
     lines = [f"{name:<24} {seconds(call, rounds=1):6.2f}" for name, call in calls.items()]

@@ -311,32 +311,6 @@ def off_grid(
     return moved[0], moved[1]
 
 
-def total_cost(a: Floats, half_widths: Floats) -> float:
-    """Return the half-range Σ_i a_i·Δ_i that the boxes leave to the statistic, averaged over records.
-
-    Parameters
-    ----------
-    a : (N, n), sensitivities
-    half_widths : (N, n), each record's own box, in the variables' units
-
-    Returns
-    -------
-    float
-        In units of the statistic; n·mean(c) for ideal half-widths c/a_i.
-
-    Notes
-    -----
-    Source: Xiang et al. 2013, section II, with a_i = N·|∂C/∂x_i|. Their factor k before the sum over
-    boxes is dropped: the sum runs over every record already.
-
-    Examples
-    --------
-    >>> total_cost(np.array([[1.0, 0.0], [3.0, 2.0]]), np.array([[0.5, 9.0], [0.5, 1.0]]))
-    2.0
-    """
-    return float((a * half_widths).sum(axis=1).mean())
-
-
 def _refuse_outside(x: Floats, limits: Limits) -> None:
     outside = ((x < limits.lower) | (x > limits.upper)).any(axis=0)
     if outside.any():

@@ -163,35 +163,6 @@ def half_widths(
     return np.maximum(least, np.where(fits.any(axis=1), c, 0.0)[:, None] / a)
 
 
-def chebyshev_radius(y: Floats, k: int) -> Floats:
-    """Return the Chebyshev distance from every record to its k-th nearest other record.
-
-    Parameters
-    ----------
-    y : (N, n), coordinates a_i·x_i, or `stretched` ones
-    k : 1 … N − 1
-
-    Returns
-    -------
-    (N,)
-        c(x): the cube of half-width c around x holds k other records, in expectation ρ·(2c)ⁿ = k.
-
-    Notes
-    -----
-    Claim: exact. No density is estimated. Twins count, so c can be 0.
-
-    Source: the condition of Xiang et al. 2013, section II, Δ_i = c/a_i with k records in the box, read as
-    nearest neighbours.
-
-    Examples
-    --------
-    >>> chebyshev_radius(np.array([[0.0, 0.0], [1.0, 5.0], [2.0, 2.0]]), 1).tolist()
-    [2.0, 3.0, 2.0]
-    """
-    distance = np.asarray(cKDTree(y).query(y, k=[k + 1], p=np.inf, workers=-1)[0])
-    return distance[:, 0]
-
-
 def stretched(x: Floats, a: Floats) -> Floats:
     """Return coordinates in which sensitivities are 1: y_i = ∫ a_i dx_i along each column.
 
@@ -208,7 +179,7 @@ def stretched(x: Floats, a: Floats) -> Floats:
     Notes
     -----
     Claim: where a_i is a function of x_i alone, distances in y are the costs of short boxes, so that
-    `chebyshev_radius` of y is c(x). Where a_i depends on other columns, its mean over records that
+    the Chebyshev distance to the k-th nearest is c(x). Where a_i depends on other columns, its mean over records that
     are tied in x_i stands in, joined by trapezoids: only a start for `local_radius`.
 
     Source: elementary.
@@ -247,7 +218,9 @@ def local_radius(x: Floats, a: Floats, k: int, *, candidates: int = 16) -> Float
     Claim: the k-th smallest distance among the candidates, so never below the true one; equal to it where
     the candidates hold the k nearest, as they do for constant a.
 
-    Source: as `chebyshev_radius`. A record's own a is used throughout its box: a local approximation.
+    Source: the condition of Xiang et al. 2013, section II, Δ_i = c/a_i with k records in the box, read as
+    nearest neighbours: no density is estimated, and twins count, so c can be 0. A record's own a is used
+    throughout its box: a local approximation.
 
     Examples
     --------

@@ -12,9 +12,9 @@ from anoncore.kernels.shuffling import (
     nearest_correlation,
     normal_correlation,
     rank_correlation,
-    shuffle,
     shuffling_scores,
 )
+from anoncore.kernels.ties import order_with_ties
 
 tables = npst.arrays(
     np.float64, st.tuples(st.integers(2, 30), st.integers(1, 4)), elements=st.integers(-3, 3).map(float)
@@ -27,6 +27,15 @@ def lognormal_table(n_records, seed=0):
     x = np.exp(rng.normal(size=(n_records, 4)) @ rng.normal(size=(4, 4)) / 2)
     x.setflags(write=False)
     return x
+
+
+def shuffle(x, *, rng, drawn=None):
+    """Fill the drawn columns by the ranks of their scores; the others stay."""
+    drawn = np.arange(x.shape[1]) if drawn is None else drawn
+    scores, result = shuffling_scores(x, drawn=drawn, rng=rng), x.copy()
+    for place, column in enumerate(drawn):
+        result[order_with_ties(scores[:, place]), column] = np.sort(x[:, column])
+    return result
 
 
 def random_correlation(n_columns, rng):
