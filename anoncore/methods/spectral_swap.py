@@ -119,11 +119,16 @@ class SpectralSwap(Method):
         Raises
         ------
         AnonymizationError
-            With fewer than 2 records.
+            With fewer than 2 records, or one column and no jitter.
         """
         if len(data) < 2:
             raise AnonymizationError(f"spectral swapping needs at least 2 records, got {len(data)}")
         encoder = Encoder.fit(data, numeric=self.numeric, k=self.k)
+        if encoder.width == 1 and self.jitter is None:
+            raise AnonymizationError(
+                "a table of one column is its own axis: without jitter its numbers are released as they are; "
+                "leave jitter at auto"
+            )
         matrix = encoder.encode(data)
         swapped = swap(
             matrix,

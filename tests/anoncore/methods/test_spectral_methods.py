@@ -7,6 +7,7 @@ from scipy.stats import ks_2samp
 
 import anoncore
 from anoncore import Encoder, Microdata, Schema, Variable
+from anoncore.errors import AnonymizationError
 from anoncore.methods import MDAV, RHS, DataShuffling, SpectralRHS, SpectralSwap
 from anoncore.risk.presence import value_presence
 
@@ -102,6 +103,14 @@ def mixed_people(seed):
         }
     )
     return Microdata(frame, Schema([Variable(name, "continuous") for name in frame]))
+
+
+def test_one_column_is_refused_without_jitter():
+    people = mixed_people(1).select(["amount"])
+    with pytest.raises(AnonymizationError, match="a table of one column is its own axis"):
+        anoncore.anonymize(people, SpectralSwap(jitter=None), rng=np.random.default_rng(0))
+    released = anoncore.anonymize(people, SpectralSwap(), rng=np.random.default_rng(0)).data
+    assert value_presence(people, released, mixed_people(2), rng=np.random.default_rng(4)).excess.lower < 0.05
 
 
 def test_exact_marginals_hold_original_values_but_for_the_ends(mixed):
