@@ -134,7 +134,10 @@ def test_an_independent_sample_scores_as_the_baseline(ladder):
     assert set(baseline) == set(MEASURES)
     for name, value in baseline.items():
         assert ladder.loc["independent", name] == pytest.approx(value, abs=0.045)
-        assert ladder.loc[0.9, name] == pytest.approx(value, abs=0.06)
+        if name != "membership by scores":
+            assert ladder.loc[0.9, name] == pytest.approx(value, abs=0.06)
+    # One number in ten is a member's own, and stands in the release exactly.
+    assert 0.6 < ladder.loc[0.9, "membership by scores"] < 0.7
 
 
 def test_independent_samples_pass_and_copies_fail():
