@@ -1,7 +1,4 @@
-"""Ranks, and what can be done with them: normal scores, exact marginals, exact level counts.
-
-Ties are broken by record order (a stable sort), or at random when a generator is given.
-"""
+"""What can be done with ranks: normal scores, exact marginals, exact level counts. Ties keep the record order."""
 
 from __future__ import annotations
 
@@ -14,38 +11,6 @@ from anoncore.kernels.ties import order_with_ties
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
-
-
-def ranks(x: Floats, *, rng: np.random.Generator | None = None) -> Integers:
-    """Rank of every value within its column, all ranks distinct.
-
-    Parameters
-    ----------
-    x : (N,) or (N, n) float
-        Values in any units, none missing.
-    rng : numpy.random.Generator, optional
-        Breaks ties at random; without it the earlier record ranks lower.
-
-    Returns
-    -------
-    (N,) or (N, n) int
-        Ranks 0..N-1; every column holds each rank once.
-
-    Notes
-    -----
-    Claim: sorting by rank sorts the values; with ``rng`` every order of tied records is equally likely.
-
-    Source: elementary.
-
-    Examples
-    --------
-    >>> ranks(np.array([7.0, 3.0, 7.0, 5.0])).tolist()
-    [2, 0, 3, 1]
-    """
-    result = np.empty(x.shape, dtype=np.intp)
-    for column, values in zip(_columns(result), _columns(x), strict=True):
-        column[_order(values, rng)] = np.arange(len(values))
-    return result
 
 
 def normal_scores(x: Floats) -> Floats:
@@ -76,27 +41,25 @@ def normal_scores(x: Floats) -> Floats:
     return ndtri((rankdata(x, method="average", axis=0) - 0.5) / len(x))
 
 
-def match_ranks(masked: Floats, original: Floats, *, rng: np.random.Generator | None = None) -> Floats:
-    """Replace every masked value by the original value of equal rank in its column.
+def match_ranks(masked: Floats, original: Floats) -> Floats:
+    """Replace every masked value by the original value of equal rank.
 
     Parameters
     ----------
-    masked : (N,) or (N, n) float
-        Masked values; only their order matters.
-    original : (N,) or (N, n) float
+    masked : (N,) float
+        Masked values; only their order matters, of equal ones that of the records.
+    original : (N,) float
         Original values, in any order.
-    rng : numpy.random.Generator, optional
-        Breaks ties among masked values at random; without it the earlier record gets the smaller value.
 
     Returns
     -------
-    (N,) or (N, n) float
+    (N,) float
         Values in the units of ``original``.
 
     Notes
     -----
-    Claim: each column is a permutation of the original column, so univariate distributions are exact; every
-    original value is therefore published, extremes too. Ranks of ``masked`` are kept.
+    Claim: a permutation of the original values, so that their distribution is exact; every original value is
+    therefore published, extremes too. Ranks of ``masked`` are kept.
 
     Source: the last step of data shuffling (Muralidhar & Sarathy 2006).
 
@@ -105,23 +68,20 @@ def match_ranks(masked: Floats, original: Floats, *, rng: np.random.Generator | 
     >>> match_ranks(np.array([0.3, -1.2, 0.9]), np.array([40.0, 10.0, 20.0])).tolist()
     [20.0, 10.0, 40.0]
     """
-    result = np.empty(masked.shape)
-    for column, values, source in zip(_columns(result), _columns(masked), _columns(original), strict=True):
-        column[_order(values, rng)] = np.sort(source)
+    result = np.empty(len(masked))
+    result[order_with_ties(masked)] = np.sort(original)
     return result
 
 
-def cut_by_counts(scores: Floats, counts: NDArray[np.integer], *, rng: np.random.Generator | None = None) -> Integers:
+def cut_by_counts(scores: Floats, counts: NDArray[np.integer]) -> Integers:
     """Cut a score into ordered levels so that every level gets its prescribed count.
 
     Parameters
     ----------
     scores : (N,) float
-        Masked scores; only their order matters.
+        Masked scores; only their order matters, of equal ones that of the records.
     counts : (q,) int
         Records per level, lowest level first, summing to N; zeros allowed.
-    rng : numpy.random.Generator, optional
-        Breaks ties at random; without it the earlier record gets the lower level.
 
     Returns
     -------
@@ -141,7 +101,7 @@ def cut_by_counts(scores: Floats, counts: NDArray[np.integer], *, rng: np.random
     [1, 0, 1, 1]
     """
     levels = np.empty(len(scores), dtype=np.intp)
-    levels[_order(scores, rng)] = np.repeat(np.arange(len(counts)), counts)
+    levels[order_with_ties(scores)] = np.repeat(np.arange(len(counts)), counts)
     return levels
 
 
@@ -175,15 +135,3 @@ def interpolate_quantiles(scores: Floats, reference_scores: Floats, reference_va
     """
     knots, first = np.unique(reference_scores, return_index=True)
     return np.interp(scores, knots, reference_values[first])
-
-
-def _columns(x: NDArray[np.generic]) -> NDArray[np.generic]:
-    return x.T if x.ndim == 2 else x[None, :]
-
-
-def _order(values: Floats, rng: np.random.Generator | None) -> Integers:
-    """Sort, ties by record order or after shuffling, which orders them at random."""
-    if rng is None:
-        return order_with_ties(values)
-    shuffled = rng.permutation(len(values))
-    return shuffled[order_with_ties(values[shuffled])]

@@ -203,26 +203,17 @@ def distinct_counts(x: Floats, label: Integers, epsilon: Floats | float) -> Inte
     return result
 
 
-def snap_outward(
-    lower: Floats,
-    upper: Floats,
-    unit: Floats | float,
-    *,
-    origin: Floats | float = 0.0,
-    lower_limit: Floats | float = -np.inf,
-    upper_limit: Floats | float = np.inf,
-) -> tuple[Floats, Floats]:
+def snap_outward(lower: Floats, upper: Floats, unit: Floats | float) -> tuple[Floats, Floats]:
     """Move bounds outward to a public grid.
 
     Parameters
     ----------
     lower, upper : (B, n), any units
-    unit, origin : one number or (n,): grid points are origin + unit · integer, unit > 0
-    lower_limit, upper_limit : one number or (n,): stand in for infinite faces before they are snapped
+    unit : one number or (n,), > 0: grid points are its multiples
 
     Returns
     -------
-    (B, n) lower and (B, n) upper bounds, on the grid; a face stays infinite if its limit is.
+    (B, n) lower and (B, n) upper bounds, on the grid; infinite faces stay.
 
     Notes
     -----
@@ -233,13 +224,11 @@ def snap_outward(
 
     Examples
     --------
-    >>> low, high = snap_outward(np.array([[-np.inf]]), np.array([[7.2]]), 5.0, lower_limit=-3.0)
+    >>> low, high = snap_outward(np.array([[-3.0]]), np.array([[7.2]]), 5.0)
     >>> low.tolist(), high.tolist()
     ([[-5.0]], [[10.0]])
     """
-    low = np.where(np.isinf(lower), lower_limit, lower)
-    high = np.where(np.isinf(upper), upper_limit, upper)
-    return _snap_down(low, unit, origin), -_snap_down(-high, unit, -np.asarray(origin))
+    return _snap_down(lower, unit), -_snap_down(-upper, unit)
 
 
 def to_unit(x: Floats, unit: Floats | float) -> Floats:
@@ -264,7 +253,7 @@ def to_unit(x: Floats, unit: Floats | float) -> Floats:
     [[0.3]]
     """
     steps = x / unit
-    return np.where(np.abs(steps) < 2.0**52, _grid(np.rint(steps), unit, 0.0), x)
+    return np.where(np.abs(steps) < 2.0**52, 0.0 + _grid(np.rint(steps), unit), x)
 
 
 def off_grid(
@@ -304,8 +293,8 @@ def off_grid(
         with np.errstate(invalid="ignore", over="ignore"):
             steps = np.rint(face / unit)
             multiple = np.abs(face / unit - steps) <= 1e-6
-            between = _grid(steps - 0.5, unit, 0.0)
-            apart = (_grid(steps - 1.0, unit, 0.0) < between) & (between < face)
+            between = _grid(steps - 0.5, unit)
+            apart = (_grid(steps - 1.0, unit) < between) & (between < face)
         inner = (face != lower_limit) & (face != upper_limit)
         moved.append(np.where(multiple & apart & inner, between, face))
     return moved[0], moved[1]
@@ -320,21 +309,22 @@ def _refuse_outside(x: Floats, limits: Limits) -> None:
         )
 
 
-def _snap_down(bound: Floats, unit: Floats | float, origin: Floats | float) -> Floats:
+def _snap_down(bound: Floats, unit: Floats | float) -> Floats:
     """Return the last grid point at or below each bound; infinite bounds as they are."""
     finite = np.isfinite(bound)
-    steps = np.where(finite, (np.where(finite, bound, 0.0) - origin) / unit, 0.0)
+    steps = np.where(finite, bound, 0.0) / unit
     # A bound that is a grid point but for rounding stays, if the grid's double is not above it.
     near = np.rint(steps)
-    on_grid = (np.abs(steps - near) <= 1e-9) & (_grid(near, unit, origin) <= bound)
-    down = _grid(np.floor(steps), unit, origin)
-    down = np.where(down <= bound, down, _grid(np.floor(steps) - 1.0, unit, origin))
-    return np.where(finite, np.where(on_grid, _grid(near, unit, origin), down), bound)
+    on_grid = (np.abs(steps - near) <= 1e-9) & (_grid(near, unit) <= bound)
+    down = _grid(np.floor(steps), unit)
+    down = np.where(down <= bound, down, _grid(np.floor(steps) - 1.0, unit))
+    # Adding 0 makes 0 of −0.
+    return 0.0 + np.where(finite, np.where(on_grid, _grid(near, unit), down), bound)
 
 
-def _grid(steps: Floats, unit: Floats | float, origin: Floats | float) -> Floats:
+def _grid(steps: Floats, unit: Floats | float) -> Floats:
     """Return grid points; decimal units give the doubles nearest to the decimals."""
     inverse = 1.0 / np.asarray(unit, dtype=float)
     whole = np.rint(inverse)
     decimal = (whole >= 1.0) & (np.abs(inverse - whole) <= 1e-9 * whole)
-    return origin + np.where(decimal, steps / np.where(decimal, whole, 1.0), steps * unit)
+    return np.where(decimal, steps / np.where(decimal, whole, 1.0), steps * unit)

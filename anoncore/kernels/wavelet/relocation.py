@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import coo_array
 
-from anoncore.errors import AnonymizationError, InfeasibleError, NotConvergedError
+from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.wavelet.relocation_pairs import Problem, Side
 
 Floats = NDArray[np.float64]
@@ -73,16 +71,13 @@ class _Units:
     vital: Integers
 
 
-def net_flows(counts: NDArray[np.integer], targets: NDArray[np.integer], cost: Floats | None = None) -> Integers:
-    """Find who sends how many records to whom so that counts become targets at the least total cost.
+def net_flows(counts: NDArray[np.integer], targets: NDArray[np.integer]) -> Integers:
+    """Find who sends how many records to whom so that counts become targets at the least total way.
 
     Parameters
     ----------
     counts, targets : (m,) int
         Records of the group per area, now and wanted; the same sum, none negative.
-    cost : (m, m) float, optional
-        Cost of moving one record from a to b, at least 0; infinite where none may go. |a − b|, the steps
-        between two areas in their stated order, when None.
 
     Returns
     -------
@@ -93,17 +88,14 @@ def net_flows(counts: NDArray[np.integer], targets: NDArray[np.integer], cost: F
     Raises
     ------
     InfeasibleError
-        When the sums differ, or infinite costs leave no way.
-    NotConvergedError
-        When the solver stops without a solution.
+        When the sums differ.
 
     Notes
     -----
-    Claim: the least cost of all direct flows; integral.
+    Claim: the least sum over moved records of |a − b|, the steps between two areas in their stated order.
 
     Source: Hitchcock's transportation problem. On a line, matching surplus and lack from left to right is
-    optimal for |a − b| (the north-west corner rule, the cost having the Monge property); any other cost goes
-    to the simplex method, whose vertices are integral because the constraint matrix is totally unimodular.
+    optimal for |a − b| (the north-west corner rule, the cost having the Monge property).
 
     Examples
     --------
@@ -115,38 +107,11 @@ def net_flows(counts: NDArray[np.integer], targets: NDArray[np.integer], cost: F
         raise InfeasibleError("counts and targets have different sums; scale or round the targets to the sum")
     sources, sinks = np.flatnonzero(surplus > 0), np.flatnonzero(surplus < 0)
     flows = np.zeros((len(surplus), len(surplus)), dtype=np.intp)
-    if not len(sources):
-        return flows
-    supply, demand = surplus[sources], -surplus[sinks]
-    if cost is None:
-        out, into = supply.cumsum(), demand.cumsum()
+    if len(sources):
+        out, into = surplus[sources].cumsum(), (-surplus[sinks]).cumsum()
         ends = np.union1d(out, into)
         at = sources[np.searchsorted(out, ends)], sinks[np.searchsorted(into, ends)]
         flows[at] = np.diff(ends, prepend=0)
-    else:
-        flows[np.ix_(sources, sinks)] = _transport(supply, demand, np.asarray(cost)[np.ix_(sources, sinks)])
-    return flows
-
-
-def _transport(supply: Integers, demand: Integers, cost: Floats) -> Integers:
-    """Solve the transportation problem (p,), (q,), (p, q) by the dual simplex method."""
-    at = np.nonzero(np.isfinite(cost))
-    edges = np.arange(len(at[0]))
-    rows = np.concatenate([at[0], len(supply) + at[1]])
-    shape = (len(supply) + len(demand), len(edges))
-    balance = coo_array((np.ones(2 * len(edges)), (rows, np.tile(edges, 2))), shape=shape).tocsr()
-    wanted = np.concatenate([supply, demand])
-    blocked = np.bincount(rows, minlength=len(wanted)) == 0
-    found = None
-    if not blocked.any():
-        found = linprog(cost[at], A_eq=balance, b_eq=wanted, method="highs-ds")  # type: ignore[call-overload]
-    if found is None or found.status == 2:
-        raise InfeasibleError("the areas that may exchange records cannot meet the targets; allow more flows")
-    amount = np.rint(found.x).astype(np.intp) if found.x is not None else np.zeros(len(edges), dtype=np.intp)
-    if found.status != 0 or not np.array_equal(balance @ amount, wanted):
-        raise NotConvergedError(f"transportation problem of {len(edges)} flows: {found.message}")
-    flows = np.zeros(cost.shape, dtype=np.intp)
-    flows[at] = amount
     return flows
 
 

@@ -52,32 +52,14 @@ def check_flows(flows, counts, targets):
     assert used == len(flows) - connected_components(flows, directed=False)[0]
 
 
-@given(
-    st.integers(0, 9999),
-    st.integers(1, 9),
-    st.integers(0, 40),
-    st.sampled_from(["line", "any", "ties", "far"]),
-)
-@settings(max_examples=80, deadline=None)
-def test_flows_meet_the_targets_at_the_least_cost(seed, m, total, kind):
-    rng = np.random.default_rng(seed)
-    counts, targets = draw_counts(rng, m, total, 0.7)
-    cost = {
-        "line": np.abs(np.subtract.outer(np.arange(m), np.arange(m))).astype(float),
-        "any": rng.exponential(size=(m, m)),
-        "ties": rng.integers(0, 3, (m, m)).astype(float),
-        "far": np.where(rng.random((m, m)) < 0.1, np.inf, rng.exponential(size=(m, m))),
-    }[kind]
-    try:
-        flows = net_flows(counts, targets, None if kind == "line" else cost)
-    except InfeasibleError:
-        assert kind == "far"
-        return
-    if kind != "ties":
-        check_flows(flows, counts, targets)
-    spent = cost[flows > 0] @ flows[flows > 0]
-    assert spent == pytest.approx(least_cost(counts - targets, cost), abs=1e-6)
-    np.testing.assert_array_equal(flows.sum(axis=1) - flows.sum(axis=0), counts - targets)
+@given(st.integers(0, 9999), st.integers(1, 9), st.integers(0, 40))
+@settings(max_examples=40, deadline=None)
+def test_flows_meet_the_targets_at_the_least_cost(seed, m, total):
+    counts, targets = draw_counts(np.random.default_rng(seed), m, total, 0.7)
+    cost = np.abs(np.subtract.outer(np.arange(m), np.arange(m))).astype(float)
+    flows = net_flows(counts, targets)
+    check_flows(flows, counts, targets)
+    assert (cost * flows).sum() == pytest.approx(least_cost(counts - targets, cost), abs=1e-6)
 
 
 def test_flows_of_the_published_signal():
@@ -90,24 +72,17 @@ def test_flows_of_the_published_signal():
 
 def test_nothing_flows_when_nothing_changes():
     assert not net_flows(COUNTS, COUNTS).any()
-    assert not net_flows(COUNTS, COUNTS, np.ones((16, 16))).any()
 
 
 def test_many_areas():
     rng = np.random.default_rng(0)
     counts, targets = draw_counts(rng, 3000, 100_000, 0.05)
     check_flows(net_flows(counts, targets), counts, targets)
-    line = np.abs(np.subtract.outer(np.arange(3000.0), np.arange(3000.0)))
-    flows = net_flows(counts, targets, line)
-    check_flows(flows, counts, targets)
-    assert (line * flows).sum() == (line * net_flows(counts, targets)).sum()
 
 
 def test_flows_that_cannot_be():
     with pytest.raises(InfeasibleError, match="different sums"):
         net_flows(np.array([1, 2]), np.array([1, 1]))
-    with pytest.raises(InfeasibleError, match="allow more flows"):
-        net_flows(np.array([2, 0, 0]), np.array([0, 1, 1]), np.array([[0, 1, np.inf]] * 3))
 
 
 # -- matching
