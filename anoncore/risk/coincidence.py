@@ -173,14 +173,19 @@ def _places(asked: Floats, there: Floats) -> Indices:
 
 
 def _gap(asked: Floats, there: Floats, at: Indices) -> Floats:
-    below, above = np.clip(at - 1, 0, len(there) - 1), np.clip(at, 0, len(there) - 1)
-    return np.minimum(np.abs(asked - there[below]), np.abs(asked - there[above]))
+    """Return the distance to the nearest of the sorted scores, which stand along the last axis."""
+    return np.minimum(np.abs(asked - _taken(there, at - 1)), np.abs(asked - _taken(there, at)))
 
 
 def _spacing(there: Floats, at: Indices, around: int) -> Floats:
     """Return the mean spacing of the scores among the so many on either side."""
-    low, high = np.clip(at - around, 0, len(there) - 1), np.clip(at + around - 1, 0, len(there) - 1)
-    return (there[high] - there[low]) / np.maximum(high - low, 1)
+    last = there.shape[-1] - 1
+    low, high = np.clip(at - around, 0, last), np.clip(at + around - 1, 0, last)
+    return (_taken(there, high) - _taken(there, low)) / np.maximum(high - low, 1)
+
+
+def _taken(there: Floats, at: Indices) -> Floats:
+    return np.take_along_axis(there, np.clip(at, 0, there.shape[-1] - 1), axis=-1)
 
 
 def _searched(members: Floats, others: Floats, points: Floats, starts: list[Floats]) -> Floats:
@@ -231,12 +236,11 @@ def _climb(people: Floats, rows: Floats, axes: Floats, start: int, steps: int) -
 
 def _coincidence(people: Floats, rows: Floats) -> Floats:
     """Return, for each column, how much closer than by chance the scores of people are to released ones."""
-    found = np.empty(people.shape[1])
-    for at, (asked, there) in enumerate(zip(people.T, np.sort(rows, axis=0).T, strict=True)):
-        places, same = np.searchsorted(there, asked), max(_SAME * float(there.std()), _LEAST)
-        ratio = (_gap(asked, there, places) + same) / (_spacing(there, places, 10) + same)
-        found[at] = -np.log(np.minimum(ratio, 1.0)).mean()
-    return found
+    asked, there = people.T, np.sort(rows.T, axis=1)
+    places = np.stack([np.searchsorted(*one) for one in zip(there, asked, strict=True)])
+    same = np.maximum(_SAME * there.std(axis=1, keepdims=True), _LEAST)
+    ratio = (_gap(asked, there, places) + same) / (_spacing(there, places, 10) + same)
+    return np.asarray(-np.log(np.minimum(ratio, 1.0)).mean(axis=1))
 
 
 def _thinned(rows: Floats, most: int) -> Floats:

@@ -89,7 +89,7 @@ def test_independent_samples_fail_seldom():
     assert failed <= 1
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
     sizes=st.tuples(*[st.integers(1, 30)] * 3),
