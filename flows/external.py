@@ -1,4 +1,4 @@
-"""Judge a release that somebody else has made: the same measures and gates, on any two or three files."""
+"""Assess released files of any origin: the same measures and gates, on two or three files."""
 
 from __future__ import annotations
 
@@ -23,6 +23,23 @@ from tasks.policy.verdict import Verdict, decide
 EXIT_CODES = {"publish": ExitCode.PUBLISHED, "reject": ExitCode.REJECTED, "await": ExitCode.AWAITING}
 
 
+@dataclass(frozen=True)
+class Files:
+    """CSV, Parquet or Stata files to compare.
+
+    Parameters
+    ----------
+    released, original : the release, and the records from which it was made
+    reference : other people of the same population; without it each record is compared with the rest of the original
+    aligned : row i of the release stems from row i of the original, so that linkage can be measured
+    """
+
+    released: Path
+    original: Path
+    reference: Path | None = None
+    aligned: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
     """What was measured and what the policy says of it."""
@@ -38,26 +55,15 @@ class Judgement:
         return EXIT_CODES[self.verdict.decision]
 
 
-def judge(
-    home: Home,
-    released: Path,
-    original: Path,
-    reference: Path | None = None,
-    *,
-    plan: Path | None = None,
-    aligned: bool = False,
-    by_design: tuple[str, ...] = (),
-) -> Judgement:
-    """Measure a released file beside the records it stems from, and put the policy's gates to it.
+def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tuple[str, ...] = ()) -> Judgement:
+    """Measure a released file against its original records, and apply the policy's gates.
 
     Parameters
     ----------
     home : Home, whose private workspace is used and wiped
-    released, original, reference : CSV, Parquet or Stata files; the reference holds other people of the same
-        population, without it each record is compared with the rest of the original
+    files : Files
     plan : whose declarations, assessment and policy apply; guessed from the original where there is none
-    aligned : row i of the release stems from row i of the original, so that linkage can be measured
-    by_design : measures that are acknowledged to say nothing, where no plan states them
+    by_design : measures that carry no information, acknowledged here where no plan does
 
     Raises
     ------
@@ -66,24 +72,24 @@ def judge(
 
     Examples
     --------
-    >>> judge(home, Path("masked.csv"), Path("people.csv")).exit_code  # doctest: +SKIP
+    >>> judge(home, Files(Path("masked.csv"), Path("people.csv"))).exit_code  # doctest: +SKIP
     <ExitCode.REJECTED: 3>
     """
     section, policy = AssessmentSection(), PolicySection(by_design=by_design)
     if plan is not None:
         known = load_plan(plan).plan
         variables, section, policy = known.variables, known.assessment, known.policy
-        people = _file(original)
+        people = _file(files.original)
     else:
-        variables, source = sanitise_errors(declared)(original)
-        people = File(original, source)
-    release, others = _file(released), None if reference is None else _file(reference)
+        variables, source = sanitise_errors(declared)(files.original)
+        people = File(files.original, source)
+    release, others = _file(files.released), _file(files.reference) if files.reference else None
     wipe_abandoned(home)
     # Nothing is masked here, so what is drawn, samples alone, needs no secret.
     with Run.opened(home, SeedSection(public=0, data_are_public=True)) as run:
         if plan is None and others is not None:
             variables = sanitise_errors(with_levels_of)(run, others, people, tuple(variables))
-        prepared = sanitise_errors(prepare)(run, release, people, others, tuple(variables), aligned=aligned)
+        prepared = sanitise_errors(prepare)(run, release, people, others, tuple(variables), aligned=files.aligned)
         assessed = sanitise_errors(assess)(run, prepared.sides, prepared.masked, section, policy).assessment
         shown = without_source_levels(assessed, _released(prepared.masked.released.load(), section.k))
         assessment = with_external_files(shown, prepared)

@@ -31,13 +31,12 @@ def assess(
     json_: Json = False,
 ) -> None:
     """Assess a released file, also one of another tool: exit code 0 passes, 3 fails, 4 needs a person's decision."""
-    from flows.external import judge
+    from flows.external import Files, judge
 
     if set(by_design or ()) - {"ambiguity", "uncertainty"}:
         raise Refused("--by-design takes ambiguity or uncertainty")
-    judgement = judge(
-        Home.locate(home), released, original, reference, plan=plan, aligned=aligned, by_design=tuple(by_design or ())
-    )
+    files = Files(released, original, reference, aligned)
+    judgement = judge(Home.locate(home), files, plan=plan, by_design=tuple(by_design or ()))
     if json_:
         # How many levels few records hold, and not which: such a level may be one person's value.
         rare = [{"variable": row.variable, "levels": len(row.levels)} for row in judgement.assessment.rare_levels]

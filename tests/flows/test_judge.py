@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.external import judge
+from flows.external import Files, judge
 from tasks.common.errors import ExitCode, Refused
 from tasks.common.home import Home
 from tasks.policy.assessment import Assessment
@@ -41,7 +41,9 @@ def files(tmp_path_factory):
 
 
 def judged(files, released, home, **options):
-    return judge(Home.locate(home), files / released, files / "original.csv", files / "reference.csv", **options)
+    aligned = options.pop("aligned", False)
+    given = Files(files / released, files / "original.csv", files / "reference.csv", aligned)
+    return judge(Home.locate(home), given, **options)
 
 
 def test_an_independent_sample_never_fails_and_leaves_nothing_behind(files, tmp_path):
@@ -136,9 +138,9 @@ def test_identifiers_that_are_blanked_are_nobodys(files, numbered, tmp_path):
     original.to_csv(tmp_path / "original.csv", index=False)
     pd.read_csv(files / "independent.csv").assign(patient_id="").to_csv(tmp_path / "blank.csv", index=False)
     found = judge(
-        Home.locate(tmp_path / "home"), tmp_path / "blank.csv", tmp_path / "original.csv",
-        files / "reference.csv",
-    )  # fmt: skip
+        Home.locate(tmp_path / "home"),
+        Files(tmp_path / "blank.csv", tmp_path / "original.csv", files / "reference.csv"),
+    )
     assert "identifiers of the original" not in {g.name for g in found.verdict.gates}
 
 
@@ -146,7 +148,9 @@ def test_a_reference_with_identifiers_of_the_original_asks_a_person(files, numbe
     ids = pd.read_csv(numbered / "original.csv").patient_id
     people(7).assign(patient_id=ids).to_csv(tmp_path / "reference.csv", index=False)
     original = numbered / "original.csv"
-    found = judge(Home.locate(tmp_path / "home"), files / "independent.csv", original, tmp_path / "reference.csv")
+    found = judge(
+        Home.locate(tmp_path / "home"), Files(files / "independent.csv", original, tmp_path / "reference.csv")
+    )
     assert found.exit_code is ExitCode.AWAITING
     assert gate(found, "reference of other people").figure == "1500"
 
@@ -157,9 +161,7 @@ def test_a_reference_of_members_who_were_changed_a_little_asks_a_person(files, t
     changed.to_csv(tmp_path / "reference.csv", index=False)
     found = judge(
         Home.locate(tmp_path / "home"),
-        files / "noisy.csv",
-        files / "original.csv",
-        tmp_path / "reference.csv",
+        Files(files / "noisy.csv", files / "original.csv", tmp_path / "reference.csv"),
     )
     asked = gate(found, "reference of other people")
     assert (asked.verdict, asked.baseline) == ("inconclusive", "at most half")
@@ -171,9 +173,9 @@ def with_members(files, tmp_path, members, others):
     reference = pd.concat([pd.read_csv(files / "original.csv")[:members], people(1, others)])
     reference.to_csv(tmp_path / "reference.csv", index=False)
     return judge(
-        Home.locate(tmp_path / "home"), files / "independent.csv", files / "original.csv",
-        tmp_path / "reference.csv",
-    )  # fmt: skip
+        Home.locate(tmp_path / "home"),
+        Files(files / "independent.csv", files / "original.csv", tmp_path / "reference.csv"),
+    )
 
 
 @pytest.mark.parametrize(("members", "others"), [(1500, 0), (40, 1400), (60, 3000)])
@@ -201,7 +203,7 @@ def test_few_levels_repeat_by_chance_and_that_is_no_membership(tmp_path):
     for reference in ("small", "large"):
         found = judge(
             Home.locate(tmp_path / "home"),
-            *(tmp_path / f"{n}.csv" for n in ("released", "original", reference)),
+            Files(*(tmp_path / f"{n}.csv" for n in ("released", "original", reference))),
         )
         assert "reference of other people" not in {g.name for g in found.verdict.gates}
         assert found.assessment.external.overlap.p > 0.3
@@ -210,13 +212,13 @@ def test_few_levels_repeat_by_chance_and_that_is_no_membership(tmp_path):
 def test_files_that_share_no_column_are_refused_without_a_value(files, tmp_path):
     pd.DataFrame({"other": [1, 2, 3], "names": [4, 5, 6]}).to_csv(tmp_path / "odd.csv", index=False)
     with pytest.raises(Refused, match="none of the 5 variables of the original is among the 2 columns"):
-        judge(Home.locate(tmp_path / "home"), tmp_path / "odd.csv", files / "original.csv")
+        judge(Home.locate(tmp_path / "home"), Files(tmp_path / "odd.csv", files / "original.csv"))
 
 
 def test_rows_that_correspond_must_be_as_many(files, tmp_path):
     people(3, 100).to_csv(tmp_path / "short.csv", index=False)
     with pytest.raises(Refused, match="rows that correspond must be as many"):
-        judge(Home.locate(tmp_path / "home"), tmp_path / "short.csv", files / "original.csv", aligned=True)
+        judge(Home.locate(tmp_path / "home"), Files(tmp_path / "short.csv", files / "original.csv", aligned=True))
 
 
 def test_the_command_exits_by_verdict_and_prints_every_figure(files, tmp_path):
