@@ -92,7 +92,7 @@ def compare(file: PlanFile, home: Home, runner: Runner, wanted: Wanted) -> Compa
     Raises
     ------
     ReleaseError
-        With a safe message. A setting that is refused is told as not possible, and the others go on.
+        With a safe message. A refused setting is reported as not possible, and the others continue.
     """
     settings = checked_settings(file, wanted)
     with exclusive_run(home, file.plan.name):
@@ -169,7 +169,7 @@ def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings:
         folder=run.home.comparison(run.id),
     )
     step("Draw the frontier", _write, result)
-    runner.show("comparison", comparison.markdown(tried, result.sentence), "Settings beside each other")
+    runner.show("comparison", comparison.markdown(tried, result.sentence), "Comparison of settings")
     logged = step("Log to MLflow", _track, run, job, result, dossiers, retry=True)
     return replace(result, mlflow_run=logged, seconds=runner.seconds)
 
@@ -215,7 +215,7 @@ def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dos
 
 
 def _rounded(figure: float | None) -> float | None:
-    """Keep three digits: exact differences tell exact statistics of the source."""
+    """Keep three digits: exact differences would disclose exact statistics of the source."""
     return None if figure is None else float(f"{figure:.3g}")
 
 

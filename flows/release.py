@@ -54,7 +54,7 @@ class Runner(Protocol):
         """Carry out one step under a name that a person understands."""
 
     def show(self, key: str, markdown: str, description: str) -> None:
-        """Show a table of aggregates to whoever watches the run."""
+        """Show a table of aggregates to the observers of the run."""
 
 
 class Direct:
@@ -65,7 +65,7 @@ class Direct:
         self.seconds: dict[str, float] = {}
 
     def step(self, label: str, function: Callable[..., T], *args: Any, retry: bool = False) -> T:
-        """Call ``function``; tell when it starts and how long it took."""
+        """Call ``function``; report its start and its duration."""
         self.on_progress(label, None)
         begun = time.perf_counter()
         result = self.call(label, sanitise_errors(function), *args, retry=retry)
@@ -78,7 +78,7 @@ class Direct:
         return function(*args)
 
     def show(self, key: str, markdown: str, description: str) -> None:
-        """Nobody is watching."""
+        """Show nothing: direct runs publish no artifacts."""
 
 
 def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = False) -> Outcome:
@@ -90,7 +90,7 @@ def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = Fal
     home : Home
     runner : Runner
     rebuild : bool
-        Run even when the ledger holds a release of the same plan and data; the ledger's entries tell it.
+        Run even when the ledger holds a release of the same plan and data; the ledger's entries record it.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def tidy(home: Home, step: Callable[..., Any]) -> None:
 def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outcome:
     plan, step = file.plan, runner.step
     for release_, target in cut_short(run.home, plan.name):
-        # That it fails is entered in the ledger, and keeps nobody from a new release.
+        # A failure is entered in the ledger and does not prevent a new release.
         with suppress(ReleaseError):
             step(f"Finish the delivery to {target.shown}", deliver, run.home, release_, target)
     secret_keys.check(run.home)
@@ -186,7 +186,7 @@ def hand_over(
     Raises
     ------
     Fault
-        When a target did not take it. The release stands published at home, and is delivered there by the
+        When a target did not accept it. The release is published in the home, and is delivered by the
         next run of the plan or by ``anonflow deliver``.
     """
     problems = []

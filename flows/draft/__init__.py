@@ -42,7 +42,7 @@ def draft_plan(data: Path, base: Path) -> str:
     str
         A plan that loads and runs as it stands, unless every column looks like an identifier.
         Columns that look like identifiers, dates or free text are dropped until a person says
-        otherwise; rules that hold in every record are active, others stand in comments; a
+        otherwise; rules that hold in every record are active, others are comments; a
         person's approval is asked for. The same file gives the same draft.
 
     Raises

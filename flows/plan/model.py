@@ -176,7 +176,7 @@ def _column_problems(source: SourceSection, schema: Schema, base: Path) -> Itera
     absent = [n for n in schema.names if n not in set(header)]
     surplus = [n for n in header if n not in schema]
     if len(absent) == len(schema):
-        # Without a header the first record would stand here, so it is not shown.
+        # Without a header these are values of the first record, so they are not shown.
         yield (
             f"source: none of the {len(schema)} variables is among its {len(header)} columns; check that it "
             "is the right table, that its first line holds the names, and its delimiter"
@@ -244,5 +244,5 @@ def _with_line(problem: str, plan: Plan, lines: Lines) -> str:
     return f"line {lines[at]}: {problem}" if at in lines else problem
 
 
-# The section that a sentence speaks of, by its first word, where that is not the section's name.
+# The section of a sentence, by its first word, where that is not the section's name.
 SUBJECTS = {"columns": "variables", "no": "edits", "computed": "edits"}

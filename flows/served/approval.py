@@ -166,7 +166,7 @@ def _carry_out(home: Home, entry: PendingDecision, answer: Form) -> str:
 
 
 def describe(home: Home, entry: PendingDecision) -> str:
-    """Return what stands above the form: why people are asked, the figures, and where to read more.
+    """Return the text above the form: why approval is needed, the figures, and where to read more.
 
     The figures are those of the candidate, checked against the ledger: what lies in files beside it decides
     nothing. Of a candidate that was changed nothing is shown but that it was.

@@ -1,4 +1,4 @@
-"""The worker, and the reconciler beside it: changed plans, decisions made elsewhere, interrupted runs."""
+"""The worker and its reconciler: changed plans, decisions made elsewhere, interrupted runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The worker that carries out releases, and nothing else that the server may ask for.
 
-Whoever has the password of Prefect's page can give runs, deployments and the pool a command, variables, a
+A holder of the password of Prefect's page can give runs, deployments and the pool a command, variables, a
 folder, code to fetch and steps to take first. None of it is followed here: a run is our own program on this
 machine, with this process's own environment, and of what the server says it uses the plan's name.
 """

@@ -36,7 +36,7 @@ STATES: dict[Event, State] = {
 
 
 def release_problems(home: Home, known: Entries, public_key: str | None) -> Iterator[Finding]:
-    """Check that each release stands as it was published, or that the notice of its withdrawal does.
+    """Check that each release is as it was published, or that the notice of its withdrawal is.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def stray_problems(home: Home, known: Entries) -> Iterator[Finding]:
     for path in strays:
         if not (busy and path.name.startswith(".")):
             where = visible(path.relative_to(home.path))
-            yield Finding("unknown release", where, f"{where} stands there, and the ledger does not know it")
+            yield Finding("unknown release", where, f"{where} exists there, but the ledger has no entry about it")
 
 
 def candidate_problems(home: Home, known: Entries) -> Iterator[Finding]:
@@ -131,7 +131,7 @@ def _release_states(known: Entries) -> dict[str, tuple[State, Entry]]:
 
 
 def _folders(home: Home, entry: Entry) -> tuple[Path, Path]:
-    """Return where a release stands, and where it is kept once it is withdrawn."""
+    """Return where a release is, and where it is stored once it is withdrawn."""
     inside = Path(entry.facts.name, entry.facts.release)
     return home.releases / inside, home.withdrawn / inside
 
@@ -162,7 +162,7 @@ def _published(folder: Path, where: str, entry: Entry, known: Entries, signers: 
         yield Finding("manifest", where, f"{where}: {MANIFEST} is not the one that the ledger holds")
     key = keys.public_of(_text(folder / PUBLIC_KEY))
     if signers and (key is None or keys.raw(key) not in signers):
-        yield Finding("foreign key", where, f"{where}: {PUBLIC_KEY} is no key of this home")
+        yield Finding("foreign key", where, f"{where}: {PUBLIC_KEY} is not a key of this home")
     try:
         named = Manifest.read(folder).ledger
     except ValueError:

@@ -117,7 +117,7 @@ def markdown_cell(value: Any) -> str:
 
 
 def markdown_table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Return a Markdown table; what stands in its cells stays text."""
+    """Return a Markdown table; the content of its cells stays text."""
     titles = list(head)
     lines = [titles, ["---"] * len(titles), *([markdown_cell(c) for c in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -142,7 +142,7 @@ def make_private(path: Path) -> Path:
     try:
         path.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     except FileExistsError:
-        raise Refused(f"{path.name} should be a folder, and a file stands in its place") from None
+        raise Refused(f"{path.name} should be a folder, but is a file") from None
     return path
 
 

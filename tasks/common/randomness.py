@@ -55,7 +55,7 @@ class SeedSection(Section):
 
 @dataclass(frozen=True)
 class RandomStreams:
-    """Named random streams of one run; its entropy stands in one private file and nowhere else.
+    """Named random streams of one run; its entropy is stored in one private file only.
 
     Parameters
     ----------

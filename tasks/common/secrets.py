@@ -38,7 +38,7 @@ def secret(name: str, home: Home) -> str:
     Raises
     ------
     Refused
-        When it is nowhere, is empty, or stands in a file that others may read.
+        When it is not set, is empty, or is in a file that others may read.
     """
     value = os.environ.get(name)
     given = os.environ.get("CREDENTIALS_DIRECTORY")
@@ -57,7 +57,7 @@ def secret(name: str, home: Home) -> str:
 
 
 def _content(path: Path, others: int) -> str:
-    """Return what stands in a secret's file, opened once, so that what is looked at is what is read."""
+    """Return the content of a secret's file, opened once, so that the checked file is the one that is read."""
     shown, problem, content = visible(path.name), "", b""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -114,7 +114,7 @@ def _local_names(folder: Path) -> list[str]:
 
 
 def check_file(path: Path) -> None:
-    """Refuse a path at which no ordinary file stands; opening a pipe would wait for ever."""
+    """Refuse a path that is not an ordinary file; opening a pipe would wait for ever."""
     shown, problem = visible(path.name), ""
     try:
         mode = path.stat().st_mode

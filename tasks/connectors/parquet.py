@@ -200,7 +200,7 @@ def _part(name: str, path: Path, folder: str) -> Any:
     table = readable("parquet", shown, lambda: read_table(path, shown))
     duplicates = sorted({*values} & {*table.column_names})
     if duplicates or len(set(table.column_names)) < table.num_columns:
-        raise Refused(f"{shown} holds columns twice: {named(duplicates) or 'a name stands twice'}")
+        raise Refused(f"{shown} holds columns twice: {named(duplicates) or 'a name occurs twice'}")
     for key, value in values.items():
         table = table.append_column(key, pa.array([value] * len(table), pa.large_string()))
     return _plain(table)

@@ -131,7 +131,7 @@ class Location:
                 return
 
     def names(self) -> list[str]:
-        """Return the names of the files that stand in a folder itself; none when there is no folder."""
+        """Return the names of the files directly in a folder; none when there is no folder."""
         with storage_errors(self.shown):
             try:
                 listed = self.system.ls(self.path, detail=True, refresh=True)

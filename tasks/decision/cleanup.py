@@ -1,4 +1,4 @@
-"""Remove what a process that was killed has left in the home, beside its workspace."""
+"""Remove what a killed process has left in the home, apart from its workspace."""
 
 from __future__ import annotations
 

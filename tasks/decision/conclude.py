@@ -105,7 +105,7 @@ def _waits(home: Home, release: str) -> bool:
 
 
 def release_facts(home: Home, dossier: Dossier, mlflow_run: str) -> ReleaseFacts:
-    """Return what is entered of a candidate: what its dossier says, and digests of what stays beside it."""
+    """Return what is entered of a candidate: its dossier's facts, and digests of the files stored with it."""
     run, source, verdict = dossier.run, dossier.source, dossier.verdict
     return ReleaseFacts(
         by=account(),
@@ -177,7 +177,7 @@ def publish_approved(home: Home, candidate: Candidate, waiting: WaitingCandidate
 
 
 def _publish(home: Home, candidate: Candidate, facts: ReleaseFacts, *, again: bool = False) -> tuple[Path, Entry]:
-    """Announce, publish, confirm; what stands already is confirmed as unchanged."""
+    """Announce, publish, confirm; an identical release is confirmed as unchanged."""
     announced = None if again else ledger.append(home, "publishing", facts)
     target = publish(home, candidate, _summary(facts.approvals), announced)
     return target, ledger.append(home, "unchanged" if again else "published", _with_files(facts, target))
@@ -202,7 +202,7 @@ def end_withdrawal(home: Home, announced: Entry) -> Outcome:
     entry = ledger.append(home, "withdrawn", facts)
     why = f"{facts.actor}: {facts.decided.reason}" if facts.decided else facts.actor
     reason = (
-        f"withdrawn by {why}; a notice stands in its place. Copies "
+        f"withdrawn by {why}; a notice takes its place. Copies "
         "that others have taken cannot be called back: inform those who have them"
     )
     return ended(home, "withdrawn", entry, reason, home.withdrawn / facts.name / facts.release)

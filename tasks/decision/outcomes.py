@@ -168,7 +168,7 @@ def outcome_of(
     """Return the outcome of a run, with its gates; ``reason`` takes the place of the entry's."""
     release, reason = dossier.release, reason or entry.facts.reason
     if status == "unchanged":
-        reason += "; the release is identical to the one that stands, so nothing new is published"
+        reason += "; the release is identical to the published one, so nothing new is published"
     return Outcome(
         status=status,
         release=release.id,

@@ -26,7 +26,7 @@ def to_microdata(frame: pd.DataFrame, variables: tuple[Variable, ...]) -> tuple[
     surplus = [n for n in names if n not in whole]
     problems = []
     if len(absent) == len(whole):
-        # Without a header the first record would stand here, so what was found is not shown.
+        # Without a header these are values of the first record, so they are not shown.
         raise Refused(
             f"none of the {len(whole)} declared variables is among the {len(names)} column(s) of the data; "
             "check that it is the right table, that its first line holds the names, and its delimiter"
@@ -39,7 +39,7 @@ def to_microdata(frame: pd.DataFrame, variables: tuple[Variable, ...]) -> tuple[
             "declare them, as identifier to drop them"
         )
     if pairs := nearly(absent, surplus):
-        problems.append(f"names that look alike and are not the same: {format_look_alikes(pairs)}; mend the plan's")
+        problems.append(f"names that look alike and differ: {format_look_alikes(pairs)}; correct the plan")
     kept = [v for v in variables if v.role != "identifier"]
     if not kept:
         problems.append("every variable is an identifier; nothing would be released")
@@ -92,7 +92,7 @@ def identities(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def nearly(absent: Iterable[str], surplus: Iterable[str]) -> list[tuple[str, str]]:
-    """Return declared names beside those of the source that only look like them."""
+    """Return declared names with the source's names that look like them."""
     like = {appearance(name): name for name in absent}
     return [(like[drawn], name) for name in surplus if (drawn := appearance(name)) in like]
 

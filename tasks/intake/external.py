@@ -34,7 +34,7 @@ class Prepared:
     ----------
     sides, masked : what the assessment takes
     left_out, unknown : variables that the release lacks, and released columns that are not measured
-    named_released, named_reference : rows of either that carry an identifier of somebody of the original
+    named_released, named_reference : rows of either that carry an identifier of the original
     """
 
     sides: Sides
@@ -91,7 +91,7 @@ def prepare(
 
 
 def _named(run: Run, file: File, original: File, variables: tuple[Variable, ...]) -> int:
-    """Return how many rows of a file carry an identifier of somebody of the original.
+    """Return how many rows of a file carry an identifier of the original.
 
     Of several identifiers a part, such as a number within a household, names only whom it is alone.
     """

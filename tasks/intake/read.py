@@ -135,7 +135,7 @@ def _read_place(
 
 
 def _with_partitions(frame: pd.DataFrame, partitions: Iterable[str], variables: Iterable[Variable]) -> pd.DataFrame:
-    """Read what stands in folders' names as the same text in a CSV file would be read."""
+    """Read the values in folders' names as the same text in a CSV file would be read."""
     known = {v.name: v for v in variables}
     for name in partitions:
         variable, text = known.get(name), frame[name].astype("str")

@@ -96,7 +96,7 @@ class SourceSection(Section):
         return local_location(self.file(base))
 
     def folder_at(self, place: Location) -> bool:
-        """Return whether a folder of Parquet files stands there; a folder called x.csv is none."""
+        """Return whether it is a folder of Parquet files; a folder called x.csv is none."""
         kind = self.format or SUFFIXES.get(Path(place.path).suffix.lower(), "parquet")
         if kind != "parquet":
             return False
@@ -123,5 +123,5 @@ class SourceSection(Section):
         stated = self.format or SUFFIXES.get(Path(path).suffix.lower())
         if stated is None:
             shown = visible(Path(path).name)
-            raise Refused(f"source: {shown} does not tell its format; add format: {', '.join(FORMATS)}")
+            raise Refused(f"source: {shown} has no suffix that determines its format; add format: {', '.join(FORMATS)}")
         return stated

@@ -100,7 +100,7 @@ def _holdout(source: Microdata, identifiers: StoredTable | None, key: str) -> tu
     if set(people[sides[0]]) & set(people[sides[1]]):
         raise Refused("reference: the two sides share people")
     original, reference = (source.take(np.sort(side)) for side in sides)
-    return original, reference, f"no {by} of the source stands on both sides"
+    return original, reference, f"no {by} of the source is on both sides"
 
 
 def _people(source: Microdata, identifiers: StoredTable | None) -> tuple[np.ndarray, np.ndarray, str]:
@@ -202,7 +202,7 @@ def _proven_disjoint(frame: pd.DataFrame, identifiers: StoredTable | None) -> st
         )
     shared = int(stands_in(asked, known).sum())
     if shared:
-        raise Refused(f"reference: {shared} record(s) of the file stand in the source too; remove them")
+        raise Refused(f"reference: {shared} record(s) of the file are in the source, too; remove them")
     return f"no {', '.join(names)} of the source occurs in the reference file"
 
 

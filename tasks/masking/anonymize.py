@@ -160,7 +160,7 @@ def _continuous_form(run: Run, done: list[_Done]) -> ContinuousForm | None:
 
 def _notes(done: _Done) -> tuple[str, ...]:
     if done.number > 1 and done.step.releases_ranges:
-        before = f"ranges and guaranteed bounds speak of the values after step {done.number - 1}, not of the source's"
+        before = f"ranges and guaranteed bounds hold for the values after step {done.number - 1}, not of the source's"
         return (*done.release.notes, before)
     return done.release.notes
 

@@ -56,7 +56,7 @@ class PublicationSection(Section):
         if any(target.table is not None for target in self.to) and "parquet" not in self.formats:
             raise ValueError("a table is filled from data.parquet; add parquet to formats")
         if len(set(self.to)) < len(self.to):
-            raise ValueError("a target stands twice in to; remove one")
+            raise ValueError("a target occurs twice in to; remove one")
         return self
 
 

@@ -31,7 +31,7 @@ DATA = ("data.parquet", "data.csv")
 
 
 def deliver(home: Home, release_id: str, target: Target) -> str:
-    """Deliver a published release to one target; return where it stands there.
+    """Deliver a published release to one target; return its place there.
 
     It may be repeated: what stands there already and is whole is left as it is, anything else is completed.
     A table is put in place in one transaction. In a folder the manifest comes last, so that a reader who waits
@@ -102,7 +102,7 @@ def recall(home: Home, release_id: str) -> list[str]:
 
 
 def pending(home: Home, release_id: str, targets: Iterable[Target]) -> list[Target]:
-    """Return the targets at which a release does not stand, by what the ledger says."""
+    """Return the targets that lack a release, according to the ledger."""
     targets, last = tuple(targets), _last_by_place(home)
     if not targets:
         return []
@@ -161,7 +161,7 @@ def _published(home: Home, release_id: str) -> Path:
 
 
 def _last_by_place(home: Home) -> dict[tuple[str, str], LedgerEntry[DeliveryFacts]]:
-    """Return the last entry about each place at which a release was to stand."""
+    """Return the last entry about each place of a release."""
     return {(entry.facts.target.system, entry.facts.place): entry for entry in ledger.find(home, DeliveryFacts)}
 
 

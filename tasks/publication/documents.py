@@ -39,7 +39,7 @@ def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], 
     """Complete the candidate with its documents.
 
     Report and dossier are kept in the home for every candidate, also for one that is rejected. What a step
-    reports to the custodian alone stands beside them there, and is neither published nor tracked.
+    reports to the custodian alone is stored there, too, and is neither published nor tracked.
     """
     assessment = published(dossier.assessment)
     drawn = _draw(shown, max(assessment.risk.k, LEAST_SHOWN))
@@ -57,7 +57,7 @@ def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], 
         arrays = _of_step(confidential, number)
         if arrays and (own := step.custodian_report(arrays)) is not None:
             write_private(home / f"custodian-step{number}.html", custodian_page(own).encode())
-    show("risk", prefect_artifacts.risk_markdown(assessment), "Disclosure risk beside its baseline")
+    show("risk", prefect_artifacts.risk_markdown(assessment), "Disclosure risk with its baseline")
     show("utility", prefect_artifacts.utility_markdown(assessment), "Utility of the release")
     show("verdict", prefect_artifacts.verdict_markdown(dossier), "Verdict of the policy, gate by gate")
     return candidate

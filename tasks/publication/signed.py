@@ -1,4 +1,4 @@
-"""Signed files: a file in a folder, with its signature and the public key beside it."""
+"""Signed files: a file in a folder, with its signature and the public key next to it."""
 
 from __future__ import annotations
 

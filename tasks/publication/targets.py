@@ -59,7 +59,7 @@ class Target(Section):
                 f"with a digit, at most {NAME_BYTES} each"
             )
         if parts[1].lower().startswith("pg_") or parts[1].lower() == "information_schema":
-            raise ValueError("table must not stand in a schema of the database's own")
+            raise ValueError("table must not be in a system schema of the database")
         if self.if_exists == "append-version" and len(parts[2]) > NAME_BYTES - 8:
             raise ValueError(f"table must have at most {NAME_BYTES - 8} letters, so that _v1 and so on fit in")
 
@@ -74,7 +74,7 @@ class Target(Section):
             raise ValueError("folder must be an absolute path, or an address such as s3://bucket/releases")
 
     def place(self, release: str, version: int) -> str:
-        """Return where in the target a release stands: the table's name, or the folder's address."""
+        """Return where in the target a release is: the table's name, or the folder's address."""
         if self.table is not None:
             return self.table + (VERSION.format(version) if self.if_exists == "append-version" else "")
         return f"{str(self.folder).rstrip('/')}/{release}"

@@ -23,7 +23,7 @@ COPIES = "Copies taken before this date cannot be called back; they should no lo
 
 @dataclass(frozen=True)
 class Notice:
-    """The notice of a withdrawal, which stands in the place of the release."""
+    """The notice of a withdrawal, which replaces the release."""
 
     release: str
     name: str
@@ -100,7 +100,7 @@ def notice_problems(folder: Path, entry: LedgerEntry[ReleaseFacts] | None, signe
     problems = [] if signed.genuine else [f"{NOTICE} is not what was signed"]
     public = keys.public_of(signed.public_key)
     if signers and (public is None or keys.raw(public) not in signers):
-        problems.append(f"{PUBLIC_KEY}, which signs the notice, is no key of this home")
+        problems.append(f"{PUBLIC_KEY}, which signs the notice, is not a key of this home")
     if entry is not None and not Notice.of(entry).is_stated_by(signed.content):
         problems.append(f"{NOTICE} does not say what the ledger says of the withdrawal")
     expected = {NOTICE, NOTICE_SIGNATURE, PUBLIC_KEY}

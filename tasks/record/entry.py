@@ -24,7 +24,7 @@ Event = Literal[Asked, Placed, DeliveryEvent, ApproverEvent, LossEvent, "key-rot
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What every entry says beside its place in the ledger: counts, digests, names and reasons, never data.
+    """What every entry holds apart from its place in the ledger: counts, digests, names and reasons, never data.
 
     Attributes
     ----------
@@ -245,7 +245,7 @@ HEADER = tuple(field.name for field in fields(Header))
 
 
 def entry_json(entry: LedgerEntry[Facts]) -> dict[str, Any]:
-    """Return an entry as one JSON object, in which its facts stand beside its header."""
+    """Return an entry as one JSON object of its header and its facts."""
     return {**{name: getattr(entry, name) for name in HEADER}, **to_json(entry.facts)}
 
 

@@ -140,11 +140,11 @@ def head_problems(home: Home, entries: Entries, signers: Sequence[str]) -> list[
 
 
 def stated_losses(entries: Entries) -> Iterator[Finding]:
-    """Find entries that state a loss of what stood before them."""
+    """Find entries that record a loss of earlier entries."""
     for entry in entries:
         if isinstance(entry.facts, LossFacts) and entry.event == "resumed":
             where = f"entry {entry.number}"
-            yield Finding("resumed", where, f"{where} says that what stood before it was lost, and why")
+            yield Finding("resumed", where, f"{where} records a loss of earlier entries, and its reason")
 
 
 def reference_problems(entries: Entries, where: str, number: Any, digest: Any) -> Iterator[Finding]:

@@ -156,7 +156,7 @@ def _rare_columns(matrix: np.ndarray, k: int) -> np.ndarray:
 def _rests_on_few(column: np.ndarray, k: int) -> bool:
     """Whether fewer than k records differ from the rest, or hold one end of a scale of two.
 
-    An encoded level with gaps has a third value between its two, the filling of the gaps.
+    An encoded level with missing values has a third value between its two, the imputed one.
     """
     if np.count_nonzero(column != np.median(column)) < k:
         return True

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # A scale is logarithmic where its values span more than this factor.
 WIDE = 15.0
-# Colour, shape, and whether it is filled: verdicts are told apart without colours too.
+# Colour, shape, and whether it is filled: verdicts also differ without colours.
 MARKS = {
     "passes": (AFTER, "o", True),
     "awaiting": (EXCESS, "D", True),

@@ -105,7 +105,7 @@ def svg(figure: Figure, description: str) -> bytes:
     plain = {"Date": None, "Creator": None, "Format": None, "Type": None}
     figure.savefig(buffer, format="svg", metadata=plain)
     text = buffer.getvalue().decode()
-    # The colours of the light theme stand in the elements, for viewers that know no media queries.
+    # The elements have the colours of the light theme, for viewers without media queries.
     dark = "".join(
         f'[style*="{part}: {light}"]{{{part}:{night} !important}}'
         for light, night in DARK.items()

@@ -1,4 +1,4 @@
-"""The distributions of single variables before and after masking, in bars that no single person stands for."""
+"""The distributions of single variables before and after masking, in bars of several records each."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PANELS = 24
 PANELS_PER_ROW = 4
 BINS = 14
 TAIL = 0.02
-PANEL_LETTERS = 30  # that stand side by side beneath a panel
+PANEL_LETTERS = 30  # that fit beneath a panel
 NAMED_LEVELS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """One variable before and after, in bars that each stand for at least k original records.
+    """One variable before and after, in bars of at least k original records each.
 
     ``edges`` (bars + 1,) are set for numbers, ``labels`` for levels; ``before`` and ``after`` are
     shares of the records that have a value; ``missing`` the shares that have none, where at least
@@ -54,7 +54,7 @@ def marginals(original: Microdata, released: Microdata, *, k: int) -> bytes:
     original, released : Microdata
         Variables that are on one side only, such as probabilities, are left out.
     k : int
-        The least number of original records that a bar stands for.
+        The least number of original records in a bar.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def marginals(original: Microdata, released: Microdata, *, k: int) -> bytes:
 
     Notes
     -----
-    Confidentiality, since the picture is published: no bar of the original stands for fewer than
+    Confidentiality, since the picture is published: no bar of the original holds fewer than
     k records. Numbers are counted in bins whose edges are round numbers, never data; the outer
     bins begin at the k-th smallest and largest original value (or at 2 % where that is further
     in), rounded outward, and take in everything beyond, so no extreme shows; a bin with fewer
@@ -187,7 +187,7 @@ def _pooled_groups(names: list[str], counts: dict[str, int], k: int) -> list[lis
 
 
 def _group_label(group: list[str], frequent: set[str], *, ordered: bool) -> str:
-    """Name a bar by the levels that enough people hold; the others may be nobody's in the release."""
+    """Name a bar by the levels that enough people hold; the others may be absent from the release."""
     named = [name for name in group if name in frequent]
     if not ordered and len(group) > 1:
         return f"{len(group)} others"

@@ -1,4 +1,4 @@
-"""Short forms of the report in Markdown, for whoever watches a run; aggregates only."""
+"""Short forms of the report in Markdown, for the observers of a run; aggregates only."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def risk_markdown(assessment: PublishedAssessment) -> str:
 
 
 def utility_markdown(assessment: PublishedAssessment) -> str:
-    """Return the utility figures as Markdown tables beside the reference's."""
+    """Return the utility figures as Markdown tables, with the reference's."""
     utility = assessment.utility
     rows = []
     for name, label in STATISTICS.items():

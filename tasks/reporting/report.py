@@ -206,7 +206,7 @@ def _chance(records: Records) -> dict[str, float]:
 
 
 def _not_compared(dossier: Dossier, assessment: PublishedAssessment) -> list[str]:
-    """Return the released variables that no figure of use speaks of."""
+    """Return the released variables without a utility figure."""
     compared = {one.name for one in assessment.utility.variables}
     return [v.name for v in dossier.release.variables if v.name not in compared]
 

@@ -220,8 +220,8 @@ def test_after_another_step_the_report_says_whose_values_are_enclosed(office, pe
         home = tmp_path / f"home{number}"
         carried_out(office(people(900), step=step, more=POLICY, margin=0.2), home)
         told[bool(before)] = text_of(next(home.rglob("report.html")))
-    assert "speak of the values after step 1, not of the source's" in told[True]
-    assert "speak of the values after" not in told[False]
+    assert "hold for the values after step 1, not of the source's" in told[True]
+    assert "hold for the values after" not in told[False]
 
 
 def test_rows_are_in_no_order_of_the_source(ranges):

@@ -151,7 +151,7 @@ def test_the_artifacts_say_what_they_are(served: Any, browser: Browser, run: str
     browser.page.get_by_text("Artifacts", exact=True).first.click()
     described = {
         "decision": "What people decide on", "edits": "Edits before and after",
-        "risk": "Disclosure risk beside its baseline", "utility": "Utility of the release",
+        "risk": "Disclosure risk with its baseline", "utility": "Utility of the release",
         "verdict": "Verdict of the policy, gate by gate", "progress": "Step 13 of 13",
     }  # fmt: skip
     browser.sees(*(f"seen-{key}" for key in described), *described.values())

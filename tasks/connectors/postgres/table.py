@@ -42,7 +42,7 @@ class Table:
 
     @property
     def identifier(self) -> Any:
-        """The name as it may stand in a statement."""
+        """The name, quoted for a statement."""
         from psycopg2 import sql
 
         return sql.Identifier(self.schema, self.name)
@@ -68,7 +68,7 @@ class _Data:
 
     @property
     def names(self) -> Any:
-        """The columns' names as they may stand in a statement."""
+        """The columns' names, quoted for a statement."""
         from psycopg2 import sql
 
         return sql.SQL(", ").join(map(sql.Identifier, self.types))
@@ -112,7 +112,7 @@ def _postgres_type(column: Any) -> str:
 
 
 class _Standing(NamedTuple):
-    """What stands under a table's name: its kind, its comment, its columns with their types."""
+    """An existing table: its kind, its comment, its columns with their types."""
 
     kind: str
     comment: str
@@ -120,7 +120,7 @@ class _Standing(NamedTuple):
 
     @classmethod
     def read(cls, cursor: Any, table: Table) -> _Standing | None:
-        """Return what stands there; None where nothing does."""
+        """Return the existing table; None where there is none."""
         cursor.execute(STANDING, (table.schema, table.name))
         row = cursor.fetchone()
         return None if row is None else cls(*row)
@@ -128,7 +128,7 @@ class _Standing(NamedTuple):
     def check_replaceable(self, table: Table, if_exists: IfExists) -> None:
         """Refuse to replace what anonflow did not deliver, or what the plan does not let it replace."""
         if self.kind != "r" or not self.comment.startswith(OURS):
-            raise Refused(f"{table} stands already and was not delivered by anonflow; it is not touched")
+            raise Refused(f"{table} exists already and was not delivered by anonflow; it is not changed")
         if if_exists != "replace":
             raise Refused(
                 f"{table} holds another release, or was changed since; choose another name, or state "
@@ -173,7 +173,7 @@ def keep_table(address: str, table: Table, parquet: Path, mark: str, if_exists: 
 
 
 def remove_table(address: str, table: Table, mark: str, left: str) -> bool:
-    """Remove a table whose comment begins with ``mark``; return False when no such table stands there.
+    """Remove a table whose comment begins with ``mark``; return False when there is no such table.
 
     Where views depend on it, it is emptied instead and its comment says ``left``.
     """

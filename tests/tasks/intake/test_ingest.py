@@ -367,7 +367,7 @@ def test_what_is_no_file_is_refused(run: Run) -> None:
     assert refusal(run, None, name="people.csv/x.csv") == "source: there is no file x.csv"
     assert "there is no file" in refusal(run, None, name="x" * 300 + ".csv")
     assert refusal(run, None, name="x\0.csv") == r"source: there is no file x\x00.csv"
-    assert "does not tell its format" in refusal(run, None, name="people")
+    assert "has no suffix that determines its format" in refusal(run, None, name="people")
 
 
 def test_a_link_to_a_file_is_followed(run: Run) -> None:

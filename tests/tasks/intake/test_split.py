@@ -215,7 +215,7 @@ def test_the_records_of_a_person_stand_on_one_side(home: Home) -> None:
     assert abs(len(original) - len(reference)) <= 3
     summary = done.summary
     assert (summary.original, summary.reference, summary.unused) == (len(original), len(reference), 0)
-    assert summary.disjoint == "no id of the source stands on both sides"
+    assert summary.disjoint == "no id of the source is on both sides"
 
 
 def test_who_has_no_identifier_is_a_person_of_its_own(home: Home) -> None:
@@ -232,7 +232,7 @@ def test_a_household_stands_on_one_side(home: Home) -> None:
     original, reference = sides(done)
     assert not {row % 12 for row in original} & {row % 12 for row in reference}
     assert (len(original), len(reference)) == (30, 30)
-    assert done.summary.disjoint == "no home of the source stands on both sides"
+    assert done.summary.disjoint == "no home of the source is on both sides"
 
 
 def test_one_person_alone_cannot_be_held_out(home: Home) -> None:
@@ -268,7 +268,7 @@ def test_people_who_are_in_both_are_refused_with_their_number(home: Home, name: 
     given = started(home, table(30))
     with pytest.raises(Refused) as raised:
         by_file(given, pd.concat([table(4, first=3), table(20, first=500)]), name=name)
-    assert str(raised.value) == "reference: 4 record(s) of the file stand in the source too; remove them"
+    assert str(raised.value) == "reference: 4 record(s) of the file are in the source, too; remove them"
     folder = given.run.workspace.folder
     assert not [*folder.rglob("reference.parquet"), *folder.rglob("copy-*")]
 
@@ -286,7 +286,7 @@ def test_people_who_are_in_both_are_refused_with_their_number(home: Home, name: 
 )
 def test_an_identifier_is_recognised_however_the_file_writes_it(home: Home, identifiers: list[Any]) -> None:
     given = started(home, table(30).assign(id=range(30)))
-    with pytest.raises(Refused, match=r"1 record\(s\) of (the file stand in the source|source and file have no)"):
+    with pytest.raises(Refused, match=r"1 record\(s\) of (the file are in the source|source and file have no)"):
         by_file(given, table(3, first=1000).assign(id=identifiers), name="other.parquet")
 
 
@@ -300,7 +300,7 @@ def with_number(frame: pd.DataFrame, numbers: list[Any]) -> pd.DataFrame:
 def test_one_of_two_identifiers_is_enough_where_it_is_nobody_elses(home: Home) -> None:
     given = started(home, with_number(table(10), list(range(10))), TWO)
     other = with_number(table(3, first=100), [50, 7, None])
-    with pytest.raises(Refused, match=r"1 record\(s\) of the file stand"):
+    with pytest.raises(Refused, match=r"1 record\(s\) of the file are in the source"):
         by_file(given, other, TWO)
     assert by_file(given, with_number(table(3, first=100), [50, 51, None]), TWO).summary.reference == 3
 
@@ -309,7 +309,7 @@ def test_an_identifier_that_many_share_counts_only_with_the_others(home: Home) -
     given = started(home, with_number(table(10), [1] * 5 + [2] * 5).assign(id=[1, 2, 3, 4, 5] * 2), TWO)
     other = with_number(table(3, first=100), [1, 2, 3]).assign(id=[9, 8, 1])
     assert by_file(given, other, TWO).summary.disjoint == "no number, id of the source occurs in the reference file"
-    with pytest.raises(Refused, match=r"1 record\(s\) of the file stand"):
+    with pytest.raises(Refused, match=r"1 record\(s\) of the file are in the source"):
         by_file(given, with_number(table(3, first=100), [1, 2, 3]).assign(id=[9, 5, 1]), TWO)
 
 

@@ -132,8 +132,8 @@ def fetched(address: str, to: Path) -> Path:
         ({"table": "a.1b", "database": "A"}, "schema.name"),
         ({"table": "a.größe", "database": "A"}, "schema.name"),
         ({"table": "a." + "x" * 64, "database": "A"}, "schema.name"),
-        ({"table": "pg_catalog.b", "database": "A"}, "database's own"),
-        ({"table": "Information_Schema.b", "database": "A"}, "database's own"),
+        ({"table": "pg_catalog.b", "database": "A"}, "system schema"),
+        ({"table": "Information_Schema.b", "database": "A"}, "system schema"),
         ({"table": "a.b", "database": f"postgresql://me:{PASSWORD}@h/d"}, "must name a secret"),
         ({"table": "a." + "x" * 60, "database": "A", "if_exists": "append-version"}, "at most 55"),
         ({"table": "a.b", "database": "A", "if_exists": "append"}, "if_exists|Input should be"),
@@ -155,10 +155,10 @@ def test_a_target_that_is_none_is_refused_with_the_plan(given: dict[str, Any], p
     assert PASSWORD not in str(told)
 
 
-def test_a_table_needs_parquet_and_no_target_stands_twice() -> None:
+def test_a_table_needs_parquet_and_no_target_occurs_twice() -> None:
     with pytest.raises(ValidationError, match="add parquet"):
         PublicationSection(formats=("csv",), to=(table("a"),))
-    with pytest.raises(ValidationError, match="stands twice"):
+    with pytest.raises(ValidationError, match="occurs twice"):
         PublicationSection(to=(table("a"), table("a")))
 
 

@@ -225,7 +225,7 @@ def dossier(decision: str = "publish", **options: bool) -> Dossier:
             original=814,
             reference=814,
             unused=1,
-            disjoint="no row number of the source stands on both sides",
+            disjoint="no row number of the source is on both sides",
             coinciding=2,
         ),
         edits=EditFacts(
