@@ -62,11 +62,11 @@ def swap(
     records clearly outnumber columns); linear relations among columns exact. Not claimed: univariate
     distributions, and anything beyond second moments across axes.
 
-    Without options each score column keeps its exact values, merely permuted. Whoever finds an axis recognises
-    members by scores that recur, and in a table of few columns axes are found by search. ``jitter=j`` replaces the
-    score of rank r by a draw from the smoothed order of the column: averages over j ranks either way, fewer at the
-    ends, read at a random place as near. Interpolation between single scores would leave a trace of their gaps.
-    Mean and spread of each column are restored.
+    Without options each score column keeps its exact values, merely permuted. An attacker who finds an axis
+    recognises members by scores that recur, and in a table of few columns axes are found by search. ``jitter=j``
+    replaces the score of rank r by a draw from the smoothed order of the column: averages over j ranks either way,
+    fewer at the ends, read at a random place as near. Interpolation between single scores would leave a trace of
+    their gaps. Mean and spread of each column are restored.
 
     Source: Lasko & Vinterbo (2010), section III-B1. Departures, all optional: jitter; swapping within
     clusters; the symmetric orthonormalisation U (U^T U)^(-1/2) of the re-centred swapped U.

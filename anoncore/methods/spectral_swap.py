@@ -55,8 +55,8 @@ class SpectralSwap(Method):
     jitter : int, "auto" or None
         Over how many ranks, either way, scores are averaged and moved before permuting, so that none survives.
         "auto" takes 20 ranks times the square root of the number of encoded columns, at most 60 and at most an
-        eighth of the records. None, as in the paper, leaves every score as it was: who finds an axis, which is
-        easy with few columns, recognises members with certainty.
+        eighth of the records. None, as in the paper, leaves every score as it was: an attacker who finds an
+        axis, which is easy with few columns, recognises members with certainty.
     """
 
     title: ClassVar[str] = "Spectral swapping"
