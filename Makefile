@@ -40,8 +40,8 @@ test: setup-dev  ## every test
 	$(TEST)
 
 test-install: setup-dev  ## a short selection, for an interpreter beside the one that runs every test
-	$(TEST) tests/anoncore/microdata tests/anoncore/utility \
-	  tests/anoncore/test_method_contract.py tests/deploy/test_wheel.py
+	$(TEST) tests/anoncore/microdata tests/anoncore/utility tests/anoncore/test_method_contract.py \
+	  tests/tasks/common tests/tasks/record tests/deploy/test_wheel.py
 
 SERVED := $(BIN)/python -m pytest -o addopts="" -q --strict-markers --import-mode=importlib -p no:cacheprovider
 

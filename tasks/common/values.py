@@ -40,6 +40,7 @@ def from_json(kind: type[T], value: Any) -> T:
 
 
 def _decoded(kind: Any, value: Any) -> Any:
+    kind = _named_by(kind)
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, UnionType):
         return _decoded_union(arguments, value)
@@ -60,6 +61,14 @@ def _decoded(kind: Any, value: Any) -> Any:
     if kind is float and type(value) is int:
         return float(value)
     raise ValueError(f"{type(value).__name__} is not {getattr(kind, '__name__', kind)}")
+
+
+def _named_by(kind: Any) -> Any:
+    """Return what an alias by a `type` statement names, as NumPy has them from Python 3.12 on; else the type itself."""
+    alias, arguments = get_origin(kind) or kind, get_args(kind)
+    if not hasattr(alias, "__value__"):
+        return kind
+    return _named_by(alias.__value__[arguments] if arguments else alias.__value__)
 
 
 def _decoded_union(kinds: tuple[Any, ...], value: Any) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tasks.common.values import from_json, to_json
@@ -71,3 +73,15 @@ def test_another_form_is_refused_without_its_values(form: Any) -> None:
 
 def test_a_whole_number_stands_for_a_float() -> None:
     assert from_json(Part, {"name": "p", "share": 1}) == Part("p", 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    values: npt.NDArray[np.float64]
+
+
+def test_arrays_come_back_with_their_type_and_cannot_be_written_to() -> None:
+    found = from_json(Curve, to_json(Curve(np.array([1.0, 2.5])))).values
+    assert (found.dtype, found.tolist(), found.flags.writeable) == (np.float64, [1.0, 2.5], False)
+    with pytest.raises(ValueError, match="str is not"):
+        from_json(Curve, {"values": "1"})

@@ -97,9 +97,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 def test_calibrated_swapping_passes(home: Home, tmp_path: Path) -> None:
     file = planned(tmp_path, SWAP)
     assert file.plan.policy == PolicySection()
-    found = [judged(file, home, seed) for seed in range(8)]
-    assert len({held_out for _, _, held_out in found}) == 8
-    assert sum(verdict.decision == "publish" for verdict, _, _ in found) >= 7
+    found = [judged(file, home, seed) for seed in range(4)]
+    assert len({held_out for _, _, held_out in found}) == 4
+    assert sum(verdict.decision == "publish" for verdict, _, _ in found) >= 3
     assert all(figures.records.original == 814 for _, figures, _ in found)
 
 
