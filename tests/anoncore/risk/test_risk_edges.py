@@ -284,7 +284,7 @@ def test_figures_of_other_tables_are_refused(name: str) -> None:
         nearest_distance_attack(x, y, y, measures=wrong)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
     rows=st.integers(2, 12),
