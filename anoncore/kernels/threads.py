@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")

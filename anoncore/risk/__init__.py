@@ -1,12 +1,14 @@
 """Risk: is taking part riskier than staying out? Every figure beside its baseline and sample size."""
 
 from anoncore.risk._individual import individual_risk
+from anoncore.risk.agreement import Agreement, agreement
 from anoncore.risk.averaging import AveragingAttack, averaging_attack
 from anoncore.risk.bounds import MeasureComparison
 from anoncore.risk.boxes import BoxMeasures, BoxRisk, LocatedRecords, box_density_attack, box_measures, box_risk
 from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import Comparison, ComparisonSettings, compare, compare_matched
+from anoncore.risk.density import Density, density
 from anoncore.risk.disclosure import (
     Disclosure,
     DisclosureSettings,
@@ -17,10 +19,12 @@ from anoncore.risk.disclosure import (
     disclosure_risk,
 )
 from anoncore.risk.inference import AttributeInference, InferenceRisk, InferenceSettings, attribute_inference
+from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, MatchSignal, linkage
-from anoncore.risk.membership import MembershipAttack, membership_attack, moved_back, nearest_distance_attack
+from anoncore.risk.membership import MembershipAttack, matched_quantiles, membership_attack, nearest_distance_attack
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
+from anoncore.risk.presence import ValuePresence, value_presence
 from anoncore.risk.report import (
     Queries,
     RiskCurves,
@@ -30,6 +34,8 @@ from anoncore.risk.report import (
     measure_encoded_risk,
     measure_risk,
 )
+from anoncore.risk.scores import AttackFamily, NamedAttack, ScoreAttack, TopScores, score_attack
+from anoncore.risk.singling_out import SinglingOut, SinglingOutBySize, singling_out
 from anoncore.risk.tail import (
     ExtremeRecords,
     TailTest,
@@ -40,30 +46,34 @@ from anoncore.risk.tail import (
     twins_by_chance,
 )
 from anoncore.risk.together import ValuesTogether, values_together
-from anoncore.risk.verdicts import Bound, Verdict, three_way
+from anoncore.risk.verdicts import Verdict, three_way, worst_of
 
 __all__ = [
+    "Agreement",
+    "AttackFamily",
     "AttributeInference",
     "AveragingAttack",
-    "Bound",
     "BoxMeasures",
     "BoxRisk",
     "ClosePairs",
     "Closeness",
     "Comparison",
     "ComparisonSettings",
+    "Density",
     "Disclosure",
     "DisclosureSettings",
     "ExtremeRecords",
     "GroupRisk",
     "InferenceRisk",
     "InferenceSettings",
+    "Linkability",
     "Linkage",
     "LinkageSettings",
     "LocatedRecords",
     "MatchSignal",
     "MeasureComparison",
     "MembershipAttack",
+    "NamedAttack",
     "Neighbours",
     "PredictionMeasures",
     "Queries",
@@ -71,12 +81,18 @@ __all__ = [
     "RiskReport",
     "RiskSettings",
     "SampleRisk",
+    "ScoreAttack",
     "ScoreCoincidence",
     "SensitiveRisk",
+    "SinglingOut",
+    "SinglingOutBySize",
     "TableDisclosure",
     "TailTest",
+    "TopScores",
+    "ValuePresence",
     "ValuesTogether",
     "Verdict",
+    "agreement",
     "attribute_inference",
     "averaging_attack",
     "box_density_attack",
@@ -87,23 +103,29 @@ __all__ = [
     "compare",
     "compare_encoded",
     "compare_matched",
+    "density",
     "disclosure_risk",
     "extreme_records",
     "identical_records",
     "individual_risk",
     "isolated_test",
+    "linkability",
     "linkage",
+    "matched_quantiles",
     "measure_encoded_risk",
     "measure_risk",
     "membership_attack",
-    "moved_back",
     "nearest_distance_attack",
     "prediction_measures",
     "sample_queries",
     "sample_size",
+    "score_attack",
     "score_coincidence_attack",
+    "singling_out",
     "tail_test",
     "three_way",
     "twins_by_chance",
+    "value_presence",
     "values_together",
+    "worst_of",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,12 @@ from numpy.typing import NDArray
 
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats
+from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
 
 Flags = NDArray[np.bool_]
+
+LEAST = 4  # people on each side
+AT_MOST = 5000  # people scored on each side; of more a sample
 
 
 def shared_variables(tables: Sequence[Microdata], variables: Sequence[str] | None = None) -> list[str]:
@@ -67,8 +72,57 @@ class SortedValues:
         return np.asarray(self._cumulated[upper] - self._cumulated[lower])
 
 
-def two_folds(n: int, rng: np.random.Generator) -> Flags:
-    """Return (n,) flags of a random half."""
-    flags = np.zeros(n, dtype=bool)
-    flags[rng.permutation(n)[: n // 2]] = True
-    return flags
+@dataclass(frozen=True, eq=False, repr=False)
+class ComparedPeople:
+    """Members and strangers whom an attack scores, beside the release, variable by variable.
+
+    How common a value is, is counted among all of them but the person who is scored: under the null hypothesis that
+    the release owes nothing to the members, members and strangers then score alike.
+
+    Parameters
+    ----------
+    names : n variables that all tables have
+    numeric : (n,) whether a variable is continuous
+    values : of each variable the (P,) values of the people, members first
+    released : of each variable the (M,) released values
+    n_members, n_strangers : people scored; of more than 5000 on a side a sample
+    """
+
+    names: tuple[str, ...]
+    numeric: Flags
+    values: tuple[Floats, ...]
+    released: tuple[Floats, ...]
+    n_members: int
+    n_strangers: int
+
+    @classmethod
+    def of(
+        cls, original: Microdata, released: Microdata, reference: Microdata, rng: np.random.Generator
+    ) -> ComparedPeople | None:
+        """Draw the people; None where there are fewer than four on a side or no variable in common."""
+        tables = (original, released, reference)
+        names = shared_variables(tables)
+        if min(len(original), len(reference)) < LEAST or not names or not len(released):
+            return None
+        drawn = [np.sort(rng.choice(len(t), min(len(t), AT_MOST), replace=False)) for t in (original, reference)]
+        columns = [aligned_values(tables, name) for name in names]
+        return cls(
+            names=tuple(names),
+            numeric=np.array([original.schema[name].kind == "continuous" for name in names]),
+            values=tuple(np.concatenate([members[drawn[0]], others[drawn[1]]]) for members, _, others in columns),
+            released=tuple(published for _, published, _ in columns),
+            n_members=len(drawn[0]),
+            n_strangers=len(drawn[1]),
+        )
+
+    def __len__(self) -> int:
+        return self.n_members + self.n_strangers
+
+    def attack(self, scores: Floats, certainty: Certainty) -> ScoreAttack:
+        """Compare the scores of members with those of strangers."""
+        return score_attack(scores[: self.n_members], scores[self.n_members :], certainty=certainty)
+
+    def shares(self, variable: int, tolerance: float = 0.0) -> Floats:
+        """Return (P,) shares of the other people who hold each person's value, half a person added."""
+        values = self.values[variable]
+        return np.asarray((SortedValues(values).counts(values, tolerance) - 0.5) / len(values))

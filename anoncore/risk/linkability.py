@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anoncore.kernels.agreement import Places, Weights, largest_agreement
 from anoncore.microdata import Microdata
-from anoncore.risk._checks import Floats
 from anoncore.risk._proportions import proportion
 from anoncore.risk._residual import ResidualRisk, residual_risk
-from anoncore.risk._values import Flags, SortedValues, aligned_values, shared_variables, two_folds
-
-_PEOPLE = 5000
+from anoncore.risk._values import ComparedPeople, Flags, SortedValues
 
 
 @dataclass(frozen=True)
@@ -46,7 +41,6 @@ def linkability(
     released: Microdata,
     reference: Microdata,
     *,
-    variables: Sequence[str] | None = None,
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> Linkability | None:
@@ -60,7 +54,6 @@ def linkability(
     Parameters
     ----------
     original, released, reference : Microdata
-    variables : names; by default those that are masked and that all three have
     confidence : 0 … 1
     rng : Generator
 
@@ -83,25 +76,20 @@ def linkability(
     >>> [linkability(a, t, b, rng=np.random.default_rng(0)).residual.value for t in (a, c)]
     [1.0, 0.0]
     """
-    tables = (original, released, reference)
-    names = shared_variables(tables, variables)
-    if min(len(original), len(reference)) < 4 or len(names) < 2 or not len(released):
+    people = ComparedPeople.of(original, released, reference, rng)
+    if people is None or len(people.names) < 2:
         return None
-    columns = [aligned_values(tables, name) for name in names]
-    pools = [SortedValues(column[1]) for column in columns]
+    pools = [SortedValues(column) for column in people.released]
     rows = np.stack([pool.places.astype(np.int32) for pool in pools])
-    folds = two_folds(len(original), rng), two_folds(len(reference), rng)
-    shares = []
-    for side, table in ((0, original), (2, reference)):
-        people = np.sort(rng.choice(len(table), min(_PEOPLE, len(table)), replace=False))
-        asked = [column[side][people] for column in columns]
-        weights = _rarity(asked, columns, folds, folds[0][people] if side == 0 else ~folds[1][people])
-        intervals = [pool.interval(values) for pool, values in zip(pools, asked, strict=True)]
-        lower, upper = (np.stack(part, axis=1) for part in zip(*intervals, strict=True))
-        first = rng.permuted(np.tile(np.arange(len(names)) < len(names) // 2, (len(people), 1)), axis=1)
-        success = _linked(_Asked(lower, upper, weights), first, rows)
-        shares.append(proportion(int(success.sum()), len(people), confidence))
-    return Linkability(residual_risk(*shares), shares[0].n, shares[1].n, len(names))
+    intervals = [pool.interval(values) for pool, values in zip(pools, people.values, strict=True)]
+    lower, upper = (np.stack(part, axis=1) for part in zip(*intervals, strict=True))
+    n = len(people.names)
+    weights = -np.log(np.stack([people.shares(j) for j in range(n)], axis=1)).astype(np.float32)
+    first = rng.permuted(np.tile(np.arange(n) < n // 2, (len(people), 1)), axis=1)
+    success = _linked(_Asked(lower, upper, weights), first, rows)
+    sides = np.split(success, [people.n_members])
+    shares = [proportion(int(side.sum()), len(side), confidence) for side in sides]
+    return Linkability(residual_risk(*shares), people.n_members, people.n_strangers, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,16 +111,3 @@ def _linked(asked: _Asked, first: Flags, rows: Places) -> Flags:
         agrees = (there >= asked.lower) & (there < asked.upper)
         linked |= (best > second) & (other_best > 0) & ((other * agrees).sum(axis=1) >= other_best * (1.0 - 1e-5))
     return linked
-
-
-def _rarity(
-    asked: Sequence[Floats], columns: Sequence[Sequence[Floats]], folds: tuple[Flags, Flags], fold: Flags
-) -> Weights:
-    """Return (T, n) −log of the share of strangers, of the fold given for each person, who hold each value."""
-    weights = np.empty((len(fold), len(asked)), dtype=np.float32)
-    for j, values in enumerate(asked):
-        for flag in (True, False):
-            calibration = columns[j][2][folds[1] == flag]
-            counts: NDArray[np.intp] = SortedValues(calibration).counts(values[fold == flag])
-            weights[fold == flag, j] = -np.log((counts + 0.5) / (len(calibration) + 1.0))
-    return weights

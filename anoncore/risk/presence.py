@@ -1,9 +1,10 @@
-"""Value presence: whether single values that stand in a release tell who is in it."""
+"""Value presence: whether values, and combinations of values, that stand in a release tell who is in it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -12,38 +13,40 @@ from numpy.typing import NDArray
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats
 from anoncore.risk._proportions import Difference, Proportion, difference, proportion
-from anoncore.risk._values import Flags, SortedValues, aligned_values, shared_variables, two_folds
-from anoncore.risk.scores import ScoreAttack, score_attack
+from anoncore.risk._values import ComparedPeople, SortedValues
+from anoncore.risk.scores import SINGLE, AttackFamily, Certainty, NamedAttack
 
-_CLASSES = 24  # powers of two of the records that share a value
+# How many combinations of so many variables are looked at; of more a random choice.
+_COMBINATIONS = {1: 1000, 2: 150, 3: 200, 4: 200}
+
+Codes = NDArray[np.uint64]
+Combination = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class ValuePresence:
-    """What the presence of single values tells about members, beside the same of strangers.
+class ValuePresence(AttackFamily):
+    """What the presence of values tells about members, beside the same of strangers.
+
+    The forms are single values, two to four values of one person together, all categorical values, the
+    quasi-identifiers, and the variable that tells most by itself.
 
     Parameters
     ----------
-    joint : the attack with all variables together
-    worst : the variable that tells most by itself
-    column : the attack with that variable, at a confidence that holds for all variables together
+    variable : the variable that tells most by itself
     unique_members, unique_strangers : of the values of that variable that one record alone holds in the original
         (in the reference), the share that stand in the release
     excess : their difference; near 1 where a release hands out the values of its members
-    n_variables : variables looked at
     """
 
     meaning: ClassVar[str] = (
-        "How well members are told from strangers by which of their values stand in the release; 0.5 is guessing."
+        "How well members are told from strangers by which of their values, and combinations of values, stand in the "
+        "release; 0.5 is guessing."
     )
 
-    joint: ScoreAttack
-    worst: str
-    column: ScoreAttack
+    variable: str
     unique_members: Proportion
     unique_strangers: Proportion
     excess: Difference
-    n_variables: int
 
 
 def value_presence(
@@ -51,23 +54,23 @@ def value_presence(
     released: Microdata,
     reference: Microdata,
     *,
-    variables: Sequence[str] | None = None,
-    confidence: float = 0.99,
+    quasi_identifiers: Sequence[str] = (),
+    certainty: Certainty = SINGLE,
     rng: np.random.Generator,
 ) -> ValuePresence | None:
     """Attack membership with nothing but the question whether a person's values occur in the release.
 
-    For each variable, values are put into classes by how many strangers hold them. q is the share of strangers'
-    values of that class which stand in the release. A person whose value is present scores −log q, else 0;
-    scores are summed over the variables. Class and q come from one half of the strangers, and the people scored
-    with them are the other half and half of the members, in turn, so that both sides are treated alike.
+    For each variable, and for combinations of two to four variables, people are put into classes by how many others
+    (members and strangers alike) hold the same values. q is the share of a class whose values stand in the release,
+    in one row. A person whose values do scores −log q, else 0; scores are summed over the combinations of one size.
+    Two combinations are looked at by themselves: all categorical variables, and the quasi-identifiers.
 
     Parameters
     ----------
     original, released, reference : Microdata; members, what is published, and strangers
-    variables : names; by default those that are masked and that all three have
-    confidence : 0 … 1
-    rng : Generator, draws the halves
+    quasi_identifiers : names of what an attacker is expected to know
+    certainty : of the bounds; the lower ones hold for all forms of all attacks together
+    rng : Generator, draws people and combinations where there are many
 
     Returns
     -------
@@ -76,7 +79,8 @@ def value_presence(
     Notes
     -----
     The product of marginal evidence as in Homer et al. 2008, *PLoS Genetics* 4, e1000167, with the evidence of
-    a present value alone; docs/explanation/risk.md. O(N log N) per variable.
+    a present value alone, departing from it in the combinations; docs/explanation/risk.md. O(N log N) for each
+    combination.
 
     Examples
     --------
@@ -86,62 +90,89 @@ def value_presence(
     >>> people = np.random.default_rng(1).normal(size=(3, 400, 1))
     >>> a, b, c = (Microdata(pd.DataFrame(t, columns=["income"]), schema) for t in people)
     >>> rng = np.random.default_rng(0)
-    >>> [value_presence(a, t, b, rng=rng).joint.area.auc for t in (a, c)]
+    >>> [value_presence(a, t, b, rng=rng).worst.attack.area.auc for t in (a, c)]
     [1.0, 0.5]
     """
-    tables = (original, released, reference)
-    names = shared_variables(tables, variables)
-    if min(len(original), len(reference)) < 4 or not names or not len(released):
+    people = ComparedPeople.of(original, released, reference, rng)
+    if people is None:
         return None
-    folds = two_folds(len(original), rng), two_folds(len(reference), rng)
-    columns = [aligned_values(tables, name) for name in names]
-    evidence = [_evidence(column, folds) for column in columns]
-    single = confidence if len(names) == 1 else 1.0 - (1.0 - confidence) / len(names)
-    attacks = [score_attack(*sides, confidence=single) for sides in evidence]
-    worst = max(range(len(names)), key=lambda j: (attacks[j].area.lower, attacks[j].top.lower))
-    unique = [_unique_present(columns[worst], side, single) for side in (0, 2)]
+    asked, published = _codes(people, rng)
+    kinds = dict(_kinds(people, quasi_identifiers, rng))
+    tests = len(kinds) + len(people.names)
+    single, certain = 1.0 - (1.0 - certainty.confidence) / tests, certainty.over(tests)
+    forms: list[NamedAttack] = []
+    columns: list[Floats] = []
+    for knowledge, chosen in kinds.items():
+        evidence = [_evidence(asked, published, one) for one in chosen]
+        columns = columns or evidence
+        forms.append(NamedAttack(knowledge, people.attack(np.sum(evidence, axis=0), certain)))
+    alone = [people.attack(evidence, certain) for evidence in columns]
+    worst = max(range(len(alone)), key=lambda j: (alone[j].area.lower, -alone[j].top.p))
+    values, size = people.values[worst], people.n_members
+    unique = [_unique_present(side, people.released[worst], single) for side in (values[:size], values[size:])]
     return ValuePresence(
-        joint=score_attack(*(sum(sides) for sides in zip(*evidence, strict=True)), confidence=confidence),
-        worst=names[worst],
-        column=attacks[worst],
+        attacks=(*forms, NamedAttack(f"the variable {people.names[worst]}", alone[worst])),
+        n_tests=tests,
+        n_members=people.n_members,
+        n_strangers=people.n_strangers,
+        variable=people.names[worst],
         unique_members=unique[0],
         unique_strangers=unique[1],
         excess=difference(*unique),
-        n_variables=len(names),
     )
 
 
-def _evidence(column: list[Floats], folds: tuple[Flags, Flags]) -> tuple[Floats, Floats]:
-    """Return the scores of members and strangers by one variable."""
-    members, released, strangers = column
-    published = SortedValues(released)
-    scores = np.zeros(len(members)), np.zeros(len(strangers))
-    for fold in (True, False):
-        calibration = strangers[folds[1] == fold]
-        common = SortedValues(calibration)
-        informative = _information(published, common, calibration)
-        # The members of one half are scored with strangers who are not scored beside them.
-        for side, values, rows in ((0, members, folds[0] == fold), (1, strangers, folds[1] != fold)):
-            asked = values[rows]
-            present = published.counts(asked) > 0
-            scores[side][rows] = np.where(present, informative[_class(common.counts(asked))], 0.0)
-    return scores
+def _kinds(
+    people: ComparedPeople, quasi_identifiers: Sequence[str], rng: np.random.Generator
+) -> Iterator[tuple[str, list[Combination]]]:
+    """Give what is looked up, single values first, as combinations of variables."""
+    n = len(people.names)
+    for size, most in _COMBINATIONS.items():
+        chosen = list(combinations(range(n), size)) if n <= 30 or size < 3 else _drawn(n, size, most, rng)
+        if len(chosen) > most:
+            chosen = [chosen[i] for i in np.sort(rng.choice(len(chosen), most, replace=False))]
+        if chosen:
+            yield ("single values" if size == 1 else f"{size} values of one person together"), chosen
+    kinds = {
+        "all categorical values": ~people.numeric,
+        "the quasi-identifiers": np.isin(people.names, list(quasi_identifiers)),
+    }
+    for knowledge, flags in kinds.items():
+        if flags.sum() > 1:
+            yield knowledge, [tuple(np.flatnonzero(flags).tolist())]
 
 
-def _information(published: SortedValues, common: SortedValues, calibration: Floats) -> Floats:
-    """Return −log of the share of strangers' values that are present, by class; each is left out of its count."""
-    own = _class(common.counts(calibration) - 1)
-    present = np.bincount(own, weights=published.counts(calibration) > 0, minlength=_CLASSES)
-    return np.asarray(-np.log((present + 0.5) / (np.bincount(own, minlength=_CLASSES) + 1.0)))
+def _drawn(n: int, size: int, number: int, rng: np.random.Generator) -> list[Combination]:
+    return sorted({tuple(sorted(rng.choice(n, size, replace=False).tolist())) for _ in range(number)})
 
 
-def _class(counts: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return 0 for a value that no other stranger holds, else 1 + ⌊log₂ count⌋."""
-    return np.minimum(np.ceil(np.log2(counts + 1.0)).astype(np.intp), _CLASSES - 1)
+def _codes(people: ComparedPeople, rng: np.random.Generator) -> tuple[Codes, Codes]:
+    """Return (n, P) and (n, M) random 64-bit codes of the values, so that sums are codes of combinations."""
+    n = len(people)
+    asked, published = [], []
+    for values, released in zip(people.values, people.released, strict=True):
+        pool = SortedValues(np.concatenate([values, released]))
+        codes = rng.integers(2**64, size=len(pool.known), dtype=np.uint64)[pool.places]
+        asked.append(codes[:n])
+        published.append(codes[n:])
+    return np.stack(asked), np.stack(published)
 
 
-def _unique_present(column: list[Floats], side: int, confidence: float) -> Proportion:
+def _evidence(asked: Codes, published: Codes, combination: Combination) -> Floats:
+    """Return the evidence of the presence of each person's values of some variables."""
+    own = sum((asked[j] for j in combination), np.zeros(asked.shape[1], dtype=np.uint64))
+    rows = sum((published[j] for j in combination), np.zeros(published.shape[1], dtype=np.uint64))
+    known, places, counts = np.unique(own, return_inverse=True, return_counts=True)
+    found = np.minimum(np.searchsorted(known, rows), len(known) - 1)
+    stands = np.zeros(len(known), dtype=bool)
+    stands[found[known[found] == rows]] = True
+    kind, present = np.ceil(np.log2(counts)).astype(np.intp)[places], stands[places]
+    share = (np.bincount(kind, weights=present) + 0.5) / (np.bincount(kind) + 1.0)
+    return np.where(present, -np.log(share)[kind], 0.0)
+
+
+def _unique_present(values: Floats, released: Floats, confidence: float) -> Proportion:
     """Return how many of the values that one record alone holds stand in the release."""
-    values = column[side][~np.isnan(column[side])]
+    values = values[~np.isnan(values)]
     alone = values[SortedValues(values).counts(values) == 1]
-    return proportion(int((SortedValues(column[1]).counts(alone) > 0).sum()), len(alone), confidence)
+    return proportion(int((SortedValues(released).counts(alone) > 0).sum()), len(alone), confidence)

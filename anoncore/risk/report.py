@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from functools import partial
+from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -12,16 +13,22 @@ from anoncore.boxes.columns import released_boxes
 from anoncore.encoding import EncodedTables
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
+from anoncore.risk.agreement import Agreement, agreement
 from anoncore.risk.boxes import BoxRisk, box_risk
 from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import MEASURES, Comparison, ComparisonSettings, compare, compare_matched
+from anoncore.risk.density import Density, density
 from anoncore.risk.disclosure import Disclosure, DisclosureSettings, disclosure_risk
 from anoncore.risk.inference import InferenceRisk, InferenceSettings, attribute_inference
+from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, linkage
-from anoncore.risk.membership import MembershipAttack, moved_back, nearest_distance_attack
+from anoncore.risk.membership import MembershipAttack, matched_quantiles, nearest_distance_attack
 from anoncore.risk.pairs import ClosePairs
 from anoncore.risk.prediction import PredictionMeasures, sample_queries
+from anoncore.risk.presence import ValuePresence, value_presence
+from anoncore.risk.scores import Certainty
+from anoncore.risk.singling_out import SinglingOut, singling_out
 from anoncore.risk.tail import ExtremeRecords, TailTest
 from anoncore.risk.together import ValuesTogether, values_together
 from anoncore.summary import Summarised, SummaryTable
@@ -29,6 +36,8 @@ from anoncore.summary import Summarised, SummaryTable
 # A bound on the sampling error so small that every record is queried.
 EXACT = 1e-5
 DELTA = 0.01
+# Attacks that tell members from strangers: each has its share of the level, so that lower bounds hold together.
+MEMBERSHIP_ATTACKS = 7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +52,7 @@ class RiskSettings:
     by_design : measures that the method's groups of identical records make void
     sample_above : records above which the queries are sampled, never the released records; None for never
     epsilon : bound on the error of a cumulative curve at 99 % where queries are sampled
+    confidence : of the intervals of all attacks on membership together, and of every other attack by itself
     rows_linked : released records carry the index labels of the records they stem from, so that linkage can be
         measured
     """
@@ -55,6 +65,7 @@ class RiskSettings:
     by_design: tuple[Literal["ambiguity", "uncertainty"], ...] = ()
     sample_above: int | None = 100_000
     epsilon: float = 0.01
+    confidence: float = 0.99
     rows_linked: bool = False
 
     @property
@@ -128,6 +139,9 @@ class RiskReport(Summarised):
     membership, membership_rescaled : by the nearest released record, also once the release is rescaled to the
         reference; None without a reference sample, or where the release is not apart
     score_coincidence : membership by principal scores; None without a reference sample
+    presence, agreement, density : membership by values that stand in the release, by rows that share rare values, and
+        by densities; None without a reference sample
+    singling_out, linkability : success beyond that on strangers; None without a reference sample
     linkage : None unless released rows are linked to the original's
     disclosure, inference : by the quasi-identifiers; None without such variables
     boxes : None unless ranges are released
@@ -147,6 +161,11 @@ class RiskReport(Summarised):
     membership: MembershipAttack | None = None
     membership_rescaled: MembershipAttack | None = None
     score_coincidence: ScoreCoincidence | None = None
+    presence: ValuePresence | None = None
+    agreement: Agreement | None = None
+    density: Density | None = None
+    singling_out: SinglingOut | None = None
+    linkability: Linkability | None = None
     linkage: Linkage | None = None
     disclosure: Disclosure | None = None
     inference: InferenceRisk | None = None
@@ -170,6 +189,15 @@ class RiskReport(Summarised):
             "membership by principal scores, AUC": self.score_coincidence and self.score_coincidence.attack,
         }
         rows += [(name, one.auc, one.baseline, one.verdict) for name, one in attacks.items() if one]
+        families = {"presence of values": self.presence, "agreement": self.agreement, "density": self.density}
+        for name, family in families.items():
+            if family:
+                area = family.worst.attack.area
+                rows.append((f"membership by {name}, AUC", area.auc, area.baseline, area.verdict))
+        for size in self.singling_out.sizes if self.singling_out else ():
+            rows.append((f"singled out by {size.n_conditions}, beyond strangers", size.residual.value, 0.0, None))
+        if self.linkability:
+            rows.append(("linkability beyond strangers", self.linkability.residual.value, 0.0, None))
         if self.linkage:
             rows.append(("records linked correctly, share", self.linkage.rate.value, self.linkage.guess, None))
         for one in self.inference.variables if self.inference else ():
@@ -236,11 +264,11 @@ def measure_encoded_risk(
     RiskReport without its curves, and the curves, which are confidential
     """
     x, y, r = tables.x, tables.y, tables.r
-    pairs_rng, linkage_rng, groups_rng, inference_rng, boxes_rng = rng.spawn(5)
+    pairs_rng, linkage_rng, groups_rng, inference_rng, boxes_rng, attacks_rng = rng.spawn(6)
     rows = settings.queries(len(x), rng)
     close = closeness(x, y, r, settings.k, queries=rows, rng=rng)
     comparison = _comparison(tables, settings, rows, close, rng)
-    nearest, rescaled, scores = _membership(tables, rows, close, rng)
+    nearest, rescaled, scores = _membership(tables, rows, close, settings.confidence, rng)
     epsilon = settings.epsilon if len(rows) < len(x) else EXACT
     report = RiskReport(
         k=settings.k,
@@ -260,6 +288,7 @@ def measure_encoded_risk(
         disclosure=_disclosure(tables, settings.k, groups_rng),
         inference=_inference(tables, epsilon, inference_rng),
         boxes=None if ranges is None else _boxes(tables, ranges, rows, boxes_rng),
+        **_attacks(tables, settings, attacks_rng),
     )
     return report, RiskCurves.of(close)
 
@@ -282,7 +311,7 @@ def _comparison(
 
 
 def _membership(
-    tables: EncodedTables, rows: Indices, close: Closeness, rng: np.random.Generator
+    tables: EncodedTables, rows: Indices, close: Closeness, confidence: float, rng: np.random.Generator
 ) -> tuple[MembershipAttack | None, MembershipAttack | None, ScoreCoincidence | None]:
     """Attack membership by the nearest released record, also rescaled to the reference, and by principal scores.
 
@@ -298,12 +327,37 @@ def _membership(
     if len(rows) < len(x) and len(r) > len(rows):
         r = r[rng.choice(len(r), len(rows), replace=False)]
     measures = _of_all(close.released, y)
-    back = moved_back(y, r)
+    back = matched_quantiles(y, r)
+    attack = partial(nearest_distance_attack, x[rows], r, confidence=confidence, tests=MEMBERSHIP_ATTACKS)
     return (
-        nearest_distance_attack(x[rows], r, y, measures=measures, strangers=known),
-        None if back is None else nearest_distance_attack(x[rows], r, back),
+        attack(y, measures=measures, strangers=known),
+        None if back is None else attack(back),
         score_coincidence_attack(x[rows], r, y),
     )
+
+
+class _Attacks(TypedDict, total=False):
+    presence: ValuePresence | None
+    agreement: Agreement | None
+    density: Density
+    singling_out: SinglingOut | None
+    linkability: Linkability | None
+
+
+def _attacks(tables: EncodedTables, settings: RiskSettings, rng: np.random.Generator) -> _Attacks:
+    """Make the attacks that compare members with strangers; none without strangers."""
+    if tables.reference is None or tables.r is None:
+        return {}
+    data = tables.original, tables.released, tables.reference
+    keys, level = _names(tables, "quasi-identifier"), settings.confidence
+    many = Certainty(level, MEMBERSHIP_ATTACKS)
+    return {
+        "presence": value_presence(*data, quasi_identifiers=keys, certainty=many, rng=rng),
+        "agreement": agreement(*data, quasi_identifiers=keys, certainty=many, rng=rng),
+        "density": density(tables.x, tables.r, tables.y, certainty=many, rng=rng),
+        "singling_out": singling_out(*data, confidence=level, rng=rng),
+        "linkability": linkability(*data, confidence=level, rng=rng),
+    }
 
 
 def _linkage(tables: EncodedTables, rows: Indices, close: Closeness, rng: np.random.Generator) -> Linkage:

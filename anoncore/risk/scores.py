@@ -51,14 +51,81 @@ class ScoreAttack:
     top: TopScores
 
 
-def score_attack(members: ArrayLike, strangers: ArrayLike, *, confidence: float = 0.99) -> ScoreAttack:
+@dataclass(frozen=True)
+class NamedAttack:
+    """One form of an attack: what the attacker knows or does, and what comes of it."""
+
+    name: str
+    attack: ScoreAttack
+
+
+@dataclass(frozen=True)
+class AttackFamily:
+    """All forms of one attack on membership, at a confidence that holds for all of them together.
+
+    Parameters
+    ----------
+    attacks : the forms
+    n_tests : forms that were tried, also those that are not listed
+    n_members, n_strangers : people scored; of many a sample
+    """
+
+    attacks: tuple[NamedAttack, ...]
+    n_tests: int
+    n_members: int
+    n_strangers: int
+
+    @property
+    def worst(self) -> NamedAttack:
+        """Return the form that is shown to do best; where none is shown to do anything, that may yet do most."""
+        return max(self.attacks, key=lambda one: (max(one.attack.area.lower, 0.5), one.attack.area.upper))
+
+    @property
+    def upper(self) -> float:
+        """Return the largest upper bound of an area."""
+        return max(one.attack.area.upper for one in self.attacks)
+
+    @property
+    def worst_top(self) -> NamedAttack:
+        """Return the form whose highest scores are least explained by chance."""
+        return min(self.attacks, key=lambda one: one.attack.top.p)
+
+    @property
+    def p(self) -> float:
+        """Return the p-value of the highest scores, for all forms together."""
+        return min(self.worst_top.attack.top.p * self.n_tests, 1.0)
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """How sure bounds are.
+
+    Parameters
+    ----------
+    confidence : 0 … 1
+    tests : attacks on the same release, over which lower bounds are simultaneous; see
+        :func:`anoncore.risk.membership_attack`
+    """
+
+    confidence: float = 0.99
+    tests: int = 1
+
+    def over(self, tests: int) -> Certainty:
+        """Return the certainty where each of the attacks has so many forms."""
+        return Certainty(self.confidence, self.tests * tests)
+
+
+SINGLE = Certainty()
+
+
+def score_attack(members: ArrayLike, strangers: ArrayLike, *, certainty: Certainty = SINGLE) -> ScoreAttack:
     """Judge a score by which members (records of the original) and strangers (of the reference) are compared.
 
     Parameters
     ----------
     members : (m,), larger for records that look like members, any unit
     strangers : (n,), same score
-    confidence : 0 … 1; two-sided for the area, one-sided and simultaneous over the ranks for the top
+    certainty : two-sided for the area; one-sided, and simultaneous over the ranks, for the top
 
     Returns
     -------
@@ -75,9 +142,10 @@ def score_attack(members: ArrayLike, strangers: ArrayLike, *, confidence: float 
     >>> (attack.top.members, attack.top.n)
     (4, 8)
     """
+    sure, tests = certainty.confidence, certainty.tests
     return ScoreAttack(
-        membership_attack(members, strangers, confidence=confidence),
-        top_scores(members, strangers, confidence=confidence),
+        membership_attack(members, strangers, confidence=sure, tests=tests),
+        top_scores(members, strangers, confidence=1.0 - (1.0 - sure) / tests),
     )
 
 
@@ -91,7 +159,8 @@ def top_scores(members: ArrayLike, strangers: ArrayLike, *, confidence: float = 
 
     Parameters
     ----------
-    members, strangers, confidence : see :func:`score_attack`
+    members, strangers : see :func:`score_attack`
+    confidence : 0 … 1, one-sided, of the bound at the rank that is returned
 
     Returns
     -------

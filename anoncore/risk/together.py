@@ -13,7 +13,7 @@ from scipy.stats import norm
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices, between
 from anoncore.risk._values import shared_variables
-from anoncore.risk.verdicts import Verdict, three_way
+from anoncore.risk.verdicts import Verdict
 
 # Where a value repeats more often, another variable's value stands beside it by chance.
 _LEVELS = 40
@@ -143,7 +143,7 @@ def values_together(
         low,
         float(upper[worst]),
         *counted,
-        three_way(low, float(upper[worst]), margin, passes_by="lower", fails_above=_HALF),
+        "fail" if not low <= _HALF else "inconclusive" if low > margin else "pass",
     )
 
 

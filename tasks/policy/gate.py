@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from anoncore.risk import Bound, three_way
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Attack
@@ -16,10 +15,6 @@ from tasks.policy.rounding import Rounding
 GateVerdict = Literal["pass", "fail", "inconclusive", "by design", "not tested", "waived"]
 Topic = Literal["Risk", "Claims", "Utility"]
 Metrics = Mapping[str, float | None]
-
-# The bound of an interval that must be within its limit to pass. "lower" passes while no harm is proved; with "upper"
-# a release passes only when it is proved harmless, and an interval that spans its limit is inconclusive.
-PASSES_BY: Bound = "lower"
 
 
 @dataclass(frozen=True)
@@ -56,6 +51,7 @@ class Gate:
     description : a paragraph for the documents: what it looks at, and when it fails
     evaluate : the results, from the assessment and the policy; none where there is nothing to decide
     limits : the section of the policy that holds its limits; None without
+    untested_as : name under which the policy's `untested` accepts that it could not be tested
     individual : it concerns single records, and is waived where the plan waives their protection
     publishes : for each figure of the assessment that may be published ("risk.linkage", "utility"), how coarse
     metrics : its figures as numbers, by the names under which they are tracked
@@ -66,15 +62,11 @@ class Gate:
     description: str
     evaluate: Callable[[Assessment, Any], tuple[GateResult, ...]] = lambda assessment, policy: ()
     limits: type[Section] | None = None
+    untested_as: str = ""
     individual: bool = False
     publishes: Mapping[str, Rounding] = field(default_factory=dict)
     metrics: Callable[[Assessment], Metrics] = lambda assessment: {}
     attacks: Callable[[PublishedAssessment], tuple[Attack, ...]] = lambda assessment: ()
-
-
-def interval_verdict(lower: float, upper: float, limit: float) -> GateVerdict:
-    """Compare the interval of a harmful figure with its limit, by the rule that all gates of intervals share."""
-    return three_way(lower, upper, limit, passes_by=PASSES_BY)
 
 
 def fields_of(value: Any, names: tuple[str, ...], prefix: str) -> dict[str, float | None]:

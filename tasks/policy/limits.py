@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+import math
 
+from pydantic import Field
+from scipy.stats import norm
+
+from anoncore.risk import MembershipAttack, Verdict, three_way
 from tasks.common.sections import Section
+
+# Standard errors by which a harmless release may look harmful and still be proved harmless.
+SLACK = 1.5
 
 
 class ChanceLimit(Section):
@@ -23,8 +30,40 @@ class MembershipLimit(Section):
 
     Parameters
     ----------
-    membership_auc : Fail when an attack distinguishes members from non-members better than this, at 99 %
-        confidence. 0.5 is guessing.
+    membership_auc : Fail when an attack is shown to distinguish members from non-members better than this. 0.5 is
+        guessing. All attacks hold together at 99 % confidence.
+    membership_pass : Pass when every attack is shown not to distinguish better than this, or than ``membership_auc``
+        if that is larger; otherwise inconclusive.
     """
 
     membership_auc: float = Field(default=0.55, ge=0.5, le=1)
+    membership_pass: float = Field(default=0.60, ge=0.5, le=1)
+
+    @property
+    def area_limit(self) -> str:
+        """The limits as a phrase."""
+        most = max(self.membership_auc, self.membership_pass)
+        return f"shown ≤ {most:.2f}; fails when shown > {self.membership_auc:.2f}"
+
+    def area_verdict(self, lower: float, upper: float) -> Verdict:
+        """Compare the interval of an area under the curve with both limits."""
+        return three_way(lower, upper, max(self.membership_auc, self.membership_pass), fails_above=self.membership_auc)
+
+
+class MembershipPolicy(ChanceLimit, MembershipLimit):
+    """What gates read that decide on areas and on the highest scores."""
+
+
+def strangers_needed(area: MembershipAttack, policy: MembershipLimit) -> str:
+    """Say how many non-members would prove a harmless release harmless, as the end of a figure.
+
+    The error of the area of a score that tells nothing is √((1/m + 1/n)/12).
+    """
+    most = max(policy.membership_auc, policy.membership_pass) - 0.5
+    reach = float(norm.ppf(0.5 + area.confidence / 2.0)) + SLACK
+    rest = 12.0 * (most / reach) ** 2 - 1.0 / area.n_members
+    if area.upper - area.lower <= 2.0 * most * reach / (reach + SLACK):
+        return ""
+    if rest <= 0.0:
+        return f"; {area.n_members} members are too few to prove a release harmless"
+    return f"; a proof needs about {math.ceil(1.0 / rest / 10.0) * 10} non-members"

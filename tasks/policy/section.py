@@ -25,8 +25,8 @@ class PolicySection(*LIMITS):  # type: ignore[misc]
         indefinitely.
     inconclusive : When the sample is too small to prove the release safe or unsafe: ask a person, or reject.
     by_design : Measures that carry no information about the method, as with groups of identical records.
-    untested : Accepts that membership inference cannot be tested without a reference sample (leave-one-out).
-        Otherwise a person is asked.
+    untested : ``membership`` accepts that attacks which compare members with non-members cannot be tested without a
+        reference sample (leave-one-out). Otherwise a person is asked.
     individual_protection : ``none`` is for plans that only hide a group (``group-anonymity`` without another
         masking step): what is measured of single records is reported without a gate, and a person decides.
     individual_protection_reason : Why, with ``individual_protection: none``. It is written in the report and the

@@ -36,7 +36,7 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
     undecided = [
         one.name
         for (gate, _), one in zip(asked, results, strict=True)
-        if one.verdict == "inconclusive" or (one.verdict == "not tested" and gate.name not in policy.untested)
+        if one.verdict == "inconclusive" or (one.verdict == "not tested" and gate.untested_as not in policy.untested)
     ]
     failed = [one.name for one in results if one.verdict == "fail"]
     return Verdict(*_decision(failed, undecided, policy), tuple(results))

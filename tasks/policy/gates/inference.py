@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from anoncore.risk import AttributeInference, InferenceRisk
+from anoncore.risk import AttributeInference, InferenceRisk, three_way
 from tasks.common.formatting import count, percent, points
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import (
@@ -17,7 +17,7 @@ from tasks.policy.attack import (
     between,
     untested,
 )
-from tasks.policy.gate import Gate, GateResult, Metrics, fields_of, interval_verdict
+from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import coarse
 
@@ -40,9 +40,9 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
     return (
         GateResult(
             name=NAME,
-            verdict=interval_verdict(excess.lower, excess.upper, guessed.margin),
+            verdict=three_way(excess.lower, excess.upper, 2.0 * guessed.margin, fails_above=guessed.margin),
             figure=f"{worst.name}: {excess.value:+.2f} [{excess.lower:+.2f}, {excess.upper:+.2f}]",
-            limit=f"lower bound ≤ {guessed.margin:g}",
+            limit=f"shown ≤ {2 * guessed.margin:g}; fails when shown > {guessed.margin:g}",
             baseline=f"{worst.strangers.value:.2f} right for non-members",
             records=guessed.n_members + guessed.n_strangers,
             meaning="how much more often a sensitive value is guessed right for members than for non-members; worst of "

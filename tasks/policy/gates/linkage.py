@@ -6,12 +6,12 @@ from functools import partial
 
 from pydantic import Field
 
-from anoncore.risk import Linkage, MatchSignal
+from anoncore.risk import Linkage, MatchSignal, three_way
 from tasks.common.formatting import NOTHING, count, number, percent, shares
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, between, untested
-from tasks.policy.gate import Gate, GateResult, Metrics, fields_of, interval_verdict
+from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import coarse
 
@@ -40,9 +40,9 @@ def evaluate(assessment: Assessment, policy: LinkageLimit) -> tuple[GateResult, 
     return (
         GateResult(
             name=NAME,
-            verdict=interval_verdict(rate.lower, rate.upper, policy.linkage_rate),
+            verdict=three_way(rate.lower, rate.upper, policy.linkage_rate),
             figure=f"{rate.value:.2f} [{rate.lower:.2f}, {rate.upper:.2f}]",
-            limit=f"lower bound ≤ {policy.linkage_rate:g}",
+            limit=f"shown ≤ {policy.linkage_rate:g}",
             baseline=f"{link.guess:.3g}, guessing",
             records=rate.n,
             meaning="the share of people whose nearest released row is their own, for an attacker who knows all values",

@@ -6,8 +6,8 @@ from anoncore.risk import MembershipAttack
 from tasks.common.formatting import count
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_auc
-from tasks.policy.gate import Gate, GateResult, Metrics, fields_of, interval_verdict
-from tasks.policy.limits import MembershipLimit
+from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.limits import MembershipLimit, strangers_needed
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
 
@@ -21,7 +21,7 @@ NEAREST, SCORES, RESCALED, BOXES = (
 MEANINGS = {
     NEAREST: "whether an attacker can distinguish members from non-members",
     SCORES: "whether principal scores that recur in the release distinguish members from non-members",
-    RESCALED: "the same once the release has the means and spreads of the reference",
+    RESCALED: "the same once the columns of the release have the distributions of the reference",
     BOXES: "whether the density of a person’s box distinguishes members from non-members",
 }
 AUC = ("auc", "lower", "upper")
@@ -40,17 +40,19 @@ def carried_out(assessment: Assessment | PublishedAssessment) -> dict[str, Membe
 
 def evaluate(assessment: Assessment, policy: MembershipLimit) -> tuple[GateResult, ...]:
     """Compare the area under the ROC curve of each attack with the limit."""
-    return tuple(_result(name, attack, policy.membership_auc) for name, attack in carried_out(assessment).items())
+    return tuple(_result(name, attack, policy) for name, attack in carried_out(assessment).items())
 
 
-def _result(name: str, attack: MembershipAttack | None, most: float) -> GateResult:
-    limit, baseline, meaning = f"lower bound ≤ {most:.2f}", "0.50, guessing", MEANINGS[name]
+def _result(name: str, attack: MembershipAttack | None, policy: MembershipLimit) -> GateResult:
+    limit, baseline, meaning = policy.area_limit, "0.50, guessing", MEANINGS[name]
     if attack is None:
         return GateResult(name, "not tested", "needs non-members", limit, baseline, 0, meaning)
+    verdict = policy.area_verdict(attack.lower, attack.upper)
+    needed = strangers_needed(attack, policy) if verdict == "inconclusive" else ""
     return GateResult(
         name=name,
-        verdict=interval_verdict(attack.lower, attack.upper, most),
-        figure=f"AUC {attack.auc:.3f} [{attack.lower:.3f}, {attack.upper:.3f}]",
+        verdict=verdict,
+        figure=f"AUC {attack.auc:.3f} [{attack.lower:.3f}, {attack.upper:.3f}]{needed}",
         limit=limit,
         baseline=baseline,
         records=attack.n_members + attack.n_nonmembers,
@@ -88,8 +90,8 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
         ),
         RESCALED: (
             "Membership, rescaled",
-            "The same attacker sees that the release stands apart from other people, rescales it to their means and "
-            "spreads, and looks again.",
+            "The same attacker sees that columns of the release stand apart from other people, gives them their "
+            "distributions, and looks again.",
         ),
         BOXES: ("Membership by boxes", f"{knows} looks how densely people stand in the record’s box."),
     }
@@ -99,13 +101,15 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name="membership",
     description="Members are distinguished from non-members by the distance to the nearest released record, by "
-    "principal scores that recur, once more after the release was rescaled where it stands apart from the reference, "
-    "and by the density of their box where ranges are released. Fail when the lower bound of an area under the ROC "
-    "curve, at 99 % confidence, is above `membership_auc`. Not tested without non-members; a person is asked then, "
-    "unless `untested: [membership]` accepts it.",
+    "principal scores that recur, once more after the columns were given the distributions of the reference where they "
+    "are apart, and by the density of their box where ranges are released. Fail when an area under the ROC curve is "
+    "shown to be above `membership_auc`, pass when all are shown to be within `membership_pass`; all attacks on "
+    "membership hold together at 99 % confidence. Not tested without non-members; a person is asked then, unless "
+    "`untested: [membership]` accepts it.",
     evaluate=evaluate,
     limits=MembershipLimit,
     individual=True,
+    untested_as="membership",
     publishes=dict.fromkeys(
         ("risk.membership", "risk.membership_rescaled", "risk.score_coincidence", "risk.boxes"), as_measured
     ),

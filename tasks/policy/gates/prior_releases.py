@@ -7,7 +7,7 @@ from dataclasses import replace
 from tasks.common.formatting import count, number
 from tasks.policy.assessment import Assessment, PriorReleases
 from tasks.policy.attack import Aim, Attack, by_auc, untested
-from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics, fields_of, interval_verdict
+from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics, fields_of
 from tasks.policy.limits import MembershipLimit
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -25,16 +25,16 @@ def evaluate(assessment: Assessment, policy: MembershipLimit) -> tuple[GateResul
     if not prior.releases:
         limit, baseline = "measured from the second release on", "0, a first release"
         return (GateResult(NAME, "pass", "0", limit, baseline, 0, MEANING),)
-    return (_of_several(prior, policy.membership_auc),)
+    return (_of_several(prior, policy),)
 
 
-def _of_several(prior: PriorReleases, most: float) -> GateResult:
+def _of_several(prior: PriorReleases, policy: MembershipLimit) -> GateResult:
     figure = f"{prior.releases}, of which {prior.compared} can be compared"
-    result = GateResult(NAME, "inconclusive", figure, f"lower bound ≤ {most:.2f}", "0.50, guessing", 0, MEANING)
+    result = GateResult(NAME, "inconclusive", figure, policy.area_limit, "0.50, guessing", 0, MEANING)
     if prior.attack is None:
         return result
     worst = max((prior.attack.averaged, prior.attack.gathered), key=lambda attack: attack.lower)
-    verdict: GateVerdict = interval_verdict(worst.lower, worst.upper, most)
+    verdict: GateVerdict = policy.area_verdict(worst.lower, worst.upper)
     return replace(
         result,
         verdict="inconclusive" if verdict == "pass" and prior.compared < prior.releases else verdict,
@@ -79,9 +79,9 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 
 GATE = Gate(
     name=NAME,
-    description="Membership inference by all releases of the same data together, averaged and gathered. Fail when the "
-    "lower bound of an area under the ROC curve is above `membership_auc`; inconclusive where a release cannot be "
-    "compared.",
+    description="Membership inference by all releases of the same data together, averaged and gathered. Fail when an "
+    "area under the ROC curve is shown to be above `membership_auc`, pass when within `membership_pass`; inconclusive "
+    "where a release cannot be compared.",
     evaluate=evaluate,
     limits=MembershipLimit,
     individual=True,

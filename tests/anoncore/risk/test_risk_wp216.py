@@ -8,7 +8,7 @@ from anoncore import Microdata, Schema, Variable
 from anoncore.kernels.agreement import rows_inside
 from anoncore.risk._proportions import proportion
 from anoncore.risk._residual import residual_risk
-from anoncore.risk.density_ratio import classifier_attack, density_ratio_attack
+from anoncore.risk.density import density
 from anoncore.risk.linkability import linkability
 from anoncore.risk.singling_out import singling_out
 
@@ -91,8 +91,17 @@ def test_the_blind_baseline_is_at_most_one_in_e():
 
 def test_members_near_the_release_are_told_by_densities_and_strangers_are_not():
     a, b, c = np.random.default_rng(3).normal(size=(3, 600, 4))
-    assert density_ratio_attack(a, b, a + 0.01).area.auc > 0.95
-    assert density_ratio_attack(a, b, c).area.lower < 0.5 < density_ratio_attack(a, b, c).area.upper
+    leaked, harmless = (density(a, b, release, rng=rng()) for release in (a + 0.01, c))
+    assert leaked.worst.attack.area.auc > 0.95
+    assert all(one.attack.area.lower < 0.5 < one.attack.area.upper < 0.6 for one in harmless.attacks)
+    assert harmless.p > 0.01
+
+
+def test_a_transformed_release_is_told_once_its_distributions_are_matched():
+    a, b = np.random.default_rng(3).normal(size=(2, 800, 4))
+    found = density(a, b, np.exp(a) + 5.0, rng=rng())
+    assert found.worst.name.endswith("after matching the distributions")
+    assert found.worst.attack.area.auc > 0.95
 
 
 def test_a_classifier_learns_what_a_release_has_too_much_of():
@@ -101,9 +110,9 @@ def test_a_classifier_learns_what_a_release_has_too_much_of():
     a[:300, 0] = 2.25
     release = draw.normal(size=(1500, 3))
     release[:300, 0] = 2.25
-    found = classifier_attack(a, b, release, rng=rng())
-    assert found.top.members / found.top.n > 0.9
-    assert classifier_attack(a[:30], b, release, rng=rng()) is None
+    found = {one.name: one.attack for one in density(a, b, release, rng=rng()).attacks}
+    assert found["classifier"].top.members / found["classifier"].top.n > 0.9
+    assert "classifier" not in {one.name for one in density(a[:30], b, release, rng=rng()).attacks}
 
 
 @pytest.mark.parametrize("attack", [singling_out, linkability])

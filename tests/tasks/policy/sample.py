@@ -10,23 +10,34 @@ import numpy as np
 
 from anoncore.claims import ClaimCheck
 from anoncore.risk import (
+    Agreement,
+    AttackFamily,
     AttributeInference,
     AveragingAttack,
     ClosePairs,
     Comparison,
+    Density,
     ExtremeRecords,
     InferenceRisk,
+    Linkability,
     Linkage,
     MatchSignal,
     MeasureComparison,
     MembershipAttack,
+    NamedAttack,
     Queries,
     RiskReport,
+    ScoreAttack,
     ScoreCoincidence,
+    SinglingOut,
+    SinglingOutBySize,
     TailTest,
+    TopScores,
+    ValuePresence,
     ValuesTogether,
 )
 from anoncore.risk._proportions import Difference, Proportion
+from anoncore.risk._residual import ResidualRisk
 from anoncore.utility import (
     Figure,
     FigureComparison,
@@ -41,6 +52,7 @@ from tasks.policy.gate import Gate, GateResult
 from tasks.policy.section import PolicySection
 
 N = 814
+SHARE = Proportion(0.1, 0.08, 0.12, N)
 # A level of the original that no released record holds.
 SECRET = "only-before"
 STATISTICS = ("mean", "variance", "correlation", "rank_correlation")
@@ -54,6 +66,28 @@ def measure(name: str, verdict: Any = "pass", **more: Any) -> MeasureComparison:
 
 def attack(auc: float = 0.51, lower: float = 0.48, upper: float = 0.54) -> MembershipAttack:
     return MembershipAttack(auc, lower, upper, N, N, "pass")
+
+
+def family(kind: type[AttackFamily] = AttackFamily, p: float = 0.3, n_tests: int = 2, **area: float) -> Any:
+    """Return a family of one attack; ``p`` is that of all its tests together."""
+    scores = ScoreAttack(attack(**area), TopScores(50, 26, 0.52, 0.3, p / n_tests, 0.5))
+    more = (
+        {"variable": "income", "unique_members": SHARE, "unique_strangers": SHARE, "excess": Difference(0.0, -0.1, 0.1)}
+        if kind is ValuePresence
+        else {}
+    )
+    return kind((NamedAttack("all variables", scores),), n_tests, N, N, **more)
+
+
+def residual(value: float = 0.0) -> ResidualRisk:
+    return ResidualRisk(value, value - 0.02, value + 0.02, SHARE, SHARE)
+
+
+def harmless_attacks() -> dict[str, Any]:
+    """Return the attacks that compare members with non-members, by their names in the report."""
+    sizes = (SinglingOutBySize(1, residual(), 0.3), SinglingOutBySize(2, residual(), 0.3))
+    families = {"presence": family(ValuePresence), "agreement": family(Agreement), "density": family(Density)}
+    return families | {"singling_out": SinglingOut(sizes, N), "linkability": Linkability(residual(), N, N, 9)}
 
 
 def averaging(lower: float) -> AveragingAttack:
@@ -108,6 +142,7 @@ def risk() -> RiskReport:
         value_pairs=ValuesTogether(("income", "height"), 11, 3, N, 0.01, -0.01, 0.03, 21, 21, 0.05, 0.95, "pass"),
         membership=attack(),
         score_coincidence=ScoreCoincidence(attack(0.5, 0.47, 0.53), 20, N),
+        **harmless_attacks(),
         linkage=Linkage(Proportion(0.1, 0.08, 0.12, N), 1 / N, 0.1, None, *signals, N, N, N, 0, 5, 0.0, 0.95),
         inference=InferenceRisk(
             (inferred("income", 0.01), inferred("smokes", 0.06)), ("age",), 1, 0.05, 0.95, N, N, N, 0.0, "pass"

@@ -43,9 +43,14 @@ def test_when_every_gate_passes_it_is_published() -> None:
         "unusually close records",
         "extreme records",
         "value pairs",
+        "singling out",
         "membership",
         "membership by scores",
+        "value presence",
+        "agreement",
+        "density",
         "linkage",
+        "linkability",
         "attribute inference",
         "earlier releases",
         "5-anonymity",
@@ -189,7 +194,17 @@ def test_every_gate_says_figure_limit_baseline_and_meaning() -> None:
     for gate in decide(GOOD, POLICY).gates:
         assert all((gate.figure, gate.limit, gate.baseline, gate.meaning))
         counted = {"earlier releases": 0} | dict.fromkeys(
-            ("membership", "membership by scores", "attribute inference"), 1628
+            (
+                "membership",
+                "membership by scores",
+                "attribute inference",
+                "value presence",
+                "agreement",
+                "density",
+                "singling out",
+                "linkability",
+            ),
+            1628,
         )
         assert gate.records == counted.get(gate.name, 814)
 

@@ -49,7 +49,7 @@ from tasks.record.dossier import (
 from tasks.reporting import charts, prefect_artifacts, report
 from tasks.reporting.attack_table import attack_groups
 from tests.tasks.dossiers import RUN
-from tests.tasks.policy.sample import changed, texts_replaced
+from tests.tasks.policy.sample import changed, harmless_attacks, texts_replaced
 
 HOSTILE = "<script>alert('x')</script>\"><img src=http://evil.example/x.png onerror=alert(1)>"
 SECTIONS = (
@@ -168,10 +168,11 @@ def full_figures(
     if risk.membership is not None:
         attack = replace(risk.membership, auc=0.512, lower=0.484, upper=0.54)
         risk = changed(risk, membership=attack, score_coincidence__attack=attack)
+        risk = replace(risk, **harmless_attacks())
     if risk.linkage is not None:
-        risk = changed(risk, linkage__rate=replace(risk.linkage.rate, value=0.2, lower=0.1, upper=0.3))
+        risk = changed(risk, linkage__rate=replace(risk.linkage.rate, value=0.1, lower=0.05, upper=0.2))
     if risk.inference is not None:
-        variables = tuple(replace(one, excess=Difference(0.1, -0.1, 0.2)) for one in risk.inference.variables)
+        variables = tuple(replace(one, excess=Difference(0.0, -0.1, 0.1)) for one in risk.inference.variables)
         risk = changed(risk, inference__variables=variables)
     if boxes:
         others = replace(BOXES, records=90) if reference else None
@@ -375,7 +376,7 @@ def test_every_attack_has_a_figure_an_interval_a_baseline_and_a_size(reference):
             assert "Not tested: " in one.attacker
         elif "There is no earlier one" not in one.attacker and "There is none so far away" not in one.attacker:
             assert "–" not in (one.outcome, one.interval, one.baseline, one.records), one
-    assert sum(one.outcome == "not tested" for one in rows) == (0 if reference else 5)
+    assert sum(one.outcome == "not tested" for one in rows) == (0 if reference else 10)
 
 
 def test_earlier_releases_are_told_with_what_they_give_together():

@@ -19,9 +19,11 @@ def test_the_worst_variable_decides() -> None:
     assert GATE.metrics(worse)["risk/inference/excess_lower"] == 0.051
 
 
-@pytest.mark.parametrize(("lower", "verdict"), [(0.05, "pass"), (0.0501, "fail")])
-def test_the_margin_is_the_measures(lower: float, verdict: str) -> None:
-    given = changed(assessment(), risk__inference__variables__1__excess=Difference(0.1, lower, 0.2))
+@pytest.mark.parametrize(
+    ("lower", "upper", "verdict"), [(0.05, 0.1, "pass"), (0.0501, 0.06, "fail"), (0.05, 0.11, "inconclusive")]
+)
+def test_the_margin_is_the_measures(lower: float, upper: float, verdict: str) -> None:
+    given = changed(assessment(), risk__inference__variables__1__excess=Difference(0.055, lower, upper))
     assert results(GATE, given)[NAME].verdict == verdict
 
 

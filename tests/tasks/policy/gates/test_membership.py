@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from anoncore.risk import BoxRisk, LocatedRecords
-from tasks.policy import gate as rule
+from anoncore.risk import BoxRisk, LocatedRecords, membership_attack
 from tasks.policy.disclosure_control import published
 from tasks.policy.gates.membership import BOXES, GATE, NEAREST, RESCALED, SCORES
 from tests.tasks.policy.sample import assessment, attack, changed, results
@@ -14,23 +14,35 @@ LOCATED = LocatedRecords(100, 1.0, 0.2, 0.25, 0.3, -0.4)
 
 
 @pytest.mark.parametrize(
-    ("lower", "verdict"), [(0.55, "pass"), (0.5501, "fail"), (0.3, "pass"), (float("nan"), "fail")]
+    ("lower", "upper", "verdict"),
+    [
+        (0.55, 0.6, "pass"),
+        (0.5501, 0.57, "fail"),
+        (0.3, 0.61, "inconclusive"),
+        (0.55, 0.7, "inconclusive"),
+        (float("nan"), 0.5, "fail"),
+        (0.4, float("nan"), "inconclusive"),
+    ],
 )
-def test_the_lower_bound_decides(lower: float, verdict: str) -> None:
-    given = changed(assessment(), risk__membership__lower=lower, risk__membership__auc=0.9)
+def test_only_what_is_proved_passes_or_fails(lower: float, upper: float, verdict: str) -> None:
+    given = changed(assessment(), risk__membership=attack(0.5, lower, upper))
     assert results(GATE, given)[NEAREST].verdict == verdict
 
 
-def test_one_line_makes_an_interval_that_spans_the_limit_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = changed(assessment(), risk__membership=attack(0.57, 0.52, 0.6))
-    assert results(GATE, given)[NEAREST].verdict == "pass"
-    monkeypatch.setattr(rule, "PASSES_BY", "upper")
-    assert results(GATE, given)[NEAREST].verdict == "inconclusive"
-
-
-def test_the_limit_is_the_policys() -> None:
-    given = changed(assessment(), risk__membership__lower=0.6)
+def test_the_limits_are_the_policys() -> None:
+    given = changed(assessment(), risk__membership=attack(0.62, 0.6, 0.64))
     assert results(GATE, given, membership_auc=0.65)[NEAREST].verdict == "pass"
+    assert results(GATE, given, membership_auc=0.61)[NEAREST].verdict == "inconclusive"
+    assert results(GATE, given, membership_auc=0.61, membership_pass=0.7)[NEAREST].verdict == "pass"
+
+
+@pytest.mark.parametrize(("m", "n", "text"), [(5000, 30, "about 150"), (90, 5000, "90 members are too")])
+def test_an_inconclusive_result_says_what_a_proof_needs(m: int, n: int, text: str) -> None:
+    rng = np.random.default_rng(0)
+    given = changed(assessment(), risk__membership=membership_attack(rng.normal(size=m), rng.normal(size=n)))
+    result = results(GATE, given)[NEAREST]
+    assert result.verdict == "inconclusive"
+    assert text in result.figure
 
 
 def test_without_non_members_it_is_not_tested() -> None:

@@ -30,7 +30,7 @@ def test_releases_that_disclose_nothing_together_pass() -> None:
 def test_releases_that_disclose_members_fail_even_where_one_cannot_be_compared() -> None:
     assert results(GATE, after(lower=0.56))[NAME].verdict == "fail"
     assert results(GATE, after(releases=3, lower=0.56))[NAME].verdict == "fail"
-    assert results(GATE, after(lower=0.56), membership_auc=0.6)[NAME].verdict == "pass"
+    assert results(GATE, after(lower=0.56), membership_auc=0.65)[NAME].verdict == "pass"
 
 
 @pytest.mark.parametrize("compared", [0, 1])

@@ -1,0 +1,92 @@
+"""Whether the release joins two separate parts of what is known of a person."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from anoncore.risk import three_way
+from tasks.common.formatting import count, number, percent
+from tasks.common.sections import Section
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, between, untested
+from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import as_measured
+
+NAME = "linkability"
+MEANING = "how much more often two halves of a person’s values lead to one released row than those of a stranger"
+
+
+class LinkabilityLimit(Section):
+    """How often the release may join two parts of what is known of a person.
+
+    Parameters
+    ----------
+    linkability : Fail when two halves of a member's values are shown to lead to one released row more often than
+        those of strangers, by more than this share of what is left to gain. Pass when shown within twice as much.
+    """
+
+    linkability: float = Field(default=0.05, gt=0, le=1)
+
+
+def evaluate(assessment: Assessment, policy: LinkabilityLimit) -> tuple[GateResult, ...]:
+    """Compare the success beyond that on strangers with the limit."""
+    found, most = assessment.risk.linkability, policy.linkability
+    if found is None:
+        return ()
+    risk = found.residual
+    return (
+        GateResult(
+            name=NAME,
+            verdict=three_way(risk.lower, risk.upper, 2 * most, fails_above=most),
+            figure=f"{risk.value:+.2f} [{risk.lower:+.2f}, {risk.upper:+.2f}]",
+            limit=f"shown ≤ {2 * most:g}; fails when shown > {most:g}",
+            baseline="0, as often as strangers",
+            records=found.n_members + found.n_strangers,
+            meaning=MEANING,
+        ),
+    )
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the residual risk with its bounds."""
+    found = assessment.risk.linkability
+    return fields_of(found and found.residual, ("value", "lower", "upper"), "risk/linkability/")
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return the attack that joins two halves."""
+    found, aim, name = assessment.risk.linkability, Aim.LINKAGE, "Linkability"
+    attacker = "An attacker who holds two files with half of a person’s values each looks whether both lead to one "
+    attacker += "released row."
+    if found is None:
+        reason = NO_NON_MEMBERS if assessment.records.reference is None else "there are fewer than two variables"
+        return (untested(aim, name, attacker, reason, NAME),)
+    risk = found.residual
+    return (
+        Attack(
+            aim,
+            name,
+            f"{attacker} That succeeds for {percent(risk.attack.value)} of the members.",
+            f"{number(risk.value, 2)} of what was left to gain",
+            between(risk, lambda bound: number(bound, 2)),
+            f"{percent(risk.control.value)} of the non-members",
+            f"{count(found.n_members)} members, {count(found.n_strangers)} non-members",
+            NAME,
+        ),
+    )
+
+
+GATE = Gate(
+    name=NAME,
+    description="The variables are divided at random into two halves for each person; each half leads to the released "
+    "rows with the largest agreement. Success is one row for both, beside the same for strangers: r = (attack − "
+    "control) / (1 − control), at 99 % confidence. Fail when r is shown to be above `linkability`, pass when shown to "
+    "be within twice as much. Without non-members, or with a single variable, there is no such attack.",
+    evaluate=evaluate,
+    limits=LinkabilityLimit,
+    individual=True,
+    publishes={"risk.linkability": as_measured},
+    metrics=metrics,
+    attacks=attacks,
+)

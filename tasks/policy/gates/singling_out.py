@@ -1,0 +1,100 @@
+"""Whether conditions read off the release are true of exactly one person."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from anoncore.risk import three_way, worst_of
+from tasks.common.formatting import count, number, percent
+from tasks.common.sections import Section
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, between, untested
+from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import as_measured
+
+NAME = "singling out"
+MEANING = "how much more often conditions read off the release are true of exactly one member than of one stranger"
+
+
+class SinglingOutLimit(Section):
+    """How often the release may single people out.
+
+    Parameters
+    ----------
+    singling_out : Fail when conditions read off the release are shown to single people out more often than
+        strangers, by more than this share of what is left to gain. Pass when shown within twice as much.
+    """
+
+    singling_out: float = Field(default=0.05, gt=0, le=1)
+
+
+def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResult, ...]:
+    """Decide by the number of conditions that singles out most."""
+    found, most = assessment.risk.singling_out, policy.singling_out
+    limit, baseline = f"shown ≤ {2 * most:g}; fails when shown > {most:g}", "0, as often as strangers"
+    if found is None:
+        return (GateResult(NAME, "not tested", "needs non-members", limit, baseline, 0, MEANING),)
+    if found.worst is None:
+        none = "no condition is true of one released record alone"
+        return (GateResult(NAME, "pass", none, limit, baseline, 2 * found.n_people, MEANING),)
+    worst, upper = found.worst, max(one.residual.upper for one in found.sizes)
+    risk = worst.residual
+    figure = f"{_conditions(worst.n_conditions)}: {risk.value:+.2f} [{risk.lower:+.2f}, {upper:+.2f}]"
+    bounds = [(one.residual.lower, one.residual.upper) for one in found.sizes]
+    verdict = worst_of({three_way(*each, 2 * most, fails_above=most) for each in bounds})
+    return (GateResult(NAME, verdict, figure, limit, baseline, 2 * found.n_people, MEANING),)
+
+
+def _conditions(n: int) -> str:
+    return f"{n} condition{'s'[: n > 1]}"
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the residual risk of each number of conditions with its bounds."""
+    found = assessment.risk.singling_out
+    flat: dict[str, float | None] = {}
+    for one in found.sizes if found else ():
+        flat |= fields_of(one.residual, ("value", "lower", "upper"), f"risk/singling_out_{one.n_conditions}/")
+    return flat
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return the attack by each number of conditions."""
+    found, aim, name = assessment.risk.singling_out, Aim.SINGLING_OUT, "Singling out"
+    attacker = "An attacker who has the release alone reads conditions off a released row and hopes that they are true "
+    attacker += "of exactly one person in the data."
+    if found is None:
+        return (untested(aim, name, attacker, NO_NON_MEMBERS, NAME),)
+    if not found.sizes:
+        none = "No condition is true of one released record alone."
+        return (Attack(aim, name, f"{attacker} {none}", "0 conditions", gate=NAME),)
+    return tuple(
+        Attack(
+            aim,
+            f"{name}, {_conditions(one.n_conditions)}",
+            f"{attacker} True of one member: {percent(one.residual.attack.value)} of {count(one.residual.attack.n)}.",
+            f"{number(one.residual.value, 2)} of what was left to gain",
+            between(one.residual, lambda bound: number(bound, 2)),
+            f"{percent(one.residual.control.value)} are true of one stranger; blind, {percent(one.blind)}",
+            f"{count(found.n_people)} members, as many non-members",
+            NAME,
+        )
+        for one in found.sizes
+    )
+
+
+GATE = Gate(
+    name=NAME,
+    description="Conditions on one to four variables are read off released rows and counted where they are true of "
+    "exactly one person of the original, beside as many strangers: r = (attack − control) / (1 − control), at 99 % "
+    "confidence. Fail when r is shown to be above `singling_out` for any number of conditions, pass when shown to be "
+    "within twice as much.",
+    evaluate=evaluate,
+    limits=SinglingOutLimit,
+    individual=True,
+    untested_as="membership",
+    publishes={"risk.singling_out": as_measured},
+    metrics=metrics,
+    attacks=attacks,
+)

@@ -1,0 +1,55 @@
+"""Attacks on membership that have several forms: value presence, agreement, density."""
+
+from __future__ import annotations
+
+import pytest
+
+from anoncore.risk import Agreement, Density, ValuePresence
+from tasks.policy.disclosure_control import published
+from tasks.policy.gate import Gate
+from tasks.policy.gates import agreement, density, presence
+from tests.tasks.policy.sample import assessment, changed, family, results
+
+GATES = [(presence.GATE, "presence", ValuePresence), (agreement.GATE, "agreement", Agreement)]
+GATES += [(density.GATE, "density", Density)]
+each = pytest.mark.parametrize(("gate", "field", "kind"), GATES)
+
+
+@each
+@pytest.mark.parametrize(
+    ("lower", "upper", "p", "verdict"),
+    [
+        (0.45, 0.59, 0.3, "pass"),
+        (0.45, 0.61, 0.3, "inconclusive"),
+        (0.56, 0.59, 0.3, "fail"),
+        (0.45, 0.55, 0.001, "fail"),
+        (0.45, 0.55, 0.002, "pass"),
+        (0.45, 0.55, float("nan"), "fail"),
+    ],
+)
+def test_areas_and_highest_scores_decide(
+    gate: Gate, field: str, kind: type, lower: float, upper: float, p: float, verdict: str
+) -> None:
+    given = changed(assessment(), **{f"risk__{field}": family(kind, p, auc=0.5, lower=lower, upper=upper)})
+    (result,) = results(gate, given).values()
+    assert result.verdict == verdict
+    assert ("highest scores" in result.figure) == (not p >= 0.01 / 6)
+
+
+@each
+def test_without_non_members_it_is_not_tested(gate: Gate, field: str, kind: type) -> None:
+    given = changed(assessment(), **{f"risk__{field}": None})
+    (result,) = results(gate, given).values()
+    assert result.verdict == "not tested"
+    assert gate.metrics(given) == {}
+    assert "Not tested" in gate.attacks(published(given))[0].attacker
+
+
+@each
+def test_report_and_metrics_hold_area_and_highest_scores(gate: Gate, field: str, kind: type) -> None:
+    given = changed(assessment(), **{f"risk__{field}": family(kind, 0.001, auc=0.7, lower=0.6, upper=0.8)})
+    whole, top = gate.attacks(published(given))
+    assert (whole.outcome, whole.interval) == ("AUC 0.700", "0.600 to 0.800 at 99\u00a0%")
+    assert (top.outcome, top.interval) == ("26 members of 50", "p\u00a0= 0.001")
+    metrics = {name.rpartition("/")[2]: value for name, value in gate.metrics(given).items()}
+    assert (metrics["auc"], metrics["lower"], metrics["upper"], metrics["p"]) == (0.7, 0.6, 0.8, 0.001)
