@@ -40,9 +40,9 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
     return (
         GateResult(
             name=NAME,
-            verdict=three_way(excess.lower, excess.upper, 2.0 * guessed.margin, fails_above=guessed.margin),
+            verdict=three_way(excess.lower, excess.upper, 3.0 * guessed.margin, fails_above=guessed.margin),
             figure=f"{worst.name}: {excess.value:+.2f} [{excess.lower:+.2f}, {excess.upper:+.2f}]",
-            limit=f"shown ≤ {2 * guessed.margin:g}; fails when shown > {guessed.margin:g}",
+            limit=f"shown ≤ {3 * guessed.margin:g}; fails when shown > {guessed.margin:g}",
             baseline=f"{worst.strangers.value:.2f} right for non-members",
             records=guessed.n_members + guessed.n_strangers,
             meaning="how much more often a sensitive value is guessed right for members than for non-members; worst of "
@@ -88,7 +88,8 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Sensitive values are guessed from the quasi-identifiers, for members and for non-members, with "
-    "Newcombe's interval of the difference. Fail when its lower bound is above the margin for any variable.",
+    "Newcombe's interval of the difference. Fail when the excess is shown to be above the margin for the worst "
+    "variable, pass when it is shown to be within three times the margin.",
     evaluate=evaluate,
     individual=True,
     publishes={"risk.inference": coarse},

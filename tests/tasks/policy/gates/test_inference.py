@@ -20,7 +20,7 @@ def test_the_worst_variable_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lower", "upper", "verdict"), [(0.05, 0.1, "pass"), (0.0501, 0.06, "fail"), (0.05, 0.11, "inconclusive")]
+    ("lower", "upper", "verdict"), [(0.05, 0.15, "pass"), (0.0501, 0.06, "fail"), (0.05, 0.16, "inconclusive")]
 )
 def test_the_margin_is_the_measures(lower: float, upper: float, verdict: str) -> None:
     given = changed(assessment(), risk__inference__variables__1__excess=Difference(0.055, lower, upper))
