@@ -161,7 +161,7 @@ def _closeness(asked: Floats, there: Floats, same: float) -> Floats:
     """Return (q,) evidence that each value asked for is close to the sorted scores, at three scales."""
     at = _places(asked, there)
     near = {1: _gap(asked, there, at)} | {n: _spacing(there, at, n) for n in (3, 10, 30, 100)}
-    return np.asarray(sum(c * np.log((near[wide] + same) / (near[close] + same)) for close, wide, c in _SCALES))
+    return np.asarray(sum(c * (np.log(near[wide] + same) - np.log(near[close] + same)) for close, wide, c in _SCALES))
 
 
 def _places(asked: Floats, there: Floats) -> Indices:
