@@ -13,6 +13,7 @@ from anoncore.kernels.principal_axes import basis
 from anoncore.kernels.threads import in_threads, one_blas_thread
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk.membership import MembershipAttack, membership_attack
+from anoncore.risk.scores import SINGLE, Certainty
 
 NARROW = 8  # columns of the encoded matrix up to which axes are searched for
 
@@ -21,12 +22,13 @@ _NULL = 1e-8  # axes shorter than this, relative to the longest, hold rounding n
 _SAME = 1e-9  # of an axis's standard deviation; closer scores are one
 
 _LEAST = 1e-300
+_RECORDS_PER_COLUMN = 50  # from which the axes of the original are the population's
 _CANDIDATES = 600  # orientations tried by the search
 _POOL, _ROWS = 500, 4000  # people of either side, and released rows, by whom orientations are compared
 _REFINEMENTS = 4  # each looks around the best orientation so far, a quarter as far as the one before
 _DISTINCT = 0.9  # axes whose released scores correlate more are one
 
-Axes = Literal["columns", "released", "original", "searched", "given"]
+Axes = Literal["columns", "released", "original", "people", "searched", "given"]
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class ScoreCoincidence:
     attack : members told from non-members, along the axes that tell most
     n_axes : axes on which scores were compared
     n_released : rows of the release
-    axes : whether these are the columns, the principal axes of the release or of the original, axes found by
-        search, or given ones
+    axes : whether these are the columns, the principal axes of the release, of the original, or of members and
+        non-members together, axes found by search, or given ones
     """
 
     meaning: ClassVar[str] = (
@@ -64,8 +66,7 @@ def score_coincidence_attack(
     released: ArrayLike,
     *,
     loadings: ArrayLike | None = None,
-    gate: float = 0.55,
-    confidence: float = 0.99,
+    certainty: Certainty = SINGLE,
 ) -> ScoreCoincidence:
     """Attack membership by how closely a person's principal scores coincide with released ones.
 
@@ -74,7 +75,9 @@ def score_coincidence_attack(
     spacings of the so many released scores around it, δ a billionth of the axis's standard deviation. The axes
     are, in turn, the columns; the principal axes of the release; those of the original, which an attacker has to
     guess and the assessment knows; and, with at most eight columns, those that a search finds on which the scores of
-    a list of people, members or not, coincide most with released ones. The turn that tells most is returned.
+    a list of people, members or not, coincide most with released ones. With fewer than 50 records per column those of
+    members and non-members together replace the original's, which then follow accidents of the members and would tell
+    them from anybody in a harmless release too. The turn that tells most is returned.
 
     Parameters
     ----------
@@ -82,7 +85,7 @@ def score_coincidence_attack(
     reference : (L, n) non-members of the same population, same encoding
     released : (M, n) same encoding
     loadings : (n, p) axes known to the attacker, one per column; nothing else is tried then
-    gate, confidence : see :func:`membership_attack`; the confidence holds for all turns together (Bonferroni)
+    certainty : of the bounds; the lower one holds for all turns together
 
     Returns
     -------
@@ -115,20 +118,27 @@ def score_coincidence_attack(
             {
                 "columns": np.eye(members.shape[1]),
                 "released": basis(points).loadings,
-                "original": basis(members).loadings,
+                **_secret(members, others),
             }
             if loadings is None
             else {"given": _known(loadings, members.shape[1])}
         )
         if loadings is None and 1 < members.shape[1] <= NARROW:
-            tried["searched"] = _searched(members, others, points, [tried["released"], tried["original"]])
-    level = 1.0 - (1.0 - confidence) / len(tried)
+            tried["searched"] = _searched(members, others, points, list(tried.values())[1:])
+    sure, tests = certainty.confidence, certainty.over(len(tried)).tests
     found = [
-        ScoreCoincidence(membership_attack(*scores, gate=gate, confidence=level), n_axes, len(points), name)
+        ScoreCoincidence(membership_attack(*scores, confidence=sure, tests=tests), n_axes, len(points), name)
         for name, axes in tried.items()
         for *scores, n_axes in [_evidence(members, others, points, axes)]
     ]
     return max(found, key=lambda one: (one.attack.lower, one.attack.auc))
+
+
+def _secret(members: Floats, others: Floats) -> dict[Axes, Floats]:
+    """Return the axes of the original, or the nearest to them that do not follow accidents of the members."""
+    if len(members) >= _RECORDS_PER_COLUMN * members.shape[1]:
+        return {"original": basis(members).loadings}
+    return {"people": basis(np.concatenate([members, others])).loadings}
 
 
 def _known(loadings: ArrayLike, columns: int) -> Floats:
@@ -239,8 +249,8 @@ def _coincidence(people: Floats, rows: Floats) -> Floats:
     asked, there = people.T, np.sort(rows.T, axis=1)
     places = np.stack([np.searchsorted(*one) for one in zip(there, asked, strict=True)])
     same = np.maximum(_SAME * there.std(axis=1, keepdims=True), _LEAST)
-    ratio = (_gap(asked, there, places) + same) / (_spacing(there, places, 10) + same)
-    return np.asarray(-np.log(np.minimum(ratio, 1.0)).mean(axis=1))
+    closer = np.log(_spacing(there, places, 10) + same) - np.log(_gap(asked, there, places) + same)
+    return np.asarray(np.maximum(closer, 0.0).mean(axis=1))
 
 
 def _thinned(rows: Floats, most: int) -> Floats:

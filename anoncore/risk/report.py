@@ -332,7 +332,7 @@ def _membership(
     return (
         attack(y, measures=measures, strangers=known),
         None if back is None else attack(back),
-        score_coincidence_attack(x[rows], r, y),
+        score_coincidence_attack(x[rows], r, y, certainty=Certainty(confidence, MEMBERSHIP_ATTACKS)),
     )
 
 

@@ -11,6 +11,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.principal_axes import basis
 from anoncore.kernels.spectral_swap import swap
 from anoncore.risk import score_coincidence_attack
+from anoncore.risk.scores import Certainty
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -115,5 +116,5 @@ def test_explained_and_errors():
         score_coincidence_attack(rows, rows, rows, loadings=np.eye(3))
     with pytest.raises(AnonymizationError, match="released must have 4 columns"):
         score_coincidence_attack(rows, rows, np.eye(3))
-    with pytest.raises(AnonymizationError, match="gate must be between 0 and 1"):
-        score_coincidence_attack(rows, rows, rows, gate=2)
+    with pytest.raises(AnonymizationError, match="confidence must be between 0 and 1"):
+        score_coincidence_attack(rows, rows, rows, certainty=Certainty(2.0))
