@@ -42,8 +42,7 @@ def read_private(path: Path, name: str, password: bytes | None = None) -> Ed2551
     """
     if stat.S_IMODE(path.stat().st_mode) & GROUP_AND_OTHERS:
         raise Refused(
-            f"{name} can be read by others; run chmod 600 on it, and put a new key in its place if somebody "
-            "may have read it"
+            f"{name} can be read by others; run chmod 600 on it, and replace the key if it may have been read"
         )
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=password)

@@ -14,7 +14,7 @@ from tasks.common.run import Run
 from tasks.intake.columns import identities, to_microdata
 from tasks.intake.read import read
 from tasks.intake.source import SourceSection
-from tasks.intake.split import Sides, stands_in
+from tasks.intake.split import Sides, matches_known
 from tasks.masking.anonymize import Masked
 
 
@@ -106,7 +106,7 @@ def _named(run: Run, file: File, original: File, variables: tuple[Variable, ...]
     )
     if names != whole:
         names = [n for n in names if known[n].dropna().is_unique]
-    return int(stands_in(asked[names], known[names]).sum()) if names else 0
+    return int(matches_known(asked[names], known[names]).sum()) if names else 0
 
 
 def with_levels_of(run: Run, reference: File, original: File, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:

@@ -107,7 +107,7 @@ def _people(source: Microdata, identifiers: StoredTable | None) -> tuple[np.ndar
     """Return (N,) whose record each is, (N,) what stays the same of them, and by what that is known.
 
     A record stands for itself where neither household nor identifier repeats: then its identifiers stay the
-    same, or without any its values, the first of equal ones being told from the second.
+    same, or without any its values, with equal ones numbered.
     """
     households = source.schema.with_role("household")
     if households:
@@ -134,7 +134,7 @@ def _hashed(frame: pd.DataFrame) -> np.ndarray:
 
 
 def _numbered(names: np.ndarray) -> np.ndarray:
-    """Return the names with equal ones told apart by their order."""
+    """Return the names with equal ones numbered in their order."""
     return names + pd.Series(names).groupby(names).cumcount().to_numpy().astype(np.uint64)
 
 
@@ -200,16 +200,18 @@ def _proven_disjoint(frame: pd.DataFrame, identifiers: StoredTable | None) -> st
             f"reference: {nameless} record(s) of source and file have no identifier, so it cannot be shown "
             f"that the two share no record; complete or remove them, {vouch}"
         )
-    shared = int(stands_in(asked, known).sum())
+    shared = int(matches_known(asked, known).sum())
     if shared:
         raise Refused(f"reference: {shared} record(s) of the file are in the source, too; remove them")
     return f"no {', '.join(names)} of the source occurs in the reference file"
 
 
-def stands_in(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:
-    """Return (N,) bool: which records have all identifiers of a known one, or one that is nobody else's.
+def matches_known(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:
+    """Return (N,) bool: which records have all identifiers of a known one, or one that no other known one has.
 
-    asked, known : as `tasks.intake.columns.identities` returns them; a record without any identifier is nobody
+    Parameters
+    ----------
+    asked, known : as `tasks.intake.columns.identities` returns them; a record without any identifier matches none
     """
     rows = [pd.MultiIndex.from_frame(frame.fillna("")) for frame in (asked, known)]
     matches = np.asarray(rows[0].isin(rows[1])) & asked.notna().any(axis=1).to_numpy(dtype=bool)
