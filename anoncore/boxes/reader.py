@@ -143,23 +143,15 @@ class Boxes:
                 f"{name}: no record has a value of {' and '.join(variables)}; choose other variables"
             )
         counts = np.bincount(self.codes[present], minlength=self.boxes)
+        used = counts > 0
         mean_weight = None
         if weights:
-            weight = self._weights()[present]
-            sums = np.bincount(self.codes[present], weights=weight, minlength=self.boxes)
-            mean_weight = sums / np.maximum(counts, 1)
+            sums = np.bincount(self.codes[present], weights=self._weights()[present], minlength=self.boxes)
+            mean_weight = sums[used] / counts[used]
         lower, upper = (
-            np.column_stack([_floats(self.frame, v + end)[first] for v in variables]) for end in (LOW, HIGH)
+            np.column_stack([_floats(self.frame, v + end)[first[used]] for v in variables]) for end in (LOW, HIGH)
         )
-        used = counts > 0
-        estimate = intervals.estimate(
-            name,
-            lower[used],
-            upper[used],
-            counts[used],
-            None if mean_weight is None else mean_weight[used],
-            unbiased=unbiased,
-        )
+        estimate = intervals.estimate(name, lower, upper, counts[used], mean_weight, unbiased=unbiased)
         notes = [WEIGHTED] if weights else []
         if not present.all():
             notes.append(f"{int(present.sum())} of {self.records} records have a value of {' and '.join(variables)}")
