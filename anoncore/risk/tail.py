@@ -20,6 +20,8 @@ MCNEMARS = 0.2
 
 Distances = PredictionMeasures | ArrayLike
 
+_ISOLATED = 10  # people at least; of fewer than seven no number is conspicuous at the level 0.01
+
 
 @dataclass(frozen=True)
 class TailTest:
@@ -147,7 +149,7 @@ def isolated_test(
 ) -> TailTest:
     """Run the tail test on the most isolated records of the original, those easiest to recognise.
 
-    Isolated are the ⌈share·N⌉ records with the largest d_j(A − A_j), and all that tie with the last.
+    Isolated are the ⌈share·N⌉ records, and ten at least, with the largest d_j(A − A_j), and all that tie with the last.
 
     Parameters
     ----------
@@ -174,7 +176,8 @@ def isolated_test(
     10
     """
     near, other, gap = _aligned(released, reference, own)
-    place = len(gap) - math.ceil(between("share", share, 0, 1) * len(gap))
+    number = max(math.ceil(between("share", share, 0, 1) * len(gap)), _ISOLATED)
+    place = max(len(gap) - number, 0)
     isolated = gap >= np.partition(gap, place)[place]
     return _tail(near[isolated], other[isolated], gap[isolated], tau, level, None)
 

@@ -102,6 +102,7 @@ def assess(run: Run, sides: Sides, masked: Masked, section: AssessmentSection, p
         risk=risk,
         utility=_utility(tables, masked.hidden_variables, section),
         claims=masked.claims,
+        source_values=masked.source_values,
         method_figures=masked.figures,
         rare_levels=_rare_levels(tables.released, section.k),
         as_source=as_source,

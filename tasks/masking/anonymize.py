@@ -57,6 +57,7 @@ class Masked:
     figures : what the steps measured, under "step<number>.<name>"
     hidden_variables : variables between whose values a group is hidden
     records_unchanged : whether no step masks single records
+    source_values : why steps may publish numbers of single records as they are, a sentence each
     """
 
     released: StoredMicrodata
@@ -70,6 +71,7 @@ class Masked:
     figures: dict[str, float] = field(default_factory=dict)
     hidden_variables: tuple[str, ...] = ()
     records_unchanged: bool = False
+    source_values: tuple[str, ...] = ()
 
     @property
     def measured(self) -> StoredMicrodata:
@@ -122,6 +124,7 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
         figures={name: value for one in done for name, value in one.named(one.release.figures).items()},
         hidden_variables=_hidden_variables(steps, edits),
         records_unchanged=all(step.prepares for step in steps),
+        source_values=tuple(step.publishes_source_values for step in steps if step.publishes_source_values),
     )
 
 

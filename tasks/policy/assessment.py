@@ -92,6 +92,7 @@ class Assessment:
     records : sizes of the tables
     risk, utility : the measures
     claims : of the method, as checked on the release
+    source_values : why the method may publish numbers of single records as they are, a sentence each
     method_figures : what the masking steps measured themselves, under "step<number>.<name>"
     rare_levels : that few released records hold
     as_source : single records are measured as if none had moved, because the release hides a group alone
@@ -104,6 +105,7 @@ class Assessment:
     risk: RiskReport
     utility: UtilityReport
     claims: tuple[ClaimCheck, ...] = ()
+    source_values: tuple[str, ...] = ()
     method_figures: Mapping[str, float] = field(default_factory=dict)
     rare_levels: tuple[RareLevels, ...] = ()
     as_source: bool = False

@@ -22,6 +22,7 @@ GATES: tuple[Gate, ...] = tuple(
         "quasi_identifiers",
         "inference",
         "prior_releases",
+        "source_values",
         "claims",
         "utility",
         "files",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anoncore.risk import TailTest
 from tasks.common.formatting import plain
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_count
@@ -10,30 +11,36 @@ from tasks.policy.limits import ChanceLimit
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
 
-NAME = "unusually close records"
+NAME, ISOLATED = "unusually close records", "isolated records"
 AIM = Aim.SINGLING_OUT
 
 
 def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
     """Compare how many records are matched closely by the release with how many are by the reference."""
-    tail = assessment.risk.tail
-    verdict: GateVerdict = "inconclusive"
-    if tail.verdict != "inconclusive":
-        # In this form a figure that is not a number fails.
-        verdict = "pass" if tail.p >= policy.tail_p else "fail"
-    paired = tail.n_close_pairs is not None
-    pairs = f" (pairs {tail.close_pairs_released} of {tail.n_close_pairs})" if paired else ""
-    third = "; chance gives the release at most a third of close pairs" if paired else ""
+    risk = assessment.risk
+    people = "records that the release matches ten times closer than their nearest neighbour does"
     return (
-        GateResult(
-            name=NAME,
-            verdict=verdict,
-            figure=f"{tail.n_released}{pairs}, p = {tail.p:.3g}",
-            limit=f"p ≥ {policy.tail_p:g}",
-            baseline=f"{tail.n_reference}, the reference",
-            records=tail.n,
-            meaning=f"records that the release matches ten times closer than their nearest neighbour does{third}",
-        ),
+        _result(NAME, risk.tail, policy.tail_p, people),
+        _result(ISOLATED, risk.isolated, policy.tail_p, f"the same among the most isolated 1 %: {people}"),
+    )
+
+
+def _result(name: str, rule: TailTest, level: float, meaning: str) -> GateResult:
+    verdict: GateVerdict = "inconclusive"
+    if rule.verdict != "inconclusive":
+        # In this form a figure that is not a number fails.
+        verdict = "pass" if rule.p >= level else "fail"
+    paired = rule.n_close_pairs is not None
+    pairs = f" (pairs {rule.close_pairs_released} of {rule.n_close_pairs})" if paired else ""
+    third = "; chance gives the release at most a third of close pairs" if paired else ""
+    return GateResult(
+        name=name,
+        verdict=verdict,
+        figure=f"{rule.n_released}{pairs}, p = {rule.p:.3g}",
+        limit=f"p ≥ {level:g}",
+        baseline=f"{rule.n_reference}, the reference",
+        records=rule.n,
+        meaning=f"{meaning}{third}",
     )
 
 
@@ -58,7 +65,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     isolated = "The same, for the most isolated 1 % of the people, who are the easiest to recognise."
     return (
         by_count(AIM, "Unusually close records (the tail rule)", attacker, tail, NAME),
-        by_count(AIM, "Isolated records", isolated, assessment.risk.isolated, ""),
+        by_count(AIM, "Isolated records", isolated, assessment.risk.isolated, ISOLATED),
     )
 
 
@@ -66,8 +73,8 @@ GATE = Gate(
     name=NAME,
     description="Records nearer to the release than τ times the distance to their own nearest neighbour, against the "
     "same for the reference, and close pairs among release, original and reference. Fail when the exact one-sided "
-    "p-value is below `tail_p`; inconclusive where even a release of all records could not reach that level. The most "
-    "isolated 1 % of the records are reported without a gate.",
+    "p-value is below `tail_p`; inconclusive where even a release of all records could not reach that level. Once more "
+    "for the most isolated 1 % of the records, who are the easiest to recognise.",
     evaluate=evaluate,
     limits=ChanceLimit,
     individual=True,

@@ -135,7 +135,7 @@ def risk() -> RiskReport:
         queries=Queries(N, N, None),
         comparison=Comparison(*map(measure, ("distance", "ambiguity", "uncertainty")), N, N, N, 1, "pass"),
         tail=tail(n_close_pairs=9, close_pairs_released=3),
-        isolated=tail(p=0.0, verdict="fail"),
+        isolated=tail(n=10, p=0.4),
         extreme=ExtremeRecords(N, 4, 0, 0, 5.0, 0.1, "pass"),
         identical=tail(n_released=0, n_reference=0, tau=0.0, p=1.0),
         close_pairs=ClosePairs(9, 3, 2 * N, 9, 5, 0.1, 0.5),

@@ -41,6 +41,7 @@ def test_when_every_gate_passes_it_is_published() -> None:
         "prediction uncertainty",
         "identical records",
         "unusually close records",
+        "isolated records",
         "extreme records",
         "value pairs",
         "singling out",
@@ -193,7 +194,7 @@ def test_a_figure_that_is_not_a_number_never_passes(broken: dict[str, Any]) -> N
 def test_every_gate_says_figure_limit_baseline_and_meaning() -> None:
     for gate in decide(GOOD, POLICY).gates:
         assert all((gate.figure, gate.limit, gate.baseline, gate.meaning))
-        counted = {"earlier releases": 0} | dict.fromkeys(
+        counted = {"earlier releases": 0, "isolated records": 10} | dict.fromkeys(
             (
                 "membership",
                 "membership by scores",

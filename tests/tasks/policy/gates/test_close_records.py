@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.policy.gates.close_records import GATE, NAME
+from tasks.policy.gates.close_records import GATE, ISOLATED, NAME
 from tests.tasks.policy.sample import assessment, changed, results
 
 
@@ -29,8 +29,8 @@ def test_close_pairs_are_reported_where_they_were_looked_at() -> None:
     assert "pairs" not in alone.meaning
 
 
-def test_isolated_records_are_reported_and_decide_nothing() -> None:
-    given = assessment()
-    assert given.risk.isolated.verdict == "fail"
-    assert list(results(GATE, given)) == [NAME]
-    assert GATE.metrics(given)["risk/isolated/p"] == 0.0
+def test_isolated_records_decide_by_themselves() -> None:
+    assert {one.verdict for one in results(GATE, assessment()).values()} == {"pass"}
+    found = results(GATE, changed(assessment(), risk__isolated__p=0.001))
+    assert {name: one.verdict for name, one in found.items()} == {NAME: "pass", ISOLATED: "fail"}
+    assert GATE.metrics(assessment())["risk/isolated/p"] == 0.4

@@ -1,0 +1,14 @@
+"""Numbers of single records that a plan publishes on purpose."""
+
+from __future__ import annotations
+
+from tasks.policy.gates.source_values import GATE
+from tests.tasks.policy.sample import assessment, changed, results
+
+
+def test_a_person_decides_where_a_plan_publishes_numbers_of_single_records() -> None:
+    assert results(GATE, assessment()) == {}
+    given = changed(assessment(), source_values=("marginals: exact publishes every number", "another"))
+    (result,) = results(GATE, given).values()
+    assert (result.verdict, result.figure) == ("inconclusive", "2 steps, by the plan")
+    assert result.meaning == "marginals: exact publishes every number"
