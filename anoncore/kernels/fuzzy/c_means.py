@@ -85,7 +85,7 @@ class Certificate:
     n_eff_below : int
         Number of centres with less than k.
     distinct : int
-        Centres that remain when those within ``apart`` of each other count as one.
+        Of `distinct_centers`.
     fuzzifier_ceiling : float
         Fuzzifier past which all centres collapse when there are many; ∞ when there is none.
     dropped : float
@@ -263,7 +263,7 @@ def _check_count(n: int, c: int) -> None:
         raise AnonymizationError(f"the number of centres must be between 1 and the {n} records, got {c}")
 
 
-def certify(x: Floats, centers: Floats, *, k: int, first: Law, second: Law, apart: float = 1e-3) -> Certificate:
+def certify(x: Floats, centers: Floats, *, k: int, first: Law, second: Law) -> Certificate:
     """Certify what a release with one drawn centre per record is worth.
 
     Parameters
@@ -275,8 +275,6 @@ def certify(x: Floats, centers: Floats, *, k: int, first: Law, second: Law, apar
         Of step 1, the centres: for the effective numbers of records.
     second : Law
         Of step 2, the draw: for the posteriors.
-    apart : float
-        Centres closer than this, in root-mean-square standard deviations of the columns, count as one.
 
     Returns
     -------
@@ -318,7 +316,7 @@ def certify(x: Floats, centers: Floats, *, k: int, first: Law, second: Law, apar
         n_eff=n_eff,
         n_eff_least=float(n_eff.min()),
         n_eff_below=int((n_eff < k * (1.0 - 1e-12)).sum()),
-        distinct=distinct_centers(x, centers, apart),
+        distinct=distinct_centers(x, centers),
         fuzzifier_ceiling=_fuzzifier_ceiling(x),
         dropped=max(dropped, missed),
     )

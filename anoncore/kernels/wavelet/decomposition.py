@@ -125,21 +125,7 @@ def reconstruction_matrix(length: int, wavelet: str, level: int) -> Floats:
 
 
 def sparse_reconstruction(length: int, wavelet: str, level: int) -> csr_array[np.float64]:
-    """Return `reconstruction_matrix` with only its nonzero entries.
-
-    Parameters
-    ----------
-    length, wavelet, level : as for `reconstruction_matrix`
-
-    Returns
-    -------
-    (n, n / 2^level) sparse
-        Each row holds about as many entries as the wavelet's filter is long, whatever n.
-
-    Raises
-    ------
-    AnonymizationError
-        When the length is no multiple of 2^level.
+    """Return `reconstruction_matrix` with only its nonzero entries, about a filter's length per row whatever n.
 
     Examples
     --------
@@ -243,17 +229,9 @@ def pad_signal(signal: Floats, level: int, pad: Pad = "refuse") -> Floats:
 
 
 def fences(signal: Floats) -> tuple[float, float]:
-    """Limits beyond which a value of a signal counts as an outlier.
+    """Return Tukey's inner fences of a signal (m,), beyond which its values count as outliers.
 
-    Parameters
-    ----------
-    signal : (m,) float
-
-    Returns
-    -------
-    low, high : float
-        First quartile less 1.5 interquartile ranges, third quartile plus 1.5 (Tukey's inner fences;
-        quartiles by linear interpolation).
+    They are the first quartile less 1.5 interquartile ranges and the third plus 1.5, by linear interpolation.
 
     Examples
     --------
@@ -266,15 +244,7 @@ def fences(signal: Floats) -> tuple[float, float]:
 
 
 def outlier_positions(signal: Floats) -> Integers:
-    """Positions whose values lie beyond the `fences` of their signal.
-
-    Parameters
-    ----------
-    signal : (m,) float
-
-    Returns
-    -------
-    (k,) int, ascending
+    """Return the positions (k,), ascending, whose values lie beyond the `fences` of their signal (m,).
 
     Examples
     --------
@@ -286,15 +256,7 @@ def outlier_positions(signal: Floats) -> Integers:
 
 
 def winsorise(signal: Floats) -> Floats:
-    """Pull values beyond the `fences` of a signal to the nearer fence.
-
-    Parameters
-    ----------
-    signal : (m,) float
-
-    Returns
-    -------
-    (m,) float
+    """Return a signal (m,) with the values beyond its `fences` pulled to the nearer fence.
 
     Examples
     --------

@@ -164,17 +164,7 @@ def solve(
 
 
 def meet(program: Program, bounds: Sequence[Bound]) -> Program:
-    """Add bounds on counts to a program.
-
-    Parameters
-    ----------
-    program : Program
-    bounds : Bound, in records
-
-    Returns
-    -------
-    Program
-        Some of its lower bounds may exceed the upper ones.
+    """Return a program with bounds, in records, added; some of its lower bounds may exceed the upper ones.
 
     Examples
     --------
@@ -190,21 +180,7 @@ def meet(program: Program, bounds: Sequence[Bound]) -> Program:
 
 
 def feasible(program: Program, bounds: Sequence[Bound]) -> bool:
-    """Whether counts of a program can keep some bounds.
-
-    Parameters
-    ----------
-    program : Program
-    bounds : Bound, in records
-
-    Returns
-    -------
-    bool
-
-    Raises
-    ------
-    NotConvergedError
-        When the solver stops early.
+    """Whether counts of a program can keep some bounds, in records.
 
     Examples
     --------
