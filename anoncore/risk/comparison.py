@@ -99,7 +99,7 @@ def compare(
 
     With F the distribution of a measure over records, small values meaning risk, the excess is
     e(x) = F_released(x) − F_reference(x), the mean over records j of 1[released_j ≤ x] − 1[reference_j ≤ x].
-    *Pass* when e(x) + z·se(x) ≤ margin at every x; *fail* when e(x) − z′·se′(x) > margin at some x; else
+    *Pass* when e(x) + z·se(x) ≤ 2·margin at every x; *fail* when e(x) − z′·se′(x) > margin at some x; else
     *inconclusive*. The two sides differ, because they claim different things.
 
     Passing is a claim about this release beside this reference: both sets are given, no other is going to
@@ -117,7 +117,7 @@ def compare(
     Where few records disagree, the plain standard error is zero and one record would decide. The bounds
     therefore use the adjusted Wald interval: with b(x) and c(x) the records for which only the released
     or only the reference value is ≤ x, e = (b − c)/(N + 2) and
-    se² = ((b + c + 2)/(N + 2) − e²)/(N + 2). At margin 0.05 fewer than 45 records cannot pass, and fewer
+    se² = ((b + c + 2)/(N + 2) − e²)/(N + 2). At margin 0.05 fewer than 22 records cannot pass, and fewer
     than 5 cannot fail; at thousands the adjustment is invisible.
 
     ``ks_p`` belongs to the null hypothesis F_released(x) ≤ F_reference(x) + margin for all x (the paper's

@@ -27,7 +27,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
                 name=f"prediction {measure.name}",
                 verdict=measure.verdict,
                 figure=f"excess {bound} ({1 - measure.alpha:.0%} confidence)",
-                limit=f"≤ {measure.margin:.3f}",
+                limit=f"shown ≤ {2 * measure.margin:.2f}; fails when shown > {measure.margin:.2f}",
                 baseline="0, the reference",
                 records=measure.n,
                 meaning=MEANINGS[measure.name],
@@ -44,8 +44,8 @@ def metrics(assessment: Assessment) -> Metrics:
 
 GATE = Gate(
     name="prediction",
-    description="For distance, ambiguity and uncertainty the excess is the share of records at or below a value in "
-    "the release, less the same share in the reference. Pass when, at every value, the excess is shown to be within "
+    description="For distance, ambiguity and uncertainty the excess is the share of records at or below a value in the "
+    "release, less the same share in the reference. Pass when, at every value, the excess is shown to be within twice "
     "the margin; fail when it is shown to exceed the margin; otherwise inconclusive. Measures that the plan lists in "
     "`by_design` are reported and not counted.",
     evaluate=evaluate,
