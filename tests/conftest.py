@@ -17,12 +17,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from hypothesis import settings
 
 from anoncore import Microdata, Schema, Variable
 from flows import embedded
 from tests.anoncore.tables import mixed_table
 
 os.environ.setdefault("MPLCONFIGDIR", "/tmp/anonflow-mpl")
+# The first example may compile a kernel, on a machine that does other things too.
+settings.register_profile("anonflow", deadline=None)
+settings.load_profile("anonflow")
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
 from anoncore.kernels.neighbors import nearest
@@ -15,6 +14,9 @@ from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._values import AT_MOST
 from anoncore.risk.membership import matched_quantiles
 from anoncore.risk.scores import SINGLE, AttackFamily, Certainty, NamedAttack, score_attack
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import HistGradientBoostingClassifier
 
 _LEAST = 40  # people on each side for a classifier
 _TRAINED = 20_000  # rows that a classifier learns from
@@ -124,6 +126,8 @@ def _classified(members: Floats, strangers: Floats, points: Floats, rng: np.rand
 
 
 def _trained(points: Floats, strangers: Floats, rng: np.random.Generator) -> HistGradientBoostingClassifier:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
     sides = [side[_drawn(len(side), rng)] for side in (points, strangers)]
     labels = np.repeat([1, 0], [len(side) for side in sides])
     trees = HistGradientBoostingClassifier(

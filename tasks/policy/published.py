@@ -140,6 +140,7 @@ class PublishedAssessment:
     risk: RiskReport
     utility: PublishedUtility
     claims: tuple[ClaimCheck, ...] = ()
+    source_values: tuple[str, ...] = ()
     method_figures: Mapping[str, float] = field(default_factory=dict)
     rare_levels: tuple[RareLevels, ...] = ()
     as_source: bool = False

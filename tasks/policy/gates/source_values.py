@@ -6,6 +6,7 @@ from typing import Any
 
 from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult
+from tasks.policy.rounding import as_measured
 
 
 def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
@@ -31,4 +32,5 @@ GATE = Gate(
     "marginals. Inconclusive: a person must decide. What such numbers give away is measured by value presence.",
     evaluate=evaluate,
     individual=True,
+    publishes={"source_values": as_measured},
 )
