@@ -18,16 +18,19 @@ def family_result(name: str, family: AttackFamily | None, policy: MembershipPoli
     if family is None:
         return GateResult(name, "not tested", "needs non-members", limit, baseline, 0, meaning)
     area, top, level = family.worst.attack.area, family.worst_top, policy.tail_p * SHARE
-    figure = f"{family.worst.name}: AUC {area.auc:.3f} [{area.lower:.3f}, {family.upper:.3f}]"
+    figure = f"AUC {area.auc:.3f} [{area.lower:.3f}, {family.upper:.3f}]"
+    meaning += f"; worst of {family.n_tests} forms: {family.worst.name}"
     verdict: GateVerdict = policy.area_verdict(area.lower, family.upper)
     if not family.p >= level:
         verdict = "fail"
         scores = top.attack.top
-        figure += f"; {top.name}: {scores.members} members among the {scores.n} highest scores, p = {family.p:.2g}"
+        figure += f", p = {family.p:.2g}"
+        limit += f", p ≥ {level:.2g}"
+        meaning += f"; of the {scores.n} highest scores {scores.members} are members’ ({top.name})"
     elif verdict == "inconclusive":
-        figure += strangers_needed(area, policy)
+        meaning += strangers_needed(area, policy)
     n = family.n_members + family.n_strangers
-    return GateResult(name, verdict, figure, f"{limit}; p ≥ {level:.2g}", baseline, n, meaning)
+    return GateResult(name, verdict, figure, limit, baseline, n, meaning)
 
 
 def family_metrics(family: AttackFamily | None, prefix: str) -> Metrics:

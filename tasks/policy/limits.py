@@ -43,7 +43,7 @@ class MembershipLimit(Section):
     def area_limit(self) -> str:
         """The limits as a phrase."""
         most = max(self.membership_auc, self.membership_pass)
-        return f"shown ≤ {most:.2f}; fails when shown > {self.membership_auc:.2f}"
+        return limit_phrase(most, self.membership_auc)
 
     def area_verdict(self, lower: float, upper: float) -> Verdict:
         """Compare the interval of an area under the curve with both limits."""
@@ -54,8 +54,13 @@ class MembershipPolicy(ChanceLimit, MembershipLimit):
     """What gates read that decide on areas and on the highest scores."""
 
 
+def limit_phrase(passes: float, fails: float) -> str:
+    """Say within what a figure must be shown to pass, and beyond what to fail."""
+    return f"≤ {passes:g}; fails > {fails:g}" if passes > fails else f"≤ {passes:g}"
+
+
 def strangers_needed(area: MembershipAttack, policy: MembershipLimit) -> str:
-    """Say how many non-members would prove a harmless release harmless, as the end of a figure.
+    """Say how many non-members would prove a harmless release harmless, as the end of a sentence.
 
     The error of the area of a score that tells nothing is √((1/m + 1/n)/12).
     """

@@ -18,6 +18,7 @@ from tasks.policy.attack import (
     untested,
 )
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import coarse
 
@@ -42,7 +43,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             name=NAME,
             verdict=three_way(excess.lower, excess.upper, 3.0 * guessed.margin, fails_above=guessed.margin),
             figure=f"{worst.name}: {excess.value:+.2f} [{excess.lower:+.2f}, {excess.upper:+.2f}]",
-            limit=f"shown ≤ {3 * guessed.margin:g}; fails when shown > {guessed.margin:g}",
+            limit=limit_phrase(3 * guessed.margin, guessed.margin),
             baseline=f"{worst.strangers.value:.2f} right for non-members",
             records=guessed.n_members + guessed.n_strangers,
             meaning="how much more often a sensitive value is guessed right for members than for non-members; worst of "

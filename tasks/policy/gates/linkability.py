@@ -10,6 +10,7 @@ from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, between, untested
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
 
@@ -40,7 +41,7 @@ def evaluate(assessment: Assessment, policy: LinkabilityLimit) -> tuple[GateResu
             name=NAME,
             verdict=three_way(risk.lower, risk.upper, 2 * most, fails_above=most),
             figure=f"{risk.value:+.2f} [{risk.lower:+.2f}, {risk.upper:+.2f}]",
-            limit=f"shown ≤ {2 * most:g}; fails when shown > {most:g}",
+            limit=limit_phrase(2 * most, most),
             baseline="0, as often as strangers",
             records=found.n_members + found.n_strangers,
             meaning=MEANING,

@@ -52,11 +52,11 @@ def _result(name: str, attack: MembershipAttack | None, policy: MembershipLimit)
     return GateResult(
         name=name,
         verdict=verdict,
-        figure=f"AUC {attack.auc:.3f} [{attack.lower:.3f}, {attack.upper:.3f}]{needed}",
+        figure=f"AUC {attack.auc:.3f} [{attack.lower:.3f}, {attack.upper:.3f}]",
         limit=limit,
         baseline=baseline,
         records=attack.n_members + attack.n_nonmembers,
-        meaning=meaning,
+        meaning=meaning + needed,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.limits import limit_phrase
 from tasks.policy.rounding import as_measured
 
 MEANINGS = {
@@ -27,7 +28,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
                 name=f"prediction {measure.name}",
                 verdict=measure.verdict,
                 figure=f"excess {bound} ({1 - measure.alpha:.0%} confidence)",
-                limit=f"shown ≤ {2 * measure.margin:.2f}; fails when shown > {measure.margin:.2f}",
+                limit=limit_phrase(2 * measure.margin, measure.margin),
                 baseline="0, the reference",
                 records=measure.n,
                 meaning=MEANINGS[measure.name],

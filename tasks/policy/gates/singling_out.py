@@ -10,6 +10,7 @@ from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, between, untested
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
 
@@ -32,7 +33,7 @@ class SinglingOutLimit(Section):
 def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResult, ...]:
     """Decide by the number of conditions that singles out most."""
     found, most = assessment.risk.singling_out, policy.singling_out
-    limit, baseline = f"shown ≤ {2 * most:g}; fails when shown > {most:g}", "0, as often as strangers"
+    limit, baseline = limit_phrase(2 * most, most), "0, as often as strangers"
     if found is None:
         return (GateResult(NAME, "not tested", "needs non-members", limit, baseline, 0, MEANING),)
     if found.worst is None:

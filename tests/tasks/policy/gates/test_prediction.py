@@ -26,7 +26,7 @@ def test_the_bound_that_decides_is_shown(verdict: str, change: dict[str, float],
     assert (one.verdict, one.figure, one.limit, one.records) == (
         verdict,
         figure,
-        "shown ≤ 0.10; fails when shown > 0.05",
+        "≤ 0.1; fails > 0.05",
         814,
     )
 
