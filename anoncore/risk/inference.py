@@ -22,6 +22,7 @@ from anoncore.risk.prediction import sample_queries
 from anoncore.risk.verdicts import Verdict, three_way, worst_of
 
 _ENTRIES = 1 << 22  # votes held at a time
+PASSES_WITHIN = 3.0  # margins; the worst of many variables is several standard errors above its excess
 _SPARE = 4  # further combinations looked at where some records do not tell a variable
 _ROUNDING = 1e-9
 
@@ -41,7 +42,7 @@ class AttributeInference:
     tolerance : in standard deviations, within which a number counts as guessed; None for levels
     n_released : released records that tell the variable
     verdict : "fail" when the whole interval of the excess lies above the margin, "pass" when all of it lies
-        at or below, else "inconclusive"
+        within three times the margin, else "inconclusive"
     """
 
     meaning: ClassVar[str] = (
@@ -353,5 +354,5 @@ def _judged(name: str, outcome: _Outcome, settings: InferenceSettings) -> Attrib
         constant_guess=outcome.constant,
         tolerance=outcome.tolerance,
         n_released=outcome.n_released,
-        verdict=three_way(excess.lower, excess.upper, settings.margin),
+        verdict=three_way(excess.lower, excess.upper, PASSES_WITHIN * settings.margin, fails_above=settings.margin),
     )

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from anoncore.risk import AttributeInference, InferenceRisk, three_way
+from anoncore.risk.inference import PASSES_WITHIN
 from tasks.common.formatting import count, percent, points
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import (
@@ -41,9 +42,9 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
     return (
         GateResult(
             name=NAME,
-            verdict=three_way(excess.lower, excess.upper, 3.0 * guessed.margin, fails_above=guessed.margin),
+            verdict=three_way(excess.lower, excess.upper, PASSES_WITHIN * guessed.margin, fails_above=guessed.margin),
             figure=f"{worst.name}: {excess.value:+.2f} [{excess.lower:+.2f}, {excess.upper:+.2f}]",
-            limit=limit_phrase(3 * guessed.margin, guessed.margin),
+            limit=limit_phrase(PASSES_WITHIN * guessed.margin, guessed.margin),
             baseline=f"{worst.strangers.value:.2f} right for non-members",
             records=guessed.n_members + guessed.n_strangers,
             meaning="how much more often a sensitive value is guessed right for members than for non-members; worst of "
