@@ -209,6 +209,15 @@ def test_few_levels_repeat_by_chance_and_that_is_no_membership(tmp_path):
         assert found.assessment.external.overlap.p > 0.3
 
 
+def test_households_of_an_independent_sample_do_not_fail(tmp_path):
+    for number, name in enumerate(("original", "reference", "released")):
+        people(number, 600).assign(household_id=[1000 * number + i // 3 for i in range(600)]).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    found = judged(tmp_path, "released.csv", tmp_path / "home")
+    assert not any(g.verdict == "fail" for g in found.verdict.gates)
+
+
 def test_files_that_share_no_column_are_refused_without_a_value(files, tmp_path):
     pd.DataFrame({"other": [1, 2, 3], "names": [4, 5, 6]}).to_csv(tmp_path / "odd.csv", index=False)
     with pytest.raises(Refused, match="none of the 5 variables of the original is among the 2 columns"):
