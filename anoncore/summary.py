@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -47,12 +48,12 @@ class SummaryTable:
         return [[_cell(value) for value in row] for row in self.rows]
 
 
-class Summarised:
+class Summarised(ABC):
     """A result that summarises itself; a subclass returns its tables from ``summary_tables``."""
 
+    @abstractmethod
     def summary_tables(self) -> Iterable[SummaryTable]:
         """Return the tables of the summary; none of them holds a value of a record."""
-        raise NotImplementedError
 
     def summary(self) -> str:
         """Return the result's main figures as plain text."""

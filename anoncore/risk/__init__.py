@@ -26,6 +26,7 @@ from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
 from anoncore.risk.presence import ValuePresence, value_presence
 from anoncore.risk.report import (
+    MEMBERSHIP_ATTACKS,
     Queries,
     RiskCurves,
     RiskReport,
@@ -49,6 +50,7 @@ from anoncore.risk.together import ValuesTogether, values_together
 from anoncore.risk.verdicts import Verdict, three_way, worst_of
 
 __all__ = [
+    "MEMBERSHIP_ATTACKS",
     "Agreement",
     "AttackFamily",
     "AttributeInference",

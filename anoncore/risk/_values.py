@@ -74,10 +74,10 @@ class SortedValues:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComparedPeople:
-    """Members and strangers whom an attack scores, beside the release, variable by variable.
+    """Members and non-members whom an attack scores, beside the release, variable by variable.
 
     How common a value is, is counted among all of them but the person who is scored: under the null hypothesis that
-    the release owes nothing to the members, members and strangers then score alike.
+    the release owes nothing to the members, members and non-members then score alike.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class ComparedPeople:
     numeric : (n,) whether a variable is continuous
     values : of each variable the (P,) values of the people, members first
     released : of each variable the (M,) released values
-    n_members, n_strangers : people scored; of more than 5000 on a side a sample
+    n_members, n_nonmembers : people scored; of more than 5000 on a side a sample
     """
 
     names: tuple[str, ...]
@@ -93,7 +93,7 @@ class ComparedPeople:
     values: tuple[Floats, ...]
     released: tuple[Floats, ...]
     n_members: int
-    n_strangers: int
+    n_nonmembers: int
 
     @classmethod
     def of(
@@ -112,14 +112,14 @@ class ComparedPeople:
             values=tuple(np.concatenate([members[drawn[0]], others[drawn[1]]]) for members, _, others in columns),
             released=tuple(published for _, published, _ in columns),
             n_members=len(drawn[0]),
-            n_strangers=len(drawn[1]),
+            n_nonmembers=len(drawn[1]),
         )
 
     def __len__(self) -> int:
-        return self.n_members + self.n_strangers
+        return self.n_members + self.n_nonmembers
 
     def attack(self, scores: Floats, certainty: Certainty) -> ScoreAttack:
-        """Compare the scores of members with those of strangers."""
+        """Compare the scores of members with those of non-members."""
         return score_attack(scores[: self.n_members], scores[self.n_members :], certainty=certainty)
 
     def shares(self, variable: int, tolerance: float = 0.0) -> Floats:

@@ -1,4 +1,4 @@
-"""Agreement: members told from strangers by the released row that shares most of their rare values."""
+"""Agreement: members distinguished from non-members by the released row that shares most of their rare values."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Agreement(AttackFamily):
     """All forms of the agreement attack: what the attacker knows, how near numbers must be, and what is scored."""
 
     meaning: ClassVar[str] = (
-        "How well members are told from strangers by the released row that shares most of their rare values; "
-        "0.5 is guessing."
+        "How well members are distinguished from non-members by the released row that shares most of their rare "
+        "values; 0.5 is guessing."
     )
 
 
@@ -42,14 +42,14 @@ def agreement(
     """Attack membership with the sum of the rarities of the values that a person shares with a released row.
 
     For person x and row y the agreement is Σ_j [x_j = y_j] · −log s_j, with s_j the share of the other people
-    (members and strangers) who hold x's value of variable j. Scored are the largest agreement over all rows, and the
+    (members and non-members) who hold x's value of variable j. Scored are the largest agreement over all rows, and the
     largest less the second largest. The attack is made with all variables, with the quasi-identifiers or the levels
     alone, and for each person with random subsets of 3, 5, 10 and half of the variables; and with numbers that agree
     within 1, 10 and 100 units of their recorded precision (all variables only).
 
     Parameters
     ----------
-    original, released, reference : Microdata; members, what is published, and strangers
+    original, released, reference : Microdata; members, what is published, and non-members
     quasi_identifiers : names of what an attacker is expected to know
     certainty : of the bounds; the lower ones hold for all forms of all attacks together
     rng : Generator, draws samples and subsets
@@ -87,7 +87,7 @@ def agreement(
             scored |= {f"{name}, largest": best, f"{name}, largest less second": best - second}
     certain = certainty.over(len(scored))
     attacks = tuple(NamedAttack(name, people.attack(values, certain)) for name, values in scored.items())
-    return Agreement(attacks, len(attacks), people.n_members, people.n_strangers)
+    return Agreement(attacks, people.n_members, people.n_nonmembers)
 
 
 def _knowledge(people: ComparedPeople, quasi_identifiers: Sequence[str]) -> dict[str, int | Flags]:

@@ -48,6 +48,7 @@ def averaging_attack(
     *,
     gate: float = 0.55,
     confidence: float = 0.99,
+    tests: int = 1,
 ) -> AveragingAttack:
     """Attack membership with several releases of one table.
 
@@ -60,7 +61,7 @@ def averaging_attack(
     original : (N, n) members of every release, encoded, in standard deviations
     reference : (L, n) people in none of them, same population and encoding
     releases : matrices (M_t, n), same encoding, the newest last
-    gate, confidence : see :func:`membership_attack`
+    gate, confidence, tests : see :func:`membership_attack`
 
     Returns
     -------
@@ -93,7 +94,8 @@ def averaging_attack(
     tables = [matrix("releases", release, members.shape[1]) for release in releases]
     scores = [_scores(people, tables) for people in (members, others)]
     averaged, gathered, newest = (
-        membership_attack(one, other, gate=gate, confidence=confidence) for one, other in zip(*scores, strict=True)
+        membership_attack(one, other, gate=gate, confidence=confidence, tests=tests)
+        for one, other in zip(*scores, strict=True)
     )
     return AveragingAttack(averaged, gathered, newest, len(tables), sum(len(table) for table in tables))
 

@@ -134,7 +134,7 @@ def box_measures(
 
 
 def box_density_attack(
-    members: BoxMeasures, others: BoxMeasures, *, gate: float = 0.55, confidence: float = 0.99
+    members: BoxMeasures, others: BoxMeasures, *, gate: float = 0.55, confidence: float = 0.99, tests: int = 1
 ) -> MembershipAttack:
     """Attack membership with the density of a person's box: boxes are narrow where members are many.
 
@@ -143,7 +143,7 @@ def box_density_attack(
     Parameters
     ----------
     members, others : of the people who took part and of strangers, among the same boxes
-    gate, confidence : see :func:`membership_attack`
+    gate, confidence, tests : see :func:`membership_attack`
 
     Returns
     -------
@@ -160,7 +160,7 @@ def box_density_attack(
     scores = [np.log(m.size) - m.log_volume for m in sides]
     least = min(float(score.min()) for score in scores)
     scores = [np.where(m.distance > 0, least - 1.0, s) for m, s in zip(sides, scores, strict=True)]
-    return membership_attack(scores[0], scores[1], gate=gate, confidence=confidence)
+    return membership_attack(scores[0], scores[1], gate=gate, confidence=confidence, tests=tests)
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,13 @@ class BoxRisk:
 
 
 def box_risk(
-    original: Microdata, members: Microdata, others: Microdata | None, boxes: ReleasedBoxes, levels: Schema
+    original: Microdata,
+    members: Microdata,
+    others: Microdata | None,
+    boxes: ReleasedBoxes,
+    levels: Schema,
+    *,
+    tests: int = 1,
 ) -> BoxRisk:
     """Locate members and non-members among released boxes, and attack membership with them.
 
@@ -223,6 +229,7 @@ def box_risk(
     members, others : those that are located, of the original and of a reference sample
     boxes : of the release
     levels : schema whose levels number those that boxes hold
+    tests : attacks on the same release, see :func:`membership_attack`
 
     Returns
     -------
@@ -233,7 +240,7 @@ def box_risk(
     return BoxRisk(
         original=LocatedRecords.of(measured[0]),
         reference=LocatedRecords.of(measured[1]) if known else None,
-        membership=box_density_attack(measured[0], measured[1]) if known else None,
+        membership=box_density_attack(measured[0], measured[1], tests=tests) if known else None,
         variables=len(boxes.names),
     )
 

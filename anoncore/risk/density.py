@@ -28,8 +28,8 @@ class Density(AttackFamily):
     """The attacks by densities: ratios of distances to the nearest and fifth nearest, and a classifier."""
 
     meaning: ClassVar[str] = (
-        "How well members are told from strangers by how much denser the release is around them than the population; "
-        "0.5 is guessing."
+        "How well members are distinguished from non-members by how much denser the release is around them than the "
+        "population; 0.5 is guessing."
     )
 
 
@@ -45,10 +45,10 @@ def density(
 
     The ratio attack scores log r_k(people) − log r_k(release), with r_k the distance to the k-th nearest record and
     the person left out: the ratio allows for people who are near everybody. It is made once more with a release
-    whose columns have the distributions of the strangers, where they are apart. The classifier attack scores people
-    by boosted trees that have learned to tell half of the released rows from half of the strangers; members of one
-    half and the strangers of the other are scored with them, in turn, so that no one is scored by what learned
-    from them.
+    whose columns have the distributions of the non-members, where they are apart. The classifier attack scores people
+    by boosted trees that have learned to distinguish half of the released rows from half of the non-members; members
+    of one half and the non-members of the other are scored with them, in turn, so that no one is scored by what
+    learned from them.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def density(
     attacks = tuple(
         NamedAttack(name, score_attack(values[:n], values[n:], certainty=certain)) for name, values in scores.items()
     )
-    return Density(attacks, len(attacks), n, len(sides[1]))
+    return Density(attacks, n, len(sides[1]))
 
 
 def _ratios(people: Floats, points: Floats) -> dict[str, Floats]:
@@ -112,23 +112,23 @@ def _ratios(people: Floats, points: Floats) -> dict[str, Floats]:
     }
 
 
-def _classified(members: Floats, strangers: Floats, points: Floats, rng: np.random.Generator) -> Floats | None:
+def _classified(members: Floats, nonmembers: Floats, points: Floats, rng: np.random.Generator) -> Floats | None:
     """Return the scores of all people by trees that learned from neither them nor their half."""
-    if min(len(members), len(strangers), len(points)) < _LEAST:
+    if min(len(members), len(nonmembers), len(points)) < _LEAST:
         return None
-    halves = [np.array_split(rng.permutation(len(side)), 2) for side in (members, strangers, points)]
-    scores = np.empty(len(members)), np.empty(len(strangers))
+    halves = [np.array_split(rng.permutation(len(side)), 2) for side in (members, nonmembers, points)]
+    scores = np.empty(len(members)), np.empty(len(nonmembers))
     for fold in (0, 1):
-        trees = _trained(points[halves[2][fold]], strangers[halves[1][fold]], rng)
-        for side, (people, rows) in enumerate(((members, halves[0][fold]), (strangers, halves[1][1 - fold]))):
+        trees = _trained(points[halves[2][fold]], nonmembers[halves[1][fold]], rng)
+        for side, (people, rows) in enumerate(((members, halves[0][fold]), (nonmembers, halves[1][1 - fold]))):
             scores[side][rows] = trees.decision_function(people[rows])
     return np.concatenate(scores)
 
 
-def _trained(points: Floats, strangers: Floats, rng: np.random.Generator) -> HistGradientBoostingClassifier:
+def _trained(points: Floats, nonmembers: Floats, rng: np.random.Generator) -> HistGradientBoostingClassifier:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    sides = [side[_drawn(len(side), rng)] for side in (points, strangers)]
+    sides = [side[_drawn(len(side), rng)] for side in (points, nonmembers)]
     labels = np.repeat([1, 0], [len(side) for side in sides])
     trees = HistGradientBoostingClassifier(
         max_iter=60, max_leaf_nodes=15, early_stopping=False, random_state=int(rng.integers(2**31))

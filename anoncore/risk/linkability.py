@@ -20,19 +20,19 @@ class Linkability:
 
     Parameters
     ----------
-    residual : success for people of the original beyond the success for strangers
-    n_members, n_strangers : people tried; of more than 5000 on a side a sample
+    residual : success for people of the original beyond the success for non-members
+    n_members, n_nonmembers : people tried; of more than 5000 on a side a sample
     n_variables : variables that were divided into halves
     """
 
     meaning: ClassVar[str] = (
         "How much more often two separate halves of a person's values lead to the same released row for people "
-        "of the original than for strangers; 0 is none."
+        "of the original than for non-members; 0 is none."
     )
 
     residual: ResidualRisk
     n_members: int
-    n_strangers: int
+    n_nonmembers: int
     n_variables: int
 
 
@@ -49,7 +49,7 @@ def linkability(
     The variables are divided at random into two halves, for each person anew. In each half the released row
     with the largest agreement (see :func:`anoncore.risk.agreement.agreement`) is looked up. The attempt succeeds
     when one half leads to a single row, and no row agrees better than that one in the other half. The control
-    are strangers.
+    are non-members.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def linkability(
     success = _linked(_Asked(lower, upper, weights), first, rows)
     sides = np.split(success, [people.n_members])
     shares = [proportion(int(side.sum()), len(side), confidence) for side in sides]
-    return Linkability(residual_risk(*shares), people.n_members, people.n_strangers, n)
+    return Linkability(residual_risk(*shares), people.n_members, people.n_nonmembers, n)
 
 
 @dataclass(frozen=True, eq=False)

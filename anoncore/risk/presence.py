@@ -1,4 +1,4 @@
-"""Value presence: whether values, and combinations of values, that stand in a release tell who is in it."""
+"""Value presence: whether values, and combinations of values, that stand in a release reveal its members."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ Combination = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ValuePresence(AttackFamily):
-    """What the presence of values tells about members, beside the same of strangers.
+    """What the presence of values reveals about members, beside the same of non-members.
 
     The forms are single values, two to four values of one person together, all categorical values, the
-    quasi-identifiers, and the variable that tells most by itself.
+    quasi-identifiers, and each variable by itself.
 
     Parameters
     ----------
-    variable : the variable that tells most by itself
-    unique_members, unique_strangers : of the values of that variable that one record alone holds in the original
+    variable : the one that reveals most by itself
+    unique_members, unique_nonmembers : of the values of that variable that one record alone holds in the original
         (in the reference), the share that stand in the release
     excess : their difference; near 1 where a release hands out the values of its members
     """
 
     meaning: ClassVar[str] = (
-        "How well members are told from strangers by which of their values, and combinations of values, stand in the "
-        "release; 0.5 is guessing."
+        "How well members are distinguished from non-members by which of their values, and combinations of values, "
+        "stand in the release; 0.5 is guessing."
     )
 
     variable: str
     unique_members: Proportion
-    unique_strangers: Proportion
+    unique_nonmembers: Proportion
     excess: Difference
 
 
@@ -61,13 +61,13 @@ def value_presence(
     """Attack membership with nothing but the question whether a person's values occur in the release.
 
     For each variable, and for combinations of two to four variables, people are put into classes by how many others
-    (members and strangers alike) hold the same values. q is the share of a class whose values stand in the release,
+    (members and non-members alike) hold the same values. q is the share of a class whose values stand in the release,
     in one row. A person whose values do scores −log q, else 0; scores are summed over the combinations of one size.
     Two combinations are looked at by themselves: all categorical variables, and the quasi-identifiers.
 
     Parameters
     ----------
-    original, released, reference : Microdata; members, what is published, and strangers
+    original, released, reference : Microdata; members, what is published, and non-members
     quasi_identifiers : names of what an attacker is expected to know
     certainty : of the bounds; the lower ones hold for all forms of all attacks together
     rng : Generator, draws people and combinations where there are many
@@ -111,13 +111,12 @@ def value_presence(
     values, size = people.values[worst], people.n_members
     unique = [_unique_present(side, people.released[worst], single) for side in (values[:size], values[size:])]
     return ValuePresence(
-        attacks=(*forms, NamedAttack(f"the variable {people.names[worst]}", alone[worst])),
-        n_tests=tests,
+        attacks=(*forms, *(NamedAttack(f"the variable {n}", a) for n, a in zip(people.names, alone, strict=True))),
         n_members=people.n_members,
-        n_strangers=people.n_strangers,
+        n_nonmembers=people.n_nonmembers,
         variable=people.names[worst],
         unique_members=unique[0],
-        unique_strangers=unique[1],
+        unique_nonmembers=unique[1],
         excess=difference(*unique),
     )
 

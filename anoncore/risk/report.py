@@ -36,8 +36,9 @@ from anoncore.summary import Summarised, SummaryTable
 # A bound on the sampling error so small that every record is queried.
 EXACT = 1e-5
 DELTA = 0.01
-# Attacks that tell members from strangers: each has its share of the level, so that lower bounds hold together.
-MEMBERSHIP_ATTACKS = 7
+# Attacks that distinguish members from non-members, two of them by all releases together: each has its share of the
+# level, so that lower bounds hold together.
+MEMBERSHIP_ATTACKS = 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +137,8 @@ class RiskReport(Summarised):
     tail, isolated, extreme, identical : records that the release matches too closely
     close_pairs : among release, original and reference; None without a reference sample
     value_pairs : two values of one record released together; None without a reference sample
-    membership, membership_rescaled : by the nearest released record, also once the release is rescaled to the
-        reference; None without a reference sample, or where the release is not apart
+    membership, membership_rescaled : by the nearest released record, also once the columns of the release have the
+        distributions of the reference; None without a reference sample, or where no column is apart
     score_coincidence : membership by principal scores; None without a reference sample
     presence, agreement, density : membership by values that stand in the release, by rows that share rare values, and
         by densities; None without a reference sample
@@ -432,4 +433,6 @@ def _boxes(tables: EncodedTables, ranges: Microdata, rows: Indices, rng: np.rand
     levels = tables.released.schema
     if reference is not None and len(rows) < len(original) and len(reference) > len(rows):
         reference = reference.take(rng.choice(len(reference), len(rows), replace=False))
-    return box_risk(original, original.take(rows), reference, released_boxes(ranges, levels), levels)
+    return box_risk(
+        original, original.take(rows), reference, released_boxes(ranges, levels), levels, tests=MEMBERSHIP_ATTACKS
+    )

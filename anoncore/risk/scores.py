@@ -39,7 +39,7 @@ class TopScores:
 
 @dataclass(frozen=True)
 class ScoreAttack:
-    """How well a score tells members from non-members, over all records and among the highest scores.
+    """How well a score distinguishes members from non-members, over all records and among the highest scores.
 
     Parameters
     ----------
@@ -65,15 +65,18 @@ class AttackFamily:
 
     Parameters
     ----------
-    attacks : the forms
-    n_tests : forms that were tried, also those that are not listed
-    n_members, n_strangers : people scored; of many a sample
+    attacks : every form that was tried
+    n_members, n_nonmembers : people scored; of many a sample
     """
 
     attacks: tuple[NamedAttack, ...]
-    n_tests: int
     n_members: int
-    n_strangers: int
+    n_nonmembers: int
+
+    @property
+    def n_tests(self) -> int:
+        """Return the number of forms."""
+        return len(self.attacks)
 
     @property
     def worst(self) -> NamedAttack:
@@ -118,13 +121,13 @@ class Certainty:
 SINGLE = Certainty()
 
 
-def score_attack(members: ArrayLike, strangers: ArrayLike, *, certainty: Certainty = SINGLE) -> ScoreAttack:
-    """Judge a score by which members (records of the original) and strangers (of the reference) are compared.
+def score_attack(members: ArrayLike, nonmembers: ArrayLike, *, certainty: Certainty = SINGLE) -> ScoreAttack:
+    """Judge a score by which members (records of the original) and non-members (of the reference) are compared.
 
     Parameters
     ----------
     members : (m,), larger for records that look like members, any unit
-    strangers : (n,), same score
+    nonmembers : (n,), same score
     certainty : two-sided for the area; one-sided, and simultaneous over the ranks, for the top
 
     Returns
@@ -144,12 +147,12 @@ def score_attack(members: ArrayLike, strangers: ArrayLike, *, certainty: Certain
     """
     sure, tests = certainty.confidence, certainty.tests
     return ScoreAttack(
-        membership_attack(members, strangers, confidence=sure, tests=tests),
-        top_scores(members, strangers, confidence=1.0 - (1.0 - sure) / tests),
+        membership_attack(members, nonmembers, confidence=sure, tests=tests),
+        top_scores(members, nonmembers, confidence=1.0 - (1.0 - sure) / tests),
     )
 
 
-def top_scores(members: ArrayLike, strangers: ArrayLike, *, confidence: float = 0.99) -> TopScores:
+def top_scores(members: ArrayLike, nonmembers: ArrayLike, *, confidence: float = 0.99) -> TopScores:
     """Count the members among the highest scores, at the rank where chance explains their number least.
 
     The ranks are 10, 20, 50, … up to a tenth of the records, each enlarged by ties. Given that so many records
@@ -159,7 +162,7 @@ def top_scores(members: ArrayLike, strangers: ArrayLike, *, confidence: float = 
 
     Parameters
     ----------
-    members, strangers : see :func:`score_attack`
+    members, nonmembers : see :func:`score_attack`
     confidence : 0 … 1, one-sided, of the bound at the rank that is returned
 
     Returns
@@ -172,7 +175,7 @@ def top_scores(members: ArrayLike, strangers: ArrayLike, *, confidence: float = 
     0.5
     """
     level = 1.0 - between("confidence", confidence, 0, 1)
-    one, other = np.sort(vector("members", members))[::-1], np.sort(vector("strangers", strangers))[::-1]
+    one, other = np.sort(vector("members", members))[::-1], np.sort(vector("nonmembers", nonmembers))[::-1]
     total = len(one) + len(other)
     merged = np.sort(np.concatenate([one, other]))[::-1]
     ranks = [rank for rank in _RANKS if rank <= total / 10] or [min(_RANKS[0], total)]

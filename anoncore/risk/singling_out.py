@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -53,7 +52,7 @@ class SinglingOut:
 
     meaning: ClassVar[str] = (
         "How much more often a condition that is true of one released row is true of exactly one person of the "
-        "original than of exactly one stranger; 0 is none."
+        "original than of exactly one non-member; 0 is none."
     )
 
     sizes: tuple[SinglingOutBySize, ...]
@@ -80,7 +79,6 @@ def singling_out(
     released: Microdata,
     reference: Microdata,
     *,
-    variables: Sequence[str] | None = None,
     predicates: int = _PREDICATES,
     confidence: float = 0.95,
     rng: np.random.Generator,
@@ -91,13 +89,12 @@ def singling_out(
     values must be equal; so must numbers in predicates on one variable and, by the toss of a coin, in others,
     where the number must else be at least the row's when that lies in the upper half of the release, or at
     most. Predicates that hold for different released rows are dropped. A predicate succeeds when exactly one
-    person of the original satisfies it; the control is the same number of strangers. Reported is
+    person of the original satisfies it; the control is the same number of non-members. Reported is
     r = (r_original − r_control) / (1 − r_control).
 
     Parameters
     ----------
     original, released, reference : Microdata; original and reference are sampled to equal size, 5000 at most
-    variables : names; by default those that are masked and that all three have
     predicates : of each size that hold for one released row alone; fewer where 80 000 draws do not find them
     confidence : 0 … 1, of all sizes together
     rng : Generator
@@ -123,7 +120,7 @@ def singling_out(
     True
     """
     tables = (original, released, reference)
-    names = shared_variables(tables, variables)
+    names = shared_variables(tables)
     n = min(len(original), len(reference), AT_MOST)
     if n < 2 or not names or not len(released):
         return None
@@ -132,7 +129,7 @@ def singling_out(
     columns = [aligned_values(tables, name) for name in names]
     pools = [SortedValues(np.concatenate([m[taken[0]], r, s[taken[1]]])) for m, r, s in columns]
     places = np.stack([pool.places.astype(np.int32) for pool in pools])
-    people, rows, strangers = (np.ascontiguousarray(side) for side in np.split(places, [n, n + len(released)], 1))
+    people, rows, nonmembers = (np.ascontiguousarray(side) for side in np.split(places, [n, n + len(released)], 1))
     numbers = np.array([pool.numbers for pool in pools], dtype=np.int32)
     # A row that is released several times speaks of as few people as one that is released once.
     rows = np.ascontiguousarray(np.unique(rows, axis=1))
@@ -144,7 +141,7 @@ def singling_out(
         drawn = _predicates(table, size, predicates, rng)
         if not len(drawn[0]):
             continue
-        sides = [rows_inside(*drawn, side) for side in (people, strangers)]
+        sides = [rows_inside(*drawn, side) for side in (people, nonmembers)]
         success = [proportion(int((side == 1).sum()), len(side), single) for side in sides]
         results.append(SinglingOutBySize(size, residual_risk(*success), _blind(sides[1], n)))
     return SinglingOut(tuple(results), n)
@@ -175,7 +172,7 @@ def _batch(table: _Released, size: int, rng: np.random.Generator) -> Predicates:
 
 
 def _blind(counts: Places, n: int) -> float:
-    """Return N·w·(1 − w)^(N − 1) for the weight w that makes a predicate true of a stranger as often as here."""
+    """Return N·w·(1 − w)^(N − 1) for the weight w that makes a predicate true of a non-member as often as here."""
     if not len(counts):
         return 0.0
     weight = min(1.0, -np.log(max(float((counts == 0).mean()), 0.5 / len(counts))) / n)

@@ -10,7 +10,7 @@ from pathlib import Path
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema
-from anoncore.risk import AveragingAttack, averaging_attack
+from anoncore.risk import MEMBERSHIP_ATTACKS, AveragingAttack, averaging_attack
 from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import Refused
 from tasks.common.home import Home
@@ -76,7 +76,7 @@ def _attacked(
         encoder.encode(side.select(names).take(settings.queries(len(side), rng))) for side in (original, reference)
     )
     tables = [encoder.encode(table) for table in (*before, candidate.select(names))]
-    return len(before), averaging_attack(members, others, tables)
+    return len(before), averaging_attack(members, others, tables, tests=MEMBERSHIP_ATTACKS)
 
 
 def _released(run: Run, folder: Path, schema: Schema) -> Microdata | None:

@@ -6,7 +6,7 @@ from anoncore.risk import AttackFamily, NamedAttack
 from tasks.common.formatting import count, pvalue
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, by_auc, untested
 from tasks.policy.gate import GateResult, GateVerdict, Metrics
-from tasks.policy.limits import MembershipPolicy, strangers_needed
+from tasks.policy.limits import MembershipPolicy, nonmembers_needed
 
 # Each test of highest scores has this share of the level `tail_p`, so that all of them together keep it.
 SHARE = 1.0 / 6.0
@@ -28,8 +28,8 @@ def family_result(name: str, family: AttackFamily | None, policy: MembershipPoli
         limit += f", p ≥ {level:.2g}"
         meaning += f"; of the {scores.n} highest scores {scores.members} are members’ ({top.name})"
     elif verdict == "inconclusive":
-        meaning += strangers_needed(area, policy)
-    n = family.n_members + family.n_strangers
+        meaning += nonmembers_needed(area, policy)
+    n = family.n_members + family.n_nonmembers
     return GateResult(name, verdict, figure, limit, baseline, n, meaning)
 
 
@@ -56,7 +56,7 @@ def family_attacks(title: str, attacker: str, family: AttackFamily | None, gate:
         f"{count(top.attack.top.members)} members of {count(top.attack.top.n)}",
         f"p\u00a0{_with_sign(pvalue(family.p))}",
         f"{top.attack.top.baseline:.2f} of the people are members",
-        f"{count(family.n_members)} members, {count(family.n_strangers)} non-members",
+        f"{count(family.n_members)} members, {count(family.n_nonmembers)} non-members",
         gate,
     )
     everyone = f"{attacker} Worst of {_of(family.worst, family)}"

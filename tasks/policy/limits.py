@@ -59,16 +59,17 @@ def limit_phrase(passes: float, fails: float) -> str:
     return f"≤ {passes:g}; fails > {fails:g}" if passes > fails else f"≤ {passes:g}"
 
 
-def strangers_needed(area: MembershipAttack, policy: MembershipLimit) -> str:
+def nonmembers_needed(area: MembershipAttack, policy: MembershipLimit) -> str:
     """Say how many non-members would prove a harmless release harmless, as the end of a sentence.
 
     The error of the area of a score that tells nothing is √((1/m + 1/n)/12).
     """
-    most = max(policy.membership_auc, policy.membership_pass) - 0.5
+    m, n = area.n_members, area.n_nonmembers
     reach = float(norm.ppf(0.5 + area.confidence / 2.0)) + SLACK
-    rest = 12.0 * (most / reach) ** 2 - 1.0 / area.n_members
-    if area.upper - area.lower <= 2.0 * most * reach / (reach + SLACK):
+    error = (max(policy.membership_auc, policy.membership_pass) - 0.5) / reach
+    if (1.0 / m + 1.0 / n) / 12.0 <= error**2:
         return ""
+    rest = 12.0 * error**2 - 1.0 / m
     if rest <= 0.0:
-        return f"; {area.n_members} members are too few to prove a release harmless"
+        return f"; {m} members are too few to prove a release harmless"
     return f"; a proof needs about {math.ceil(1.0 / rest / 10.0) * 10} non-members"

@@ -61,3 +61,21 @@ def symmetric_table() -> Microdata:
     frame["f"] = np.arange(len(frame)) % 4
     binary = [Variable(name, "binary") for name in "abcde"]
     return Microdata(frame, Schema([*binary, Variable("f", "nominal", levels=(0, 1, 2, 3))]))
+
+
+def table(n_records, n_columns, seed=0, offset=0.0):
+    """Correlated columns, read-only."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_records, n_columns)) @ rng.normal(size=(n_columns, n_columns)) + offset
+    x.setflags(write=False)
+    return x
+
+
+def dependent_table(n_records, seed=0):
+    """Continuous, binary, constant, duplicate and summed columns, read-only."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, n_records))
+    c = rng.choice([-1.0, 1.0], n_records)
+    x = np.column_stack([a, b, a + b, c, c, np.full(n_records, 0.1), rng.exponential(size=n_records)])
+    x.setflags(write=False)
+    return x

@@ -133,7 +133,7 @@ def _steady(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Home, "holdout_secret", kept)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def steady_chance() -> Iterator[None]:
     """For what a module makes once and its tests share: what the system would draw, from a stream of its own."""
     with pytest.MonkeyPatch.context() as patch:

@@ -104,7 +104,7 @@ def _counts(frame):
 
 
 @pytest.fixture(scope="module")
-def hidden(tmp_path_factory, tracking, steady_chance):
+def hidden(tmp_path_factory, tracking):
     """Return a home, how its only run ended, and how the approval of that release did."""
     folder = tmp_path_factory.mktemp("hidden")
     home = Home.locate(folder / "home")

@@ -35,7 +35,7 @@ def _run(plan: Path, home: Home, **options):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, write_office, tracking, steady_chance):
+def made(tmp_path_factory, write_office, tracking):
     """Return a function that gives a home with one run of a plan, made once, and how that ended."""
     done = {}
 

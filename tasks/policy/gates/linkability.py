@@ -15,7 +15,7 @@ from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
 
 NAME = "linkability"
-MEANING = "how much more often two halves of a person’s values lead to one released row than those of a stranger"
+MEANING = "how much more often two halves of a person’s values lead to one released row than those of a non-member"
 
 
 class LinkabilityLimit(Section):
@@ -24,14 +24,14 @@ class LinkabilityLimit(Section):
     Parameters
     ----------
     linkability : Fail when two halves of a member's values are shown to lead to one released row more often than
-        those of strangers, by more than this share of what is left to gain. Pass when shown within twice as much.
+        those of non-members, by more than this share of what is left to gain. Pass when shown within twice as much.
     """
 
     linkability: float = Field(default=0.05, gt=0, le=1)
 
 
 def evaluate(assessment: Assessment, policy: LinkabilityLimit) -> tuple[GateResult, ...]:
-    """Compare the success beyond that on strangers with the limit."""
+    """Compare the success beyond that on non-members with the limit."""
     found, most = assessment.risk.linkability, policy.linkability
     if found is None:
         return ()
@@ -42,8 +42,8 @@ def evaluate(assessment: Assessment, policy: LinkabilityLimit) -> tuple[GateResu
             verdict=three_way(risk.lower, risk.upper, 2 * most, fails_above=most),
             figure=f"{risk.value:+.2f} [{risk.lower:+.2f}, {risk.upper:+.2f}]",
             limit=limit_phrase(2 * most, most),
-            baseline="0, as often as strangers",
-            records=found.n_members + found.n_strangers,
+            baseline="0, as often as non-members",
+            records=found.n_members + found.n_nonmembers,
             meaning=MEANING,
         ),
     )
@@ -72,7 +72,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"{number(risk.value, 2)} of what was left to gain",
             between(risk, lambda bound: number(bound, 2)),
             f"{percent(risk.control.value)} of the non-members",
-            f"{count(found.n_members)} members, {count(found.n_strangers)} non-members",
+            f"{count(found.n_members)} members, {count(found.n_nonmembers)} non-members",
             NAME,
         ),
     )
@@ -81,7 +81,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="The variables are divided at random into two halves for each person; each half leads to the released "
-    "rows with the largest agreement. Success is one row for both, beside the same for strangers: r = (attack − "
+    "rows with the largest agreement. Success is one row for both, beside the same for non-members: r = (attack − "
     "control) / (1 − control), at 99 % confidence. Fail when r is shown to be above `linkability`, pass when shown to "
     "be within twice as much. Without non-members, or with a single variable, there is no such attack.",
     evaluate=evaluate,

@@ -7,7 +7,7 @@ from tasks.common.formatting import count
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_auc
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
-from tasks.policy.limits import MembershipLimit, strangers_needed
+from tasks.policy.limits import MembershipLimit, nonmembers_needed
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
 
@@ -48,7 +48,7 @@ def _result(name: str, attack: MembershipAttack | None, policy: MembershipLimit)
     if attack is None:
         return GateResult(name, "not tested", "needs non-members", limit, baseline, 0, meaning)
     verdict = policy.area_verdict(attack.lower, attack.upper)
-    needed = strangers_needed(attack, policy) if verdict == "inconclusive" else ""
+    needed = nonmembers_needed(attack, policy) if verdict == "inconclusive" else ""
     return GateResult(
         name=name,
         verdict=verdict,

@@ -15,7 +15,7 @@ from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
 
 NAME = "singling out"
-MEANING = "how much more often conditions read off the release are true of exactly one member than of one stranger"
+MEANING = "how much more often conditions read off the release are true of exactly one member than of one non-member"
 
 
 class SinglingOutLimit(Section):
@@ -24,7 +24,7 @@ class SinglingOutLimit(Section):
     Parameters
     ----------
     singling_out : Fail when conditions read off the release are shown to single people out more often than
-        strangers, by more than this share of what is left to gain. Pass when shown within twice as much.
+        non-members, by more than this share of what is left to gain. Pass when shown within twice as much.
     """
 
     singling_out: float = Field(default=0.05, gt=0, le=1)
@@ -33,7 +33,7 @@ class SinglingOutLimit(Section):
 def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResult, ...]:
     """Decide by the number of conditions that singles out most."""
     found, most = assessment.risk.singling_out, policy.singling_out
-    limit, baseline = limit_phrase(2 * most, most), "0, as often as strangers"
+    limit, baseline = limit_phrase(2 * most, most), "0, as often as non-members"
     if found is None:
         return (GateResult(NAME, "not tested", "needs non-members", limit, baseline, 0, MEANING),)
     if found.worst is None:
@@ -77,7 +77,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"{attacker} True of one member: {percent(one.residual.attack.value)} of {count(one.residual.attack.n)}.",
             f"{number(one.residual.value, 2)} of what was left to gain",
             between(one.residual, lambda bound: number(bound, 2)),
-            f"{percent(one.residual.control.value)} are true of one stranger; blind, {percent(one.blind)}",
+            f"{percent(one.residual.control.value)} are true of one non-member; blind, {percent(one.blind)}",
             f"{count(found.n_people)} members, as many non-members",
             NAME,
         )
@@ -88,7 +88,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Conditions on one to four variables are read off released rows and counted where they are true of "
-    "exactly one person of the original, beside as many strangers: r = (attack − control) / (1 − control), at 99 % "
+    "exactly one person of the original, beside as many non-members: r = (attack − control) / (1 − control), at 99 % "
     "confidence. Fail when r is shown to be above `singling_out` for any number of conditions, pass when shown to be "
     "within twice as much.",
     evaluate=evaluate,

@@ -10,23 +10,7 @@ from anoncore.errors import InfeasibleError
 from anoncore.kernels import spectral_swap
 from anoncore.kernels.principal_axes import basis, principal_scores
 from anoncore.kernels.spectral_swap import swap
-
-
-def table(n_records, n_columns, seed=0, offset=0.0):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n_records, n_columns)) @ rng.normal(size=(n_columns, n_columns)) + offset
-    x.setflags(write=False)
-    return x
-
-
-def dependent_table(n_records, seed=0):
-    """Continuous, binary, constant, duplicate and summed columns."""
-    rng = np.random.default_rng(seed)
-    a, b = rng.normal(size=(2, n_records))
-    c = rng.choice([-1.0, 1.0], n_records)
-    x = np.column_stack([a, b, a + b, c, c, np.full(n_records, 0.1), rng.exponential(size=n_records)])
-    x.setflags(write=False)
-    return x
+from tests.anoncore.tables import dependent_table, table
 
 
 def column_means(x):

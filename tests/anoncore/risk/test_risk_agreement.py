@@ -132,8 +132,22 @@ def test_one_column_of_exact_values_is_enough():
     assert leaked.worst.attack.area.auc > 0.99
     assert leaked.attacks[0].attack.area.auc > 0.96
     assert leaked.excess.lower > 0.9
-    assert leaked.unique_strangers.value < 0.05
+    assert leaked.unique_nonmembers.value < 0.05
     assert harmless.worst.attack.area.lower < 0.5
+
+
+def test_a_few_values_of_one_column_are_seen_beside_a_column_that_is_present_for_everybody():
+    schema = Schema([Variable("common", "binary", levels=("y", "n")), Variable("spent", "continuous")])
+    draw = np.random.default_rng(5)
+    tables = [
+        pd.DataFrame({"common": draw.choice(["y", "n"], 1000), "spent": draw.normal(size=1000)}) for _ in range(3)
+    ]
+    tables[2].loc[:29, "spent"] = tables[0]["spent"].sample(30, random_state=1).to_numpy()
+    a, b, release = (Microdata(t, schema) for t in tables)
+    found = value_presence(a, release, b, rng=rng())
+    assert found.worst_top.name in ("the variable spent", "single values")
+    assert found.p < 0.001
+    assert {f"the variable {name}" for name in ("common", "spent")} <= {one.name for one in found.attacks}
 
 
 def test_too_little_to_compare_is_not_tested():

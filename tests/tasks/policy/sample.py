@@ -68,15 +68,20 @@ def attack(auc: float = 0.51, lower: float = 0.48, upper: float = 0.54) -> Membe
     return MembershipAttack(auc, lower, upper, N, N, "pass")
 
 
-def family(kind: type[AttackFamily] = AttackFamily, p: float = 0.3, n_tests: int = 2, **area: float) -> Any:
+def family(kind: type[AttackFamily] = AttackFamily, p: float = 0.3, **area: float) -> Any:
     """Return a family of one attack; ``p`` is that of all its tests together."""
-    scores = ScoreAttack(attack(**area), TopScores(50, 26, 0.52, 0.3, p / n_tests, 0.5))
+    scores = ScoreAttack(attack(**area), TopScores(50, 26, 0.52, 0.3, p, 0.5))
     more = (
-        {"variable": "income", "unique_members": SHARE, "unique_strangers": SHARE, "excess": Difference(0.0, -0.1, 0.1)}
+        {
+            "variable": "income",
+            "unique_members": SHARE,
+            "unique_nonmembers": SHARE,
+            "excess": Difference(0.0, -0.1, 0.1),
+        }
         if kind is ValuePresence
         else {}
     )
-    return kind((NamedAttack("all variables", scores),), n_tests, N, N, **more)
+    return kind((NamedAttack("all variables", scores),), N, N, **more)
 
 
 def residual(value: float = 0.0) -> ResidualRisk:
