@@ -18,6 +18,7 @@ from anoncore.risk.disclosure import (
     TableDisclosure,
     disclosure_risk,
 )
+from anoncore.risk.game import Game, GameSettings, GroupArea, Played, TargetRisk, Targets, choose_targets, play
 from anoncore.risk.inference import AttributeInference, InferenceRisk, InferenceSettings, attribute_inference
 from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, MatchSignal, linkage
@@ -65,6 +66,9 @@ __all__ = [
     "Disclosure",
     "DisclosureSettings",
     "ExtremeRecords",
+    "Game",
+    "GameSettings",
+    "GroupArea",
     "GroupRisk",
     "InferenceRisk",
     "InferenceSettings",
@@ -77,6 +81,7 @@ __all__ = [
     "MembershipAttack",
     "NamedAttack",
     "Neighbours",
+    "Played",
     "PredictionMeasures",
     "Queries",
     "RiskCurves",
@@ -90,6 +95,8 @@ __all__ = [
     "SinglingOutBySize",
     "TableDisclosure",
     "TailTest",
+    "TargetRisk",
+    "Targets",
     "TopScores",
     "ValuePresence",
     "ValuesTogether",
@@ -100,6 +107,7 @@ __all__ = [
     "box_density_attack",
     "box_measures",
     "box_risk",
+    "choose_targets",
     "close_pairs",
     "closeness",
     "compare",
@@ -118,6 +126,7 @@ __all__ = [
     "measure_risk",
     "membership_attack",
     "nearest_distance_attack",
+    "play",
     "prediction_measures",
     "sample_queries",
     "sample_size",
