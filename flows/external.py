@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anoncore.microdata import Microdata
-from flows.draft import declared, source_of
+from flows.draft import source_of
+from flows.draft.together import declared_together
 from flows.plan.model import load_plan
 from tasks.assessment.assess import AssessmentSection, assess, with_external_files
 from tasks.common.errors import ExitCode, sanitise_errors
@@ -14,7 +15,7 @@ from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.common.workspace import wipe_abandoned
-from tasks.intake.external import File, prepare, with_levels_of
+from tasks.intake.external import Declared, File, prepare, with_levels_of
 from tasks.policy.assessment import Assessment
 from tasks.policy.disclosure_control import without_source_levels
 from tasks.policy.section import PolicySection
@@ -32,12 +33,14 @@ class Files:
     released, original : the release, and the records from which it was made
     reference : other people of the same population; without it each record is compared with the rest of the original
     aligned : row i of the release stems from row i of the original, so that linkage can be measured
+    identifiers : columns that name people: any of their values in the release fails it
     """
 
     released: Path
     original: Path
     reference: Path | None = None
     aligned: bool = False
+    identifiers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +65,7 @@ def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tupl
     ----------
     home : Home, whose private workspace is used and wiped
     files : Files
-    plan : whose declarations, assessment and policy apply; guessed from the original where there is none
+    plan : whose declarations, assessment and policy apply; guessed from all files where there is none
     by_design : measures that carry no information, acknowledged here where no plan does
 
     Raises
@@ -77,19 +80,20 @@ def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tupl
     """
     section, policy = AssessmentSection(), PolicySection(by_design=by_design)
     if plan is not None:
-        known = load_plan(plan).plan
-        variables, section, policy = known.variables, known.assessment, known.policy
-        people = _file(files.original)
+        stated = load_plan(plan).plan
+        declared, section, policy = Declared(stated.variables), stated.assessment, stated.policy
     else:
-        variables, source = sanitise_errors(declared)(files.original)
-        people = File(files.original, source)
-    release, others = _file(files.released), _file(files.reference) if files.reference else None
+        given = (files.original, files.reference, files.released)
+        declared = Declared.guessed_from(sanitise_errors(declared_together)(*given))
+    declared = sanitise_errors(declared.with_identifiers)(files.identifiers)
+    people, release = _file(files.original), _file(files.released)
+    others = _file(files.reference) if files.reference else None
     wipe_abandoned(home)
     # Nothing is masked here, so what is drawn, samples alone, needs no secret.
     with Run.opened(home, SeedSection(public=0, data_are_public=True)) as run:
         if plan is None and others is not None:
-            variables = sanitise_errors(with_levels_of)(run, others, people, tuple(variables))
-        prepared = sanitise_errors(prepare)(run, release, people, others, tuple(variables), aligned=files.aligned)
+            declared = sanitise_errors(with_levels_of)(run, others, people, declared)
+        prepared = sanitise_errors(prepare)(run, release, people, others, declared, aligned=files.aligned)
         assessed = sanitise_errors(assess)(run, prepared.sides, prepared.masked, section, policy).assessment
         shown = without_source_levels(assessed, _released(prepared.masked.released.load(), section.k))
         assessment = with_external_files(shown, prepared)

@@ -1,6 +1,7 @@
 """Risk: is taking part riskier than staying out? Every figure beside its baseline and sample size."""
 
 from anoncore.risk._individual import individual_risk
+from anoncore.risk._proportions import Difference, Proportion, difference, proportion
 from anoncore.risk.agreement import Agreement, agreement
 from anoncore.risk.averaging import AveragingAttack, averaging_attack
 from anoncore.risk.bounds import MeasureComparison
@@ -63,6 +64,7 @@ __all__ = [
     "Comparison",
     "ComparisonSettings",
     "Density",
+    "Difference",
     "Disclosure",
     "DisclosureSettings",
     "ExtremeRecords",
@@ -83,6 +85,7 @@ __all__ = [
     "Neighbours",
     "Played",
     "PredictionMeasures",
+    "Proportion",
     "Queries",
     "RiskCurves",
     "RiskReport",
@@ -114,6 +117,7 @@ __all__ = [
     "compare_encoded",
     "compare_matched",
     "density",
+    "difference",
     "disclosure_risk",
     "extreme_records",
     "identical_records",
@@ -128,6 +132,7 @@ __all__ = [
     "nearest_distance_attack",
     "play",
     "prediction_measures",
+    "proportion",
     "sample_queries",
     "sample_size",
     "score_attack",

@@ -26,6 +26,10 @@ def assess(
     aligned: Annotated[
         bool, typer.Option("--aligned", help="Row i of the release was made from row i of the original.")
     ] = False,
+    identifiers: Annotated[
+        list[str] | None,
+        typer.Option("--identifier", help="A column that names people: any of its original values fails the release."),
+    ] = None,
     by_design: ByDesign = None,
     home: Where = None,
     json_: Json = False,
@@ -35,7 +39,7 @@ def assess(
 
     if set(by_design or ()) - {"ambiguity", "uncertainty"}:
         raise Refused("--by-design takes ambiguity or uncertainty")
-    files = Files(released, original, reference, aligned)
+    files = Files(released, original, reference, aligned, tuple(identifiers or ()))
     judgement = judge(Home.locate(home), files, plan=plan, by_design=tuple(by_design or ()))
     if json_:
         # How many levels few records hold, and not which: such a level may be one person's value.

@@ -6,16 +6,14 @@ records hold is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from anoncore.errors import AnonymizationError
-from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.profile import NESTED, Guess, find_rules, profile
 from flows.draft.document import document
+from flows.draft.readable import dropped, readable
 from flows.draft.table import NESTED_COLUMNS, Table
 from tasks.common.errors import Refused, named, odd, visible
 from tasks.intake.columns import like_a_formula
@@ -23,7 +21,6 @@ from tasks.intake.source import SourceSection
 
 FORMULA = "its name or values begin like a formula (= + - @), which spreadsheets carry out"
 CONTROL = "its name or values hold control characters, tabs or line ends"
-UNREADABLE = "its values do not agree with any kind; look at them"
 
 
 def draft_plan(data: Path, base: Path) -> str:
@@ -60,27 +57,9 @@ def draft_plan(data: Path, base: Path) -> str:
     nested = [g.variable.name for g in profiled.guesses if g.reason.startswith(NESTED)]
     if nested:
         raise Refused(NESTED_COLUMNS.format(visible(data.name), named(nested)))
-    guesses, microdata = _readable(table, [_checked(guess, frame) for guess in profiled.guesses])
+    guesses, microdata = readable(table, [_checked(guess, frame) for guess in profiled.guesses])
     rules = find_rules(microdata, profiled.sums) if microdata is not None else ()
     return document(table, len(frame), guesses, rules)
-
-
-def declared(data: Path) -> tuple[tuple[Variable, ...], SourceSection]:
-    """Return a table's columns as they would be drafted, and how its file is read.
-
-    Raises
-    ------
-    Refused
-        When the file cannot be read; the message holds no value.
-
-    Examples
-    --------
-    >>> declared(Path("survey.csv"))[0][0].kind  # doctest: +SKIP
-    'continuous'
-    """
-    table = Table.open(data, data.parent.resolve())
-    guesses, _ = _readable(table, profile(table.natural(), rng=np.random.default_rng(0)).guesses)
-    return tuple(guess.variable for guess in guesses), table.source
 
 
 def source_of(data: Path) -> SourceSection:
@@ -101,30 +80,5 @@ def _checked(guess: Guess, frame: pd.DataFrame) -> Guess:
     if not guess.variable.is_masked:
         return guess
     if any(map(like_a_formula, texts)):
-        return _dropped(name, FORMULA)
-    return _dropped(name, CONTROL) if any(map(odd, texts)) else guess
-
-
-def _readable(table: Table, guesses: Iterable[Guess]) -> tuple[tuple[Guess, ...], Microdata | None]:
-    """Read the table as guessed; drop what cannot be read so. None when nothing would be released."""
-    read = list(guesses)
-    frame = table.read([g.variable for g in read])
-    columns: dict[str, pd.Series] = {}
-    completed: list[Variable] = []
-    for place, guess in enumerate(read):
-        name = guess.variable.name
-        if not guess.variable.is_masked:
-            continue
-        try:
-            one = Microdata(frame[[name]], Schema([guess.variable]))
-        except AnonymizationError:
-            read[place] = _dropped(name, UNREADABLE)
-            continue
-        columns[name] = one.frame[name]
-        completed += one.schema.variables
-    whole = Microdata(pd.DataFrame(columns), Schema(completed)) if completed else None
-    return tuple(read), whole
-
-
-def _dropped(name: str, reason: str) -> Guess:
-    return Guess(Variable(name, "nominal", role="identifier"), reason, confirm=True)
+        return dropped(name, FORMULA)
+    return dropped(name, CONTROL) if any(map(odd, texts)) else guess

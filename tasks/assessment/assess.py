@@ -118,7 +118,8 @@ def with_external_files(assessment: Assessment, prepared: Prepared) -> Assessmen
         others = assessment.risk.comparison.n_reference
         p = twins_by_chance(same.n_reference, same.n_duplicates, n.original, others)
         overlap = ReferenceOverlap(same.n_reference, same.n_duplicates, same.n, p, prepared.named_reference)
-    return replace(assessment, external=ExternalFiles(len(prepared.unknown), prepared.named_released, overlap))
+    external = ExternalFiles(len(prepared.unknown), prepared.named_released, overlap, prepared.supposed)
+    return replace(assessment, external=external)
 
 
 def _continuous_form(

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
-from tasks.common.errors import Refused, visible
+from anoncore.risk import proportion
+from tasks.common.errors import Refused, named, visible
 from tasks.common.run import Run
 from tasks.intake.columns import identities, to_microdata
 from tasks.intake.read import read
 from tasks.intake.source import SourceSection
 from tasks.intake.split import Sides, matches_known
 from tasks.masking.anonymize import Masked
+from tasks.policy.assessment import IdentifierMatches
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,39 @@ class File:
 
 
 @dataclass(frozen=True)
+class Declared:
+    """The variables of the files, and which identifiers among them are a guess that no one has confirmed."""
+
+    variables: tuple[Variable, ...]
+    guessed: frozenset[str] = frozenset()
+
+    @classmethod
+    def guessed_from(cls, variables: Iterable[Variable]) -> Declared:
+        """Return variables of which every identifier is a guess."""
+        known = tuple(variables)
+        return cls(known, frozenset(v.name for v in known if v.role == "identifier"))
+
+    def with_identifiers(self, names: Iterable[str]) -> Declared:
+        """Return the variables of which a person says that these name people.
+
+        Raises
+        ------
+        Refused
+            When the original has no such column.
+        """
+        stated = set(names)
+        if absent := sorted(stated - {v.name for v in self.variables}):
+            raise Refused(f"--identifier: the original has no column {named(absent)}; check the spelling")
+        variables = [Variable(v.name, "nominal", role="identifier") if v.name in stated else v for v in self.variables]
+        return replace(self, variables=tuple(variables), guessed=self.guessed - stated)
+
+    @property
+    def confirmed(self) -> list[str]:
+        """The identifiers that a plan or a person states."""
+        return [v.name for v in self.variables if v.role == "identifier" and v.name not in self.guessed]
+
+
+@dataclass(frozen=True)
 class Prepared:
     """The tables that are assessed, and what the assessment cannot see in them.
 
@@ -34,7 +71,8 @@ class Prepared:
     ----------
     sides, masked : what the assessment takes
     left_out, unknown : variables that the release lacks, and released columns that are not measured
-    named_released, named_reference : rows of either that carry an identifier of the original
+    named_released, named_reference : rows of either that carry a confirmed identifier of the original
+    supposed : released columns that look like identifiers, with the values that are the original's
     """
 
     sides: Sides
@@ -43,6 +81,7 @@ class Prepared:
     unknown: tuple[str, ...]
     named_released: int
     named_reference: int
+    supposed: tuple[IdentifierMatches, ...]
 
 
 def prepare(
@@ -50,7 +89,7 @@ def prepare(
     released: File,
     original: File,
     reference: File | None,
-    variables: tuple[Variable, ...],
+    declared: Declared,
     *,
     aligned: bool,
 ) -> Prepared:
@@ -61,7 +100,7 @@ def prepare(
     Refused
         When a file cannot be read as microdata, or the files do not fit together; no message holds a value.
     """
-    people = _table(run, original, variables)
+    people = _table(run, original, declared.variables)
     known = {v.name: v for v in people.schema}
     header = _columns(run, released)
     shared = [n for n in known if n in header]
@@ -85,18 +124,38 @@ def prepare(
         masked=Masked(released=store("released", masked), keeps_records=aligned),
         left_out=tuple(n for n in known if n not in shared),
         unknown=tuple(n for n in header if n not in known),
-        named_released=_named(run, released, original, variables),
-        named_reference=0 if reference is None else _named(run, reference, original, variables),
+        named_released=_named(run, released, original, declared),
+        named_reference=0 if reference is None else _named(run, reference, original, declared),
+        supposed=tuple(
+            _matches(run, name, released, original, reference) for name in header if name in declared.guessed
+        ),
     )
 
 
-def _named(run: Run, file: File, original: File, variables: tuple[Variable, ...]) -> int:
-    """Return how many rows of a file carry an identifier of the original.
+def _matches(run: Run, name: str, released: File, original: File, reference: File | None) -> IdentifierMatches:
+    """Count how many of the different values of a column are the original's, in the release and in the reference."""
+
+    def values(file: File) -> set[str]:
+        frame, _ = read(run, file.source, [Variable(name, "nominal", role="identifier")], file.path.parent.resolve())
+        return set(identities(frame, [name])[name].dropna()) if name in frame else set()
+
+    known = values(original)
+    shares = [
+        None if file is None else proportion(len(known & own), len(own))
+        for file in (released, reference)
+        for own in [set() if file is None else values(file)]
+    ]
+    assert shares[0] is not None
+    return IdentifierMatches(name, shares[0], shares[1])
+
+
+def _named(run: Run, file: File, original: File, declared: Declared) -> int:
+    """Return how many rows of a file carry a confirmed identifier of the original.
 
     Of several identifiers a part, such as a number within a household, names only whom it is alone.
     """
     header = _columns(run, file)
-    whole = [v.name for v in variables if v.role == "identifier"]
+    whole, variables = declared.confirmed, declared.variables
     names = [n for n in whole if n in header]
     if not names:
         return 0
@@ -109,24 +168,26 @@ def _named(run: Run, file: File, original: File, variables: tuple[Variable, ...]
     return int(matches_known(asked[names], known[names]).sum()) if names else 0
 
 
-def with_levels_of(run: Run, reference: File, original: File, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
+def with_levels_of(run: Run, reference: File, original: File, declared: Declared) -> Declared:
     """Return guessed variables with the levels that only people of the reference have."""
-    people = _table(run, original, variables)
+    people = _table(run, original, declared.variables)
     header = _columns(run, reference)
     open_ = tuple(replace(v, levels=None) for v in people.schema if v.name in header and v.levels)
     if not open_:
-        return variables
-    others = _table(run, reference, open_, extra=True)
-    checked = []
-    for variable in variables:
-        levels = people.schema[variable.name].levels if variable.name in people.schema else None
-        more = others.schema[variable.name].levels if levels and variable.name in others.schema else None
-        whole = tuple(dict.fromkeys((*(levels or ()), *(more or ()))))
-        if more and len(whole) > len(levels or ()):
-            kind = "nominal" if variable.kind == "binary" and len(whole) > 2 else variable.kind
-            variable = replace(variable, levels=whole, kind=kind)
-        checked.append(variable)
-    return tuple(checked)
+        return declared
+    levels = {v.name: v.levels or () for v in _table(run, reference, open_, extra=True).schema}
+    known = {v.name: v.levels or () for v in people.schema}
+    both = {name: tuple(dict.fromkeys((*known[name], *more))) for name, more in levels.items()}
+    wider = {name: _in_order(all_) for name, all_ in both.items() if len(all_) > len(known[name])}
+    return replace(
+        declared,
+        variables=tuple(replace(v, levels=wider[v.name]) if v.name in wider else v for v in declared.variables),
+    )
+
+
+def _in_order(levels: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return numbers in their order, and texts as they are."""
+    return levels if any(isinstance(level, str) for level in levels) else tuple(sorted(levels))
 
 
 def _columns(run: Run, file: File) -> list[str]:

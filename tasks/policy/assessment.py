@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anoncore.claims import ClaimCheck
-from anoncore.risk import AveragingAttack, Comparison, RiskReport
+from anoncore.risk import AveragingAttack, Comparison, Proportion, RiskReport
 from anoncore.utility import UtilityReport
 from tasks.common import values
 from tasks.common.errors import Refused
@@ -68,19 +68,36 @@ class ReferenceOverlap:
 
 
 @dataclass(frozen=True)
+class IdentifierMatches:
+    """How many values of a column that looks like an identifier are values of the original.
+
+    Parameters
+    ----------
+    variable : the column; no one has confirmed that it is an identifier
+    released, reference : shares of the different values of either file; None without a reference sample
+    """
+
+    variable: str
+    released: Proportion
+    reference: Proportion | None
+
+
+@dataclass(frozen=True)
 class ExternalFiles:
     """What externally produced files hold besides what was measured.
 
     Parameters
     ----------
     unmeasured : released columns that were not measured
-    named : released records that carry an identifier of the original
+    named : released records that carry a confirmed identifier of the original
     overlap : of reference and original; None without a reference sample
+    supposed : released columns that look like identifiers
     """
 
     unmeasured: int
     named: int
     overlap: ReferenceOverlap | None
+    supposed: tuple[IdentifierMatches, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

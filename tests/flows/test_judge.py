@@ -41,8 +41,8 @@ def files(tmp_path_factory):
 
 
 def judged(files, released, home, **options):
-    aligned = options.pop("aligned", False)
-    given = Files(files / released, files / "original.csv", files / "reference.csv", aligned)
+    aligned, identifiers = options.pop("aligned", False), options.pop("identifiers", ())
+    given = Files(files / released, files / "original.csv", files / "reference.csv", aligned, identifiers)
     return judge(Home.locate(home), given, **options)
 
 
@@ -123,13 +123,65 @@ def test_identifiers_of_the_original_fail_a_release(files, numbered, tmp_path):
     ids = pd.read_csv(numbered / "original.csv").patient_id
     released = pd.read_csv(files / "independent.csv")
     released.assign(patient_id=ids).to_csv(tmp_path / "named.csv", index=False)
-    found = judged(numbered, tmp_path / "named.csv", tmp_path / "home")
+    found = judged(numbered, tmp_path / "named.csv", tmp_path / "home", identifiers=("patient_id",))
     assert found.exit_code is ExitCode.REJECTED
     assert (gate(found, "identifiers of the original").figure, found.unknown) == ("1500", ("patient_id",))
     released.assign(patient_id=ids + 10_000).to_csv(tmp_path / "renamed.csv", index=False)
-    found = judged(numbered, tmp_path / "renamed.csv", tmp_path / "home")
+    found = judged(numbered, tmp_path / "renamed.csv", tmp_path / "home", identifiers=("patient_id",))
     assert "identifiers of the original" not in {g.name for g in found.verdict.gates}
     assert gate(found, "columns not measured").verdict == "inconclusive"
+
+
+def test_identifiers_that_are_a_guess_are_compared_with_the_reference(files, numbered, tmp_path):
+    ids = pd.read_csv(numbered / "original.csv").patient_id
+    released = pd.read_csv(files / "independent.csv")
+    name = "possible identifier patient_id"
+    # Duplicates within the release are no further matches.
+    released.assign(patient_id=np.repeat(ids[:750], 2).to_numpy()).to_csv(tmp_path / "same.csv", index=False)
+    found = judged(numbered, tmp_path / "same.csv", tmp_path / "home")
+    asked = gate(found, name)
+    assert (asked.verdict, asked.records, found.exit_code) == ("inconclusive", 750, ExitCode.AWAITING)
+    assert asked.figure.startswith("100")
+    assert asked.baseline.startswith("0.0")
+    # Row numbers repeat in every file, so that in the release they are nobody's.
+    for file in ("original", "reference", "independent"):
+        table = pd.read_csv(files / f"{file}.csv")
+        table.assign(record_id=range(len(table))).to_csv(tmp_path / f"{file}.csv", index=False)
+    found = judged(tmp_path, "independent.csv", tmp_path / "home")
+    assert gate(found, "possible identifier record_id").verdict == "pass"
+    assert not {g.name for g in found.verdict.gates if g.verdict == "fail"}
+
+
+def test_an_identifier_that_the_original_lacks_is_refused(files, tmp_path):
+    with pytest.raises(Refused, match="--identifier: the original has no column patient"):
+        judged(files, "independent.csv", tmp_path / "home", identifiers=("patient",))
+
+
+def test_whole_numbers_of_nearly_every_record_are_measured(tmp_path):
+    """Amounts of independent people fail nothing, though hardly two people share one; copied amounts do."""
+    for name, seed in (("original", 0), ("reference", 1), ("independent", 2)):
+        turnover = np.random.default_rng(seed + 50).lognormal(15, 1, 600).round().astype(int)
+        people(seed, 600).assign(turnover=turnover, region=1).to_csv(tmp_path / f"{name}.csv", index=False)
+    found = judged(tmp_path, "independent.csv", tmp_path / "home")
+    assert found.assessment.records.original == 600
+    assert not found.unknown
+    assert not {g.name for g in found.verdict.gates if g.verdict == "fail"}
+    copied = pd.read_csv(tmp_path / "independent.csv").assign(turnover=pd.read_csv(tmp_path / "original.csv").turnover)
+    copied.to_csv(tmp_path / "copied.csv", index=False)
+    assert gate(judged(tmp_path, "copied.csv", tmp_path / "home"), "value presence").verdict == "fail"
+
+
+@pytest.mark.parametrize("wider", ["reference", "independent"])
+def test_levels_that_only_one_file_has_are_no_reason_to_refuse(files, tmp_path, wider):
+    """A variable of two levels in the original has three in another file."""
+    for name in ("original", "reference", "independent"):
+        table = pd.read_csv(files / f"{name}.csv")[:600]
+        table["smoker"] = np.random.default_rng(len(name)).integers(0, 3 if name == wider else 2, 600)
+        table["sex"] = table["sex"].where((table.index % 7 > 0) | (name != wider), "x")
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    found = judged(tmp_path, "independent.csv", tmp_path / "home")
+    assert found.assessment.records.reference == 600
+    assert not found.left_out
 
 
 def test_identifiers_that_are_blanked_are_nobodys(files, numbered, tmp_path):
@@ -149,7 +201,8 @@ def test_a_reference_with_identifiers_of_the_original_asks_a_person(files, numbe
     people(7).assign(patient_id=ids).to_csv(tmp_path / "reference.csv", index=False)
     original = numbered / "original.csv"
     found = judge(
-        Home.locate(tmp_path / "home"), Files(files / "independent.csv", original, tmp_path / "reference.csv")
+        Home.locate(tmp_path / "home"),
+        Files(files / "independent.csv", original, tmp_path / "reference.csv", identifiers=("patient_id",)),
     )
     assert found.exit_code is ExitCode.AWAITING
     assert gate(found, "reference of other people").figure == "1500"

@@ -4,27 +4,54 @@ from __future__ import annotations
 
 from typing import Any
 
-from tasks.policy.assessment import Assessment
+from anoncore.risk import difference, three_way
+from tasks.common.formatting import percent, shares
+from tasks.policy.assessment import Assessment, IdentifierMatches
 from tasks.policy.gate import Gate, GateResult
+
+# By how much the share of the original's values may exceed the reference's in a column that looks like an identifier.
+EXCESS = 0.05
 
 
 def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
     """Fail where released records carry identifiers; inconclusive where columns were not measured."""
     files, released = assessment.external, assessment.records.released
-    results = []
-    if files is not None and files.named:
+    if files is None:
+        return ()
+    results = [_supposed(one) for one in files.supposed]
+    if files.named:
         meaning = "released rows that carry an identifier of a person of the original"
         results.append(GateResult("identifiers of the original", "fail", f"{files.named}", "0", "0", released, meaning))
-    if files is not None and files.unmeasured:
-        meaning = "released columns that the original lacks, or has as identifiers, under other values"
+    if files.unmeasured:
+        meaning = "released columns that the original lacks, or whose values look like identifiers"
         figure = f"{files.unmeasured}"
         results.append(GateResult("columns not measured", "inconclusive", figure, "0", "0", released, meaning))
     return tuple(results)
 
 
+def _supposed(one: IdentifierMatches) -> GateResult:
+    """Compare the share of the original's values in a release with that in the reference; never a failure."""
+    harmless = one.released.value == 0.0
+    if one.reference is not None:
+        excess = difference(one.released, one.reference)
+        harmless = three_way(excess.lower, excess.upper, EXCESS) == "pass"
+    return GateResult(
+        name=f"possible identifier {one.variable}",
+        verdict="pass" if harmless else "inconclusive",
+        figure=f"{percent(one.released.value)} [{shares(one.released)}]",
+        limit=f"excess ≤ {EXCESS:g}" if one.reference is not None else "0",
+        baseline="no reference" if one.reference is None else f"{percent(one.reference.value)}, the reference",
+        records=one.released.n,
+        meaning="different released values that are the original’s, in a column that looks like an identifier; "
+        "--identifier or a plan states whether it is one",
+    )
+
+
 GATE = Gate(
     name="files",
-    description="Of externally produced files: fail when released rows carry an identifier of the original; "
-    "inconclusive when released columns have no counterpart in the original, since nothing was measured of them.",
+    description="Of externally produced files: fail when released rows carry an identifier of the original that a plan "
+    "or `--identifier` states; inconclusive when a column that merely looks like an identifier has more values of the "
+    "original than the reference has, by more than 0.05; inconclusive when released columns have no counterpart in the "
+    "original, since nothing was measured of them.",
     evaluate=evaluate,
 )

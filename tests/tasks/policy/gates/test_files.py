@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tasks.policy.assessment import ExternalFiles
+from anoncore.risk import proportion
+from tasks.policy.assessment import ExternalFiles, IdentifierMatches
 from tasks.policy.gates.files import GATE
 from tests.tasks.policy.sample import assessment, changed, results
 
@@ -15,3 +16,17 @@ def test_identifiers_fail_and_unmeasured_columns_are_inconclusive() -> None:
         "identifiers of the original": ("fail", "7"),
         "columns not measured": ("inconclusive", "2"),
     }
+
+
+def test_columns_that_look_like_identifiers_never_fail() -> None:
+    cases = [
+        (proportion(500, 500), proportion(0, 500), "inconclusive"),
+        (proportion(500, 500), proportion(500, 500), "pass"),
+        (proportion(20, 500), proportion(18, 500), "pass"),
+        (proportion(20, 500), None, "inconclusive"),
+        (proportion(0, 500), None, "pass"),
+    ]
+    for released, reference, verdict in cases:
+        files = ExternalFiles(0, 0, None, (IdentifierMatches("number", released, reference),))
+        found = results(GATE, changed(assessment(), external=files))
+        assert found["possible identifier number"].verdict == verdict
