@@ -39,6 +39,7 @@ from anoncore.risk.report import (
 )
 from anoncore.risk.scores import AttackFamily, NamedAttack, ScoreAttack, TopScores, score_attack
 from anoncore.risk.singling_out import SinglingOut, SinglingOutBySize, singling_out
+from anoncore.risk.subset_linkage import LinkedBySubset, SubsetLinkage, subset_linkage
 from anoncore.risk.tail import (
     ExtremeRecords,
     TailTest,
@@ -77,6 +78,7 @@ __all__ = [
     "Linkability",
     "Linkage",
     "LinkageSettings",
+    "LinkedBySubset",
     "LocatedRecords",
     "MatchSignal",
     "MeasureComparison",
@@ -96,6 +98,7 @@ __all__ = [
     "SensitiveRisk",
     "SinglingOut",
     "SinglingOutBySize",
+    "SubsetLinkage",
     "TableDisclosure",
     "TailTest",
     "TargetRisk",
@@ -138,6 +141,7 @@ __all__ = [
     "score_attack",
     "score_coincidence_attack",
     "singling_out",
+    "subset_linkage",
     "tail_test",
     "three_way",
     "twins_by_chance",

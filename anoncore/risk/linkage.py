@@ -177,7 +177,7 @@ def linkage(
     others = None if reference is None else matrix("reference", reference, people.shape[1])
     if settings.k < 2:
         raise AnonymizationError(f"k must be at least 2, got {settings.k}")
-    place = _own_rows(own, len(people), len(points))
+    place = own_rows(own, len(people), len(points))
     chosen = settings.rows(len(people), rng)
     rows, used = _Rows(people[chosen], points, place[chosen]), min(settings.k, len(points))
     measures = settings.measures
@@ -255,7 +255,24 @@ def sampling_error(asked: int, people: int, delta: float = 0.01) -> float:
     return 0.0 if asked >= people else math.sqrt(math.log(2.0 / delta) / (2.0 * max(asked, 1)))
 
 
-def _own_rows(own: ArrayLike | None, people: int, rows: int) -> Indices:
+def linked_chances(asked: Floats, points: Floats, place: Indices) -> Floats:
+    """Return (q,) the chance of each person's own row among all rows that are nearest, 0 where it is not.
+
+    Parameters
+    ----------
+    asked, points : (q, n) people and (M, n) released rows, encoded
+    place : (q,) number of the own row, −1 for none
+    """
+    rows = _Rows(asked, points, place)
+    closest = nearest(asked, points[rows.first], 1)[0][:, 0]
+    hits = np.flatnonzero(rows.there & (rows.mine <= closest * _TIED))
+    right = np.zeros(len(asked))
+    right[hits] = 1.0 / _tied_rows(asked[hits], points[rows.first], rows.copies)
+    return right
+
+
+def own_rows(own: ArrayLike | None, people: int, rows: int) -> Indices:
+    """Return (people,) the number of each person's released row, −1 for none, checked."""
     if own is None:
         if rows != people:
             raise AnonymizationError(

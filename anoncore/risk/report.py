@@ -29,6 +29,7 @@ from anoncore.risk.prediction import PredictionMeasures, sample_queries
 from anoncore.risk.presence import ValuePresence, value_presence
 from anoncore.risk.scores import Certainty
 from anoncore.risk.singling_out import SinglingOut, singling_out
+from anoncore.risk.subset_linkage import SubsetLinkage, subset_linkage
 from anoncore.risk.tail import ExtremeRecords, TailTest
 from anoncore.risk.together import ValuesTogether, values_together
 from anoncore.summary import Summarised, SummaryTable
@@ -143,7 +144,8 @@ class RiskReport(Summarised):
     presence, agreement, density : membership by values that stand in the release, by rows that share rare values, and
         by densities; None without a reference sample
     singling_out, linkability : success beyond that on strangers; None without a reference sample
-    linkage : None unless released rows are linked to the original's
+    linkage, subset_linkage : by all variables and by some of them; None unless released rows are linked to the
+        original's
     disclosure, inference : by the quasi-identifiers; None without such variables
     boxes : None unless ranges are released
     curves : sorted measures, for drawing; confidential, None where they are stored apart
@@ -168,6 +170,7 @@ class RiskReport(Summarised):
     singling_out: SinglingOut | None = None
     linkability: Linkability | None = None
     linkage: Linkage | None = None
+    subset_linkage: SubsetLinkage | None = None
     disclosure: Disclosure | None = None
     inference: InferenceRisk | None = None
     boxes: BoxRisk | None = None
@@ -201,6 +204,9 @@ class RiskReport(Summarised):
             rows.append(("linkability beyond strangers", self.linkability.residual.value, 0.0, None))
         if self.linkage:
             rows.append(("records linked correctly, share", self.linkage.rate.value, self.linkage.guess, None))
+        if self.subset_linkage:
+            worst, guess = self.subset_linkage.worst, self.subset_linkage.guess
+            rows.append((f"records linked by {worst.name}, share", worst.rate.value, guess, None))
         for one in self.inference.variables if self.inference else ():
             rows.append((f"{one.name} inferred correctly, share", one.members.value, one.strangers.value, one.verdict))
         yield SummaryTable("Disclosure risk", ("measure", "released", "baseline", "verdict"), rows)
@@ -265,7 +271,7 @@ def measure_encoded_risk(
     RiskReport without its curves, and the curves, which are confidential
     """
     x, y, r = tables.x, tables.y, tables.r
-    pairs_rng, linkage_rng, groups_rng, inference_rng, boxes_rng, attacks_rng = rng.spawn(6)
+    pairs_rng, linkage_rng, groups_rng, inference_rng, boxes_rng, attacks_rng, subsets_rng = rng.spawn(7)
     rows = settings.queries(len(x), rng)
     close = closeness(x, y, r, settings.k, queries=rows, rng=rng)
     comparison = _comparison(tables, settings, rows, close, rng)
@@ -286,6 +292,7 @@ def measure_encoded_risk(
         membership_rescaled=rescaled,
         score_coincidence=scores,
         linkage=_linkage(tables, rows, close, linkage_rng) if settings.rows_linked else None,
+        subset_linkage=_subset_linkage(tables, subsets_rng) if settings.rows_linked else None,
         disclosure=_disclosure(tables, settings.k, groups_rng),
         inference=_inference(tables, epsilon, inference_rng),
         boxes=None if ranges is None else _boxes(tables, ranges, rows, boxes_rng),
@@ -367,7 +374,7 @@ def _linkage(tables: EncodedTables, rows: Indices, close: Closeness, rng: np.ran
         tables.x,
         tables.y,
         reference=tables.r,
-        own=tables.released.frame.index.get_indexer(tables.original.frame.index),
+        own=_own(tables),
         settings=LinkageSettings(
             k=close.released.k,
             queries=rows,
@@ -376,6 +383,14 @@ def _linkage(tables: EncodedTables, rows: Indices, close: Closeness, rng: np.ran
         ),
         rng=rng,
     )
+
+
+def _subset_linkage(tables: EncodedTables, rng: np.random.Generator) -> SubsetLinkage | None:
+    return subset_linkage(tables, _own(tables), quasi_identifiers=_names(tables, "quasi-identifier"), rng=rng)
+
+
+def _own(tables: EncodedTables) -> Indices:
+    return tables.released.frame.index.get_indexer(tables.original.frame.index)
 
 
 def _of_all(measures: PredictionMeasures, points: Floats) -> PredictionMeasures | None:

@@ -6,7 +6,7 @@ from functools import partial
 
 from pydantic import Field
 
-from anoncore.risk import Linkage, MatchSignal, three_way
+from anoncore.risk import Linkage, MatchSignal, SubsetLinkage, three_way
 from tasks.common.formatting import NOTHING, count, number, percent, shares
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
@@ -32,20 +32,27 @@ class LinkageLimit(Section):
 
 
 def evaluate(assessment: Assessment, policy: LinkageLimit) -> tuple[GateResult, ...]:
-    """Compare the linkage rate with the limit, where rows carry the identity of their records."""
-    link = assessment.risk.linkage
+    """Compare the largest linkage rate, by all or by some variables, with the limit."""
+    link, parts = assessment.risk.linkage, assessment.risk.subset_linkage
     if link is None:
         return ()
-    rate = link.rate
+    rate, upper = link.rate, link.rate.upper
+    known = "the share of people whose nearest released row is their own, for an attacker who knows all values"
+    if parts is not None:
+        upper = max(upper, parts.upper)
+        if parts.worst.rate.lower > rate.lower:
+            rate = parts.worst.rate
+            known = f"the share of people whose released row is found by {parts.worst.name}"
+        known += f"; worst of {len(parts.subsets) + 1} sets of variables"
     return (
         GateResult(
             name=NAME,
-            verdict=three_way(rate.lower, rate.upper, policy.linkage_rate),
-            figure=f"{rate.value:.2f} [{rate.lower:.2f}, {rate.upper:.2f}]",
+            verdict=three_way(rate.lower, upper, policy.linkage_rate),
+            figure=f"{rate.value:.2f} [{rate.lower:.2f}, {upper:.2f}]",
             limit=f"≤ {policy.linkage_rate:g}",
             baseline=f"{link.guess:.3g}, guessing",
             records=rate.n,
-            meaning="the share of people whose nearest released row is their own, for an attacker who knows all values",
+            meaning=known,
         ),
     )
 
@@ -56,8 +63,11 @@ def metrics(assessment: Assessment) -> Metrics:
     if link is None:
         return {}
     signals = {f"risk/linkage/auc_{signal.name}": signal.auc for signal in link.signals}
+    parts = assessment.risk.subset_linkage
     return (
         fields_of(link.rate, ("value", "lower", "upper"), "risk/linkage/")
+        | fields_of(parts and parts.worst.rate, ("value", "lower", "upper"), "risk/linkage/subset_")
+        | fields_of(parts and parts.worst.certain, ("value",), "risk/linkage/certain_")
         | signals
         | {"risk/linkage/guess": link.guess}
     )
@@ -87,7 +97,30 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             count(rate.n),
         ),
     ]
-    return (*rows, *_among_strangers(link), *map(_signal, link.signals))
+    parts = assessment.risk.subset_linkage
+    return (*rows, *(_by_subset(parts) if parts else ()), *_among_strangers(link), *map(_signal, link.signals))
+
+
+def _by_subset(parts: SubsetLinkage) -> list[Attack]:
+    worst = parts.worst
+    attacker = (
+        f"An attacker who knows some values of all people links them by these. Worst of {len(parts.subsets)} sets of "
+        f"variables: {worst.name}."
+    )
+    sure = "Exactly one released row has the person’s values, and it is the person’s own."
+    if worst.nonmembers is not None:
+        sure += f" Exactly one row has the values of {percent(worst.nonmembers, 0)} of the non-members, too."
+    people = count(parts.n_people)
+    rows = (
+        ("Linkage by some variables", attacker, worst.linked, parts.guess, NAME),
+        ("Linkage by some variables, with certainty", f"{attacker} {sure}", worst.certain, worst.chance, ""),
+    )
+    return [
+        Attack(
+            AIM, name, text, percent(rate.value, 0), shares(rate), f"{percent(by_chance, 2)}, guessing", people, gate
+        )
+        for name, text, rate, by_chance, gate in rows
+    ]
 
 
 def _among_strangers(link: Linkage) -> list[Attack]:
@@ -124,12 +157,14 @@ def _signal(signal: MatchSignal) -> Attack:
 
 GATE = Gate(
     name=NAME,
-    description="Where rows keep the identity of their records: the share of people whose nearest released row is "
-    "their own, with Wilson's interval. Fail when its lower bound is above `linkage_rate`.",
+    description="Where rows keep the identity of their records: the share of people whose released row is found, with "
+    "Wilson's interval: as the nearest one by all variables, and by the variables that stayed unchanged, the "
+    "quasi-identifiers, single variables and random subsets, there also as the only row that agrees. Lower bounds "
+    "hold for all of them together. Fail when one is above `linkage_rate`, pass when all upper bounds are within it.",
     evaluate=evaluate,
     limits=LinkageLimit,
     individual=True,
-    publishes={"risk.linkage": coarse},
+    publishes={"risk.linkage": coarse, "risk.subset_linkage": coarse},
     metrics=metrics,
     attacks=attacks,
 )

@@ -171,6 +171,10 @@ def full_figures(
         risk = replace(risk, **harmless_attacks())
     if risk.linkage is not None:
         risk = changed(risk, linkage__rate=replace(risk.linkage.rate, value=0.1, lower=0.05, upper=0.2))
+    if risk.subset_linkage is not None:
+        few = replace(risk.subset_linkage.worst.linked, value=0.1, lower=0.05, upper=0.2)
+        harmless = replace(risk.subset_linkage.worst, certain=few, linked=few)
+        risk = changed(risk, subset_linkage__subsets=(harmless,))
     if risk.inference is not None:
         variables = tuple(replace(one, excess=Difference(0.0, -0.1, 0.1)) for one in risk.inference.variables)
         risk = changed(risk, inference__variables=variables)

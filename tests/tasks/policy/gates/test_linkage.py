@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from anoncore.risk import LinkedBySubset, SubsetLinkage
 from anoncore.risk._proportions import Proportion
 from tasks.policy.disclosure_control import published
 from tasks.policy.gates.linkage import GATE, NAME
@@ -15,6 +16,29 @@ def test_the_lower_bound_decides(lower: float, verdict: str) -> None:
     given = changed(assessment(), risk__linkage__rate__lower=lower)
     assert results(GATE, given)[NAME].verdict == verdict
     assert results(GATE, given, linkage_rate=0.5)[NAME].verdict == "pass"
+
+
+def by_subset(lower: float, upper: float) -> SubsetLinkage:
+    none, found = Proportion(0.0, 0.0, 0.01, 814), Proportion(lower, lower, upper, 814)
+    subsets = (
+        LinkedBySubset("the variable age", 1, none, 0.0, None, none),
+        LinkedBySubset("4 unchanged variables", 4, found, 0.001, 0.1, found),
+    )
+    return SubsetLinkage(subsets, ("age",), 1 / 814, 814, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "verdict"), [(0.1, 0.2, "pass"), (0.201, 0.3, "fail"), (0.19, 0.21, "inconclusive")]
+)
+def test_the_set_of_variables_that_links_most_decides(lower: float, upper: float, verdict: str) -> None:
+    given = changed(assessment(), risk__subset_linkage=by_subset(lower, upper))
+    found = results(GATE, given)[NAME]
+    assert found.verdict == verdict
+    assert "4 unchanged variables; worst of 3 sets" in found.meaning
+    assert GATE.metrics(given)["risk/linkage/subset_lower"] == lower
+    rows = {row.name: row for row in GATE.attacks(published(given))}
+    assert "values of 10\u00a0% of the non-members" in rows["Linkage by some variables, with certainty"].attacker
+    assert rows["Linkage by some variables"].gate == NAME
 
 
 def test_without_rows_of_single_persons_there_is_no_gate() -> None:
