@@ -141,11 +141,12 @@ class _Job:
 
 def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings: tuple[Setting, ...]) -> Comparison:
     plan, step = file.plan, runner.step
-    ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)
+    ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, plan.unit, retry=True)
     source = ingested.summary
     run = run.bound_to(source.digest)
     checked = step("Check the edits on the raw data", validate_raw, run, ingested, plan.edits)
-    sides = step("Set the reference apart", split, run, checked, plan.reference, plan.variables, file.base, retry=True)
+    given = (run, checked, plan.reference, plan.variables, file.base, plan.unit)
+    sides = step("Set the reference apart", split, *given, retry=True)
     digest = keyed_digest(run.home, plan.digest) if plan.confides else plan.digest
     job = _Job(file, wanted, digest, ingested, checked, sides)
     tried, dossiers = [], {}

@@ -81,7 +81,7 @@ def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tupl
     section, policy = AssessmentSection(), PolicySection(by_design=by_design)
     if plan is not None:
         stated = load_plan(plan).plan
-        declared, section, policy = Declared(stated.variables), stated.assessment, stated.policy
+        declared, section, policy = Declared(stated.variables, stated.unit), stated.assessment, stated.policy
     else:
         given = (files.original, files.reference, files.released)
         declared = Declared.guessed_from(sanitise_errors(declared_together)(*given))

@@ -129,7 +129,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     secret_keys.check(run.home)
     approvers.ready(run.home, plan.policy)
     ready(run.home, plan.publication.to)
-    ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, retry=True)
+    ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, plan.unit, retry=True)
     digest = keyed_digest(run.home, plan.digest) if plan.confides else plan.digest
     source = ingested.summary
     known = None if rebuild else standing(run.home, digest, source.digest, source.records_digest)
@@ -142,7 +142,8 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     earlier = published_before(run.home, digest, source.digest, source.records_digest)
     run = run.bound_to(source.digest)
     checked = step("Check the edits on the raw data", validate_raw, run, ingested, plan.edits)
-    sides = step("Set the reference apart", split, run, checked, plan.reference, plan.variables, file.base, retry=True)
+    given = (run, checked, plan.reference, plan.variables, file.base, plan.unit)
+    sides = step("Set the reference apart", split, *given, retry=True)
     masked = step("Mask the records", mask, run, sides.original, plan.steps, plan.edits.edit_set())
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits)
     assessed = step("Measure risk and utility", assess, run, sides, masked, plan.assessment, plan.policy)

@@ -25,7 +25,7 @@ def check_columns(frame: pd.DataFrame, declared: Sequence[str]) -> None:
         raise AnonymizationError(f"declared variables are not in the data: {', '.join(absent)}")
     if surplus := list(names.difference(list(declared), sort=False)):
         raise AnonymizationError(
-            f"columns without a declaration: {', '.join(surplus)}; declare them, as identifier to drop them"
+            f"columns without a declaration: {', '.join(surplus)}; declare them, as excluded to drop them"
         )
 
 

@@ -64,7 +64,7 @@ class Schema(Summarised):
         -------
         Schema
             A proposal to be reviewed: roles are guessed from column names. Columns that would be unsafe or
-            impossible to release are identifiers, which are dropped.
+            impossible to release are identifiers or excluded, which are dropped.
 
         Raises
         ------

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata.canonical import canonical, check_columns, ordinary
 from anoncore.microdata.schema import Schema
+from anoncore.microdata.units import Units
 from anoncore.microdata.variable import Variable
 from anoncore.summary import Summarised, SummaryTable
 
@@ -34,6 +36,9 @@ class Microdata(Summarised):
     schema : Schema
         Completed here: levels and precision that it leaves open are observed from the data, and
         missing codes, which have become missing values, are dropped.
+    units : (N,) int, optional
+        The statistical unit (person, household, enterprise) of each record, see `joined_units`; None where each
+        record is a unit of its own. Like the index it is never released, and no ``repr`` shows it.
 
     Raises
     ------
@@ -54,6 +59,7 @@ class Microdata(Summarised):
 
     frame: pd.DataFrame
     schema: Schema
+    units: Units | None = None
 
     def __post_init__(self) -> None:
         check_columns(self.frame, self.schema.names)
@@ -70,6 +76,7 @@ class Microdata(Summarised):
             raise AnonymizationError("\n".join(problems))
         object.__setattr__(self, "frame", pd.DataFrame(columns, index=self.frame.index))
         object.__setattr__(self, "schema", Schema(completed))
+        object.__setattr__(self, "units", _checked_units(self.units, len(self.frame)))
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, schema: Schema | None = None) -> Microdata:
@@ -94,12 +101,28 @@ class Microdata(Summarised):
         return cls(frame, Schema.infer(frame) if schema is None else schema)
 
     @classmethod
-    def trusted(cls, frame: pd.DataFrame, schema: Schema) -> Microdata:
+    def trusted(cls, frame: pd.DataFrame, schema: Schema, units: Units | None = None) -> Microdata:
         """Wrap a frame that is in canonical form already, under a completed schema, without checking."""
         data = object.__new__(cls)
         object.__setattr__(data, "frame", frame)
         object.__setattr__(data, "schema", schema)
+        object.__setattr__(data, "units", units)
         return data
+
+    def with_units(self, units: ArrayLike | None) -> Microdata:
+        """Return the table with the statistical unit of each record, (N,) int; None for each its own."""
+        return Microdata.trusted(self.frame, self.schema, _checked_units(units, len(self)))
+
+    def with_units_of(self, source: Microdata) -> Microdata:
+        """Return the table with the units of the source's records from which its own stem, by index label."""
+        if source.units is None:
+            return self.with_units(None)
+        return self.with_units(source.units[source.frame.index.get_indexer(self.frame.index)])
+
+    @property
+    def n_units(self) -> int:
+        """The number of statistical units."""
+        return len(self) if self.units is None else len(np.unique(self.units))
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -109,11 +132,12 @@ class Microdata(Summarised):
 
     def select(self, names: Sequence[str]) -> Microdata:
         """Return the variables ``names`` alone, in their order."""
-        return Microdata.trusted(self.frame[list(names)], self.schema.select(names))
+        return Microdata.trusted(self.frame[list(names)], self.schema.select(names), self.units)
 
     def take(self, rows: np.ndarray) -> Microdata:
         """Return the records at positions ``rows``; levels and precision stay those of the whole table."""
-        return Microdata.trusted(self.frame.iloc[rows], self.schema)
+        units = None if self.units is None else self.units[rows]
+        return Microdata.trusted(self.frame.iloc[rows], self.schema, units)
 
     def level_counts(self, name: str) -> dict[Any, int]:
         """Return the number of records at each level of a categorical variable, absent levels included."""
@@ -134,3 +158,12 @@ class Microdata(Summarised):
         header = ("variable", "kind", "role", "levels", "missing")
         rows = [(v.name, v.kind, v.role, v.levels and len(v.levels), int(missing[v.name])) for v in self.schema]
         yield SummaryTable(f"Microdata of {len(self)} records and {len(self.schema)} variables", header, rows)
+
+
+def _checked_units(units: ArrayLike | None, records: int) -> Units | None:
+    if units is None:
+        return None
+    numbers = np.array(units)
+    if numbers.shape != (records,) or numbers.dtype.kind not in "iu":
+        raise AnonymizationError(f"units must hold {records} whole numbers, one for each record")
+    return numbers.astype(np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from anoncore.errors import AnonymizationError
 
 Kind = Literal["continuous", "ordinal", "binary", "nominal"]
-Role = Literal["identifier", "quasi-identifier", "sensitive", "weight", "area", "household", "other"]
+Role = Literal["identifier", "excluded", "quasi-identifier", "sensitive", "weight", "area", "household", "other"]
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,9 @@ class Variable:
     kind : {"continuous", "ordinal", "binary", "nominal"}
         The scale of its values.
     role : str, default "other"
-        What the values mean for disclosure: "identifier" (dropped, never released), "quasi-identifier",
-        "sensitive", "weight", "area", "household" (links records of one household; never
+        What the values mean for disclosure: "identifier" (says whose record it is; dropped, never released),
+        "excluded" (dropped like an identifier, but says of no two records that they belong together),
+        "quasi-identifier", "sensitive", "weight", "area", "household" (links records of one household; never
         released) or "other".
     levels : sequence, optional
         The values of a categorical variable; for an ordinal one in their order. Observed values,
@@ -105,6 +106,11 @@ class Variable:
         return self.kind != "continuous"
 
     @property
+    def is_dropped(self) -> bool:
+        """Whether the variable is dropped when a table is read."""
+        return self.role in ("identifier", "excluded")
+
+    @property
     def is_masked(self) -> bool:
         """Whether record-level methods mask and release this variable."""
-        return self.role not in ("identifier", "household")
+        return not self.is_dropped and self.role != "household"

@@ -15,6 +15,7 @@ from anoncore.profile import NESTED, Guess, find_rules, profile
 from flows.draft.document import document
 from flows.draft.readable import dropped, readable
 from flows.draft.table import NESTED_COLUMNS, Table
+from flows.draft.units import Units, told_apart
 from tasks.common.errors import Refused, named, odd, visible
 from tasks.intake.columns import like_a_formula
 from tasks.intake.source import SourceSection
@@ -39,8 +40,9 @@ def draft_plan(data: Path, base: Path) -> str:
     str
         A plan that loads and runs as it stands, unless every column looks like an identifier.
         Columns that look like identifiers, dates or free text are dropped until a person says
-        otherwise; rules that hold in every record are active, others are comments; a
-        person's approval is asked for. The same file gives the same draft.
+        otherwise; identifiers that repeat are proposed as the statistical unit; rules that hold
+        in every record are active, others are comments; a person's approval is asked for. The
+        same file gives the same draft.
 
     Raises
     ------
@@ -58,8 +60,9 @@ def draft_plan(data: Path, base: Path) -> str:
     if nested:
         raise Refused(NESTED_COLUMNS.format(visible(data.name), named(nested)))
     guesses, microdata = readable(table, [_checked(guess, frame) for guess in profiled.guesses])
+    guesses = told_apart(guesses, frame)
     rules = find_rules(microdata, profiled.sums) if microdata is not None else ()
-    return document(table, len(frame), guesses, rules)
+    return document(table, guesses, Units.of(guesses, frame), rules)
 
 
 def source_of(data: Path) -> SourceSection:

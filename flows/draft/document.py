@@ -16,6 +16,7 @@ from anoncore.edits.model import to_dict
 from anoncore.microdata import Variable
 from anoncore.profile import Finding, Guess
 from flows.draft.table import Table
+from flows.draft.units import Units
 from tasks.assessment.assess import AssessmentSection
 from tasks.common.sections import Section
 from tasks.intake.split import ReferenceSection
@@ -29,7 +30,7 @@ HEAD = """\
 #
 # A draft is a list of guesses, safe to run but not yet right:
 #   - what is marked "confirm" is for you to decide before the first run;
-#   - identifiers are dropped and never released; give a column another role to keep it;
+#   - identifiers and excluded columns are dropped and never released; give a column another role to keep it;
 #   - rules and steps that start with # are proposals: remove the # to use one.
 # It holds no value that fewer than 5 records hold, and limits are rounded away from the extremes.
 # Every key is described in docs/how-to/plan.md. Next: anonflow check PLAN, then anonflow run PLAN
@@ -41,7 +42,12 @@ VARIABLES = """\
 # (nominal), a count (continuous), or yes and no beside a code for a missing value (binary)."""
 
 NOTHING_LEFT = """\
-# confirm: every column looks like an identifier, so nothing would be released; give one another role."""
+# confirm: every column would be dropped, so nothing would be released; give one another role."""
+
+UNIT = """\
+# Whom the release protects: a person, a household, an enterprise. Records that share any identifier, or all columns of
+# unit, are one unit: they are held out together and count once. A column that is dropped without saying whose record
+# it is, such as a date, has the role excluded."""
 
 EDITS = """\
 # What every record must satisfy, before masking and after it.
@@ -74,9 +80,9 @@ POLICY = ("approval", "inconclusive", "by_design", "tail_p", "membership_auc", "
 PUBLICATION = ("title", "description", "contact", "licence", "formats")
 
 
-def document(table: Table, records: int, guesses: tuple[Guess, ...], rules: Iterable[Finding]) -> str:
+def document(table: Table, guesses: tuple[Guess, ...], units: Units, rules: Iterable[Finding]) -> str:
     """Return the draft of a table's plan."""
-    parts = (_head(table, records), _variables(guesses), _edits(rules), _choices(table), [""])
+    parts = (_head(table, units.records), _variables(guesses), _unit(units), _edits(rules), _choices(table), [""])
     return "\n".join(line for part in parts for line in part)
 
 
@@ -107,6 +113,20 @@ def _variables(guesses: tuple[Guess, ...]) -> Iterator[str]:
             code, listed = to_yaml(value), value in (guess.variable.levels or ())
             action = "move it from levels to missing" if listed else f"add missing: [{code}]"
             yield f"    # does {code} mean a missing value ({count} records)? then {action}"
+    yield ""
+
+
+def _unit(units: Units) -> Iterator[str]:
+    yield UNIT
+    if len(units.columns) == 1:
+        yield f"# confirm: {units.records} records are of {units.units} units by a column that repeats."
+        yield f"unit: {to_yaml(list(units.columns))}"
+    elif units.columns:
+        columns = ", ".join(map(to_yaml, units.columns))
+        yield f"# confirm: {units.records} records are of {units.units} units by columns that repeat: {columns}."
+        yield "unit: []"
+    else:
+        yield "unit: []  # confirm: no identifier repeats, so each record is a unit of its own"
     yield ""
 
 

@@ -37,4 +37,4 @@ def readable(table: Table, guesses: Iterable[Guess]) -> tuple[tuple[Guess, ...],
 
 def dropped(name: str, reason: str) -> Guess:
     """Return the guess of a column that is not released, until a person says otherwise."""
-    return Guess(Variable(name, "nominal", role="identifier"), reason, confirm=True)
+    return Guess(Variable(name, "nominal", role="excluded"), reason, confirm=True)

@@ -45,6 +45,8 @@ class Plan(Section):
     anonflow : Version of the format.
     name : Of the plan and its releases: lower-case letters, digits, ``-`` and ``_``, at most 63.
     variables : The columns of the source.
+    unit : The columns that together name whom the release protects: a person, household, enterprise or patient. Each
+        is an identifier or a household. Records that share this name, or any other identifier, are one unit.
     steps : The methods, in the order in which they are applied.
     """
 
@@ -52,6 +54,7 @@ class Plan(Section):
     name: str = Field(pattern=f"^{NAME.pattern}$")
     source: SourceSection
     variables: tuple[Variable, ...] = Field(min_length=1)
+    unit: tuple[str, ...] = ()
     edits: EditsSection = EditsSection()
     reference: ReferenceSection = ReferenceSection()
     steps: tuple[Step, ...] = Field(min_length=1)
@@ -98,6 +101,7 @@ class Plan(Section):
                 problems += [f"steps: {number} ({step.method}): {p}" for p in step.problems(schema, edits)]
         if schema is not None:
             problems += _name_problems(schema)
+            problems += _unit_problems(self.unit, schema)
             problems += _tried(lambda: list(_column_problems(self.source, schema, base)), problems) or []
             problems += self._regression_problems(schema)
         return [*problems, *self._step_problems(), *self._group_problems()]
@@ -161,11 +165,23 @@ def _tried(function: Callable[[], T], problems: list[str]) -> T | None:
 
 def _name_problems(schema: Schema) -> Iterator[str]:
     if not schema.masked:
-        yield "variables: every one is an identifier or a household; nothing would be released"
+        yield "variables: every one is an identifier, excluded or a household; nothing would be released"
     if control := [n for n in schema.masked if odd(n)]:
         yield f"variables with names that hold control characters: {named(control)}; rename them"
     if formulas := [n for n in schema.masked if like_a_formula(n)]:
         yield f"variables with names that a spreadsheet would take for formulas: {named(formulas)}; rename them"
+
+
+def _unit_problems(unit: tuple[str, ...], schema: Schema) -> Iterator[str]:
+    if unknown := [n for n in unit if n not in schema]:
+        yield f"unit: {named(unknown)} is no declared variable; name columns of the source"
+    if shown := [n for n in unit if n in schema and schema[n].role not in ("identifier", "household")]:
+        yield (
+            f"unit: {named(shown)} would be released or only dropped; what names a unit has the role identifier or "
+            "household, or is no part of the unit"
+        )
+    if twice := sorted({n for n in unit if unit.count(n) > 1}):
+        yield f"unit: {named(twice)} is named twice; name each column once"
 
 
 def _column_problems(source: SourceSection, schema: Schema, base: Path) -> Iterator[str]:
@@ -186,7 +202,7 @@ def _column_problems(source: SourceSection, schema: Schema, base: Path) -> Itera
         yield f"variables that the source does not have: {named(absent)}"
     if surplus:
         shown = named_surplus(surplus, len(schema) - len(absent), len(schema))
-        yield f"columns of the source without a declaration: {shown}; declare them, as identifier to drop them"
+        yield f"columns of the source without a declaration: {shown}; declare them, as excluded to drop them"
     if pairs := nearly(absent, surplus):
         yield f"variables that only look like columns of the source: {format_look_alikes(pairs)}"
 

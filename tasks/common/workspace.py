@@ -23,7 +23,7 @@ from tasks.common.home import Home, make_private, private_umask, write_private
 from tasks.common.processes import is_running, process_start_time
 
 OPENING_SECONDS = 60
-RECORD = "__record__"
+RECORD, UNIT = "__record__", "__unit__"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class StoredMicrodata(Stored):
         """Return the microdata, each record with its identity, after checking that they are what was stored."""
         frame = pd.read_parquet(self._intact())
         schema = Schema(Variable(**v) for v in json.loads(frame.attrs.pop("schema")))
-        return Microdata(frame.set_index(RECORD).rename_axis(None), schema)
+        units = frame.pop(UNIT).to_numpy() if UNIT in frame else None
+        return Microdata(frame.set_index(RECORD).rename_axis(None), schema, units)
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ class Workspace:
     def store(self, name: str, data: Microdata) -> StoredMicrodata:
         """Store microdata; as for every artifact, see `_once`."""
         frame = data.frame.rename_axis(RECORD).reset_index()
+        if data.units is not None:
+            frame.insert(0, UNIT, data.units)
         frame.attrs["schema"] = json.dumps([asdict(v) for v in data.schema], default=jsonable)
         return StoredMicrodata(*self._once(f"{name}.parquet", lambda path: frame.to_parquet(path, index=False)))
 

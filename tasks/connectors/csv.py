@@ -32,8 +32,8 @@ T = TypeVar("T")
 def read_csv(path: Path, dialect: Dialect, variables: list[Variable], shown: str) -> pd.DataFrame:
     """Parse a CSV file; codes are read as text, and become numbers only where nothing is lost by it."""
     header = check_header(path, dialect, shown, [v.name for v in variables])
-    numbers = {v.name for v in variables if v.kind == "continuous" and v.role != "identifier"}
-    texts = {v.name for v in variables if v.role == "identifier" or (v.levels and isinstance(v.levels[0], str))}
+    numbers = {v.name for v in variables if v.kind == "continuous" and not v.is_dropped}
+    texts = {v.name for v in variables if v.is_dropped or (v.levels and isinstance(v.levels[0], str))}
     codes = {v.name for v in variables} - numbers
 
     def parse() -> pd.DataFrame:

@@ -36,13 +36,13 @@ def to_microdata(frame: pd.DataFrame, variables: tuple[Variable, ...]) -> tuple[
     if surplus:
         problems.append(
             f"columns without a declaration: {named_surplus(surplus, len(whole) - len(absent), len(whole))}; "
-            "declare them, as identifier to drop them"
+            "declare them, as excluded to drop them"
         )
     if pairs := nearly(absent, surplus):
         problems.append(f"names that look alike and differ: {format_look_alikes(pairs)}; correct the plan")
-    kept = [v for v in variables if v.role != "identifier"]
+    kept = [v for v in variables if not v.is_dropped]
     if not kept:
-        problems.append("every variable is an identifier; nothing would be released")
+        problems.append("every variable is dropped (identifier or excluded); nothing would be released")
     if problems:
         raise Refused("\n".join(problems))
     try:
@@ -155,13 +155,7 @@ def _vast(data: Microdata) -> list[str]:
 def _notes(frame: pd.DataFrame, variables: tuple[Variable, ...], data: Microdata) -> list[str]:
     notes = []
     for variable in variables:
-        if variable.role == "identifier":
-            again = int(_identity(frame[variable.name]).dropna().duplicated().sum())
-            if again:
-                notes.append(
-                    f"identifier {visible(variable.name)} repeats in {again} record(s); "
-                    "the risk measures treat every record as a person of its own"
-                )
+        if variable.is_dropped:
             continue
         known = data.frame[variable.name].dropna()
         if known.empty:

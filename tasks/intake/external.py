@@ -14,10 +14,12 @@ from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import proportion
 from tasks.common.errors import Refused, named, visible
 from tasks.common.run import Run
+from tasks.intake import units
 from tasks.intake.columns import identities, to_microdata
 from tasks.intake.read import read
 from tasks.intake.source import SourceSection
-from tasks.intake.split import Sides, matches_known
+from tasks.intake.split import Sides
+from tasks.intake.units import keys_of, shares_key, units_of
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import IdentifierMatches
 
@@ -35,13 +37,14 @@ class Declared:
     """The variables of the files, and which identifiers among them are a guess that no one has confirmed."""
 
     variables: tuple[Variable, ...]
+    unit: tuple[str, ...] = ()
     guessed: frozenset[str] = frozenset()
 
     @classmethod
     def guessed_from(cls, variables: Iterable[Variable]) -> Declared:
         """Return variables of which every identifier is a guess."""
         known = tuple(variables)
-        return cls(known, frozenset(v.name for v in known if v.role == "identifier"))
+        return cls(known, guessed=frozenset(v.name for v in known if v.role == "identifier"))
 
     def with_identifiers(self, names: Iterable[str]) -> Declared:
         """Return the variables of which a person says that these name people.
@@ -58,9 +61,10 @@ class Declared:
         return replace(self, variables=tuple(variables), guessed=self.guessed - stated)
 
     @property
-    def confirmed(self) -> list[str]:
-        """The identifiers that a plan or a person states."""
-        return [v.name for v in self.variables if v.role == "identifier" and v.name not in self.guessed]
+    def keys(self) -> tuple[tuple[str, ...], ...]:
+        """The columns by which records are one unit: of identifiers those that a plan or a person states."""
+        confirmed = tuple(v for v in self.variables if v.name not in self.guessed)
+        return units.Declared(confirmed, self.unit).keys
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ def prepare(
     Refused
         When a file cannot be read as microdata, or the files do not fit together; no message holds a value.
     """
-    people = _table(run, original, declared.variables)
+    people = _with_units(run, original, declared)
     known = {v.name: v for v in people.schema}
     header = _columns(run, released)
     shared = [n for n in known if n in header]
@@ -152,20 +156,22 @@ def _matches(run: Run, name: str, released: File, original: File, reference: Fil
 def _named(run: Run, file: File, original: File, declared: Declared) -> int:
     """Return how many rows of a file carry a confirmed identifier of the original.
 
-    Of several identifiers a part, such as a number within a household, names only whom it is alone.
+    Of the columns that together name a unit, such as a number within a household, a part names nobody.
     """
-    header = _columns(run, file)
-    whole, variables = declared.confirmed, declared.variables
-    names = [n for n in whole if n in header]
-    if not names:
+    header = set(_columns(run, file))
+    households = {v.name for v in declared.variables if v.role == "household"}
+    keys = [key for key in declared.keys if set(key) <= header and not set(key) <= households]
+    if not keys:
         return 0
+    names = {name for key in keys for name in key}
     asked, known = (
-        identities(read(run, side.source, declared, side.path.parent.resolve())[0], names)
-        for side, declared in ((file, [v for v in variables if v.name in names]), (original, variables))
+        keys_of(read(run, side.source, variables, side.path.parent.resolve())[0], keys)
+        for side, variables in (
+            (file, [v for v in declared.variables if v.name in names]),
+            (original, declared.variables),
+        )
     )
-    if names != whole:
-        names = [n for n in names if known[n].dropna().is_unique]
-    return int(matches_known(asked[names], known[names]).sum()) if names else 0
+    return int(shares_key(asked, known).sum())
 
 
 def with_levels_of(run: Run, reference: File, original: File, declared: Declared) -> Declared:
@@ -188,6 +194,15 @@ def with_levels_of(run: Run, reference: File, original: File, declared: Declared
 def _in_order(levels: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return numbers in their order, and texts as they are."""
     return levels if any(isinstance(level, str) for level in levels) else tuple(sorted(levels))
+
+
+def _with_units(run: Run, original: File, declared: Declared) -> Microdata:
+    """Return the original with its statistical units."""
+    people = _table(run, original, declared.variables)
+    if not declared.keys:
+        return people
+    frame, _ = read(run, original.source, declared.variables, original.path.parent.resolve())
+    return people.with_units(units_of(keys_of(frame, declared.keys)))
 
 
 def _columns(run: Run, file: File) -> list[str]:

@@ -10,23 +10,26 @@ from tasks.common.keys import keyed_digest
 from tasks.common.run import Run
 from tasks.common.workspace import StoredMicrodata, StoredTable
 from tasks.connectors.fingerprint import record_digests, records_digest
-from tasks.intake.columns import check_levels, identities, to_microdata
+from tasks.intake.columns import check_levels, to_microdata
 from tasks.intake.read import read
 from tasks.intake.source import SourceSection
+from tasks.intake.units import Declared, keys_of, units_of
 from tasks.record.dossier import SourceSummary
 
 
 @dataclass(frozen=True)
 class Ingested:
-    """The source as microdata and its identifiers as text, by reference, with what was read."""
+    """The source as microdata with its units, and what joins them as text, by reference, with what was read."""
 
     data: StoredMicrodata
-    identifiers: StoredTable | None
+    keys: StoredTable | None
     summary: SourceSummary
 
 
-def ingest(run: Run, source: SourceSection, variables: tuple[Variable, ...], base: Path) -> Ingested:
-    """Read the source, check it against the declarations, and store it.
+def ingest(
+    run: Run, source: SourceSection, variables: tuple[Variable, ...], base: Path, unit: tuple[str, ...] = ()
+) -> Ingested:
+    """Read the source, check it against the declarations, join its records to units, and store it.
 
     Raises
     ------
@@ -36,10 +39,22 @@ def ingest(run: Run, source: SourceSection, variables: tuple[Variable, ...], bas
     frame, digest = read(run, source, variables, base)
     data, notes = to_microdata(frame, variables)
     notes += check_levels(data, variables)
-    names = tuple(v.name for v in variables if v.role == "identifier")
+    names = tuple(v.name for v in variables if v.is_dropped)
+    keys = keys_of(frame, Declared(variables, unit).keys)
+    if len(keys.columns):
+        data = data.with_units(units_of(keys))
     digest_of_records = keyed_digest(run.home, f"records {records_digest(record_digests(frame, names))}")
     return Ingested(
         run.workspace.store("source", data),
-        run.workspace.store_table("identifiers", identities(frame, names)) if names else None,
-        SourceSummary(len(data), len(data.schema), names, digest, digest_of_records, tuple(notes)),
+        run.workspace.store_table("identifiers", keys) if len(keys.columns) else None,
+        SourceSummary(
+            records=len(data),
+            units=data.n_units,
+            unit=tuple(keys.columns),
+            variables=len(data.schema),
+            dropped=names,
+            digest=digest,
+            records_digest=digest_of_records,
+            notes=tuple(notes),
+        ),
     )

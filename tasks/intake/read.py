@@ -75,7 +75,7 @@ def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> l
 
 def _check_types(frame: pd.DataFrame, shown: str, variables: Iterable[Variable]) -> None:
     """Refuse what is neither a number nor text, and bring decimals to numbers."""
-    dropped = {v.name for v in variables if v.role == "identifier"}
+    dropped = {v.name for v in variables if v.is_dropped}
     odd = []
     for name in frame.columns:
         types = _types(frame[name])
@@ -107,7 +107,7 @@ def _read_query(run: Run, source: SourceSection, variables: Iterable[Variable], 
         address = os.environ.get(source.url_from)
     if not address:
         raise Refused(f"the environment variable {source.url_from} holds no database address")
-    dropped = [v.name for v in variables if v.role == "identifier"]
+    dropped = [v.name for v in variables if v.is_dropped]
     frame = read_query(address, str(source.sql), base, verbatim=dropped)
     names = [str(name) for name in frame.columns]
     check_names(names, "the query's result", names)
@@ -140,7 +140,7 @@ def _with_partitions(frame: pd.DataFrame, partitions: Iterable[str], variables: 
     for name in partitions:
         variable, text = known.get(name), frame[name].astype("str")
         as_text = variable is not None and (
-            variable.role == "identifier" or bool(variable.levels and isinstance(variable.levels[0], str))
+            variable.is_dropped or bool(variable.levels and isinstance(variable.levels[0], str))
         )
         frame[name] = text if as_text else read_codes(text)
     return frame

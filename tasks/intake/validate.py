@@ -46,13 +46,13 @@ class Checked:
 
     Parameters
     ----------
-    data, identifiers : as in `Ingested`, the data without the records that were set aside
+    data, keys : as in `Ingested`, the data without the records that were set aside
     set_aside : how many records were set aside
     report : the outcome of every rule on the raw data
     """
 
     data: StoredMicrodata
-    identifiers: StoredTable | None
+    keys: StoredTable | None
     set_aside: int
     report: ValidationReport
 
@@ -100,7 +100,7 @@ def validate_raw(run: Run, ingested: Ingested, section: EditsSection) -> Checked
         if good.sum() < 4:
             raise Refused(f"{aside} of {len(data)} records violate an edit; too few are left to release")
         stored = run.workspace.store("checked", data.take(np.flatnonzero(good)))
-    return Checked(stored, ingested.identifiers, aside, report)
+    return Checked(stored, ingested.keys, aside, report)
 
 
 def validate_masked(masked: Masked, section: EditsSection) -> Validated:

@@ -60,14 +60,17 @@ class SourceSummary:
 
     Parameters
     ----------
-    records, variables : how many of them
-    dropped : its identifiers, which are not released
+    records, units, variables : how many of them
+    unit : the columns by which records belong to one statistical unit; empty where each is a unit of its own
+    dropped : its identifiers and excluded columns, which are not released
     digest : SHA-256 of its content
     records_digest : of its records in any order, without identifiers; keyed, so that guesses cannot be tried on it
     notes : what reading has changed or noticed, a sentence each
     """
 
     records: int
+    units: int
+    unit: tuple[str, ...]
     variables: int
     dropped: tuple[str, ...]
     digest: str
@@ -77,12 +80,22 @@ class SourceSummary:
 
 @dataclass(frozen=True)
 class SplitSummary:
-    """The masked records and the reference sample: their sizes, and why they share no record."""
+    """The masked records and the reference sample: their sizes, and why they share no unit.
+
+    Parameters
+    ----------
+    original, reference, unused : records
+    original_units, reference_units : statistical units
+    disjoint : how it is known that the two share no unit
+    coinciding : records of the original whose values a record of the reference has, too
+    """
 
     kind: str
     original: int
     reference: int
     unused: int
+    original_units: int
+    reference_units: int
     disjoint: str
     coinciding: int
 

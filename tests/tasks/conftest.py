@@ -46,7 +46,7 @@ class Office:
         dossier = small_dossier(
             plan=PlanIdentity("office", more.get("plan", "1" * 64)),
             run=replace(RUN, id=run.id, rebuild=more.get("rebuild", False)),
-            source=SourceSummary(2, 1, (), data, records_digest=more.get("records", f"of {data}")),
+            source=SourceSummary(2, 2, (), 1, (), data, records_digest=more.get("records", f"of {data}")),
             verdict=Verdict(decision, "every gate passed", ()),
             approval=ApprovalTerms(**terms | {"names": tuple(more.get("names", ()))}),
             release=ReleaseIdentity(release, "office", 1),

@@ -38,8 +38,8 @@ def small_dossier(**parts: Any) -> Dossier:
     known: dict[str, Any] = {
         "plan": PlanIdentity("office", "1" * 64),
         "run": RUN,
-        "source": SourceSummary(records=2, variables=1, dropped=(), digest="2" * 64, records_digest="3" * 64),
-        "split": SplitSummary("holdout", 1, 1, 0, "no row number is on both sides", 0),
+        "source": SourceSummary(2, 2, (), 1, dropped=(), digest="2" * 64, records_digest="3" * 64),
+        "split": SplitSummary("holdout", 1, 1, 0, 1, 1, "no row number is on both sides", 0),
         "edits": EditFacts("refuse", 0, REPORT, REPORT, RepairSummary(0, 0, {})),
         "method": MethodFacts((MethodStep("mdav", {"k": 5}),)),
         "assessment": assessment(),

@@ -23,6 +23,7 @@ from anoncore.microdata.inference.vocabulary import (
     IDENTIFIER,
     MISSING_CODES,
     MISSING_TEXTS,
+    PERSONAL,
     QUASI,
     SCALES,
     SENSITIVE,
@@ -36,6 +37,7 @@ from anoncore.microdata.variable import Kind, Role, Variable
 MAX_LEVELS = 100  # levels that can be masked; more need recoding first
 MAX_CODES = 12  # whole numbers that may be codes of an ordinal variable
 MIN_RECORDS = 20  # before uniqueness says anything
+UNIQUE = 0.99  # distinct values per record, from which on a value says whose record it is
 DATES = "turn them into a year or a number (of days) and give it another role"
 
 
@@ -46,7 +48,7 @@ class Guess:
     Parameters
     ----------
     variable : Variable
-        Its role is "identifier" wherever releasing the column would be unsafe or impossible.
+        Its role is "identifier" or "excluded" wherever releasing the column would be unsafe or impossible.
     reason : str
         Why, in words that hold no value.
     confirm : bool
@@ -58,6 +60,14 @@ class Guess:
     reason: str
     confirm: bool = False
     codes: tuple[tuple[Any, int], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class _Reason:
+    """Why a column should be dropped, and whether equal values of it are of one statistical unit."""
+
+    reason: str
+    names_unit: bool = False
 
 
 def guess_columns(frame: pd.DataFrame) -> tuple[Guess, ...]:
@@ -81,59 +91,66 @@ def guess_columns(frame: pd.DataFrame) -> tuple[Guess, ...]:
 
 def guess(facts: ColumnFacts, *, adds_up: bool = False) -> Guess:
     """Guess what one column is; ``adds_up`` when it is a term of a sum of columns."""
-    if reason := _unreleasable(facts, adds_up):
-        confirm = not (facts.words & IDENTIFIER) and facts.content != "empty"
-        return Guess(Variable(facts.name, "nominal", role="identifier"), reason, confirm)
+    if dropped := _unreleasable(facts, adds_up):
+        confirm = not (facts.words & (IDENTIFIER | PERSONAL)) and facts.content != "empty"
+        role: Role = "identifier" if dropped.names_unit else "excluded"
+        return Guess(Variable(facts.name, "nominal", role=role), dropped.reason, confirm)
     if facts.words & HOUSEHOLD and facts.distinct_share < 1 and len(facts.counts) > 2:
         reason = "the name suggests a household; it is not released by methods that mask records"
         return Guess(Variable(facts.name, "nominal", role="household"), reason, True)
     return _released(facts, adds_up)
 
 
-def _unreleasable(facts: ColumnFacts, adds_up: bool) -> str:
-    """Return why the column should be dropped, or "" if it need not be."""
+def _unreleasable(facts: ColumnFacts, adds_up: bool) -> _Reason | None:
+    """Return why the column should be dropped, or None if it need not be."""
     if facts.content == "empty":
-        return "missing in every record, so dropping it loses nothing"
+        return _Reason("missing in every record, so dropping it loses nothing")
     if facts.problem:
-        return f"{facts.problem}; correct the column and give it another role"
+        return _Reason(f"{facts.problem}; correct the column and give it another role")
     if facts.content == "date":
-        return f"holds dates; {DATES}"
+        return _Reason(f"holds dates; {DATES}")
     if facts.content == "boolean":
-        return ""
+        return None
     two_levels = len(facts.counts) <= 2 and facts.present >= MIN_RECORDS
     # A region's id, or a hospital's name, is a code of something that many share.
     shared = facts.words & (HOUSEHOLD | AREA | UNORDERED) and facts.distinct_share < 0.5
-    if facts.words & IDENTIFIER and not two_levels and not shared:
-        return "the name suggests an identifier or free text"
+    if not two_levels and not shared:
+        if facts.words & IDENTIFIER:
+            return _Reason("the name suggests an identifier", names_unit=True)
+        if facts.words & PERSONAL:
+            return _Reason("the name suggests names, addresses or free text; identifier if it says whose record it is")
     return _text_reason(facts, two_levels) if facts.content == "text" else _number_reason(facts, adds_up)
 
 
-def _text_reason(facts: ColumnFacts, two_levels: bool) -> str:
+def _text_reason(facts: ColumnFacts, two_levels: bool) -> _Reason | None:
     texts = [v.strip() for v in facts.counts]
     sample = texts[:: max(1, len(texts) // 1000)]
-    for pattern, reason in TEXT_PATTERNS:
+    for pattern, reason, names_unit in TEXT_PATTERNS:
         if sum(pattern.fullmatch(t) is not None for t in sample) >= 0.9 * len(sample):
-            return reason
+            return _Reason(reason, names_unit or facts.distinct_share >= UNIQUE)
     if facts.distinct_share > 0.5 and not two_levels:
-        return "text, another one in more than half of the records"
+        return _Reason("text, another one in more than half of the records", facts.distinct_share >= UNIQUE)
     if np.median([len(t) for t in texts]) > 60:
-        return "long text"
+        return _Reason("long text")
     if len(texts) > MAX_LEVELS:
-        return f"text with more than {MAX_LEVELS} levels, too many to mask; group them and give another role"
-    return ""
+        return _Reason(
+            f"text with more than {MAX_LEVELS} levels, too many to mask; group them and give another role, or "
+            "identifier if it says whose record it is"
+        )
+    return None
 
 
-def _number_reason(facts: ColumnFacts, adds_up: bool) -> str:
+def _number_reason(facts: ColumnFacts, adds_up: bool) -> _Reason | None:
     values = facts.numbers
     if not facts.all_whole or adds_up or len(values) <= 2:
-        return ""
+        return None
     if facts.present >= MIN_RECORDS and _as_dates(values):
-        return "holds dates written as year, month, day; turn them into a year and give it another role"
-    if facts.distinct_share >= 0.99 and facts.present >= MIN_RECORDS and not facts.words & AMOUNT:
-        return "a whole number, another one in (almost) every record"
+        return _Reason("holds dates written as year, month, day; turn them into a year and give it another role")
+    if facts.distinct_share >= UNIQUE and facts.present >= MIN_RECORDS and not facts.words & AMOUNT:
+        return _Reason("a whole number, another one in (almost) every record", names_unit=True)
     if facts.words & UNORDERED and len(values) > MAX_LEVELS:
-        return f"more than {MAX_LEVELS} codes, too many to mask; group them and give another role"
-    return ""
+        return _Reason(f"more than {MAX_LEVELS} codes, too many to mask; group them and give another role")
+    return None
 
 
 def _as_dates(values: np.ndarray) -> bool:

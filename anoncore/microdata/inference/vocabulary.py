@@ -22,10 +22,15 @@ MISSING_CODES = frozenset(
 
 IDENTIFIER = _words(
     "id ids uid uuid guid pid oid idno idnr idnumber caseid recordid personid patientid respondentid subjectid "
-    "studyid seqn ssn sin nin nino nric bsn cpf curp dni nif ahv pesel mrn iban passport licence license plate vin "
-    "name names firstname forename lastname surname fullname username login email mail phone telephone tel mobile "
-    "cellphone fax address addr street url website ip latitude longitude lat lon lng gps coordinates comment comments "
-    "remark remarks note notes freetext verbatim signature"
+    "studyid companyid firmid enterpriseid establishmentid utilityid hospitalid customerid clientid memberid userid "
+    "seqn ssn sin nin nino nric bsn cpf curp dni nif ahv pesel mrn iban passport licence license plate vin username "
+    "login email mail"
+)
+# Never released, but shared by people who have nothing to do with each other.
+PERSONAL = _words(
+    "name names firstname forename lastname surname fullname phone telephone tel mobile cellphone fax address addr "
+    "street url website ip latitude longitude lat lon lng gps coordinates comment comments remark remarks note notes "
+    "freetext verbatim signature"
 )
 HOUSEHOLD = _words(
     "household householdid householdnumber hhid hhno hhnr hhnum hid family familyid famid dwelling dwellingid"
@@ -81,18 +86,21 @@ SCALES = tuple(
     )
 )
 
+# What texts look like, and whether equal ones are of one person.
 TEXT_PATTERNS = (
-    (re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"), "looks like e-mail addresses"),
-    (re.compile(r"(https?://|www\.)\S+"), "looks like web addresses"),
-    (re.compile(r"\d{1,3}(\.\d{1,3}){3}"), "looks like network addresses"),
-    (re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}"), "looks like generated keys"),
+    (re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"), "looks like e-mail addresses", True),
+    (re.compile(r"(https?://|www\.)\S+"), "looks like web addresses", False),
+    (re.compile(r"\d{1,3}(\.\d{1,3}){3}"), "looks like network addresses", False),
+    (re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}"), "looks like generated keys", True),
     (
         re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?"),
         "holds dates; turn them into a year or a number (of days) and give it another role",
+        False,
     ),
     (
         re.compile(r"-?\d{1,3}([.\s]\d{3})*,\d+|-?\d+,\d+"),
         "holds numbers with a comma; write them with a point and give the column another role",
+        False,
     ),
-    (re.compile(r"\+?[\d\s()/-]{7,}"), "looks like telephone or account numbers"),
+    (re.compile(r"\+?[\d\s()/-]{7,}"), "looks like telephone or account numbers", False),
 )

@@ -272,7 +272,7 @@ def test_every_type_that_parquet_knows_is_read_or_dropped(tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     file = loaded(tmp_path / "t.parquet")
     found = variables(file.plan)
-    dropped = {n for n, v in found.items() if v.role == "identifier"}
+    dropped = {n for n, v in found.items() if v.role == "excluded"}
     assert dropped == {"day", "moment", "clock", "span", "raw", "nothing"}
     assert found["size"].levels == ("s", "m", "l")
     assert found["flag_or_not"].levels == (0, 1)
@@ -377,7 +377,7 @@ def test_no_value_of_an_identifier_stands_in_the_draft(tmp_path):
     text = drafted(csv(tmp_path, people(n).drop(columns=["pid", "name"]).assign(**secrets)))
     roles = {v["name"]: v["role"] for v in yaml.safe_load(text)["variables"]}
     for column, values in secrets.items():
-        assert roles[column] == "identifier"
+        assert roles[column] == ("identifier" if column in ("pid", "contact", "born", "code") else "excluded")
         assert not [v for v in values if str(v) in text]
 
 
@@ -440,7 +440,7 @@ def test_text_for_missing_is_declared_and_codes_are_proposed(tmp_path):
 def test_a_table_of_identifiers_is_drafted_and_not_released(tmp_path):
     data = csv(tmp_path, people()[["pid", "name"]])
     text = drafted(data)
-    assert "every column looks like an identifier" in text
+    assert "every column would be dropped" in text
     with pytest.raises(Refused, match="nothing would be released") as refused:
         loaded(data, text)
     assert len(str(refused.value).splitlines()) == 1
@@ -529,6 +529,32 @@ def test_columns_with_control_characters_are_dropped_until_a_person_says_otherwi
     frame.to_parquet(tmp_path / "t.parquet")
     text = drafted(tmp_path / "t.parquet")
     roles = {v["name"]: v["role"] for v in yaml.safe_load(text)["variables"]}
-    assert roles["land"] == roles["b\x07ell"] == "identifier"
+    assert roles["land"] == roles["b\x07ell"] == "excluded"
     assert text.count("its name or values hold control characters") == 2
     checked(loaded(tmp_path / "t.parquet"), tmp_path)
+
+
+# ---------------------------------------------------------------- statistical units
+
+
+def panel(n=300, waves=3):
+    frame = people(n).drop(columns=["name"])
+    return frame.assign(pid=[f"{i // waves:05d}" for i in range(n)])
+
+
+def test_an_identifier_that_repeats_is_proposed_as_the_unit(tmp_path):
+    data = csv(tmp_path, panel())
+    text = drafted(data)
+    assert loaded(data, text).plan.unit == ("pid",)
+    assert "# confirm: 300 records are of 100 units by a column that repeats." in text
+    assert loaded(csv(tmp_path, people(300), "own.csv")).plan.unit == ()
+
+
+def test_an_identifier_that_joins_nearly_everybody_is_excluded(tmp_path):
+    frame = panel().assign(hid=[i // 6 for i in range(300)], line_id=[i % 3 for i in range(300)])
+    data = csv(tmp_path, frame)
+    text = drafted(data)
+    roles = {n: v.role for n, v in variables(loaded(data, text).plan).items()}
+    assert (roles["pid"], roles["hid"], roles["line_id"]) == ("identifier", "household", "excluded")
+    assert "# confirm: 300 records are of 50 units by columns that repeat: hid, pid." in text
+    assert "its values join most of the records" in text

@@ -269,7 +269,7 @@ def test_a_plan_that_would_release_nothing_is_refused(tmp_path):
             l7="  - {name: s, kind: nominal, role: identifier}",
         )
     )
-    assert "line 4: variables: every one is an identifier or a household" in told
+    assert "line 4: variables: every one is an identifier, excluded or a household" in told
 
 
 # ---------------------------------------------------------------- YAML
@@ -420,3 +420,16 @@ def test_a_first_record_is_not_shown_because_one_value_is_a_variables_name(tmp_p
     said = refusal(path)
     assert "columns of the source without a declaration: 2 (names are shown when most agree);" in said
     assert "Zacharias" not in said
+
+
+@pytest.mark.parametrize(
+    ("unit", "told"),
+    [
+        ("[nobody]", "unit: nobody is no declared variable"),
+        ("[a]", "unit: a would be released or only dropped"),
+        ("[s, s]", "unit: s is named twice"),
+    ],
+)
+def test_a_unit_is_named_by_identifiers(tmp_path, unit, told):
+    identifier = "  - {name: s, kind: nominal, role: identifier}"
+    assert told in refusal(plan(tmp_path, f"unit: {unit}", l7=identifier))

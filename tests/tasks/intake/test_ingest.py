@@ -346,7 +346,7 @@ def test_control_characters_of_a_column_name_are_written_out(run: Run, name: str
 
 def test_a_plan_of_identifiers_alone_is_refused(run: Run) -> None:
     message = refusal(run, f"id\n{CANARY}\n", (Variable("id", "nominal", role="identifier"),))
-    assert message == "every variable is an identifier; nothing would be released"
+    assert message == "every variable is dropped (identifier or excluded); nothing would be released"
 
 
 # What stands at the path
@@ -506,7 +506,7 @@ def test_parquet_gives_the_right_values(run: Run) -> None:
         ("age", pa.array(np.array([1, 2], dtype=np.float16)), [1.0, 2.0]),
         ("age", pa.array(["1.5", None]), [1.5, None]),
         ("age", pa.array([7, None], pa.uint64()), [7.0, None]),
-        ("id", pa.array([datetime.date(2020, 1, 1)] * 2), None),
+        ("id", pa.array([datetime.date(2020, 1, day) for day in (1, 2)]), None),
         ("id", pa.array([CANARY.encode(), None]), None),
     ],
     ids=str,
@@ -809,11 +809,20 @@ def test_identifiers_are_not_in_what_is_worked_on(run: Run) -> None:
     assert "id" not in done.data.load().schema
 
 
-def test_identifiers_that_repeat_are_counted(run: Run) -> None:
+def test_records_with_one_identifier_are_one_unit(run: Run) -> None:
     content = HEADER + "".join(f"{i},{n},x,{n % 2}\n" for n, i in enumerate([CANARY, CANARY, "b", CANARY, "b", "", ""]))
-    notes = read(run, content).summary.notes
-    assert any(note.startswith("identifier id repeats in 3 record(s);") for note in notes)
-    assert CANARY not in str(notes)
+    done = read(run, content)
+    assert (done.summary.records, done.summary.units, done.summary.unit) == (7, 4, ("id",))
+    units = done.data.load().units
+    assert units is not None
+    assert units.tolist() == [0, 0, 1, 0, 1, 2, 3]
+    assert CANARY not in str(done)
+
+
+def test_without_identifiers_each_record_is_a_unit_of_its_own(run: Run) -> None:
+    done = read(run, "age,land,sex\n1,x,0\n1,x,0\n2,y,1\n", VARIABLES[1:])
+    assert done.data.load().units is done.keys is None
+    assert (done.summary.units, done.summary.unit) == (3, ())
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ class Given:
 
     run: Run
     checked: Checked
+    unit: tuple[str, ...] = ()
 
     @property
     def base(self) -> Path:
@@ -70,16 +71,20 @@ class Given:
     def split(self, section: ReferenceSection, variables: tuple[Variable, ...] = VARIABLES) -> Split:
         """Split in a workspace of its own, so that one source can be split in many ways."""
         run = replace(self.run, workspace=self.run.workspace.branch(f"split-{time.monotonic_ns()}"))
-        return sanitise_errors(split)(run, self.checked, section, variables, self.base)
+        return sanitise_errors(split)(run, self.checked, section, variables, self.base, self.unit)
 
 
 def started(
-    home: Home, source: pd.DataFrame, variables: tuple[Variable, ...] = VARIABLES, seed: int | None = None
+    home: Home,
+    source: pd.DataFrame,
+    variables: tuple[Variable, ...] = VARIABLES,
+    seed: int | None = None,
+    unit: tuple[str, ...] = (),
 ) -> Given:
     run = Run.start(home, SeedSection(public=seed, data_are_public=True))
     source.to_csv(home.path.parent / "source.csv", index=False)
-    ingested = ingest(run, SourceSection(path="source.csv"), variables, home.path.parent)
-    return Given(run, validate_raw(run, ingested, EditsSection()))
+    ingested = ingest(run, SourceSection(path="source.csv"), variables, home.path.parent, unit)
+    return Given(run, validate_raw(run, ingested, EditsSection()), unit)
 
 
 def by_file(
@@ -182,7 +187,7 @@ def test_holdout_is_random_and_no_slice_of_the_source(home: Home) -> None:
 
 @pytest.mark.parametrize("records", [1, 2, 3])
 def test_too_few_records_for_a_holdout_are_refused(home: Home, records: int) -> None:
-    with pytest.raises(Refused, match=f"needs at least 4 records, the source has {records}"):
+    with pytest.raises(Refused, match=f"needs at least 4 statistical units, the source has {records}"):
         holdout(started(home, table(records)))
 
 
@@ -232,12 +237,62 @@ def test_a_household_stands_on_one_side(home: Home) -> None:
     original, reference = sides(done)
     assert not {row % 12 for row in original} & {row % 12 for row in reference}
     assert (len(original), len(reference)) == (30, 30)
-    assert done.summary.disjoint == "no home of the source is on both sides"
+    assert done.summary.disjoint == "no home or id of the source is on both sides"
 
 
 def test_one_person_alone_cannot_be_held_out(home: Home) -> None:
-    with pytest.raises(Refused, match="leaves no second half"):
-        holdout(started(home, table(20).assign(id=CANARY)))
+    with pytest.raises(Refused, match="unit: id joins more than half of the records"):
+        started(home, table(20).assign(id=CANARY))
+
+
+TWO = (Variable("number", "nominal", role="identifier"), *VARIABLES)
+
+
+@pytest.mark.parametrize(
+    "wrong", [list(range(90)), [None] * 90, [n // 3 for n in range(90)]], ids=["own", "none", "id"]
+)
+def test_another_identifier_does_not_part_the_records_of_a_person(home: Home, wrong: list[Any]) -> None:
+    """Identifiers are taken one by one: a number of the record does not make each record a person."""
+    frame = table(90).assign(id=[f"{CANARY}-{i % 30}" for i in range(90)])
+    done = holdout(started(home, with_number(frame, wrong), TWO, seed=1), TWO)
+    original, reference = map(set, sides(done))
+    assert original | reference == set(range(90))
+    people = {row % 30 for row in original}, {row % 30 for row in reference}
+    if wrong == [n // 3 for n in range(90)]:
+        # Persons 0, 1 and 2 share a number, so do 3, 4, 5: ten units of three people.
+        assert done.summary.original_units == done.summary.reference_units == 5
+        people = {person // 3 for person in people[0]}, {person // 3 for person in people[1]}
+    else:
+        assert done.summary.original_units == done.summary.reference_units == 15
+    assert not people[0] & people[1]
+
+
+def test_the_holdout_halves_the_units_and_not_the_records(home: Home) -> None:
+    sizes = [1] * 20 + [7] * 20
+    ids = [f"{CANARY}-{unit}" for unit, size in enumerate(sizes) for _ in range(size)]
+    done = holdout(started(home, table(160).assign(id=ids), seed=2)).summary
+    assert done.original_units == done.reference_units == 20
+    assert done.original + done.reference == 160
+
+
+def test_the_plan_names_a_unit_of_several_columns(home: Home) -> None:
+    frame = with_number(table(60), [i % 3 for i in range(60)]).assign(id=[f"{CANARY}-{i // 6}" for i in range(60)])
+    with pytest.raises(Refused, match="unit: number, id together join more than half"):
+        started(home, frame, TWO)
+    done = holdout(started(home, frame, TWO, seed=1, unit=("id", "number")), TWO)
+    assert (done.summary.original_units, done.summary.reference_units) == (15, 15)
+    original, reference = map(set, sides(done))
+    assert not {(row // 6, row % 3) for row in original} & {(row // 6, row % 3) for row in reference}
+    assert done.summary.disjoint == "no id and number of the source is on both sides"
+
+
+def test_a_person_stays_on_one_side_when_records_come(home: Home) -> None:
+    frame = table(120).assign(id=[f"{CANARY}-{i % 40}" for i in range(120)])
+    splits = []
+    for records in (80, 120):
+        numbered = with_number(frame, [5000 - i for i in range(120)])[:records]
+        splits.append({row % 40 for row in sides(holdout(started(home, numbered, TWO), TWO))[0]})
+    assert splits[0] == splits[1]
 
 
 # Leave-one-out
@@ -268,7 +323,7 @@ def test_people_who_are_in_both_are_refused_with_their_number(home: Home, name: 
     given = started(home, table(30))
     with pytest.raises(Refused) as raised:
         by_file(given, pd.concat([table(4, first=3), table(20, first=500)]), name=name)
-    assert str(raised.value) == "reference: 4 record(s) of the file are in the source, too; remove them"
+    assert str(raised.value) == "reference: 4 record(s) of the file are of units of the source, too; remove them"
     folder = given.run.workspace.folder
     assert not [*folder.rglob("reference.parquet"), *folder.rglob("copy-*")]
 
@@ -286,30 +341,31 @@ def test_people_who_are_in_both_are_refused_with_their_number(home: Home, name: 
 )
 def test_an_identifier_is_recognised_however_the_file_writes_it(home: Home, identifiers: list[Any]) -> None:
     given = started(home, table(30).assign(id=range(30)))
-    with pytest.raises(Refused, match=r"1 record\(s\) of (the file are in the source|source and file have no)"):
+    with pytest.raises(
+        Refused, match=r"1 record\(s\) of (the file are of units of the source|source and file have no)"
+    ):
         by_file(given, table(3, first=1000).assign(id=identifiers), name="other.parquet")
-
-
-TWO = (Variable("number", "nominal", role="identifier"), *VARIABLES)
 
 
 def with_number(frame: pd.DataFrame, numbers: list[Any]) -> pd.DataFrame:
     return frame.assign(number=numbers)[["number", "id", "age", "land"]]
 
 
-def test_one_of_two_identifiers_is_enough_where_it_is_nobody_elses(home: Home) -> None:
-    given = started(home, with_number(table(10), list(range(10))), TWO)
-    other = with_number(table(3, first=100), [50, 7, None])
-    with pytest.raises(Refused, match=r"1 record\(s\) of the file are in the source"):
-        by_file(given, other, TWO)
-    assert by_file(given, with_number(table(3, first=100), [50, 51, None]), TWO).summary.reference == 3
+def test_one_of_two_identifiers_is_enough(home: Home) -> None:
+    given = started(home, with_number(table(10), [i // 2 for i in range(10)]), TWO)
+    with pytest.raises(Refused, match=r"1 record\(s\) of the file are of units of the source"):
+        by_file(given, with_number(table(3, first=100), [50, 4, None]), TWO)
+    done = by_file(given, with_number(table(3, first=100), [50, 51, None]), TWO)
+    assert done.summary.reference == done.summary.reference_units == 3
+    assert done.summary.disjoint == "no number or id of the source occurs in the reference file"
 
 
-def test_an_identifier_that_many_share_counts_only_with_the_others(home: Home) -> None:
-    given = started(home, with_number(table(10), [1] * 5 + [2] * 5).assign(id=[1, 2, 3, 4, 5] * 2), TWO)
+def test_columns_of_the_unit_count_only_together(home: Home) -> None:
+    frame = with_number(table(10), [1] * 5 + [2] * 5).assign(id=[1, 2, 3, 4, 5] * 2)
+    given = started(home, frame, TWO, unit=("number", "id"))
     other = with_number(table(3, first=100), [1, 2, 3]).assign(id=[9, 8, 1])
-    assert by_file(given, other, TWO).summary.disjoint == "no number, id of the source occurs in the reference file"
-    with pytest.raises(Refused, match=r"1 record\(s\) of the file are in the source"):
+    assert by_file(given, other, TWO).summary.disjoint.startswith("no number and id of the source occurs")
+    with pytest.raises(Refused, match=r"1 record\(s\) of the file are of units of the source"):
         by_file(given, with_number(table(3, first=100), [1, 2, 3]).assign(id=[9, 5, 1]), TWO)
 
 

@@ -307,7 +307,7 @@ def test_no_identifier_and_no_secret_is_published(run: Run, release: Path) -> No
 def test_the_method_statement_names_methods_and_parameters_and_no_secret(release: Path) -> None:
     text = (release / "method.md").read_text()
     assert "Step 1: spectral-swap with " in text
-    assert "Dropped as identifiers: id." in text
+    assert "Dropped: id." in text
     assert "Randomness: public, stated in the plan" in text
     step = next(line for line in text.replace("\\", "").splitlines() if "Step 1: " in line)
     assert set(re.findall(r"(\w+) = ", step)) == {f.name for f in fields(SpectralSwap)} - {"method"}

@@ -1,0 +1,60 @@
+"""Statistical units: which records belong together, and are protected together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from anoncore.errors import AnonymizationError
+
+Units = NDArray[np.int64]
+
+
+def joined_units(keys: Sequence[ArrayLike], records: int) -> Units:
+    """Return the unit of each record, where records that share a value of any key belong together.
+
+    Parameters
+    ----------
+    keys : of (N,) int, the code of each record's value of one key, −1 where it is missing
+    records : N
+
+    Returns
+    -------
+    (N,) int64, the units numbered in the order of their first records
+
+    Raises
+    ------
+    AnonymizationError
+        When a key has not one code for each record.
+
+    Notes
+    -----
+    Units are the connected components of the graph of records and values. A missing value joins nothing.
+
+    Source: connected components of a bipartite graph, scipy.sparse.csgraph.
+
+    Examples
+    --------
+    >>> joined_units([[0, 0, 1, -1, -1], [0, 1, 1, 2, -1]], 5).tolist()
+    [0, 0, 0, 1, 2]
+    """
+    rows, values, size = [], [], records
+    for key in keys:
+        codes = np.asarray(key, dtype=np.intp)
+        if codes.shape != (records,):
+            raise AnonymizationError(f"a key of statistical units needs a code for each of {records} records")
+        present = np.flatnonzero(codes >= 0)
+        rows.append(present)
+        values.append(codes[present] + size)
+        size += int(codes.max(initial=-1)) + 1
+    if not rows:
+        return np.arange(records)
+    at, to = np.concatenate(rows), np.concatenate(values)
+    graph = csr_array((np.ones(len(at), dtype=np.int8), (at, to)), shape=(size, size))
+    labels = connected_components(graph, directed=False)[1][:records]
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse].astype(np.int64)

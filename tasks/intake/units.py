@@ -1,0 +1,125 @@
+"""Statistical units of the source: whose record each is, by the plan's unit, its households and its identifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from anoncore.microdata import Units, Variable, joined_units
+from tasks.common.errors import Refused, named
+from tasks.intake.columns import identities
+
+# A unit with a larger share of the records is a mistake of the plan, and no reference could be set apart.
+LARGEST_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The plan's variables, and the columns that together name its statistical unit."""
+
+    variables: tuple[Variable, ...]
+    unit: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[tuple[str, ...], ...]:
+        """The columns whose values, taken together, join records: the unit's, the households', each identifier.
+
+        What the plan names as the unit joins only together: a number within a household beside the household's.
+        """
+        rest = [v for v in self.variables if v.name not in self.unit]
+        households = tuple(v.name for v in rest if v.role == "household")
+        identifiers = ((v.name,) for v in rest if v.role == "identifier")
+        return tuple(columns for columns in (self.unit, households, *identifiers) if columns)
+
+
+def keys_of(frame: pd.DataFrame, columns: Sequence[tuple[str, ...]]) -> pd.DataFrame:
+    """Return keys as text, each under the names of its columns; missing where a value of one of those is."""
+    texts = identities(frame, sorted({name for key in columns for name in key}))
+    return pd.DataFrame({" and ".join(key): _together(texts[list(key)]) for key in columns}, index=frame.index)
+
+
+def units_of(keys: pd.DataFrame) -> Units:
+    """Return the statistical unit of each record.
+
+    Raises
+    ------
+    Refused
+        When keys join most of the records to one unit.
+    """
+    codes = {name: pd.factorize(keys[name])[0] for name in keys.columns}
+    units = joined_units(list(codes.values()), len(keys))
+    if _joins_most(units):
+        alone = [name for name, key in codes.items() if _joins_most(joined_units([key], len(keys)))]
+        raise Refused(_too_common(alone or list(codes), together=not alone))
+    return units
+
+
+def joins_most(keys: pd.DataFrame) -> bool:
+    """Return whether keys join most of the records to one unit, which `units_of` refuses."""
+    return _joins_most(joined_units([pd.factorize(keys[name])[0] for name in keys.columns], len(keys)))
+
+
+def _joins_most(units: Units) -> bool:
+    sizes = np.bincount(units)
+    return len(units) > 1 and int(sizes.max(initial=0)) > max(1.0, LARGEST_SHARE * len(units))
+
+
+def _too_common(names: Sequence[str], *, together: bool) -> str:
+    joined = "together join" if together else "joins"
+    return (
+        f"unit: {named(names)} {joined} more than half of the records to one statistical unit, so that nothing can "
+        "be compared with others; a column that many units share, such as a number within a household, a date or a "
+        "name, has the role excluded, or stands in unit beside the column within which it counts"
+    )
+
+
+def _together(texts: pd.DataFrame) -> pd.Series:
+    """Return the values of some columns as one text; of one column its own."""
+    if len(texts.columns) == 1:
+        return texts.iloc[:, 0]
+    whole = texts.notna().all(axis=1)
+    joined = texts.fillna("").map(lambda text: f"{len(text)}:{text}").agg("".join, axis=1)
+    return joined.astype("string").where(whole)
+
+
+def persistent_names(keys: pd.DataFrame, units: Units, values: np.ndarray) -> np.ndarray:
+    """Return (U,) uint64 what stays the same of each unit, whatever else the table holds.
+
+    Parameters
+    ----------
+    keys : (N,) as of `keys_of`; the first by which a unit has a value names it, by the least of its hashes, those
+        with the fewest values of their own first, since records come and go and whom they are about stays
+    units : (N,) numbers 0 … U − 1
+    values : (N,) uint64, by which records without any key are known; equal ones are numbered
+    """
+    names = np.zeros(int(units.max(initial=-1)) + 1, dtype=np.uint64)
+    open_ = np.ones(len(names), dtype=bool)
+    for name in sorted(keys.columns, key=lambda column: keys[column].nunique()):
+        present = keys[name].notna().to_numpy(dtype=bool)
+        least = np.full(len(names), np.iinfo(np.uint64).max, dtype=np.uint64)
+        hashed = pd.util.hash_array(keys[name][present].to_numpy(dtype=object), categorize=False)
+        np.minimum.at(least, units[present], hashed)
+        has = np.bincount(units[present], minlength=len(names)) > 0
+        names[open_ & has] = least[open_ & has]
+        open_ &= ~has
+    # Without a key a record is a unit of its own.
+    alone = open_[units]
+    own = values[alone]
+    names[units[alone]] = own + pd.Series(own).groupby(own).cumcount().to_numpy().astype(np.uint64)
+    return names
+
+
+def shares_key(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:
+    """Return (N,) bool: which records have a value of any key that a known record has; both as of `keys_of`."""
+    matches = np.zeros(len(asked), dtype=bool)
+    for name in known.columns.intersection(asked.columns):
+        matches |= asked[name].isin(known[name].dropna()).to_numpy(dtype=bool)
+    return matches
+
+
+def named_keys(keys: pd.DataFrame) -> str:
+    """Return the keys as a sentence names them."""
+    return " or ".join(keys.columns)
