@@ -2,14 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from anoncore.risk import AttackFamily, NamedAttack
 from tasks.common.formatting import count, pvalue
+from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, by_auc, untested
-from tasks.policy.gate import GateResult, GateVerdict, Metrics
-from tasks.policy.limits import MembershipPolicy, nonmembers_needed
+from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics
+from tasks.policy.limits import MembershipLimit, MembershipPolicy, nonmembers_needed
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import as_measured
 
 # Each test of highest scores has this share of the level `tail_p`, so that all of them together keep it.
 SHARE = 1.0 / 6.0
+
+_RULE = (
+    "Fail when an area under the ROC curve is shown to be above `membership_auc`, or when members are over-represented "
+    "among the highest scores at a sixth of the level `tail_p`; pass when all areas are shown to be within "
+    "`membership_pass`."
+)
+
+
+def family_gate(
+    name: str,
+    field: str,
+    *,
+    meaning: str,
+    attacker: str,
+    description: str,
+    more: Callable[[Assessment], Metrics] = lambda assessment: {},
+) -> Gate:
+    """Return the gate of a family of attacks.
+
+    Parameters
+    ----------
+    name : of the gate
+    field : of the report on risk that holds the family
+    meaning : what the figure tells, as part of a sentence
+    attacker : who attacks and how, one sentence
+    description : what is compared with what; the rule of the verdict is added
+    more : metrics beside the worst area and the p-value
+    """
+
+    def evaluate(assessment: Assessment, policy: MembershipPolicy) -> tuple[GateResult, ...]:
+        return (family_result(name, getattr(assessment.risk, field), policy, meaning),)
+
+    def metrics(assessment: Assessment) -> Metrics:
+        found = family_metrics(getattr(assessment.risk, field), f"risk/{name.replace(' ', '_')}/")
+        return {**found, **more(assessment)}
+
+    def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+        return family_attacks(f"Membership by {name}", attacker, getattr(assessment.risk, field), name)
+
+    return Gate(
+        name=name,
+        description=f"{description} {_RULE}",
+        evaluate=evaluate,
+        limits=MembershipLimit,
+        individual=True,
+        untested_as="membership",
+        publishes={f"risk.{field}": as_measured},
+        metrics=metrics,
+        attacks=attacks,
+    )
 
 
 def family_result(name: str, family: AttackFamily | None, policy: MembershipPolicy, meaning: str) -> GateResult:
