@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from flows.plan.model import PlanFile
 from tasks.assessment.assess import assess
+from tasks.assessment.game import GamePlan, PlayedGame, play_game
 from tasks.assessment.prior_releases import against_earlier
 from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
 from tasks.common.home import Home, write_private
@@ -20,9 +22,9 @@ from tasks.decision.cleanup import leftovers, remove_leftovers
 from tasks.decision.conclude import conclude, recover
 from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
 from tasks.intake.ingest import ingest
-from tasks.intake.split import split
+from tasks.intake.split import Sides, split
 from tasks.intake.validate import validate_masked, validate_raw
-from tasks.masking.anonymize import mask
+from tasks.masking.anonymize import Masked, ShadowMask, mask
 from tasks.policy.verdict import decide
 from tasks.publication.candidate import Candidate, prepare_data
 from tasks.publication.deliver import cut_short, deliver, pending, ready
@@ -56,6 +58,9 @@ class Runner(Protocol):
     def show(self, key: str, markdown: str, description: str) -> None:
         """Show a table of aggregates to the observers of the run."""
 
+    def progress(self, label: str, done: int, of: int) -> None:
+        """Show how far a step is."""
+
 
 class Direct:
     """Steps as plain calls, for development and tests."""
@@ -79,6 +84,10 @@ class Direct:
 
     def show(self, key: str, markdown: str, description: str) -> None:
         """Show nothing: direct runs publish no artifacts."""
+
+    def progress(self, label: str, done: int, of: int) -> None:
+        """Report how far a step is, as its start was reported."""
+        self.on_progress(f"{label}: {done / of:.0%}", None)
 
 
 def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = False) -> Outcome:
@@ -149,7 +158,8 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     assessed = step("Measure risk and utility", assess, run, sides, masked, plan.assessment, plan.policy)
     attack = (run, plan.name, source, sides, masked, plan.assessment)
     prior = step("Attack with earlier releases", against_earlier, *attack)
-    assessment = replace(assessed.assessment, prior_releases=prior)
+    game = _played(run, file, sides, masked, runner)
+    assessment = replace(assessed.assessment, prior_releases=prior, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)
     data = (masked.released, validated.suite.json)
     release = step("Write the candidate", prepare_data, run, *data, plan.name, plan.publication, digest)
@@ -166,7 +176,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         published=earlier,
     )
     stated = Stated(identity, plan.steps, plan.seed, plan.edits.on_violation, plan.policy, rebuild)
-    dossier, shown = gather(run, stated, results), Shown(sides, masked, assessed.curves)
+    dossier, shown = gather(run, stated, results), Shown(sides, masked, assessed.curves, game)
     candidate = step("Write the report", document, run, dossier, shown, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, candidate, file, retry=True)
     outcome = step("Publish, keep or reject", conclude, run, candidate, mlflow_run)
@@ -174,6 +184,17 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     if outcome.status in ("published", "unchanged"):
         hand_over(run.home, outcome.release, pending(run.home, outcome.release, plan.publication.to), step)
     return outcome
+
+
+def _played(run: Run, file: PlanFile, sides: Sides, masked: Masked, runner: Runner) -> PlayedGame | None:
+    """Play the in/out game where the plan asks for it."""
+    plan, label = file.plan, "Play the in/out game"
+    if not plan.game.shadows:
+        return None
+    whole = ShadowMask(plan.steps, plan.edits.edit_set())
+    game = GamePlan(plan.name, whole, plan.game, masked.hidden_variables)
+    progress = partial(runner.progress, label)
+    return runner.step(label, play_game, run, game, sides.original, progress)
 
 
 def hand_over(

@@ -19,7 +19,7 @@ from anoncore.risk.disclosure import (
     TableDisclosure,
     disclosure_risk,
 )
-from anoncore.risk.game import Game, GameSettings, GroupArea, Played, TargetRisk, Targets, choose_targets, play
+from anoncore.risk.game import Game, GameSettings, GroupArea, Played, TargetRisk, choose_targets, play
 from anoncore.risk.inference import AttributeInference, InferenceRisk, InferenceSettings, attribute_inference
 from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, MatchSignal, linkage
@@ -102,7 +102,6 @@ __all__ = [
     "TableDisclosure",
     "TailTest",
     "TargetRisk",
-    "Targets",
     "TopScores",
     "ValuePresence",
     "ValuesTogether",

@@ -20,30 +20,12 @@ from anoncore.risk._values import Flags
 
 Mask = Callable[[Microdata, np.random.Generator], Microdata]
 Places = NDArray[np.intp]
+# Positions of the targets among the people, by the name of their group.
+Targets = Mapping[str, Places]
 
 ISOLATED, RANDOM = "isolated", "random"
 LEAST_ROUNDS = 32
 _AROUND = 5  # neighbours whose mean distance shows how isolated a person is
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Targets:
-    """People who are in the data in some shadow releases and out of them in others.
-
-    Parameters
-    ----------
-    groups : positions of the targets among the people, by the name of their group
-    units : (N,) whose record each is; a target joins and leaves with all records of its unit. None where every
-        record is a unit of its own
-    """
-
-    groups: Mapping[str, Places]
-    units: Places | None = None
-
-    @property
-    def places(self) -> Places:
-        """The positions of all targets, ascending, each once."""
-        return np.unique(np.concatenate([np.empty(0, dtype=np.intp), *self.groups.values()]))
 
 
 @dataclass(frozen=True)
@@ -121,6 +103,16 @@ class Game:
     confidence: float
     baseline: float = 0.5
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of targets, in their order."""
+        return tuple(dict.fromkeys(one.group for one in self.areas))
+
+    @property
+    def n_scores(self) -> int:
+        """The number of scores that were tried."""
+        return len({one.score for one in self.areas})
+
     def worst(self, group: str) -> GroupArea | None:
         """Return the score by which a group of targets is told best; None where there is no such group."""
         areas = [one for one in self.areas if one.group == group]
@@ -163,26 +155,18 @@ class Played:
     targets: tuple[TargetRisk, ...] = field(repr=False)
 
 
-def choose_targets(
-    people: Microdata,
-    *,
-    isolated: int = 20,
-    random: int = 20,
-    units: Places | None = None,
-    rng: np.random.Generator,
-) -> Targets:
+def choose_targets(people: Microdata, *, isolated: int = 20, random: int = 20, rng: np.random.Generator) -> Targets:
     """Choose the most isolated people, by the mean distance to their 5 nearest, and random others.
 
     Parameters
     ----------
-    people : Microdata, (N, n)
+    people : Microdata, (N, n); of one statistical unit at most one record is chosen
     isolated, random : how many of each; of few people at most a quarter of their number
-    units : see :class:`Targets`; of one unit at most one record is chosen
     rng : Generator
 
     Returns
     -------
-    Targets, in groups "isolated" and "random"
+    mapping of "isolated" and "random" to positions, without a group that is empty
 
     Raises
     ------
@@ -190,17 +174,22 @@ def choose_targets(
         With fewer than 8 people.
     """
     n = len(people)
-    if n < 8:
-        raise AnonymizationError(f"the in/out game needs at least 8 people, got {n}")
+    if people.n_units < 8:
+        raise AnonymizationError(f"the in/out game needs at least 8 people, got {people.n_units}")
     matrix = Encoder.fit(people).encode(people)
     distance = nearest(matrix, matrix, _AROUND, skip_self=True)[0].mean(axis=1) if matrix.shape[1] else np.zeros(n)
     order = np.argsort(-distance, kind="stable")
-    own = np.arange(n) if units is None else units
-    order = order[np.sort(np.unique(own[order], return_index=True)[1])]
-    far, rest = np.split(order, [min(isolated, n // 4)])
-    others = rng.choice(np.sort(rest), min(random, n // 4, len(rest)), replace=False)
+    order = order[np.sort(np.unique(_units(people)[order], return_index=True)[1])]
+    most = people.n_units // 4
+    far, rest = np.split(order, [min(isolated, most)])
+    others = rng.choice(np.sort(rest), min(random, most), replace=False)
     groups = {ISOLATED: np.sort(far), RANDOM: np.sort(others)}
-    return Targets({name: places for name, places in groups.items() if len(places)}, units)
+    return {name: places for name, places in groups.items() if len(places)}
+
+
+def _units(people: Microdata) -> Places:
+    """Return (N,) whose record each is."""
+    return np.arange(len(people)) if people.units is None else people.units.astype(np.intp)
 
 
 def play(
@@ -222,7 +211,7 @@ def play(
 
     Parameters
     ----------
-    people : Microdata, (N, n)
+    people : Microdata, (N, n); a target joins and leaves with all records of its statistical unit
     mask : the whole plan, from people and a generator to what would be published
     targets : see :func:`choose_targets`
     settings : GameSettings, by default those of the class
@@ -258,8 +247,8 @@ def play(
     1.0
     """
     settings = settings or GameSettings()
-    places = targets.places
-    own = np.arange(len(people)) if targets.units is None else targets.units
+    places = np.unique(np.concatenate([np.empty(0, dtype=np.intp), *targets.values()]))
+    own = _units(people)
     joined = np.isin(own, own[places])
     if not len(places) or joined.all():
         raise AnonymizationError(f"the game needs targets and others, got {len(places)} targets of {len(people)}")
@@ -278,7 +267,7 @@ def play(
         evidence += found.evidence / halves[:, None]
         on_round(number + 1)
     rounds = _Rounds(places, tuple(names), asked, scores, evidence)
-    return rounds.judged(targets.groups, len(people), settings.confidence)
+    return rounds.judged(targets, people.n_units, settings.confidence)
 
 
 def _balanced(rounds: int, targets: int, rng: np.random.Generator) -> Flags:
@@ -306,7 +295,7 @@ class _Rounds:
     scores: Floats
     evidence: Evidence
 
-    def judged(self, groups: Mapping[str, Places], n_people: int, confidence: float) -> Played:
+    def judged(self, groups: Targets, n_people: int, confidence: float) -> Played:
         """Compare the rounds with each target to those without."""
         members = {name: np.isin(self.places, chosen) for name, chosen in groups.items()}
         areas = np.empty((len(SCORES), len(self.places)))

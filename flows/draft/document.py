@@ -18,6 +18,7 @@ from anoncore.profile import Finding, Guess
 from flows.draft.table import Table
 from flows.draft.units import Units
 from tasks.assessment.assess import AssessmentSection
+from tasks.assessment.game import GameSection
 from tasks.common.sections import Section
 from tasks.intake.split import ReferenceSection
 from tasks.policy.section import PolicySection
@@ -76,6 +77,7 @@ NO_SEED = """\
 # The sections in which nothing depends on the data, and the keys that a first plan should show.
 REFERENCE = ("kind",)
 ASSESSMENT = ("k", "margin", "alpha", "tau", "exhaustive", "sample_above", "epsilon")
+GAME = ("shadows",)
 POLICY = ("approval", "inconclusive", "by_design", "tail_p", "membership_auc", "utility")
 PUBLICATION = ("title", "description", "contact", "licence", "formats")
 
@@ -167,6 +169,7 @@ def _choices(table: Table) -> Iterator[str]:
     yield from _section("reference", ReferenceSection(), REFERENCE)
     yield STEPS
     yield from _section("assessment", AssessmentSection(), ASSESSMENT)
+    yield from _section("game", GameSection(), GAME)
     yield from _section("policy", PolicySection(approval="person"), POLICY)
     yield from _section("publication", PublicationSection(title=title), PUBLICATION)
     yield NO_SEED

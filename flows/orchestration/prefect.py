@@ -12,6 +12,7 @@ from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
 from prefect.states import Completed
 
 from flows.plan.model import PlanFile
@@ -48,6 +49,11 @@ class PrefectRunner(Direct):
         """Store a markdown artifact, whose history grows with every run of the plan."""
         name = self.plan_name.replace("_", "-")
         create_markdown_artifact(markdown=markdown, key=f"{name}-{key}", description=description)
+
+    def progress(self, label: str, done: int, of: int) -> None:
+        """Log how far a step is, and report it."""
+        get_run_logger().info("%s: %d of %d", label, done, of)
+        super().progress(label, done, of)
 
 
 def run_as_flow(

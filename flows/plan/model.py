@@ -18,6 +18,7 @@ from anoncore.names import format_look_alikes
 from flows.plan.file import LONGEST_PROBLEM, Lines, Place, odd_values, parse, read_text, sentences
 from flows.plan.schedule import ScheduleSection
 from tasks.assessment.assess import AssessmentSection
+from tasks.assessment.game import GameSection
 from tasks.common.digests import digest_of
 from tasks.common.errors import Refused, ReleaseError, cut, named, odd, visible
 from tasks.common.randomness import SeedSection
@@ -59,6 +60,7 @@ class Plan(Section):
     reference: ReferenceSection = ReferenceSection()
     steps: tuple[Step, ...] = Field(min_length=1)
     assessment: AssessmentSection = AssessmentSection()
+    game: GameSection = GameSection()
     policy: PolicySection = PolicySection()
     publication: PublicationSection = PublicationSection()
     tracking: TrackingSection = TrackingSection()
@@ -104,7 +106,16 @@ class Plan(Section):
             problems += _unit_problems(self.unit, schema)
             problems += _tried(lambda: list(_column_problems(self.source, schema, base)), problems) or []
             problems += self._regression_problems(schema)
+            problems += self._game_problems(schema)
         return [*problems, *self._step_problems(), *self._group_problems()]
+
+    def _game_problems(self, schema: Schema) -> Iterator[str]:
+        """Yield what is wrong with the targets of the in/out game."""
+        if self.game.shadows and self.policy.individual_protection == "none":
+            yield "game: single records are not protected by this plan, so that there is nothing to play; remove it"
+        for group in self.game.groups:
+            if group.variable not in schema.masked or not schema[group.variable].is_categorical:
+                yield f"game: group {group.name} needs a released variable with levels, and {group.variable!r} is none"
 
     def _step_problems(self) -> Iterator[str]:
         """Yield what the steps hold against each other, the edits and the policy."""

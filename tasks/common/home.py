@@ -105,6 +105,10 @@ class Home:
         """Return where the picture and the figures of compared settings are kept."""
         return self.path / "comparisons" / run
 
+    def game(self, plan: str) -> Path:
+        """Return where the last in/out game of a plan is kept."""
+        return self.path / "games" / f"{plan}.json"
+
     @property
     def key(self) -> Path:
         """The key that signs the ledger and the manifests: ``ANONFLOW_KEY``, else in the home."""

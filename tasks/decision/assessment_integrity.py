@@ -11,7 +11,7 @@ from tasks.record.dossier import read_dossier
 from tasks.record.entry import ReleaseFacts
 
 REPORT = "report.html"
-CUSTODIAN = re.compile(r"custodian-step[0-9]+\.html")
+CUSTODIAN = re.compile(r"custodian-(step[0-9]+|game)\.html")
 
 
 def custodian_pages(home: Home, release: str) -> dict[str, str]:

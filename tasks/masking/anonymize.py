@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -93,23 +93,55 @@ class _Done:
         return {f"step{self.number}.{name}": value for name, value in values.items()}
 
 
+class Streams(Protocol):
+    """Named random streams."""
+
+    def rng(self, stream: str) -> np.random.Generator:
+        """Return the generator of a named stream."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _MaskedRecords:
+    """All steps, the repair after them, the records to be released, and notes on what was restored."""
+
+    done: list[_Done]
+    repaired: Repaired
+    released: Microdata
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _ShadowStreams:
+    """The random streams of one shadow release."""
+
+    generator: np.random.Generator
+
+    def rng(self, stream: str) -> np.random.Generator:
+        """Return a generator of its own; the streams of a plan are asked for in one order."""
+        return self.generator.spawn(1)[0]
+
+
+@dataclass(frozen=True)
+class ShadowMask:
+    """The masking of a plan for shadow releases of other people: steps, edits and repair, and nothing is stored."""
+
+    steps: tuple[Step, ...]
+    edits: EditSet
+
+    def __call__(self, data: Microdata, rng: np.random.Generator) -> Microdata:
+        """Return what would be released of ``data``, ranges as single values."""
+        masked = _masked(_ShadowStreams(rng), data, self.steps, self.edits)
+        return masked.done[-1].release.points or masked.released
+
+
 def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSet) -> Masked:
     """Carry out the steps on the original records.
 
     Variables that an edit computes from others are left out of the masking and computed again
     afterwards; what edits still break is repaired on the masked data.
     """
-    original = data.load()
-    if steps[-1].releases_ranges:
-        # A range holds what the record held, sums included: nothing to compute anew, nothing to repair.
-        done = _carried_out(run, original, steps, edits)
-        repaired = Repaired(done[-1].release.data, {e.name: 0 for e in edits.edits}, 0, 0)
-    else:
-        done = _carried_out(run, without_dependents(original, edits), steps, edits)
-        repaired = repair(_completed(done[-1].release.data, original.schema, edits), edits, rng=run.rng("repair"))
-    released = repaired.data.select(repaired.data.schema.masked)
-    released, notes = _restored(released, done, original.schema, edits, run.rng("settle"))
-    released = _held_levels(released)
+    whole = _masked(run, data.load(), steps, edits)
+    done, repaired, released, notes = whole.done, whole.repaired, whole.released, whole.notes
     store, last = run.workspace, done[-1].release
     confidential = {name: value for one in done for name, value in one.named(one.release.confidential).items()}
     return Masked(
@@ -128,10 +160,24 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
     )
 
 
-def _carried_out(run: Run, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -> list[_Done]:
+def _masked(streams: Streams, original: Microdata, steps: tuple[Step, ...], edits: EditSet) -> _MaskedRecords:
+    """Carry out the steps, compute dependent variables again, repair, and restore what steps promised."""
+    if steps[-1].releases_ranges:
+        # A range holds what the record held, sums included: nothing to compute anew, nothing to repair.
+        done = _carried_out(streams, original, steps, edits)
+        repaired = Repaired(done[-1].release.data, {e.name: 0 for e in edits.edits}, 0, 0)
+    else:
+        done = _carried_out(streams, without_dependents(original, edits), steps, edits)
+        repaired = repair(_completed(done[-1].release.data, original.schema, edits), edits, rng=streams.rng("repair"))
+    released = repaired.data.select(repaired.data.schema.masked)
+    released, notes = _restored(released, done, original.schema, edits, streams.rng("settle"))
+    return _MaskedRecords(done, repaired, _held_levels(released), notes)
+
+
+def _carried_out(streams: Streams, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -> list[_Done]:
     done: list[_Done] = []
     for number, step in enumerate(steps, start=1):
-        release = anonymize(data, step, rng=run.rng(f"step-{number}"), edits=edits)
+        release = anonymize(data, step, rng=streams.rng(f"step-{number}"), edits=edits)
         if len(release.data) < 2:
             raise Refused(f"step {number} ({step.method}) leaves fewer than 2 records to release")
         done.append(_Done(number, step, data, release))

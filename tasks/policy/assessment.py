@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anoncore.claims import ClaimCheck
-from anoncore.risk import AveragingAttack, Comparison, Proportion, RiskReport
+from anoncore.risk import AveragingAttack, Comparison, Game, Proportion, RiskReport
 from anoncore.utility import UtilityReport
 from tasks.common import values
 from tasks.common.errors import Refused
@@ -45,6 +45,14 @@ class PriorReleases:
     releases: int
     compared: int = 0
     attack: AveragingAttack | None = None
+
+
+@dataclass(frozen=True)
+class InOutGame:
+    """The in/out game of a plan: what it found, or why it could not be played to its end."""
+
+    game: Game | None
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,7 @@ class Assessment:
     as_source : single records are measured as if none had moved, because the release hides a group alone
     continuous_form : the prediction measures before scores are turned back into levels; None where there is none
     prior_releases : None where no home was searched for them
+    in_out_game : None where the plan does not ask for it
     external : of externally produced files; None for releases of a run
     """
 
@@ -128,6 +137,7 @@ class Assessment:
     as_source: bool = False
     continuous_form: Comparison | None = None
     prior_releases: PriorReleases | None = None
+    in_out_game: InOutGame | None = None
     external: ExternalFiles | None = None
 
     def to_json(self) -> dict[str, Any]:

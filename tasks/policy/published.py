@@ -20,7 +20,7 @@ from anoncore.utility import (
     WeightUse,
 )
 from tasks.common import values
-from tasks.policy.assessment import FORMAT, PriorReleases, RareLevels, Records
+from tasks.policy.assessment import FORMAT, InOutGame, PriorReleases, RareLevels, Records
 from tasks.policy.rounding import coarse
 
 TENTH = 0.1
@@ -146,6 +146,7 @@ class PublishedAssessment:
     as_source: bool = False
     continuous_form: Comparison | None = None
     prior_releases: PriorReleases | None = None
+    in_out_game: InOutGame | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the published assessment as JSON takes it, with the number of its format."""

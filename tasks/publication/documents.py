@@ -9,6 +9,7 @@ import numpy as np
 
 from anoncore.encoding import Encoder
 from anoncore.utility import kept_columns
+from tasks.assessment.game import PlayedGame
 from tasks.common.home import DOSSIER, make_private, write_private
 from tasks.common.run import Run
 from tasks.common.workspace import StoredArrays
@@ -28,11 +29,12 @@ Show = Callable[[str, str, str], None]
 
 @dataclass(frozen=True)
 class Shown:
-    """What the documents draw: the two sides, the masked data, and the curves of the measures."""
+    """What the documents draw: the two sides, the masked data, the curves of the measures, and the in/out game."""
 
     sides: Sides
     masked: Masked
     curves: StoredArrays
+    game: PlayedGame | None = None
 
 
 def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], show: Show) -> Candidate:
@@ -57,6 +59,8 @@ def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], 
         arrays = _of_step(confidential, number)
         if arrays and (own := step.custodian_report(arrays)) is not None:
             write_private(home / f"custodian-step{number}.html", custodian_page(own).encode())
+    if shown.game is not None and (at_risk := shown.game.custodian_report) is not None:
+        write_private(home / "custodian-game.html", custodian_page(at_risk).encode())
     show("risk", prefect_artifacts.risk_markdown(assessment), "Disclosure risk with its baseline")
     show("utility", prefect_artifacts.utility_markdown(assessment), "Utility of the release")
     show("verdict", prefect_artifacts.verdict_markdown(dossier), "Verdict of the policy, gate by gate")

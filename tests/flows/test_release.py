@@ -16,11 +16,13 @@ from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home
 from tasks.common.run import exclusive_run
 from tasks.decision.approval import decide
+from tasks.decision.assessment_integrity import custodian_pages
 from tasks.decision.outcomes import Outcome
 from tasks.publication.manifest import verify_release
 from tasks.record import ledger, signing
 from tasks.record.decision import Decision
 from tasks.record.entry import Head, ReleaseFacts
+from tests.flows.conftest import CANARY_TEXT
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -261,6 +263,23 @@ def test_records_of_one_person_stay_on_one_side(office, home, people):
     outcome = _run(office(frame, step="{method: extreme-records, action: winsorise, tail: 0.001}"), home)
     assert outcome.status == "rejected"
     assert "identical records" in outcome.reason
+
+
+def test_an_in_out_game_decides_and_names_people_to_the_custodian_alone(office, home, people):
+    plan = office(people(400), more="game: {shadows: 64, isolated: 10, random: 5}\npolicy: {membership_auc: 0.9}")
+    shown = []
+    outcome = carry_out(load_plan(plan), home, Direct(lambda label, seconds: shown.append(label)))
+    gate = next(one for one in outcome.gates if one.name == "in/out game")
+    assert (gate.verdict, gate.records) == ("pass", 200)
+    assert "Play the in/out game: 98%" in shown
+    kept = home.assessment(outcome.release)
+    page = kept / "custodian-game.html"
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert "custodian-game.html" in custodian_pages(home, outcome.release)
+    assert "In/out game, isolated people" in (kept / "report.html").read_text()
+    for path in (page, home.game("office")):
+        assert CANARY_TEXT not in path.read_text()
+    assert not list(home.path.glob("releases/**/custodian*"))
 
 
 def test_a_step_that_breaks_wipes_the_workspace(office, home, monkeypatch):

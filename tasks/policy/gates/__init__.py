@@ -17,6 +17,7 @@ GATES: tuple[Gate, ...] = tuple(
         "presence",
         "agreement",
         "density",
+        "in_out_game",
         "linkage",
         "linkability",
         "quasi_identifiers",

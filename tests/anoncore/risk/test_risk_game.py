@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from anoncore import AnonymizationError, Microdata, Schema, Variable
-from anoncore.risk import GameSettings, Targets, choose_targets, play
+from anoncore.risk import GameSettings, choose_targets, play
 from anoncore.risk._rounds import Placements, epsilon, true_positives
 
 LEVELS = tuple("abcde")
@@ -102,8 +102,9 @@ def test_the_caller_can_stop_the_game():
 def test_all_records_of_a_unit_join_and_leave_together():
     units = np.arange(120) // 3
     rng = np.random.default_rng(0)
-    targets = choose_targets(PEOPLE, isolated=5, random=5, units=units, rng=rng)
-    assert len(np.unique(units[targets.places])) == 10
+    people = PEOPLE.with_units(units)
+    targets = choose_targets(people, isolated=5, random=5, rng=rng)
+    assert len(np.unique(units[np.concatenate(list(targets.values()))])) == 10
     sizes = set()
 
     def mask(data, rng):
@@ -111,7 +112,7 @@ def test_all_records_of_a_unit_join_and_leave_together():
         sizes.update(held.tolist())
         return data
 
-    play(PEOPLE, mask, targets, settings=GameSettings(rounds=32), rng=rng)
+    assert play(people, mask, targets, settings=GameSettings(rounds=32), rng=rng).game.n_people == 40
     assert sizes == {0, 3}
 
 
@@ -180,4 +181,4 @@ def test_too_few_rounds_people_and_targets_are_refused():
         choose_targets(PEOPLE.take(np.arange(5)), rng=rng)
     for groups in ({}, {"all": np.arange(120)}):
         with pytest.raises(AnonymizationError, match="needs targets and others"):
-            play(PEOPLE, unmasked, Targets(groups), rng=rng)
+            play(PEOPLE, unmasked, groups, rng=rng)

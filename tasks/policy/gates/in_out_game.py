@@ -1,0 +1,121 @@
+"""Whether shadow releases of the whole plan tell if one particular person is in the data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from anoncore.risk import Game, GroupArea
+from anoncore.risk.game import ISOLATED
+from tasks.common.formatting import count, number, percent
+from tasks.common.sections import Section
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import Aim, Attack, between, untested
+from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.limits import MembershipLimit
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import as_measured
+
+NAME = "in/out game"
+MEANING = "how well releases of data with one of the most isolated people are distinguished from releases without"
+
+
+class GameLimit(Section):
+    """Whether the in/out game must be played.
+
+    Parameters
+    ----------
+    in_out_game : ``optional``: where the plan plays no in/out game, nothing is decided by it. ``required``: a person
+        is asked then.
+    """
+
+    in_out_game: Literal["optional", "required"] = "optional"
+
+
+class GamePolicy(GameLimit, MembershipLimit):
+    """What the gate reads."""
+
+
+def evaluate(assessment: Assessment, policy: GamePolicy) -> tuple[GateResult, ...]:
+    """Decide by the mean area of the most isolated people, each with thresholds of their own."""
+    played, limit, baseline = assessment.in_out_game, policy.area_limit, "0.50, guessing"
+    if played is None and policy.in_out_game == "optional":
+        return ()
+    game = played.game if played else None
+    if game is None:
+        reason = played.problem if played else "the plan does not ask for it"
+        return (GateResult(NAME, "not tested", f"not played: {reason}", limit, baseline, 0, MEANING),)
+    worst = game.worst(ISOLATED)
+    assert worst is not None
+    upper = game.upper(ISOLATED)
+    return (
+        GateResult(
+            name=NAME,
+            verdict=policy.area_verdict(worst.lower, upper),
+            figure=f"AUC {worst.mean:.3f} [{worst.lower:.3f}, {upper:.3f}]",
+            limit=limit,
+            baseline=baseline,
+            records=game.n_people,
+            meaning=f"{MEANING}: mean of {worst.targets} by {worst.score}, {count(game.rounds)} shadow releases; "
+            f"{worst.largest:.2f} for the one told best{_others(game)}; ε is at least {game.epsilon:.2f}",
+        ),
+    )
+
+
+def _others(game: Game) -> str:
+    """Return the other groups' figures as a part of a sentence."""
+    areas = ((name, game.worst(name)) for name in game.groups if name != ISOLATED)
+    return "".join(f", {area.mean:.2f} for {name} people" for name, area in areas if area)
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return each group's worst area with its bounds, the largest area of one target, and ε."""
+    game = assessment.in_out_game.game if assessment.in_out_game else None
+    if game is None:
+        return {}
+    flat: dict[str, float | None] = {"risk/game_rounds": game.rounds, "risk/game_epsilon": game.epsilon}
+    for name in game.groups:
+        names = ("mean", "lower", "upper", "largest", "true_positives", "pooled")
+        flat |= fields_of(game.worst(name), names, f"risk/game_{name}/")
+    return flat
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return the game's rows, one for each group of targets."""
+    aim, played = Aim.MEMBERSHIP, assessment.in_out_game
+    attacker = "An attacker who knows the plan and all of a person compares releases with and without that person."
+    if played is None or played.game is None:
+        reason = played.problem if played else "the plan does not ask for it (game: shadows)"
+        return (untested(aim, "In/out game", attacker, f"the game was not played; {reason}", NAME),)
+    game = played.game
+    return tuple(_row(game, area, attacker) for name in game.groups if (area := game.worst(name)))
+
+
+def _row(game: Game, area: GroupArea, attacker: str) -> Attack:
+    return Attack(
+        Aim.MEMBERSHIP,
+        f"In/out game, {area.group} people",
+        f"{attacker} Each person has thresholds of their own. Best of {game.n_scores} scores: {area.score}; with one "
+        f"threshold for all {number(area.pooled)}; {number(area.largest)} for the person told best; "
+        f"{percent(area.true_positives)} recognised with 1 % false positives.",
+        f"AUC {number(area.mean)}",
+        f"{between(area, number)} at {percent(game.confidence, 0)}",
+        f"{number(game.baseline)}, guessing",
+        f"{count(area.targets)} of {count(game.n_people)} people, {count(game.rounds)} shadow releases",
+        NAME,
+    )
+
+
+GATE = Gate(
+    name=NAME,
+    description="The whole plan masks the data again and again (`game` of the plan), the most isolated and some random "
+    "people being in or out by the toss of a coin. Each is told in from out by nearness, by rare values that are "
+    "released, and by the row that shares most of them, with thresholds of their own. Fail when the mean area under "
+    "the ROC curve over the most isolated people is shown to be above `membership_auc`, pass when shown to be within "
+    "`membership_pass`. A plan that does not ask for it has no such result, unless the policy requires it.",
+    evaluate=evaluate,
+    limits=GameLimit,
+    individual=True,
+    publishes={"in_out_game": as_measured},
+    metrics=metrics,
+    attacks=attacks,
+)
