@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
+
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.groups import distinct_counts
 from anoncore.microdata import Microdata
 
 
@@ -56,9 +62,10 @@ class Claim(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class KAnonymity(Claim):
-    """Every record is identical, on the released variables or on ``variables``, to k − 1 others.
+    """Every record is identical, on the released variables or on ``variables``, to records of k − 1 other units.
 
-    Source: Samarati and Sweeney 1998. A missing cell counts as a value of its own.
+    Source: Samarati and Sweeney 1998, for statistical units: a group of k records of fewer than k units does not
+    count. A missing cell counts as a value of its own.
     """
 
     k: int
@@ -75,22 +82,51 @@ class KAnonymity(Claim):
         return f"{self.k}-anonymity on {on}"
 
     def check(self, released: Microdata) -> ClaimCheck:
-        """Count the smallest group of identical records."""
-        names = list(self.variables or released.frame.columns)
-        smallest, groups = smallest_group(released, names)
-        observed = f"smallest group of identical records: {smallest}, {groups} groups"
-        return self.outcome(smallest >= self.k, observed, released, smallest_group=smallest, groups=groups)
+        """Count the units of the smallest group of identical records."""
+        groups = IdenticalRecords.of(released, list(self.variables or released.frame.columns))
+        figures = {"smallest_group": groups.smallest, "groups": groups.count}
+        return self.outcome(groups.smallest >= self.k, f"{groups.observed}, {groups.count} groups", released, **figures)
 
 
-def smallest_group(released: Microdata, names: list[str]) -> tuple[int, int]:
-    """Return the size of the smallest group of records identical on ``names``, and the number of groups."""
-    sizes = released.frame.groupby(names, dropna=False, observed=True, sort=False).size()
-    return (int(sizes.min()) if len(sizes) else 0), len(sizes)
+@dataclass(frozen=True)
+class IdenticalRecords:
+    """Groups of records that are identical on some variables.
+
+    Parameters
+    ----------
+    smallest : the fewest statistical units of a group
+    records : of that group, the fewest where there are several
+    count : groups
+    in_units : whether units and records differ
+    """
+
+    smallest: int
+    records: int
+    count: int
+    in_units: bool
+
+    @classmethod
+    def of(cls, released: Microdata, names: list[str]) -> IdenticalRecords:
+        """Group the released records by the variables ``names``."""
+        group = released.frame.groupby(names, dropna=False, observed=True, sort=False).ngroup().to_numpy()
+        records = np.bincount(group)
+        if not len(records):
+            return cls(0, 0, 0, released.units is not None)
+        units = records if released.units is None else distinct_counts(group, released.units)
+        smallest = int(units.min())
+        return cls(smallest, int(records[units == smallest].min()), len(records), released.units is not None)
+
+    @property
+    def observed(self) -> str:
+        """The smallest group in words."""
+        if self.in_units:
+            return f"fewest units in a group of identical records: {self.smallest} ({self.records} records)"
+        return f"smallest group of identical records: {self.smallest}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockwiseKAnonymity(Claim):
-    """Within each block of variables every record is identical to k − 1 others, on all together it need not.
+    """Within each block of variables every record is identical to records of k − 1 other units; on all it need not.
 
     Source: Domingo-Ferrer and Mateo-Sanz 2002, where blocks of variables are aggregated one by one. The
     joint k, over all variables, is counted and reported, and not promised.
@@ -105,15 +141,25 @@ class BlockwiseKAnonymity(Claim):
         return f"{self.k}-anonymity within each of {len(self.blocks)} blocks of variables, not on all together"
 
     def check(self, released: Microdata) -> ClaimCheck:
-        """Count the smallest groups within the blocks, and on all variables together."""
-        smallest = min(smallest_group(released, list(block))[0] for block in self.blocks)
-        joint, groups = smallest_group(released, list(released.frame.columns))
-        observed = f"smallest group of identical records within a block: {smallest}; on all together: {joint}"
-        figures = {"smallest_group": smallest, "joint_k": joint, "joint_groups": groups}
-        return self.outcome(smallest >= self.k, observed, released, **figures)
+        """Count the units of the smallest groups within the blocks, and on all variables together."""
+        groups = [IdenticalRecords.of(released, list(block)) for block in self.blocks]
+        smallest = min(groups, key=lambda one: one.smallest)
+        joint = IdenticalRecords.of(released, list(released.frame.columns))
+        observed = f"within a block, {smallest.observed}; on all together: {joint.smallest}"
+        figures = {"smallest_group": smallest.smallest, "joint_k": joint.smallest, "joint_groups": joint.count}
+        return self.outcome(smallest.smallest >= self.k, observed, released, **figures)
 
 
 POSTERIOR_TOLERANCE = 1e-6
+
+
+def _records_alone(released: Microdata) -> str:
+    """Return what weakens a promise about records where they are of fewer units."""
+    return (
+        f"; {len(released)} records are of {n} units, which may be linked"
+        if (n := released.n_units) < len(released)
+        else ""
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +210,7 @@ class LinkagePosterior(Claim):
         observed = (
             f"worst posterior {self.worst:.4f}, {self.share_above:.1%} of the records above 1/{self.k}; "
             f"{self.distinct_centres} of {self.centres} centres distinct, {ended} {self.sweeps} sweeps"
+            f"{_records_alone(released)}"
         )
         return self.outcome(
             holds,
@@ -197,7 +244,7 @@ class EffectiveRecords(Claim):
     def check(self, released: Microdata) -> ClaimCheck:
         """Compare the fewest effective records of a centre with k."""
         holds = self.fewest >= self.k * (1.0 - POSTERIOR_TOLERANCE)
-        observed = f"fewest: {self.fewest:.2f}; centres below {self.k}: {self.centres_below}"
+        observed = f"fewest: {self.fewest:.2f}; centres below {self.k}: {self.centres_below}{_records_alone(released)}"
         figures = {"fewest_effective_records": self.fewest, "centres_below": self.centres_below}
         return self.outcome(holds, observed, released, **figures)
 
@@ -206,7 +253,8 @@ class EffectiveRecords(Claim):
 class LDiversity(Claim):
     """Every group of records identical on ``quasi_identifiers`` holds at least l values of ``sensitive``.
 
-    Source: Machanavajjhala et al. 2007, distinct l-diversity. A missing cell counts as one value.
+    Source: Machanavajjhala et al. 2007, distinct l-diversity, for statistical units: l values that l different units
+    hold, since the values of one unit are that unit's. A missing cell counts as one value.
     """
 
     l: int  # noqa: E741  the field's standard letter
@@ -223,12 +271,27 @@ class LDiversity(Claim):
         return f"{self.l}-diversity of {self.sensitive} within {', '.join(self.quasi_identifiers)}"
 
     def check(self, released: Microdata) -> ClaimCheck:
-        """Count the smallest number of sensitive values in a group of identical records."""
+        """Count the smallest number of sensitive values in a group of identical records, of each unit one at most."""
         groups = released.frame.groupby(list(self.quasi_identifiers), dropna=False, observed=True, sort=False)
-        distinct = groups[self.sensitive].nunique(dropna=False)
+        group = groups.ngroup().to_numpy()
+        value = pd.factorize(released.frame[self.sensitive], use_na_sentinel=False)[0]
+        distinct = _values_of_units(group, value, released.units)
         smallest = int(distinct.min()) if len(distinct) else 0
-        observed = f"fewest distinct values in a group: {smallest}, {len(distinct)} groups"
+        of = "" if released.units is None else ", of different units"
+        observed = f"fewest distinct values in a group{of}: {smallest}, {len(distinct)} groups"
         return self.outcome(smallest >= self.l, observed, released)
+
+
+def _values_of_units(group: np.ndarray, value: np.ndarray, units: np.ndarray | None) -> np.ndarray:
+    """Return (G,) how many values of each group different units hold, each unit counting for one value."""
+    if units is None:
+        return distinct_counts(group, value)
+    # As many pairs of a value and a unit as possible, each in one pair; units of two groups count in both.
+    of_value, of_unit = (np.unique(np.stack([group, of], axis=1), axis=0, return_inverse=True) for of in (value, units))
+    edges = of_value[1].ravel(), of_unit[1].ravel()
+    graph = csr_array((np.ones(len(group)), edges), shape=(len(of_value[0]), len(of_unit[0])))
+    matched = maximum_bipartite_matching(graph, perm_type="column") >= 0
+    return np.bincount(of_value[0][matched, 0], minlength=int(group.max(initial=-1)) + 1)
 
 
 @dataclass(frozen=True, kw_only=True)

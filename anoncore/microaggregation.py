@@ -12,6 +12,7 @@ from anoncore.edits.model import EditSet, LinearEdit, RatioEdit, numbers
 from anoncore.edits.repair import repair
 from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError
+from anoncore.kernels.groups import joined_groups
 from anoncore.kernels.projection import Polytope, project_into
 from anoncore.microdata import Microdata, Schema
 
@@ -62,6 +63,18 @@ class Block:
         """
         decoded = self.encoder.decode(centres[labels], form=form, groups=labels, index=self.data.frame.index)
         return repair(decoded, self.edits, rng=rng).data if len(self.edits) else decoded
+
+
+def of_k_units(data: Microdata, x: np.ndarray, groups: np.ndarray, k: int) -> np.ndarray:
+    """Return groups of records in which each holds k statistical units; see `joined_groups`."""
+    return groups if data.units is None else joined_groups(x, groups, data.units, k)
+
+
+def units_note(data: Microdata, k: int) -> tuple[str, ...]:
+    """Return what a reader must know of groups where units have several records."""
+    if data.units is None or data.n_units == len(data):
+        return ()
+    return (f"groups of fewer than {k} statistical units were joined with the nearest, so that groups are larger",)
 
 
 def blocks(data: Microdata, names: tuple[tuple[str, ...], ...], edits: EditSet) -> Iterator[Block]:

@@ -38,7 +38,7 @@ def anonymize(
     Returns
     -------
     Release
-        Rows in input order where the method keeps records; shuffle them before publishing.
+        Rows in input order where the method keeps records, and of the same units; shuffle them before publishing.
 
     Raises
     ------
@@ -58,5 +58,8 @@ def anonymize(
         known = ", ".join(sorted(cls.__name__ for cls in METHODS.values()))
         raise AnonymizationError(f"no method takes parameters of type {type(params).__name__}; known are {known}")
     release = params.anonymize(microdata, edits=edits or EditSet(), rng=rng)
+    # Where rows do not stem from records, they are of no unit.
+    of_units = release.data.with_units_of(microdata) if release.keeps_records else release.data.with_units(None)
+    release = replace(release, data=of_units)
     reason = params.publishes_source_values
     return replace(release, notes=(*release.notes, reason)) if reason else release

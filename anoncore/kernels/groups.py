@@ -6,7 +6,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
+from anoncore.errors import AnonymizationError
+from anoncore.kernels.neighbors import nearest
 from anoncore.kernels.rows import row_blocks
 from anoncore.kernels.ties import TIED
 
@@ -149,3 +153,80 @@ def by_first_record(labels: NDArray[np.integer]) -> Labels:
     """
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
+
+
+def distinct_counts(labels: NDArray[np.integer], values: NDArray[np.integer]) -> Labels:
+    """Count the different values in every group.
+
+    Parameters
+    ----------
+    labels : (N,) int
+        Group of each record, every number 0..G-1 in use.
+    values : (N,) int
+        Any numbers, such as statistical units.
+
+    Returns
+    -------
+    (G,) int
+
+    Notes
+    -----
+    Claim: at most the group's records. Source: elementary.
+
+    Examples
+    --------
+    >>> distinct_counts(np.array([0, 0, 1, 1]), np.array([7, 7, 7, 9])).tolist()
+    [1, 2]
+    """
+    kinds, codes = np.unique(values, return_inverse=True)
+    return np.bincount(np.unique(labels.astype(np.int64) * len(kinds) + codes) // max(len(kinds), 1))
+
+
+def joined_groups(x: Floats, labels: NDArray[np.integer], units: NDArray[np.integer], k: int) -> Labels:
+    """Join groups of fewer than k statistical units with the groups nearest to them.
+
+    Parameters
+    ----------
+    x : (N, n) float
+        Records in rows; distances between group means are Euclidean in these units.
+    labels : (N,) int
+        Group of each record, every number 0..G-1 in use.
+    units : (N,) int
+        Statistical unit of each record.
+    k : int
+        Units that every group needs.
+
+    Returns
+    -------
+    (N,) int
+        Every group holds k units or more, and whole groups of ``labels``.
+
+    Raises
+    ------
+    AnonymizationError
+        When there are fewer than k units.
+
+    Notes
+    -----
+    Claim: groups of k units or more to which no small one is nearest stay as they are. Each round joins every small
+    group with its nearest, so that rounds are few; groups become larger than k units need.
+
+    Source: elementary.
+
+    Examples
+    --------
+    >>> x = np.array([[0.0], [0.1], [0.3], [9.0], [9.1]])
+    >>> joined_groups(x, np.array([0, 0, 1, 2, 2]), np.array([7, 7, 8, 5, 6]), 2).tolist()
+    [0, 0, 0, 1, 1]
+    """
+    if len(np.unique(units)) < k:
+        raise AnonymizationError(f"groups of {k} units need as many, got {len(np.unique(units))}; lower k")
+    groups = by_first_record(labels)
+    while True:
+        small = np.flatnonzero(distinct_counts(groups, units) < k)
+        if not len(small):
+            return groups
+        means = group_means(x, groups)
+        nearest_group = nearest(means[small], means, 1, skip_self=small)[1][:, 0]
+        graph = csr_array((np.ones(len(small), dtype=np.int8), (small, nearest_group)), shape=(len(means), len(means)))
+        groups = by_first_record(connected_components(graph, directed=False)[1][groups])

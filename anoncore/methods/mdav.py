@@ -13,7 +13,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels import mdav
 from anoncore.kernels.groups import group_means
 from anoncore.method import IDENTICAL_GROUPS, Method
-from anoncore.microaggregation import ROUNDING_NOTE, block_problems, blocks, joined
+from anoncore.microaggregation import ROUNDING_NOTE, block_problems, blocks, joined, of_k_units, units_note
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
 
@@ -24,7 +24,8 @@ class MDAV(Method):
 
     Distances are Euclidean on standardised numbers, the codes of ordinal variables and the {−1, +1} columns
     of the others; a variable with missing values has a column for them, where they count as the mean, and a
-    group is released with or without the value as a whole. Means satisfy the edits. Grouping is deterministic.
+    group is released with or without the value as a whole. Means satisfy the edits. Grouping is deterministic. Groups
+    of records of fewer than k statistical units are joined with the nearest.
 
     Claims k-anonymity, on all released variables or block by block. An attacker who knows the groups' centres
     assigns nearly every record to its own: nothing here resists that, see fuzzy microaggregation. Ambiguity and
@@ -77,7 +78,7 @@ class MDAV(Method):
             raise AnonymizationError(f"MDAV with k = {self.k} needs as many records, got {len(data)}")
         parts, before, after = [], [], []
         for block in blocks(data, self.blocks, edits):
-            labels = mdav.mdav(block.matrix, self.k)
+            labels = of_k_units(data, block.matrix, mdav.mdav(block.matrix, self.k), self.k)
             centres = group_means(block.matrix, labels)
             if block.constrain is not None:
                 centres = block.constrain(centres)
@@ -95,6 +96,7 @@ class MDAV(Method):
                 f"records were grouped {self.k} to {2 * self.k - 1} at a time and replaced by their group's "
                 f"mean, in {len(parts)} block(s) of variables; before rounding, {loss:.3g} % of the variation "
                 "was lost (100·SSE/SST), so variances are smaller than in the source",
+                *units_note(data, self.k),
                 *((ROUNDING_NOTE,) if len(edits) else ()),
             ),
             figures={"information_loss": loss},

@@ -1,4 +1,4 @@
-"""Rare levels: global recoding of levels that too few records hold."""
+"""Rare levels: global recoding of levels that too few statistical units hold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anoncore.release import Release
 
 @dataclass(frozen=True, kw_only=True)
 class RareLevels(Method):
-    """Global recoding of rare levels: levels that fewer than k records hold are merged or suppressed.
+    """Global recoding of rare levels: levels that fewer than k statistical units hold are merged or suppressed.
 
     Claims that no level rarer than k is released. Protects against recognising a person by a
     rare level alone and against nothing else, so it is a step before masking. Deterministic.
@@ -29,7 +29,7 @@ class RareLevels(Method):
     Parameters
     ----------
     k : int, at least 2
-        Levels that fewer records have are rare.
+        Levels that fewer units have are rare; without declared units each record is one.
     action : {"merge", "suppress"}
         Merge the rare levels of a nominal variable into ``label`` and those of an ordinal one
         into their more frequent neighbour; or empty the cells. Rare levels of a binary variable
@@ -57,17 +57,17 @@ class RareLevels(Method):
         variables: list[Variable] = []
         removed: dict[str, tuple[object, ...]] = {}
         for variable in data.schema:
-            column = data.frame[variable.name]
+            column, levels = data.frame[variable.name], variable.levels or ()
             if variable.is_categorical and variable.is_masked:
-                mapping = _mapping(data.level_counts(variable.name), variable, self)
-                if mapping:
-                    removed[variable.name] = tuple(mapping)
-                    column, variable = _recode(column, variable, mapping)
+                column, variable = _without_rare(data.select([variable.name]), self)
+                if gone := tuple(level for level in levels if level not in (variable.levels or ())):
+                    removed[variable.name] = gone
             columns[variable.name] = column
             variables.append(variable)
         done = "merged" if self.action == "merge" else "suppressed"
+        holders = "records" if data.units is None else "statistical units"
         touched = ", ".join(f"{name} ({len(levels)})" for name, levels in removed.items())
-        note = f"levels held by fewer than {self.k} records were {done}: {touched or 'none'}"
+        note = f"levels held by fewer than {self.k} {holders} were {done}: {touched or 'none'}"
         return Release(
             data=Microdata(pd.DataFrame(columns), Schema(variables)),
             claims=(NoRareLevels(k=self.k, removed=removed),),
@@ -102,6 +102,18 @@ class NoRareLevels(Claim):
             if name in released.frame
         )
         return self.outcome(cells == 0, f"{cells} cells hold one", released)
+
+
+def _without_rare(data: Microdata, params: RareLevels) -> tuple[pd.Series, Variable]:
+    """Return the one column of ``data`` and its variable without rare levels.
+
+    Levels that are merged may be held by the same units, so that they are counted again.
+    """
+    (variable,) = data.schema
+    while mapping := _mapping(data.level_units(variable.name), variable, params):
+        column, variable = _recode(data.frame[variable.name], variable, mapping)
+        data = Microdata.trusted(pd.DataFrame({variable.name: column}), Schema([variable]), data.units)
+    return data.frame[variable.name], variable
 
 
 def _mapping(held: dict[object, int], variable: Variable, params: RareLevels) -> dict[object, object]:

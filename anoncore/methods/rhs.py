@@ -14,6 +14,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.groups import representatives
 from anoncore.kernels.recursive_bisection import recursive_bisection
 from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method
+from anoncore.microaggregation import of_k_units, units_note
 from anoncore.microdata import Microdata
 from anoncore.release import Release
 
@@ -26,9 +27,9 @@ EVIDENCE = (
 class RHS(Method):
     """Recursive histogram sanitization: the records of a histogram cell become copies of one representative.
 
-    Claims k-anonymity on all released variables with ``small: join``, and nothing with "keep". Grouping is
-    deterministic; edits are for the repair step, which keeps identical records identical. With "join" ambiguity
-    and uncertainty are void by design.
+    Claims k-anonymity on all released variables with ``small: join``, where groups of fewer than k statistical units
+    are joined with the nearest, and nothing with "keep". Grouping is deterministic; edits are for the repair step,
+    which keeps identical records identical. With "join" ambiguity and uncertainty are void by design.
 
     Source: Chawla et al. 2005, as described by Lasko and Vinterbo 2010, section III-B2. Beyond them:
     ``small: join``, without which the algorithm leaves nearly every record of a wide table alone.
@@ -89,6 +90,8 @@ class RHS(Method):
         encoder = Encoder.fit(data)
         matrix = encoder.encode(data)
         groups = recursive_bisection(matrix, self.k, small=self.small)
+        if self.small == "join":
+            groups = of_k_units(data, matrix, groups, self.k)
         grouped = representatives(matrix, groups, self.representative)
         sizes = np.bincount(groups)
         below = float(sizes[sizes < self.k].sum() / len(data))
@@ -106,6 +109,7 @@ class RHS(Method):
             notes=(
                 f"{grouping}; they were replaced by their group's {self.representative}, so variances are smaller "
                 "than in the source",
+                *(units_note(data, self.k) if self.small == "join" else ()),
             ),
             figures={"groups": float(len(sizes)), "share_below_k": below},
             scores=grouped,

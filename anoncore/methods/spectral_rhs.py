@@ -14,6 +14,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.groups import representatives
 from anoncore.kernels.spectral_groups import spectral_groups
 from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method
+from anoncore.microaggregation import of_k_units, units_note
 from anoncore.microdata import Microdata
 from anoncore.release import Release
 
@@ -22,8 +23,9 @@ from anoncore.release import Release
 class SpectralRHS(Method):
     """Spectral recursive histogram sanitization: groups of similar principal scores share one representative.
 
-    Groups hold k … 2k − 1 records. Claims k-anonymity on all released variables. Grouping is deterministic; edits
-    are for the repair step, which keeps identical records identical. Ambiguity and uncertainty are void by design.
+    Groups hold k … 2k − 1 records; those of fewer than k statistical units are joined with the nearest. Claims
+    k-anonymity on all released variables. Grouping is deterministic; edits are for the repair step, which keeps
+    identical records identical. Ambiguity and uncertainty are void by design.
 
     Source: Lasko and Vinterbo 2010, section III-B2 and Figure 1. Departs from the figure's
     ``rows ≤ 2k``, which yields groups of 2k; a group of 2k records is split here.
@@ -72,7 +74,7 @@ class SpectralRHS(Method):
             raise AnonymizationError(f"spectral RHS with k = {self.k} needs as many records, got {len(data)}")
         encoder = Encoder.fit(data)
         matrix = encoder.encode(data)
-        groups = spectral_groups(matrix, self.k)
+        groups = of_k_units(data, matrix, spectral_groups(matrix, self.k), self.k)
         grouped = representatives(matrix, groups, self.representative)
         return Release(
             data=encoder.decode(grouped, form=self.released, groups=groups, index=data.frame.index),
@@ -81,6 +83,7 @@ class SpectralRHS(Method):
             notes=(
                 f"records were grouped {self.k} to {2 * self.k - 1} at a time and replaced by their "
                 f"group's {self.representative}; variances are therefore smaller than in the source",
+                *units_note(data, self.k),
             ),
             scores=grouped,
         )

@@ -145,6 +145,15 @@ class Microdata(Summarised):
         codes = np.asarray(self.frame[name].cat.codes)
         return dict(zip(levels, np.bincount(codes[codes >= 0], minlength=len(levels)).tolist(), strict=True))
 
+    def level_units(self, name: str) -> dict[Any, int]:
+        """Return the number of statistical units that hold each level of a categorical variable."""
+        if self.units is None:
+            return self.level_counts(name)
+        levels = self.schema[name].levels or ()
+        codes = np.asarray(self.frame[name].cat.codes)
+        held = pd.DataFrame({"level": codes, "unit": self.units})[codes >= 0].drop_duplicates()["level"]
+        return dict(zip(levels, np.bincount(held, minlength=len(levels)).tolist(), strict=True))
+
     def plain(self) -> pd.DataFrame:
         """Return the table with ordinary columns: numbers, or text, with missing cells empty.
 

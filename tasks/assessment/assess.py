@@ -148,11 +148,11 @@ def _utility(tables: EncodedTables, hides: tuple[str, ...], section: AssessmentS
 
 
 def _rare_levels(released: Microdata, k: int) -> tuple[RareLevels, ...]:
-    """Name the released levels that fewer than k released records hold, as they can be counted there."""
+    """Name the released levels that fewer than k units of the release hold; where rows are of no unit, than k rows."""
     rare = []
     for variable in released.schema:
         if variable.is_categorical and variable.is_masked:
-            counts = released.level_counts(variable.name)
+            counts = released.level_units(variable.name)
             levels = tuple(str(level) for level, count in counts.items() if 0 < count < k)
             rare += [RareLevels(variable.name, levels)] if levels else []
     return tuple(rare)

@@ -108,6 +108,7 @@ class _MaskedRecords:
     repaired: Repaired
     released: Microdata
     notes: tuple[str, ...]
+    keeps_records: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,7 +152,7 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
         confidential=store.store_arrays("confidential", **confidential) if confidential else None,
         claims=tuple(claim.check(released) for one in done for claim in one.release.claims),
         repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed),
-        keeps_records=all(one.release.keeps_records for one in done),
+        keeps_records=whole.keeps_records,
         notes=(*(note for one in done for note in _notes(one)), *notes),
         figures={name: value for one in done for name, value in one.named(one.release.figures).items()},
         hidden_variables=_hidden_variables(steps, edits),
@@ -171,7 +172,10 @@ def _masked(streams: Streams, original: Microdata, steps: tuple[Step, ...], edit
         repaired = repair(_completed(done[-1].release.data, original.schema, edits), edits, rng=streams.rng("repair"))
     released = repaired.data.select(repaired.data.schema.masked)
     released, notes = _restored(released, done, original.schema, edits, streams.rng("settle"))
-    return _MaskedRecords(done, repaired, _held_levels(released), notes)
+    # Rows that stem from no record are of no unit.
+    keeps_records = all(one.release.keeps_records for one in done)
+    released = _held_levels(released).with_units_of(original if keeps_records else released.with_units(None))
+    return _MaskedRecords(done, repaired, released, notes, keeps_records)
 
 
 def _carried_out(streams: Streams, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -> list[_Done]:

@@ -114,3 +114,15 @@ def test_a_step_that_leaves_one_record_is_refused(run: Run) -> None:
     single = Microdata(table().frame.iloc[:1], table().schema)
     with pytest.raises(Refused, match="fewer than 2 records"):
         masked(run, ExtremeRecords(action="winsorise"), data=single)
+
+
+def test_released_records_keep_their_units_until_a_step_parts_them(run: Run) -> None:
+    data = table().with_units(np.arange(N) // 10)
+    grouped = mask(
+        run.branch("grouped", "1"), run.workspace.store("units", data), (RareLevels(k=5), MDAV(k=3)), EditSet([SUM])
+    )
+    assert grouped.released.load().units is not None
+    assert grouped.claims[-1].holds
+    assert "fewest units in a group" in grouped.claims[-1].observed
+    swapped = mask(run.branch("swapped", "2"), run.workspace.store("units", data), (SpectralSwap(),), EditSet())
+    assert swapped.released.load().units is None
