@@ -1,126 +1,138 @@
-"""Attribute inference: what a release tells about those who took part beyond what it tells about anybody."""
+"""Attribute inference: every variable guessed from the others, better for members than for non-members or not."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
-from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
-from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.neighbors import nearest
+from anoncore.kernels.left_out import MISSING, Codes, nearest_without_each
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices, between
-from anoncore.risk._proportions import Difference, Proportion, difference, normal_quantile, proportion
-from anoncore.risk.disclosure import parts
-from anoncore.risk.linkage import sampling_error
-from anoncore.risk.prediction import sample_queries
+from anoncore.risk._proportions import Difference, Proportion, difference, proportion
+from anoncore.risk._values import Flags, aligned_values, shared_variables
 from anoncore.risk.verdicts import Verdict, three_way, worst_of
 
-_ENTRIES = 1 << 22  # votes held at a time
+PERCENT = (1, 2, 5, 10, 25, 100)  # most confident guesses looked at, in per cent
 PASSES_WITHIN = 3.0  # margins; the worst of many variables is several standard errors above its excess
-_SPARE = 4  # further combinations looked at where some records do not tell a variable
-_ROUNDING = 1e-9
+NEAREST = "the nearest released row by all other variables"
+AGREEING = "the released row with the rarest agreement on all other variables"
+NEAREST_BY_KEYS = "the nearest released row by the quasi-identifiers"
+TREES = "boosted trees on all other variables"
+_UNIT = 1000  # numbers are placed in thousandths of the distribution; codes of values are multiples, above any weight
+_WEIGHT = 100  # weights are whole hundredths of −log
+_TOLERANCE = 25  # thousandths of the distribution within which a number counts as guessed
+_OPERATIONS = 6e9  # of one search for nearest rows, which limits the people asked about
+_FEWEST = 300  # people asked about on each side, if there are so many
+_TRAINED = 2000  # released rows that trees learn from
+_CELLS = 4e6  # rows times columns that all trees of an attack learn from
+_LEAST = 40  # released rows for trees
 
 
 @dataclass(frozen=True)
 class AttributeInference:
-    """Guesses of one sensitive variable, of members and of strangers.
+    """Guesses of one variable: where members are guessed better than non-members with most certainty.
 
     Parameters
     ----------
     name : the variable
-    members : share of right guesses about people of A
-    strangers : about people of A*, the baseline: what the release says about anybody
-    excess : members − strangers, on which alone the verdict rests
-    constant_guess : share of strangers guessed right by one guess for all, the release's most frequent
-        level, or its mean
-    tolerance : in standard deviations, within which a number counts as guessed; None for levels
-    n_released : released records that tell the variable
-    verdict : "fail" when the whole interval of the excess lies above the margin, "pass" when all of it lies
-        within three times the margin, else "inconclusive"
+    attack : how it is guessed
+    percent : the most confident guesses that the figures are of, in per cent
+    members, nonmembers : shares of right guesses among them; the latter is the baseline, what the release says about
+        anybody
+    excess : members − nonmembers; the lower bound holds for all variables, attacks and per cents together
+    upper : largest upper bound over attacks and per cents of the excess as a share of all people, not of the most
+        confident guesses alone
+    verdict : "fail" when the lower bound is above the margin, "pass" when ``upper`` is within three times the margin,
+        else "inconclusive"
     """
 
     meaning: ClassVar[str] = (
-        "How much more often a sensitive value is guessed right for somebody who took part than for a "
-        "stranger; a useful release lets strangers be guessed too, and only the excess is due to taking part."
+        "How much more often the value of a variable is guessed right for members than for non-members; a useful "
+        "release lets non-members be guessed too, and only the excess is due to membership."
     )
 
     name: str
+    attack: str
+    percent: int
     members: Proportion
-    strangers: Proportion
+    nonmembers: Proportion
     excess: Difference
-    constant_guess: float
-    tolerance: float | None
-    n_released: int
+    upper: float
     verdict: Verdict
 
 
 @dataclass(frozen=True)
 class InferenceRisk:
-    """The attack on every sensitive variable.
+    """The attack on every variable.
 
     Parameters
     ----------
     variables : one result each
-    quasi_identifiers : what the attacker knows
-    neighbours : released records that he asks at least
-    margin, confidence : the excess tolerated, and the coverage of intervals
-    n_members, n_strangers, n_released : people asked about, and released records
-    sampling_error : bound on the error of each share as to all people, at 99 %; 0 when all were asked about
+    attacks : ways of guessing that were tried
+    margin, confidence : the excess tolerated, and the coverage of the simultaneous lower bounds
+    n_members, n_nonmembers, n_released : people asked about, samples of many, and released records
+    n_grown : variables that were guessed by boosted trees, too
+    n_tests : variables, attacks and per cents that lower bounds hold for together
     verdict : the worst of the variables'; "pass" without any
     """
 
     meaning: ClassVar[str] = AttributeInference.meaning
 
     variables: tuple[AttributeInference, ...]
-    quasi_identifiers: tuple[str, ...]
-    neighbours: int
+    attacks: tuple[str, ...]
     margin: float
     confidence: float
     n_members: int
-    n_strangers: int
+    n_nonmembers: int
     n_released: int
-    sampling_error: float
+    n_grown: int
+    n_tests: int
     verdict: Verdict
+
+    @property
+    def worst(self) -> AttributeInference:
+        """Return the variable whose excess is shown to be largest."""
+        return max(self.variables, key=lambda one: (one.excess.lower, one.upper))
+
+    @property
+    def upper(self) -> float:
+        """Return the largest upper bound of a variable."""
+        return max(one.upper for one in self.variables)
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceSettings:
-    """What the attacker knows and guesses, and how that is judged.
+    """What the attacker knows, and how that is judged.
 
     Parameters
     ----------
-    quasi_identifiers, sensitive : names; by default the released variables with that role
-    neighbours : at least 1
-    tolerance : above 0, in standard deviations of the members' values on the encoding's scale (logs of
-        strictly positive variables); a mean this close counts as guessed
+    quasi_identifiers : names of what an attacker may know alone
     margin : excess tolerated, 0 … 1
-    epsilon : bound on the sampling error of a share at 99 %, where people are sampled; released records
-        never are
-    confidence : 0 … 1, two-sided
+    people : people asked about on each side, at most
+    trees : rounds of boosting; 0 for no trees
+    confidence : 0 … 1, two-sided, of the lower bounds together; upper bounds hold by themselves at 95 %
     """
 
-    quasi_identifiers: Sequence[str] | None = None
-    sensitive: Sequence[str] | None = None
-    neighbours: int = 1
-    tolerance: float = 0.1
+    quasi_identifiers: Sequence[str] = ()
     margin: float = 0.05
-    epsilon: float = 0.01
-    confidence: float = 0.95
+    people: int = 1500
+    trees: int = 12
+    confidence: float = 0.99
 
     def check(self) -> None:
         """Raise AnonymizationError where a number is out of range."""
-        if self.neighbours < 1:
-            raise AnonymizationError(f"neighbours must be at least 1, got {self.neighbours}")
-        if not (np.isfinite(self.tolerance) and self.tolerance > 0):
-            raise AnonymizationError(f"tolerance must be above 0 standard deviations, got {self.tolerance:g}")
         between("margin", self.margin, 0, 1)
-        normal_quantile(self.confidence)
+        between("confidence", self.confidence, 0, 1)
+        if self.people < 1:
+            raise AnonymizationError(f"people must be at least 1, got {self.people}")
+        if self.trees < 0:
+            raise AnonymizationError(f"trees must be at least 0, got {self.trees}")
 
 
 _SETTINGS = InferenceSettings()
@@ -133,226 +145,315 @@ def attribute_inference(
     *,
     settings: InferenceSettings = _SETTINGS,
     rng: np.random.Generator,
-) -> InferenceRisk:
-    """Attack sensitive variables of people whose quasi-identifiers are known.
+) -> InferenceRisk | None:
+    """Guess every variable of members and of non-members from their other variables, by the release.
 
-    The attacker takes the nearest released records on the quasi-identifiers, all copies of one combination
-    together, until he has at least ``neighbours`` that tell the variable, and guesses their most frequent
-    level or their mean. Levels with equally many votes share the guess. People whose own value is missing
-    are not asked about, having nothing to disclose.
+    The attacker knows all other variables of a person, or the quasi-identifiers, and takes the value of the nearest
+    released row (Gower's distance, numbers by their place in the distribution; the nearer, the more confident); or
+    boosted trees that learned from at most 2000 released rows whether a number is at least the median, or a level the
+    most frequent one (the higher the probability, the more confident). A number counts as guessed by
+    a row within 0.025 of its place in the distribution, a level if equal. Guesses are compared among the most
+    confident 1, 2, 5, 10, 25 and 100 per cent on each side, ties shared. People whose own value is missing are not
+    asked about, having nothing to disclose. No role of a variable is needed.
 
     Parameters
     ----------
-    original : Microdata, members; the encoding is fitted to them
-    reference : Microdata, strangers of the same population
+    original : Microdata, members
+    reference : Microdata, non-members of the same population
     released : Microdata
     settings : InferenceSettings
-    rng : generator, for the sample of people only
+    rng : Generator, for samples, ties between rows and trees
 
     Returns
     -------
-    InferenceRisk
+    InferenceRisk, or None where the tables have fewer than two variables in common or one has no records
 
     Raises
     ------
     AnonymizationError
-        When a variable is absent or plays two parts, or a parameter is out of range.
+        When a setting is out of range.
 
     Notes
     -----
-    Equally near combinations are taken in the order of their values, never of the records, which could tell
-    the members' order. Intervals: Wilson 1927, Newcombe 1998. Source: docs/explanation/risk.md; the comparison with
-    strangers is that of Giomi et al. 2023, who compare with a control set likewise.
+    Source: Francis and Wagner 2025, arXiv:2507.01710 (best matching rows by Gower's distance, precision together with
+    the share of people who are guessed), departing from it in the baseline, which is the same attack on non-members
+    instead of a model of the original without the person, and in the other attacks. Intervals: Newcombe 1998, Bonferroni's
+    correction of the lower bounds. Trees are grown for as many variables, drawn at random, as rows times columns
+    reach 4 million; of very large tables fewer people are asked about, released rows are never sampled for them.
 
     Examples
     --------
+    >>> import pandas as pd
     >>> from anoncore.microdata import Schema, Variable
     >>> schema = Schema([Variable("age", "continuous"), Variable("ill", "binary")])
-    >>> frame = pd.DataFrame({"age": range(60), "ill": [0, 1] * 30})
-    >>> one, other = Microdata(frame, schema), Microdata(frame.assign(ill=[1, 0] * 30), schema)
-    >>> known = InferenceSettings(quasi_identifiers=["age"], sensitive=["ill"])
-    >>> attribute_inference(one, other, one, settings=known, rng=np.random.default_rng(1)).verdict
-    'fail'
+    >>> frame = pd.DataFrame({"age": range(600), "ill": [0, 1] * 300})
+    >>> one, other = Microdata(frame, schema), Microdata(frame.assign(ill=[1, 0] * 300), schema)
+    >>> found = attribute_inference(one, other, one, rng=np.random.default_rng(1))
+    >>> found.worst.name, found.verdict
+    ('ill', 'fail')
     """
     settings.check()
-    quasi, hidden = parts(released, settings.quasi_identifiers, settings.sensitive)
-    for side, table in (("original", original), ("reference", reference), ("released", released)):
-        absent = [name for name in quasi + hidden if name not in table.schema]
-        if absent:
-            raise AnonymizationError(f"{side} must hold {', '.join(absent)}; name only variables it has")
-        if not len(table):
-            raise AnonymizationError(f"{side} must hold at least one record, got none")
-    tables = (original, reference)
-    people = [table.take(sample_queries(len(table), epsilon=settings.epsilon, rng=rng)) for table in tables]
-    encoder = Encoder.fit(original.select(quasi))
-    known, members, strangers = (_encoded(encoder, side.select(quasi)) for side in (released, *people))
-    gaps = any(bool(released.frame[name].isna().any()) for name in hidden)
-    search = _Search(known, (members, strangers), settings.neighbours, gaps)
-    outcomes = [search.outcome(_values(original, people, released, name), settings) for name in hidden]
-    found = tuple(_judged(name, outcome, settings) for name, outcome in zip(hidden, outcomes, strict=True))
+    names = shared_variables((original, released, reference))
+    if len(names) < 2 or not min(map(len, (original, released, reference))):
+        return None
+    search = _Search.of((original, released, reference), names, settings, rng)
+    known = np.array([name in settings.quasi_identifiers for name in names])
+    attempts = [
+        _Attempt(NEAREST, *search.by_distance(np.ones(len(names), dtype=bool))),
+        _Attempt(AGREEING, *search.by_agreement()),
+    ]
+    if known.any() and not known.all():
+        attempts.append(_Attempt(NEAREST_BY_KEYS, *search.by_distance(known)))
+    grown = search.grown(settings.trees, rng)
+    if len(grown):
+        attempts.append(_Attempt(TREES, *search.by_trees(grown, settings.trees, rng)))
+    tests = len(PERCENT) * sum(int(one.tried.sum()) for one in attempts)
+    judge = _Judge(search, settings, 1.0 - (1.0 - settings.confidence) / tests)
+    found = tuple(judge.variable(j, attempts) for j in range(len(names)))
     return InferenceRisk(
         variables=found,
-        quasi_identifiers=quasi,
-        neighbours=settings.neighbours,
+        attacks=tuple(one.name for one in attempts),
         margin=settings.margin,
         confidence=settings.confidence,
-        n_members=len(people[0]),
-        n_strangers=len(people[1]),
+        n_members=search.n_members,
+        n_nonmembers=len(search.people) - search.n_members,
         n_released=len(released),
-        sampling_error=max(sampling_error(len(part), len(side)) for part, side in zip(people, tables, strict=True)),
+        n_grown=len(grown),
+        n_tests=tests,
         verdict=worst_of({one.verdict for one in found}),
     )
 
 
-def _encoded(encoder: Encoder, data: Microdata) -> Floats:
-    """Return the encoding, with a column of zeros where no variable varies: then all are equally near."""
-    matrix = encoder.encode(data)
-    return matrix if encoder.width else np.zeros((len(data), 1))
+@dataclass(frozen=True, eq=False, repr=False)
+class _Attempt:
+    """Guesses of one kind: (P, n) whether right, (P, n) how confident, in any unit; (n,) variables ``tried``."""
+
+    name: str
+    right: Flags
+    confidence: Floats
+    tried: Flags = field(default_factory=lambda: np.ones(1, dtype=bool))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Values:
-    """One variable of members and strangers (``truths``), and of the release, NaN where missing.
-
-    Numbers are in the encoding's standard deviations, with 0 levels; levels are codes common to all.
-    """
-
-    truths: list[Floats]
-    released: Floats
-    levels: int
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _Outcome:
-    """How right the guesses are, for members and strangers with a value, and one guess for all strangers.
-
-    ``n_released`` released records tell the variable; ``tolerance`` is None for levels.
-    """
-
-    members: Floats
-    strangers: Floats
-    constant: float
-    n_released: int
-    tolerance: float | None
-
-
-def _values(original: Microdata, people: list[Microdata], released: Microdata, name: str) -> _Values:
-    tables = [*people, released]
-    variable = original.schema[name]
-    if variable.kind == "continuous" and released.schema[name].kind == "continuous":
-        encoder = Encoder.fit(original.select([name]))
-        columns = []
-        for table in tables:
-            gap = table.frame[name].isna().to_numpy()
-            if encoder.width:
-                numbers = encoder.encode(table.select([name]))[:, 0]
-            else:
-                numbers = table.frame[name].to_numpy(dtype="float64")
-            columns.append(np.where(gap, np.nan, numbers))
-        return _Values(columns[:-1], columns[-1], 0)
-    series = [table.frame[name] for table in tables]
-    levels: dict[object, None] = {}
-    for column in series:
-        levels |= dict.fromkeys(column.dropna().unique().tolist())
-    codes = [pd.Index(list(levels)).get_indexer(pd.Index(column.astype(object))) for column in series]
-    columns = [np.where(code < 0, np.nan, code.astype(np.float64)) for code in codes]
-    return _Values(columns[:-1], columns[-1], max(1, len(levels)))
-
-
 class _Search:
-    """Nearest combinations of quasi-identifiers, found once, and once more where too few tell a variable."""
+    """People, members first, and released rows, in codes of `anoncore.kernels.left_out`.
 
-    def __init__(self, known: Floats, asked: tuple[Floats, Floats], neighbours: int, gaps: bool) -> None:
-        self._points, number = np.unique(known + 0.0, axis=0, return_inverse=True)
-        self._number: Indices = number.reshape(-1)
-        self._asked, self._neighbours = asked, neighbours
-        wide = min(neighbours + (_SPARE if gaps else 0), len(self._points))
-        self._near = [nearest(rows, self._points, wide)[1] for rows in asked]
+    Parameters
+    ----------
+    names : n variables
+    numeric : (n,) whether numbers
+    people, rows : (P, n) and (n, M), numbers by their place in the distribution of the people; rows are in random
+        order, so that the first of equally near ones has no meaning
+    exact_people, exact_rows : the same with codes of all values, a common one for values that no one asked about holds
+    n_members : of the people
+    """
 
-    def outcome(self, column: _Values, settings: InferenceSettings) -> _Outcome:
-        """Guess the values of one variable."""
-        truths, tolerance = column.truths, None if column.levels else settings.tolerance
-        there = ~np.isnan(column.released)
-        asked = [np.flatnonzero(~np.isnan(truth)) for truth in truths]
-        if not there.any():
-            members, strangers = (np.zeros(len(one)) for one in asked)
-            return _Outcome(members, strangers, 0.0, 0, tolerance)
-        number, values = self._number[there], column.released[there]
-        score = _votes if column.levels else _means
-        scale = column.levels or settings.tolerance
-        copies = np.bincount(number, minlength=len(self._points))
-        right = [
-            score(truth[rows], *self._taken(side, rows, copies), number, values, scale)
-            for side, (truth, rows) in enumerate(zip(truths, asked, strict=True))
+    names: Sequence[str]
+    numeric: Flags
+    people: Codes
+    rows: Codes
+    exact_people: Codes
+    exact_rows: Codes
+    n_members: int
+
+    @classmethod
+    def of(
+        cls, tables: Sequence[Microdata], names: Sequence[str], settings: InferenceSettings, rng: np.random.Generator
+    ) -> _Search:
+        """Draw the people, and turn all values into codes."""
+        original, released, reference = tables
+        most = max(_FEWEST, int(_OPERATIONS / (2 * len(released) * len(names))))
+        drawn = [
+            np.sort(rng.choice(len(side), min(len(side), settings.people, most), replace=False))
+            for side in (original, reference)
         ]
-        known = truths[1][asked[1]]
-        shape = len(known), 1
-        alike = np.zeros(shape, dtype=np.intp), np.ones(shape), np.zeros_like(number)
-        constant = score(known, *alike, values, scale)
-        share = float(constant.mean()) if len(known) else 0.0
-        return _Outcome(right[0], right[1], share, len(values), tolerance)
+        order = rng.permutation(len(released))
+        numeric, coded, exact = [], [], []
+        for name in names:
+            members, published, others = aligned_values(tables, name)
+            asked, told = np.concatenate([members[drawn[0]], others[drawn[1]]]), published[order]
+            numeric.append(all(table.schema[name].kind == "continuous" for table in tables))
+            exact.append(_values(asked, told))
+            coded.append(_places(asked, told) if numeric[-1] else exact[-1])
+        (people, rows), (exact_people, exact_rows) = (zip(*codes, strict=True) for codes in (coded, exact))
+        return cls(
+            names,
+            np.array(numeric),
+            np.stack(people, axis=1),
+            np.stack(rows),
+            np.stack(exact_people, axis=1),
+            np.stack(exact_rows),
+            len(drawn[0]),
+        )
 
-    def _taken(self, side: int, rows: Indices, copies: Indices) -> tuple[Indices, Floats]:
-        """Return (q, d) combinations, and 1 for those that are needed to have enough records, else 0.
+    def by_distance(self, known: Flags) -> tuple[Flags, Floats, Flags]:
+        """Guess the values of the nearest rows by the known variables."""
+        caps = np.broadcast_to(np.where(known, _UNIT, 0).astype(np.int32), self.people.shape)
+        distance, place = nearest_without_each(self.people, np.ascontiguousarray(caps), self.rows)
+        return self._guesses(place, -distance.astype(np.float64))
 
-        copies : (D,) records of each combination that tell the variable
-        """
-        near = self._near[side][rows]
-        count = copies[near]
-        total = np.cumsum(count, axis=1)
-        taken = ((total - count < self._neighbours) & (count > 0)).astype(np.float64)
-        telling = np.flatnonzero(copies)
-        short = np.flatnonzero(total[:, -1] < self._neighbours) if near.shape[1] < len(copies) else rows[:0]
-        if len(short):
-            wide = min(self._neighbours, len(telling))
-            found = telling[nearest(self._asked[side][rows[short]], self._points[telling], wide)[1]]
-            count = copies[found]
-            near[short, :wide], taken[short] = found, 0.0
-            taken[short, :wide] = np.cumsum(count, axis=1) - count < self._neighbours
-        return near, taken
+    def by_agreement(self) -> tuple[Flags, Floats, Flags]:
+        """Guess the values of the rows that agree best; an agreeing value weighs −log of its share of the people."""
+        caps = np.empty_like(self.exact_people)
+        for column, values in zip(caps.T, self.exact_people.T, strict=True):
+            _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+            column[:] = np.rint(-_WEIGHT * np.log(counts / len(values)))[places]
+        distance, place = nearest_without_each(self.exact_people, caps, self.exact_rows)
+        others = caps.sum(axis=1, keepdims=True, dtype=np.int64) - caps
+        return self._guesses(place, (others - distance).astype(np.float64))
 
+    def _guesses(self, place: Codes, confidence: Floats) -> tuple[Flags, Floats, Flags]:
+        guess = np.take_along_axis(self.rows.T, np.maximum(place, 0), axis=0)
+        right = (np.abs(guess - self.people) <= np.where(self.numeric, _TOLERANCE, 0)) & (place >= 0)
+        return right, confidence, np.ones(len(self.names), dtype=bool)
 
-def _votes(truth: Floats, near: Indices, taken: Floats, number: Indices, values: Floats, levels: float) -> Floats:
-    """Return (q,) 1/t where the true level is among the t most frequent ones, else 0."""
-    width, wide, points = int(levels), near.shape[1], int(max(number.max(), near.max(initial=0))) + 1
-    cells = number, values.astype(np.intp)
-    counts = csr_array((np.ones(len(values)), cells), shape=(points, width))
-    right = np.empty(len(truth))
-    step = max(1, _ENTRIES // (width + wide))
-    for begin in range(0, len(truth), step):
-        rows = slice(begin, begin + step)
-        part = near[rows]
-        at = np.arange(0, part.size + 1, wide)
-        chosen = csr_array((taken[rows].ravel(), part.ravel(), at), shape=(len(part), points))
-        votes = (chosen @ counts).toarray()
-        top = votes == votes.max(axis=1, keepdims=True)
-        hit = top[np.arange(len(part)), truth[rows].astype(np.intp)]
-        right[rows] = hit / top.sum(axis=1)
-    return right
+    def grown(self, rounds: int, rng: np.random.Generator) -> Indices:
+        """Return the variables for which trees are grown, all or some drawn at random."""
+        n, released = self.rows.shape
+        if not rounds or released < _LEAST:
+            return np.empty(0, dtype=np.intp)
+        most = int(max(1.0, _CELLS / (n * min(released, _TRAINED))))
+        return np.sort(rng.choice(n, min(n, most), replace=False))
 
-
-def _means(truth: Floats, near: Indices, taken: Floats, number: Indices, values: Floats, tolerance: float) -> Floats:
-    """Return (q,) 1 where the mean lies within the tolerance, else 0."""
-    points = int(max(number.max(), near.max(initial=0))) + 1
-    # About one value, so that equal ones have exactly their own mean.
-    base = float(values[0])
-    sums = np.bincount(number, values - base, points)
-    records = (taken * np.bincount(number, minlength=points)[near]).sum(axis=1)
-    mean = base + (taken * sums[near]).sum(axis=1) / records
-    return (np.abs(mean - truth) <= tolerance * (1.0 + _ROUNDING)).astype(np.float64)
+    def by_trees(self, grown: Indices, rounds: int, rng: np.random.Generator) -> tuple[Flags, Floats, Flags]:
+        """Guess on which side of a division values are, by trees that learned from released rows."""
+        right, confidence = np.zeros(self.people.shape, dtype=bool), np.zeros(self.people.shape)
+        tried = np.zeros(len(self.names), dtype=bool)
+        rows, seed = self.rows[:, :_TRAINED].T, int(rng.integers(2**31))
+        # More threads than free cores make trees slower by an order of magnitude.
+        with threadpool_limits(limits=1, user_api="openmp"):
+            for j in grown:
+                there = rows[:, j] != MISSING
+                halves = _halves(rows[there, j], self.people[:, j], numeric=bool(self.numeric[j]))
+                if halves is not None:
+                    tried[j] = True
+                    learned = _features(rows[there], j), halves[0]
+                    probability = _probability(learned, _features(self.people, j), rounds, seed)
+                    right[:, j], confidence[:, j] = (probability > 0.5) == halves[1], np.abs(probability - 0.5)
+        return right, confidence, tried
 
 
-def _judged(name: str, outcome: _Outcome, settings: InferenceSettings) -> AttributeInference:
-    sides = outcome.members, outcome.strangers
-    one, other = (proportion(float(side.sum()), len(side), settings.confidence) for side in sides)
-    excess = difference(one, other)
-    return AttributeInference(
-        name=name,
-        members=one,
-        strangers=other,
-        excess=excess,
-        constant_guess=outcome.constant,
-        tolerance=outcome.tolerance,
-        n_released=outcome.n_released,
-        verdict=three_way(excess.lower, excess.upper, PASSES_WITHIN * settings.margin, fails_above=settings.margin),
+def _places(asked: Floats, released: Floats) -> tuple[Codes, Codes]:
+    """Return the places of numbers in the distribution of those asked, in thousandths."""
+    known = np.sort(asked[~np.isnan(asked)])
+
+    def placed(values: Floats) -> Codes:
+        lower, upper = (np.searchsorted(known, values, side=side) for side in ("left", "right"))
+        shares = (lower + upper) / (2.0 * max(len(known), 1))
+        return np.where(np.isnan(values), MISSING, np.rint(_UNIT * shares)).astype(np.int32)
+
+    return placed(asked), placed(released)
+
+
+def _values(asked: Floats, released: Floats) -> tuple[Codes, Codes]:
+    """Return codes of values, one for all that no one asked about holds."""
+    known = np.unique(asked[~np.isnan(asked)])
+
+    def coded(values: Floats) -> Codes:
+        places = np.searchsorted(known, values)
+        held = np.append(known, np.nan)[places] == values
+        return np.where(np.isnan(values), MISSING, _UNIT * np.where(held, places, len(known))).astype(np.int32)
+
+    return coded(asked), coded(released)
+
+
+def _halves(released: Codes, asked: Codes, *, numeric: bool) -> tuple[Flags, Flags] | None:
+    """Divide values by the release: at least its median, or its most frequent level; None where it has one side."""
+    known = released[released != MISSING]
+    if not len(known):
+        return None
+    if numeric:
+        median = np.median(known)
+        sides = released >= median, asked >= median
+    else:
+        levels, counts = np.unique(known, return_counts=True)
+        frequent = levels[np.argmax(counts)]
+        sides = released == frequent, asked == frequent
+    return sides if len(np.unique(sides[0])) > 1 else None
+
+
+def _probability(learned: tuple[Floats, Flags], asked: Floats, rounds: int, seed: int) -> Floats:
+    """Return (P,) probabilities by trees that learned from features and answers."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    trees = HistGradientBoostingClassifier(
+        max_iter=rounds,
+        max_leaf_nodes=15,
+        max_bins=32,
+        learning_rate=0.3,
+        early_stopping=False,
+        random_state=seed,
     )
+    return np.asarray(trees.fit(*learned).predict_proba(asked)[:, 1])
+
+
+def _features(table: Codes, variable: int) -> Floats:
+    others = np.delete(table, variable, axis=1).astype(np.float64)
+    others[others == MISSING] = -_UNIT  # below all values; trees split it off
+    return others
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Judge:
+    """Compares members and non-members; ``sure`` is the confidence of a lower bound by itself."""
+
+    search: _Search
+    settings: InferenceSettings
+    sure: float
+
+    def variable(self, j: int, attempts: Sequence[_Attempt]) -> AttributeInference:
+        """Return the worst of all attacks and per cents on one variable."""
+        cells = [cell for one in attempts if one.tried[j] for cell in self._cells(one, j)]
+        worst = max(cells, key=lambda cell: (cell.excess.lower, cell.excess.value))
+        upper, margin = max(cell.upper for cell in cells), self.settings.margin
+        return AttributeInference(
+            name=self.search.names[j],
+            attack=worst.attack,
+            percent=worst.percent,
+            members=worst.members,
+            nonmembers=worst.nonmembers,
+            excess=worst.excess,
+            upper=upper,
+            verdict=three_way(worst.excess.lower, upper, PASSES_WITHIN * margin, fails_above=margin),
+        )
+
+    def _cells(self, one: _Attempt, j: int) -> Iterator[_Cell]:
+        cut = self.search.n_members
+        known = self.search.people[:, j] != MISSING
+        asked = [np.flatnonzero(known[:cut]), cut + np.flatnonzero(known[cut:])]
+        sides = [_most_confident(one.right[rows, j], one.confidence[rows, j]) for rows in asked]
+        for percent, *hits in zip(PERCENT, *sides, strict=True):
+            members, nonmembers = (proportion(right, n) for right, n in hits)
+            alone = difference(members, nonmembers)
+            all_ = difference(*(proportion(right, n, self.sure) for right, n in hits))
+            excess = Difference(alone.value, all_.lower, alone.upper)
+            yield _Cell(one.name, percent, members, nonmembers, excess, alone.upper * members.n / max(cut, 1))
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One attack on one variable, among the most confident per cent; ``upper`` as a share of all people."""
+
+    attack: str
+    percent: int
+    members: Proportion
+    nonmembers: Proportion
+    excess: Difference
+    upper: float
+
+
+def _most_confident(right: Flags, confidence: Floats) -> list[tuple[float, int]]:
+    """Return right guesses and guesses among the most confident per cent, for each; ties share what is right.
+
+    Examples
+    --------
+    >>> _most_confident(np.array([True, False, False, True]), np.array([3.0, 1.0, 1.0, 2.0]))[-2:]
+    [(1.0, 1), (2.0, 4)]
+    """
+    if not len(right):
+        return [(0.0, 0)] * len(PERCENT)
+    _, rank, counts = np.unique(-confidence, return_inverse=True, return_counts=True)
+    shared = np.repeat(np.bincount(rank, right) / counts, counts)
+    sums = np.cumsum(shared)
+    sizes = [math.ceil(percent * len(right) / 100) for percent in PERCENT]
+    return [(float(sums[size - 1]), size) for size in sizes]

@@ -34,8 +34,6 @@ from anoncore.risk.tail import ExtremeRecords, TailTest
 from anoncore.risk.together import ValuesTogether, values_together
 from anoncore.summary import Summarised, SummaryTable
 
-# A bound on the sampling error so small that every record is queried.
-EXACT = 1e-5
 DELTA = 0.01
 # Attacks that distinguish members from non-members, two of them by all releases together: each has its share of the
 # level, so that lower bounds hold together.
@@ -146,7 +144,8 @@ class RiskReport(Summarised):
     singling_out, linkability : success beyond that on strangers; None without a reference sample
     linkage, subset_linkage : by all variables and by some of them; None unless released rows are linked to the
         original's
-    disclosure, inference : by the quasi-identifiers; None without such variables
+    disclosure : by the quasi-identifiers; None without such variables
+    inference : every variable from the others; None without a reference sample or a second variable
     boxes : None unless ranges are released
     curves : sorted measures, for drawing; confidential, None where they are stored apart
     """
@@ -208,7 +207,8 @@ class RiskReport(Summarised):
             worst, guess = self.subset_linkage.worst, self.subset_linkage.guess
             rows.append((f"records linked by {worst.name}, share", worst.rate.value, guess, None))
         for one in self.inference.variables if self.inference else ():
-            rows.append((f"{one.name} inferred correctly, share", one.members.value, one.strangers.value, one.verdict))
+            label = f"{one.name} inferred correctly, share"
+            rows.append((label, one.members.value, one.nonmembers.value, one.verdict))
         yield SummaryTable("Disclosure risk", ("measure", "released", "baseline", "verdict"), rows)
 
 
@@ -276,7 +276,6 @@ def measure_encoded_risk(
     close = closeness(x, y, r, settings.k, queries=rows, rng=rng)
     comparison = _comparison(tables, settings, rows, close, rng)
     nearest, rescaled, scores = _membership(tables, rows, close, settings.confidence, rng)
-    epsilon = settings.epsilon if len(rows) < len(x) else EXACT
     report = RiskReport(
         k=settings.k,
         columns=tables.encoder.width,
@@ -294,7 +293,7 @@ def measure_encoded_risk(
         linkage=_linkage(tables, rows, close, linkage_rng) if settings.rows_linked else None,
         subset_linkage=_subset_linkage(tables, subsets_rng) if settings.rows_linked else None,
         disclosure=_disclosure(tables, settings.k, groups_rng),
-        inference=_inference(tables, epsilon, inference_rng),
+        inference=_inference(tables, inference_rng),
         boxes=None if ranges is None else _boxes(tables, ranges, rows, boxes_rng),
         **_attacks(tables, settings, attacks_rng),
     )
@@ -434,11 +433,10 @@ def _disclosure(tables: EncodedTables, k: int, rng: np.random.Generator) -> Disc
     )
 
 
-def _inference(tables: EncodedTables, epsilon: float, rng: np.random.Generator) -> InferenceRisk | None:
-    keys, sensitive = _names(tables, "quasi-identifier"), _names(tables, "sensitive")
-    if tables.reference is None or not keys or not sensitive:
+def _inference(tables: EncodedTables, rng: np.random.Generator) -> InferenceRisk | None:
+    if tables.reference is None:
         return None
-    settings = InferenceSettings(quasi_identifiers=keys, sensitive=sensitive, epsilon=epsilon)
+    settings = InferenceSettings(quasi_identifiers=_names(tables, "quasi-identifier"))
     return attribute_inference(tables.original, tables.reference, tables.released, settings=settings, rng=rng)
 
 

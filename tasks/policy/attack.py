@@ -15,6 +15,7 @@ from tasks.common.formatting import NOTHING, Interval, count, number, percent, p
 NOT_TESTED = "not tested"
 NO_NON_MEMBERS = "it needs records of people who are known not to be in the data, and this run has none"
 NO_QUASI_IDENTIFIERS = "no released variable has the role quasi-identifier"
+ONE_VARIABLE = "no two variables are released"
 NO_SENSITIVE = "no released variable has the role sensitive"
 
 

@@ -9,6 +9,7 @@ import pytest
 from anoncore import Encoder, Microdata, Schema, Variable
 from anoncore.risk import (
     DisclosureSettings,
+    InferenceSettings,
     LinkageSettings,
     attribute_inference,
     compare,
@@ -77,7 +78,9 @@ def measured(original: Microdata, reference: Microdata, released: Microdata) -> 
     near, other = prediction_measures(x, y), prediction_measures(x, r)
     own = prediction_measures(x, None, leave_one_out=True)
     linked = linkage(x, y, reference=r, settings=LinkageSettings(measures=near), rng=np.random.default_rng(4))
-    income, illness = attribute_inference(original, reference, released, rng=np.random.default_rng(5)).variables
+    *_, income, illness = attribute_inference(
+        original, reference, released, settings=InferenceSettings(trees=0), rng=np.random.default_rng(5)
+    ).variables
     isolated = isolated_test(near, other, own)
     figures = (
         linked.rate.value,
@@ -134,9 +137,10 @@ def test_an_independent_sample_scores_as_the_baseline(ladder):
     assert set(baseline) == set(MEASURES)
     for name, value in baseline.items():
         assert ladder.loc["independent", name] == pytest.approx(value, abs=0.045)
-        if name != "membership by scores":
-            assert ladder.loc[0.9, name] == pytest.approx(value, abs=0.06)
+        if name not in ("membership by scores", "income inferred"):
+            assert ladder.loc[0.9, name] == pytest.approx(value, abs=0.07)
     # One number in ten is a member's own, and stands in the release exactly.
+    assert 0.0 < ladder.loc[0.9, "income inferred"] < 0.15
     assert 0.6 < ladder.loc[0.9, "membership by scores"] < 0.7
 
 
@@ -148,7 +152,9 @@ def test_independent_samples_pass_and_copies_fail():
         found = linkage(x, y, rng=np.random.default_rng(seed)).rate
         failed += found.lower > 1 / N
         failed += score_coincidence_attack(x, r, y).attack.verdict == "fail"
-        failed += attribute_inference(original, reference, released, rng=np.random.default_rng(1)).verdict == "fail"
+        settings = InferenceSettings(trees=0)
+        inferred = attribute_inference(original, reference, released, settings=settings, rng=np.random.default_rng(1))
+        failed += inferred.verdict == "fail"
     assert failed <= 1
 
 

@@ -38,6 +38,7 @@ from anoncore.risk import (
 )
 from anoncore.risk._proportions import Difference, Proportion
 from anoncore.risk._residual import ResidualRisk
+from anoncore.risk.inference import NEAREST, TREES
 from anoncore.utility import (
     Figure,
     FigureComparison,
@@ -103,7 +104,7 @@ def averaging(lower: float) -> AveragingAttack:
 def inferred(name: str, excess: float) -> AttributeInference:
     other = Proportion(0.4, 0.37, 0.43, N)
     interval = Difference(excess, excess - 0.04, excess + 0.04)
-    return AttributeInference(name, other, other, interval, 0.3, None, N, "inconclusive")
+    return AttributeInference(name, NEAREST, 25, other, other, interval, excess + 0.04, "pass")
 
 
 def tail(**changes: Any) -> TailTest:
@@ -150,7 +151,7 @@ def risk() -> RiskReport:
         **harmless_attacks(),
         linkage=Linkage(Proportion(0.1, 0.08, 0.12, N), 1 / N, 0.1, None, *signals, N, N, N, 0, 5, 0.0, 0.95),
         inference=InferenceRisk(
-            (inferred("income", 0.01), inferred("smokes", 0.06)), ("age",), 1, 0.05, 0.95, N, N, N, 0.0, "pass"
+            (inferred("income", 0.01), inferred("smokes", 0.06)), (NEAREST, TREES), 0.05, 0.99, N, N, N, 2, 24, "pass"
         ),
     )
 

@@ -90,7 +90,7 @@ def test_the_fewer_people_the_coarser(measured: Assessment, people: int, step: f
 
 def test_settings_of_a_measure_are_not_rounded_like_figures(measured: Assessment) -> None:
     shown = published(replace(measured, records=replace(measured.records, original=814))).risk
-    assert (shown.inference.margin, shown.inference.confidence) == (0.05, 0.95)
+    assert (shown.inference.margin, shown.inference.confidence) == (0.05, 0.99)
     assert shown.linkage.guess == pytest.approx(1 / 300, abs=1e-5)
 
 

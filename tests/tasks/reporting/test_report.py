@@ -29,7 +29,7 @@ from tasks.common.run import Run
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import Assessment, PriorReleases, RareLevels
-from tasks.policy.attack import NO_NON_MEMBERS, NO_QUASI_IDENTIFIERS, NO_SENSITIVE
+from tasks.policy.attack import NO_NON_MEMBERS, NO_QUASI_IDENTIFIERS, ONE_VARIABLE
 from tasks.policy.disclosure_control import published
 from tasks.policy.section import PolicySection
 from tasks.policy.verdict import Verdict, decide
@@ -176,7 +176,8 @@ def full_figures(
         harmless = replace(risk.subset_linkage.worst, certain=few, linked=few)
         risk = changed(risk, subset_linkage__subsets=(harmless,))
     if risk.inference is not None:
-        variables = tuple(replace(one, excess=Difference(0.0, -0.1, 0.1)) for one in risk.inference.variables)
+        harmless_excess = {"excess": Difference(0.0, -0.1, 0.1), "upper": 0.1}
+        variables = tuple(replace(one, **harmless_excess) for one in risk.inference.variables)
         risk = changed(risk, inference__variables=variables)
     if boxes:
         others = replace(BOXES, records=90) if reference else None
@@ -367,8 +368,8 @@ def test_what_was_not_tested_is_said_with_its_reason():
         "No survey weights are declared",
     ):
         assert text in words, text
-    found = attack_groups(published(changed(full_figures(keeps=False), risk__inference__variables=())))
-    assert NO_SENSITIVE in found[-1].attacks[0].attacker
+    found = attack_groups(published(changed(full_figures(keeps=False), risk__inference=None)))
+    assert ONE_VARIABLE in found[-1].attacks[0].attacker
     words = text_of(page(dossier(constant=True)))
     for text in (
         "There are no correlations to compare",
