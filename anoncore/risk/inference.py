@@ -177,9 +177,10 @@ def attribute_inference(
     -----
     Source: Francis and Wagner 2025, arXiv:2507.01710 (best matching rows by Gower's distance, precision together with
     the share of people who are guessed), departing from it in the baseline, which is the same attack on non-members
-    instead of a model of the original without the person, and in the other attacks. Intervals: Newcombe 1998, Bonferroni's
-    correction of the lower bounds. Trees are grown for as many variables, drawn at random, as rows times columns
-    reach 4 million; of very large tables fewer people are asked about, released rows are never sampled for them.
+    instead of a model of the original without the person, and in the other attacks. Intervals: Newcombe 1998, with
+    Bonferroni's correction of the lower bounds. Trees are grown for as many variables, drawn at random, as rows times
+    columns reach 4 million; of very large tables fewer people are asked about, released rows are never sampled for
+    them.
 
     Examples
     --------
