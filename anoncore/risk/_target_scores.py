@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from anoncore.encoding import Encoder
@@ -48,12 +49,14 @@ class TargetScores:
     ----------
     names : n variables that the attacker compares
     asked : the targets, with these variables
+    points : (T, m) the targets, encoded
     encoder : fitted to the people who are no targets
     rarity : (T, n) −log of the share of those people who hold each target's value, half a person added
     """
 
     names: tuple[str, ...]
     asked: Microdata
+    points: Floats
     encoder: Encoder
     rarity: Evidence
 
@@ -65,7 +68,8 @@ class TargetScores:
         for j, name in enumerate(names):
             population, values = aligned_values([others, asked], name)
             rarity[:, j] = -np.log((SortedValues(population).counts(values) + 0.5) / (len(others) + 1.0))
-        return cls(tuple(names), asked, Encoder.fit(others), rarity)
+        encoder = Encoder.fit(others)
+        return cls(tuple(names), asked, encoder.encode(asked), encoder, rarity)
 
     def of_release(self, released: Microdata) -> ShadowScores:
         """Score every target: nearness of released rows, presence of rare values, and the row that shares most."""
@@ -76,7 +80,7 @@ class TargetScores:
 
     def _distances(self, released: Microdata) -> tuple[Floats, Evidence]:
         """Return (T, 5) distances to the nearest rows, and (T, n) squared gaps between a target and the nearest one."""
-        points, rows = self.encoder.encode(self.asked), self.encoder.encode(released)
+        points, rows = self.points, self.encoder.encode(released)
         gaps = np.zeros(self.rarity.shape, dtype=np.float32)
         if not self.encoder.width:
             return np.zeros((len(points), 1)), gaps
@@ -95,9 +99,22 @@ class TargetScores:
         for j, name in enumerate(self.names):
             # A variable that is released in another form shares no value.
             if name in released.schema:
-                values, published = aligned_values([self.asked, released], name)
+                values, published = self._aligned(released, name)
                 pool = SortedValues(published)
                 rows[j] = pool.places
                 lower[:, j], upper[:, j] = pool.interval(values)
         best = rows[:, largest_agreement(lower, upper, self.rarity, rows)[2]].T
         return self.rarity * (upper > lower), self.rarity * ((lower <= best) & (best < upper))
+
+    def _aligned(self, released: Microdata, name: str) -> tuple[Floats, Floats]:
+        """Return a variable's values as `aligned_values` does, level by level instead of record by record."""
+        asked, published = self.asked.frame[name], released.frame[name]
+        if not (isinstance(asked.dtype, pd.CategoricalDtype) and isinstance(published.dtype, pd.CategoricalDtype)):
+            values, others = aligned_values([self.asked, released], name)
+            return values, others
+        # The codes of the asked levels; those that no one asks for are −1, and missing cells NaN.
+        codes = asked.dtype.categories.get_indexer(published.dtype.categories).astype(np.float64)
+        codes = np.append(codes, np.nan)[published.cat.codes.to_numpy()]
+        own = asked.cat.codes.to_numpy().astype(np.float64)
+        own[own < 0] = np.nan
+        return own, codes

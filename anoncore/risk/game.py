@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
@@ -15,11 +15,10 @@ from anoncore.kernels.neighbors import nearest
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, between
 from anoncore.risk._rounds import Placements, epsilon, true_positives
+from anoncore.risk._shadows import Mask, Places, Shadows
 from anoncore.risk._target_scores import SCORES, Evidence, TargetScores
 from anoncore.risk._values import Flags
 
-Mask = Callable[[Microdata, np.random.Generator], Microdata]
-Places = NDArray[np.intp]
 # Positions of the targets among the people, by the name of their group.
 Targets = Mapping[str, Places]
 
@@ -37,11 +36,14 @@ class GameSettings:
     rounds : shadow releases; the standard error of the area of one target is 0.58 / √rounds
     confidence : 0 … 1, of intervals and bounds
     variables : that the attacker compares; None for all masked ones
+    processes : at most so many, where the shadow releases take longer than starting processes does; ``mask`` must
+        then be importable. The game is the same with any number
     """
 
     rounds: int = 192
     confidence: float = 0.99
     variables: tuple[str, ...] | None = None
+    processes: int = 1
 
     def __post_init__(self) -> None:
         between("confidence", self.confidence, 0, 1)
@@ -256,16 +258,16 @@ def play(
     attacker = TargetScores.of(people.take(places), people.take(np.flatnonzero(~joined)), names)
     units, unit_of_target = np.unique(own[places], return_inverse=True)
     inside = _balanced(settings.rounds, len(units), rng)
+    shadows = Shadows(people, mask, attacker, np.where(joined, own, -1), units, inside, rng.spawn(settings.rounds))
     scores = np.empty((len(SCORES), settings.rounds, len(places)))
     evidence = np.zeros((len(SCORES), len(places), len(names)), dtype=np.float32)
     asked = inside[:, unit_of_target]
-    for number, generator in enumerate(rng.spawn(settings.rounds)):
-        present = ~joined | np.isin(own, units[inside[number]])
-        found = attacker.of_release(mask(people.take(np.flatnonzero(present)), generator))
-        scores[:, number] = found.scores
-        halves = np.where(asked[number], asked.sum(axis=0), -(~asked).sum(axis=0))
-        evidence += found.evidence / halves[:, None]
-        on_round(number + 1)
+    halves = np.where(asked, asked.sum(axis=0), -(~asked).sum(axis=0))
+    with closing(shadows.scored(settings.processes)) as found:
+        for number, one in enumerate(found):
+            scores[:, number] = one.scores
+            evidence += one.evidence / halves[number, :, None]
+            on_round(number + 1)
     rounds = _Rounds(places, tuple(names), asked, scores, evidence)
     return rounds.judged(targets, people.n_units, settings.confidence)
 

@@ -16,6 +16,7 @@ from anoncore.custodian import CustodianReport, Table
 from anoncore.custodian import Section as Part
 from anoncore.edits.model import to_dict
 from anoncore.errors import AnonymizationError
+from anoncore.kernels import threads
 from anoncore.microdata import Microdata
 from anoncore.risk import Game, GameSettings, TargetRisk, choose_targets, play
 from anoncore.risk.game import ISOLATED, RANDOM, Targets
@@ -33,6 +34,8 @@ from tasks.policy.assessment import InOutGame
 FORMAT = 1
 LEAST_SHADOWS = 64
 PROGRESS_STEPS = 20
+# Each holds the records in memory.
+MOST_PROCESSES = 8
 # Of the variables that tell a person, how many are named, and from which share on.
 SHOWN_DRIVERS, LEAST_SHARE = 5, 0.05
 
@@ -153,7 +156,7 @@ def play_game(
     rng = run.rng("game")
     targets = _targets(original, plan.section, rng)
     names = tuple(name for name in original.schema.masked if name not in plan.hidden)
-    settings = GameSettings(rounds=plan.section.shadows, variables=names)
+    settings = GameSettings(plan.section.shadows, variables=names, processes=min(MOST_PROCESSES, threads.available()))
     every = max(1, settings.rounds // PROGRESS_STEPS)
 
     def on_round(number: int) -> None:

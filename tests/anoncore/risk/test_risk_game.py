@@ -9,6 +9,8 @@ import pytest
 from anoncore import AnonymizationError, Microdata, Schema, Variable
 from anoncore.risk import GameSettings, choose_targets, play
 from anoncore.risk._rounds import Placements, epsilon, true_positives
+from anoncore.risk._target_scores import TargetScores
+from anoncore.risk._values import SortedValues, aligned_values
 
 LEVELS = tuple("abcde")
 SCHEMA = Schema([*(Variable(f"x{j}", "continuous") for j in range(3)), Variable("c", "nominal", levels=LEVELS)])
@@ -132,6 +134,21 @@ def test_variables_that_the_attacker_does_not_compare_change_nothing():
 
 def test_the_same_generator_gives_the_same_game():
     assert game(noisy, rounds=32).game == game(noisy, rounds=32).game
+
+
+def test_values_are_aligned_level_by_level_as_record_by_record():
+    released = table(90, seed=4).frame.assign(c=lambda frame: frame["c"].cat.rename_categories({"a": "a, b"}))
+    released["c"] = released["c"].cat.add_categories(["z"]).fillna("z")
+    released.loc[3, "c"] = np.nan
+    letters = Variable("c", "nominal", levels=("a, b", "z", *"cbed"))
+    other = Microdata(released, Schema([*SCHEMA.select(["x0", "x1", "x2"]), letters]))
+    scores = TargetScores.of(PEOPLE.take(np.arange(20)), PEOPLE.take(np.arange(20, 120)), SCHEMA.names)
+    for name in SCHEMA.names:
+        places = []
+        for pair in (scores._aligned(other, name), aligned_values([scores.asked, other], name)):
+            lower, upper = SortedValues(pair[1]).interval(pair[0])
+            places.append(upper - lower > 0)
+        assert (places[0] == places[1]).all()
 
 
 def test_placements_are_counted_pair_by_pair():

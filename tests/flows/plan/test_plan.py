@@ -248,6 +248,8 @@ def test_wrong_values_are_refused_with_the_line(tmp_path, line, text, message):
         ("policy: {utility: {median: 1}}", "line 10: policy.utility.median: is not a key here"),
         ("publication: {formats: []}", "line 10: publication.formats: must not be empty"),
         ("seed: {public: -1}", "line 10: seed.public: "),
+        ("game: {shadows: 10}", "line 10: game: shadows must be 0, for no game, or at least 64"),
+        ("game: {groups: [{name: x, variable: none, level: 1}]}", "line 10: game: group x needs a released variable"),
     ],
 )
 def test_wrong_sections_are_refused_with_the_line(tmp_path, more, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 from anoncore.edits.model import EditSet, LinearEdit
 from anoncore.methods import MDAV, AdditiveNoise, OptimalBoxes
 from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.risk import _shadows
+from anoncore.risk._shadows import Shadows
+from anoncore.risk._target_scores import TargetScores
 from tasks.assessment.game import GamePlan, GameSection, play_game
 from tasks.common.errors import Refused
 from tasks.common.home import Home
@@ -141,3 +145,23 @@ def test_a_group_without_people_and_settings_that_show_nothing_are_refused(run: 
         GameSection(shadows=10)
     with pytest.raises(ValueError, match="different names"):
         GameSection(groups=[{"name": "random", "variable": "land", "level": "x"}])
+
+
+def test_processes_make_the_same_shadow_releases_and_end_when_the_game_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_shadows, "_WORTH_SECONDS", 0.0)
+    people, inside = table(), np.arange(64).reshape(32, 2) % 3 > 0
+    attacker = TargetScores.of(people.take(np.arange(2)), people.take(np.arange(2, 80)), people.schema.names)
+    owners = np.where(np.arange(80) < 2, np.arange(80), -1)
+    one, other = (
+        Shadows(people, plan().mask, attacker, owners, np.arange(2), inside, np.random.default_rng(1).spawn(32))
+        for _ in range(2)
+    )
+    stream = one.scored(2)
+    scores = [next(stream).scores for _ in range(7)]
+    assert multiprocessing.active_children()
+    stream.close()
+    assert not multiprocessing.active_children()
+    for number, found in enumerate(scores):
+        np.testing.assert_array_equal(found, other.score(number).scores)

@@ -1,0 +1,99 @@
+"""Shadow releases of an in/out game, one after the other or in processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import connection, get_context, parent_process
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from anoncore.microdata import Microdata
+from anoncore.risk._target_scores import ShadowScores, TargetScores
+from anoncore.risk._values import Flags
+
+Mask = Callable[[Microdata, np.random.Generator], Microdata]
+Places = NDArray[np.intp]
+
+_TIMED = 4  # releases after which the rest is estimated
+_WORTH_SECONDS = 20.0  # a process takes some seconds to start
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Shadows:
+    """What every shadow release needs.
+
+    Parameters
+    ----------
+    people : everyone
+    mask : the whole plan
+    attacker : scores the targets on a release
+    owners : (N,) the unit of a record that is in or out, −1 for those that are always in
+    units : (U,) the units that are in or out
+    inside : (R, U) which of them are in
+    generators : R
+    """
+
+    people: Microdata
+    mask: Mask
+    attacker: TargetScores
+    owners: Places
+    units: Places
+    inside: Flags
+    generators: Sequence[np.random.Generator]
+
+    def score(self, number: int) -> ShadowScores:
+        """Make one shadow release and score the targets on it."""
+        present = (self.owners < 0) | np.isin(self.owners, self.units[self.inside[number]])
+        released = self.mask(self.people.take(np.flatnonzero(present)), self.generators[number])
+        return self.attacker.of_release(released)
+
+    def scored(self, processes: int) -> Generator[ShadowScores]:
+        """Give the scores of all rounds in their order; in processes where the rest takes long."""
+        rounds, begun = len(self.generators), time.perf_counter()
+        for number in range(min(_TIMED, rounds)):
+            yield self.score(number)
+        rest = range(_TIMED, rounds)
+        seconds = (time.perf_counter() - begun) / _TIMED * len(rest)
+        if processes < 2 or seconds < _WORTH_SECONDS:
+            yield from map(self.score, rest)
+            return
+        pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_prepare, initargs=(self,))
+        try:
+            yield from pool.map(_score, rest)
+        finally:
+            # Whoever stops does not wait for rounds that have not begun.
+            pool.shutdown(cancel_futures=True)
+
+
+class _Here:
+    """What this process works on, where it is one of a game's."""
+
+    shadows: Shadows
+
+
+def _prepare(shadows: Shadows) -> None:
+    """Make this process ready: it ends with its parent, and uses one processor."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threadpool_limits(limits=1)
+    _Here.shadows = shadows
+
+
+def _end_with_parent() -> None:
+    """Leave no process behind, with records in its memory, where the parent was killed."""
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _score(number: int) -> ShadowScores:
+    return _Here.shadows.score(number)
