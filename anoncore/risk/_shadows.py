@@ -22,7 +22,7 @@ from anoncore.risk._values import Flags
 Mask = Callable[[Microdata, np.random.Generator], Microdata]
 Places = NDArray[np.intp]
 
-_TIMED = 4  # releases after which the rest is estimated
+_TIMED = 4  # releases after which the rest is estimated; a game has more
 _WORTH_SECONDS = 20.0  # a process takes some seconds to start
 
 
@@ -57,11 +57,12 @@ class Shadows:
 
     def scored(self, processes: int) -> Generator[ShadowScores]:
         """Give the scores of all rounds in their order; in processes where the rest takes long."""
+        yield self.score(0)  # not timed: it loads what the others find in memory
         rounds, begun = len(self.generators), time.perf_counter()
-        for number in range(min(_TIMED, rounds)):
+        for number in range(1, _TIMED):
             yield self.score(number)
         rest = range(_TIMED, rounds)
-        seconds = (time.perf_counter() - begun) / _TIMED * len(rest)
+        seconds = (time.perf_counter() - begun) / (_TIMED - 1) * len(rest)
         if processes < 2 or seconds < _WORTH_SECONDS:
             yield from map(self.score, rest)
             return

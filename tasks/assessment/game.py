@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from anoncore.kernels import threads
 from anoncore.microdata import Microdata
 from anoncore.risk import Game, GameSettings, TargetRisk, choose_targets, play
 from anoncore.risk.game import ISOLATED, RANDOM, Targets
+from tasks.assessment.remedies import Remedy, changes, try_change
 from tasks.common import values
 from tasks.common.digests import digest_of
 from tasks.common.errors import Refused
@@ -34,6 +35,7 @@ from tasks.policy.assessment import InOutGame
 FORMAT = 1
 LEAST_SHADOWS = 64
 PROGRESS_STEPS = 20
+Progress = Callable[[int, int], None]
 # Each holds the records in memory.
 MOST_PROCESSES = 8
 # Of the variables that tell a person, how many are named, and from which share on.
@@ -67,12 +69,15 @@ class GameSection(Section):
     isolated : How many of the most isolated people are targets.
     random : How many random people are.
     groups : More people who are.
+    remedies : Whether changes of the plan are tried by playing again, with 64 shadow releases each: groups twice as
+        large, extreme values or records treated, the most telling variable left out. For the custodian alone.
     """
 
     shadows: int = Field(default=0, ge=0, le=10_000)
     isolated: int = Field(default=20, ge=2, le=200)
     random: int = Field(default=20, ge=0, le=200)
     groups: tuple[TargetGroup, ...] = ()
+    remedies: bool = False
 
     @model_validator(mode="after")
     def _enough(self) -> GameSection:
@@ -115,23 +120,24 @@ class GamePlan:
 
 @dataclass(frozen=True, repr=False)
 class PlayedGame:
-    """The game for all to see, and its targets with the source rows they are in, for the custodian alone."""
+    """The game for all to see; targets with the source rows they are in, and remedies, for the custodian alone."""
 
     result: InOutGame
     targets: tuple[TargetRisk, ...] = ()
     rows: tuple[int, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
 
     @property
     def custodian_report(self) -> CustodianReport | None:
-        """The most vulnerable targets, and the variables by which each is told; None where none was played."""
-        return None if self.result.game is None else _report(self.result.game, self.targets, self.rows)
+        """The most vulnerable targets, the variables by which each is told, and remedies; None if none was played."""
+        return None if self.result.game is None else _report(self, self.result.game)
 
 
 def play_game(
     run: Run,
     plan: GamePlan,
     data: StoredMicrodata,
-    progress: Callable[[int, int], None],
+    progress: Progress,
 ) -> PlayedGame:
     """Play the in/out game with the plan's masking, or return the last one of the same plan and data.
 
@@ -157,21 +163,33 @@ def play_game(
     targets = _targets(original, plan.section, rng)
     names = tuple(name for name in original.schema.masked if name not in plan.hidden)
     settings = GameSettings(plan.section.shadows, variables=names, processes=min(MOST_PROCESSES, threads.available()))
-    every = max(1, settings.rounds // PROGRESS_STEPS)
-
-    def on_round(number: int) -> None:
-        if number % every == 0:
-            progress(number, settings.rounds)
-
+    shown = _shown(progress, settings.rounds)
     try:
-        played = play(original, plan.mask, targets, settings=settings, rng=rng, on_round=on_round)
+        played = play(original, plan.mask, targets, settings=settings, rng=rng, on_round=shown)
     except (AnonymizationError, Refused) as error:
         return PlayedGame(InOutGame(None, f"a shadow release could not be made: {error}"))
     rows = tuple(int(original.frame.index[one.place]) + 1 for one in played.targets)
-    result = PlayedGame(InOutGame(played.game), played.targets, rows)
+    tried = changes(plan.mask, original, played.targets) if plan.section.remedies else ()
+    again, shown = replace(settings, rounds=LEAST_SHADOWS), _shown(progress, LEAST_SHADOWS)
+    # The same generator puts the same people into the same rounds.
+    remedies = (
+        try_change(one, original, targets, settings=again, rng=run.rng("remedies"), on_round=shown) for one in tried
+    )
+    result = PlayedGame(InOutGame(played.game), played.targets, rows, tuple(remedies))
     make_private(path.parent)
     write_private(path, json.dumps({"key": key, "played": values.to_json(result)}).encode())
     return result
+
+
+def _shown(progress: Progress, rounds: int) -> Callable[[int], None]:
+    """Return what reports every twentieth part of a game."""
+    every = max(1, rounds // PROGRESS_STEPS)
+
+    def on_round(number: int) -> None:
+        if number % every == 0:
+            progress(number, rounds)
+
+    return on_round
 
 
 def _kept(path: Path, key: str) -> PlayedGame | None:
@@ -198,21 +216,41 @@ def _targets(original: Microdata, section: GameSection, rng: np.random.Generator
     return groups
 
 
-def _report(game: Game, targets: tuple[TargetRisk, ...], rows: tuple[int, ...]) -> CustodianReport:
+def _report(played: PlayedGame, game: Game) -> CustodianReport:
     columns = ("row of the source", "group", "told by", "area", "at least", "recognised", "variables that tell")
-    cells = tuple(_cells(*pair) for pair in zip(targets, rows, strict=True))
+    cells = tuple(_cells(*pair) for pair in zip(played.targets, played.rows, strict=True))
     caption = (
         "Area: under the ROC curve of the score that tells most, and its lower bound for all people and scores "
         "together. Recognised: share of releases with the person, at 1 % false positives. Variables: their shares in "
         "what distinguishes releases with the person from releases without."
     )
+    people = Part("The most vulnerable people", tables=(Table(caption, columns, cells, columns[3:6]),))
     return CustodianReport(
         warning="This page names the rows of people who are at risk.",
         title="Who is at risk: the in/out game",
         introduction=f"{game.rounds} shadow releases of {game.n_people} records by the whole plan; {game.n_targets} "
         "people were in or out of them by chance. The first row of the source is 1.",
-        sections=(Part("The most vulnerable people", tables=(Table(caption, columns, cells, columns[3:6]),)),),
+        sections=(people, *_remedies(played, game)),
     )
+
+
+def _remedies(played: PlayedGame, game: Game) -> Iterator[Part]:
+    """Give the section on what may be changed, where anything was tried."""
+    now = game.worst(ISOLATED)
+    if not played.remedies or now is None:
+        return
+    columns = ("change", "told by", "mean area", "from", "to", "worst person")
+    figures = (now.mean, now.lower, game.upper(ISOLATED), now.largest)
+    rows = [("the plan as it is", now.score, *(f"{value:.2f}" for value in figures))]
+    for one in played.remedies:
+        figures = (one.mean, one.lower, one.upper, one.largest)
+        untried = (one.change, f"not possible: {one.problem}", "", "", "", "")
+        rows.append(untried if one.problem else (one.change, one.score, *(f"{value:.2f}" for value in figures)))
+    caption = (
+        f"The most isolated people in {LEAST_SHADOWS} shadow releases of each changed plan. What a change costs in "
+        "utility is not measured here; anonflow compare shows it."
+    )
+    yield Part("What may be changed", tables=(Table(caption, columns, tuple(rows), columns[2:]),))
 
 
 def _cells(target: TargetRisk, row: int) -> tuple[str | int, ...]:

@@ -101,7 +101,8 @@ def test_a_game_is_kept_for_the_same_plan_and_data_alone(run: Run, data: StoredM
 
 
 def test_what_is_kept_holds_row_numbers_and_no_value_or_seed(run: Run, data: StoredMicrodata) -> None:
-    played = play_game(run, plan(groups=[{"name": "few", "variable": "land", "level": "rare"}]), data, silent)
+    groups = [{"name": "few", "variable": "land", "level": "rare"}]
+    played = play_game(run, plan(groups=groups, remedies=True), data, silent)
     text = run.home.game("people").read_text()
     assert set(json.loads(text)) == {"key", "played"}
     assert str(CANARY) not in text
@@ -110,6 +111,12 @@ def test_what_is_kept_holds_row_numbers_and_no_value_or_seed(run: Run, data: Sto
     assert set(played.rows) <= set(range(101, 181))
     page = custodian_page(played.custodian_report)
     assert "few" in page
+    assert [one.change for one in played.remedies] == [
+        "extreme values top-coded first",
+        "extreme records set aside first",
+        "without the variable land",
+    ]
+    assert all(one.change in page for one in played.remedies)
     assert f">{played.rows[0]}<" in page
     assert str(CANARY) not in page
 
