@@ -66,7 +66,7 @@ class GameSection(Section):
     ----------
     shadows : How many shadow releases, each of which takes as long as the masking; 0 plays no game, else at least 64.
         192 show a harmless plan to be harmless.
-    isolated : How many of the most isolated people are targets.
+    isolated : How many of the most isolated people are in or out.
     random : How many random people are.
     groups : More people who are.
     remedies : Whether changes of the plan are tried by playing again, with 64 shadow releases each: groups twice as
