@@ -227,7 +227,7 @@ def hand_over(
 def _track(run: Run, candidate: Candidate, file: PlanFile) -> str:
     folder = run.workspace.folder
     write_private(folder / "plan.yaml", file.plan.public_text().encode())
-    names = ("report.html", "method.md", "assessment.json", "expectations.json")
+    names = ("report.html", "method.md", "assessment.json", "authority.json", "expectations.json")
     files = {name: candidate.folder / name for name in names} | {"plan.yaml": folder / "plan.yaml"}
     files |= {f"pictures/{p.name}": p for p in sorted((folder / "pictures").iterdir())}
     return track(release_run(candidate.dossier, file.plan.tracking.experiment or file.plan.name, files))

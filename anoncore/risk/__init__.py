@@ -2,6 +2,7 @@
 
 from anoncore.risk._individual import individual_risk
 from anoncore.risk._proportions import Difference, Proportion, difference, proportion
+from anoncore.risk._residual import ResidualRisk, residual_risk
 from anoncore.risk.agreement import Agreement, agreement
 from anoncore.risk.averaging import AveragingAttack, averaging_attack
 from anoncore.risk.bounds import MeasureComparison
@@ -89,6 +90,7 @@ __all__ = [
     "PredictionMeasures",
     "Proportion",
     "Queries",
+    "ResidualRisk",
     "RiskCurves",
     "RiskReport",
     "RiskSettings",
@@ -135,6 +137,7 @@ __all__ = [
     "play",
     "prediction_measures",
     "proportion",
+    "residual_risk",
     "sample_queries",
     "sample_size",
     "score_attack",

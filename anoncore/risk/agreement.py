@@ -15,7 +15,7 @@ from anoncore.risk._values import ComparedPeople, Flags, SortedValues
 from anoncore.risk.scores import SINGLE, AttackFamily, Certainty, NamedAttack
 
 TOLERANCES = (0.0, 1.0, 10.0, 100.0)
-_ALL = "all variables"
+ALL, HALF, QUASI_IDENTIFIERS = "all variables", "half of the variables", "quasi-identifiers"
 
 Compared: TypeAlias = tuple[Places, Places, Weights]
 
@@ -28,6 +28,11 @@ class Agreement(AttackFamily):
         "How well members are distinguished from non-members by the released row that shares most of their rare "
         "values; 0.5 is guessing."
     )
+
+    def with_knowledge(self, knowledge: str) -> NamedAttack | None:
+        """Return the worst form with this knowledge: `ALL`, `HALF` or `QUASI_IDENTIFIERS`; None where none has it."""
+        forms = [one for one in self.attacks if one.name.startswith(knowledge)]
+        return max(forms, key=lambda one: one.attack.area.lower, default=None)
 
 
 def agreement(
@@ -81,7 +86,7 @@ def agreement(
     scored: dict[str, Floats] = {}
     for tolerance in TOLERANCES if people.numeric.any() else TOLERANCES[:1]:
         compared = _compared(people, tolerance)
-        for knowledge, columns in known.items() if not tolerance else [(_ALL, len(people.names))]:
+        for knowledge, columns in known.items() if not tolerance else [(ALL, len(people.names))]:
             name = knowledge + (f" within {tolerance:g} units" if tolerance else "")
             best, second = _scores(compared, rows, columns, rng)
             scored |= {f"{name}, largest": best, f"{name}, largest less second": best - second}
@@ -93,9 +98,10 @@ def agreement(
 def _knowledge(people: ComparedPeople, quasi_identifiers: Sequence[str]) -> dict[str, int | Flags]:
     """Return what attackers know: the number of variables drawn for each person, or which variables they are."""
     n = len(people.names)
-    known: dict[str, int | Flags] = {_ALL: n}
-    known |= {f"{size} variables": size for size in sorted({3, 5, 10, n // 2}) if 0 < size < n}
-    chosen = {"quasi-identifiers": np.isin(people.names, list(quasi_identifiers)), "levels": ~people.numeric}
+    known: dict[str, int | Flags] = {ALL: n}
+    known |= {HALF: n // 2} if n > 1 else {}
+    known |= {f"{size} variables": size for size in (3, 5, 10) if size < n and size != n // 2}
+    chosen = {QUASI_IDENTIFIERS: np.isin(people.names, list(quasi_identifiers)), "levels": ~people.numeric}
     return known | {name: flags for name, flags in chosen.items() if 0 < flags.sum() < n}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ PERCENT = (1, 2, 5, 10, 25, 100)  # most confident guesses looked at, in per cen
 PASSES_WITHIN = 3.0  # margins; the worst of many variables is several standard errors above its excess
 NEAREST = "the nearest released row by all other variables"
 AGREEING = "the released row with the rarest agreement on all other variables"
+NEAREST_BY_HALF = "the nearest released row by half of the variables"
 NEAREST_BY_KEYS = "the nearest released row by the quasi-identifiers"
 TREES = "boosted trees on all other variables"
 _UNIT = 1000  # numbers are placed in thousandths of the distribution; codes of values are multiples, above any weight
@@ -74,7 +75,7 @@ class InferenceRisk:
     Parameters
     ----------
     variables : one result each
-    attacks : ways of guessing that were tried
+    by_attack : of each way of guessing that was tried, the variable that it is shown to guess best
     margin, confidence : the excess tolerated, and the coverage of the simultaneous lower bounds
     n_members, n_nonmembers, n_released : people asked about, samples of many, and released records
     n_grown : variables that were guessed by boosted trees, too
@@ -85,7 +86,7 @@ class InferenceRisk:
     meaning: ClassVar[str] = AttributeInference.meaning
 
     variables: tuple[AttributeInference, ...]
-    attacks: tuple[str, ...]
+    by_attack: tuple[AttributeInference, ...]
     margin: float
     confidence: float
     n_members: int
@@ -96,9 +97,14 @@ class InferenceRisk:
     verdict: Verdict
 
     @property
+    def attacks(self) -> tuple[str, ...]:
+        """Return the ways of guessing that were tried."""
+        return tuple(one.attack for one in self.by_attack)
+
+    @property
     def worst(self) -> AttributeInference:
         """Return the variable whose excess is shown to be largest."""
-        return max(self.variables, key=lambda one: (one.excess.lower, one.upper))
+        return max(self.variables, key=_shown)
 
     @property
     def upper(self) -> float:
@@ -148,8 +154,9 @@ def attribute_inference(
 ) -> InferenceRisk | None:
     """Guess every variable of members and of non-members from their other variables, by the release.
 
-    The attacker knows all other variables of a person, or the quasi-identifiers, and takes the value of the nearest
-    released row (Gower's distance, numbers by their place in the distribution; the nearer, the more confident); or
+    The attacker knows all other variables of a person, a random half of them, or the quasi-identifiers, and takes the
+    value of the nearest released row (Gower's distance, numbers by their place in the distribution; the nearer, the
+    more confident); or
     boosted trees that learned from at most 2000 released rows whether a number is at least the median, or a level the
     most frequent one (the higher the probability, the more confident). A number counts as guessed by
     a row within 0.025 of its place in the distribution, a level if equal. Guesses are compared among the most
@@ -208,12 +215,20 @@ def attribute_inference(
     grown = search.grown(settings.trees, rng)
     if len(grown):
         attempts.append(_Attempt(TREES, *search.by_trees(grown, settings.trees, rng)))
+    if len(names) > 2:
+        half = rng.permutation(len(names)) < len(names) // 2
+        attempts.append(_Attempt(NEAREST_BY_HALF, *search.by_distance(half)))
     tests = len(PERCENT) * sum(int(one.tried.sum()) for one in attempts)
     judge = _Judge(search, settings, 1.0 - (1.0 - settings.confidence) / tests)
-    found = tuple(judge.variable(j, attempts) for j in range(len(names)))
+    results = [[judge.result(j, one) for one in attempts if one.tried[j]] for j in range(len(names))]
+    found = tuple(judge.worst(of_variable) for of_variable in results)
     return InferenceRisk(
         variables=found,
-        attacks=tuple(one.name for one in attempts),
+        by_attack=tuple(
+            max((result for row in results for result in row if result.attack == one.name), key=_shown)
+            for one in attempts
+            if one.tried.any()
+        ),
         margin=settings.margin,
         confidence=settings.confidence,
         n_members=search.n_members,
@@ -223,6 +238,10 @@ def attribute_inference(
         n_tests=tests,
         verdict=worst_of({one.verdict for one in found}),
     )
+
+
+def _shown(one: AttributeInference) -> tuple[float, float]:
+    return one.excess.lower, one.upper
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -402,21 +421,30 @@ class _Judge:
     settings: InferenceSettings
     sure: float
 
-    def variable(self, j: int, attempts: Sequence[_Attempt]) -> AttributeInference:
-        """Return the worst of all attacks and per cents on one variable."""
-        cells = [cell for one in attempts if one.tried[j] for cell in self._cells(one, j)]
-        worst = max(cells, key=lambda cell: (cell.excess.lower, cell.excess.value))
-        upper, margin = max(cell.upper for cell in cells), self.settings.margin
-        return AttributeInference(
-            name=self.search.names[j],
-            attack=worst.attack,
-            percent=worst.percent,
-            members=worst.members,
-            nonmembers=worst.nonmembers,
-            excess=worst.excess,
-            upper=upper,
-            verdict=three_way(worst.excess.lower, upper, PASSES_WITHIN * margin, fails_above=margin),
+    def result(self, j: int, attempt: _Attempt) -> AttributeInference:
+        """Return the worst of all per cents of one attack on one variable."""
+        return self.worst(
+            [
+                AttributeInference(
+                    name=self.search.names[j],
+                    attack=attempt.name,
+                    percent=cell.percent,
+                    members=cell.members,
+                    nonmembers=cell.nonmembers,
+                    excess=cell.excess,
+                    upper=cell.upper,
+                    verdict="pass",
+                )
+                for cell in self._cells(attempt, j)
+            ]
         )
+
+    def worst(self, results: Sequence[AttributeInference]) -> AttributeInference:
+        """Return the worst of several results on one variable, with their largest upper bound and its verdict."""
+        one = max(results, key=lambda result: (result.excess.lower, result.excess.value))
+        upper, margin = max(result.upper for result in results), self.settings.margin
+        verdict = three_way(one.excess.lower, upper, PASSES_WITHIN * margin, fails_above=margin)
+        return replace(one, upper=upper, verdict=verdict)
 
     def _cells(self, one: _Attempt, j: int) -> Iterator[_Cell]:
         cut = self.search.n_members
@@ -428,14 +456,13 @@ class _Judge:
             alone = difference(members, nonmembers)
             all_ = difference(*(proportion(right, n, self.sure) for right, n in hits))
             excess = Difference(alone.value, all_.lower, alone.upper)
-            yield _Cell(one.name, percent, members, nonmembers, excess, alone.upper * members.n / max(cut, 1))
+            yield _Cell(percent, members, nonmembers, excess, alone.upper * members.n / max(cut, 1))
 
 
 @dataclass(frozen=True)
 class _Cell:
     """One attack on one variable, among the most confident per cent; ``upper`` as a share of all people."""
 
-    attack: str
     percent: int
     members: Proportion
     nonmembers: Proportion

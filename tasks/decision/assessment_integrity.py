@@ -7,10 +7,11 @@ import re
 from tasks.common.digests import sha256_of
 from tasks.common.errors import Refused, visible
 from tasks.common.home import DOSSIER, Home
+from tasks.publication.candidate import AUTHORITY
 from tasks.record.dossier import read_dossier
 from tasks.record.entry import ReleaseFacts
 
-REPORT = "report.html"
+PAGES = ("report.html", AUTHORITY)
 CUSTODIAN = re.compile(r"custodian-(step[0-9]+|game)\.html")
 
 
@@ -26,7 +27,7 @@ def changed_pages(home: Home, facts: ReleaseFacts) -> list[str]:
     The dossier is checked by `stored_dossier_digest`.
     """
     folder = home.assessment(facts.release)
-    entered = {**facts.custodian, REPORT: facts.candidate[REPORT]}
+    entered = {**facts.custodian, **{page: facts.candidate[page] for page in PAGES if page in facts.candidate}}
     changed = []
     for name, digest in entered.items():
         if not (folder / name).is_file():

@@ -11,6 +11,7 @@ from scipy.stats import binomtest
 
 from anoncore.risk import MembershipAttack, TailTest
 from tasks.common.formatting import NOTHING, Interval, count, number, percent, pvalue
+from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 
 NOT_TESTED = "not tested"
 NO_NON_MEMBERS = "it needs records of people who are known not to be in the data, and this run has none"
@@ -40,6 +41,9 @@ class Attack:
     attacker : what the attacker knows and does, a sentence; also why nothing was tested
     outcome, interval, baseline, records : the figure as it is read
     gate : name of the gate result that rests on it, "" for none
+    place : on the page for an authority; None where it stands in the report's table alone
+    advantage : success beyond the control; None where nothing was tested
+    reason : why nothing was tested, a clause
     """
 
     aim: Aim
@@ -50,11 +54,14 @@ class Attack:
     baseline: str = NOTHING
     records: str = NOTHING
     gate: str = ""
+    place: Place | None = None
+    advantage: Advantage | None = None
+    reason: str = ""
 
 
-def untested(aim: Aim, name: str, attacker: str, reason: str, gate: str = "") -> Attack:
+def untested(aim: Aim, name: str, attacker: str, reason: str, gate: str = "", place: Place | None = None) -> Attack:
     """Return the row of an attack that could not be carried out."""
-    return Attack(aim, name, f"{attacker} Not tested: {reason}.", gate=gate)
+    return Attack(aim, name, f"{attacker} Not tested: {reason}.", gate=gate, place=place, reason=reason)
 
 
 def between(interval: Interval, form: Callable[[float], str]) -> str:
@@ -62,10 +69,12 @@ def between(interval: Interval, form: Callable[[float], str]) -> str:
     return f"{form(interval.lower)} to {form(interval.upper)}"
 
 
-def by_auc(aim: Aim, name: str, attacker: str, attack: MembershipAttack | None, gate: str) -> Attack:
+def by_auc(
+    aim: Aim, name: str, attacker: str, attack: MembershipAttack | None, gate: str, place: Place | None = None
+) -> Attack:
     """Return the row of an attack that distinguishes members from non-members."""
     if attack is None:
-        return untested(aim, name, attacker, NO_NON_MEMBERS, gate)
+        return untested(aim, name, attacker, NO_NON_MEMBERS, gate, place)
     return Attack(
         aim,
         name,
@@ -75,6 +84,8 @@ def by_auc(aim: Aim, name: str, attacker: str, attack: MembershipAttack | None, 
         f"{number(attack.baseline)}, guessing",
         f"{count(attack.n_members)} members, {count(attack.n_nonmembers)} non-members",
         gate,
+        place,
+        Advantage.of_area(attack.auc, attack, attack.n_members + attack.n_nonmembers),
     )
 
 
@@ -90,6 +101,8 @@ def by_count(aim: Aim, name: str, attacker: str, rule: TailTest, gate: str) -> A
         f"{count(rule.n_reference)}, reference; p\u00a0{p if p.startswith('<') else '= ' + p}",
         count(rule.n),
         gate,
+        Place(Criterion.SINGLING_OUT, Knowledge.EVERYTHING),
+        Advantage.of_counts(rule.n_released, rule.n_reference, rule.n),
     )
 
 

@@ -8,6 +8,7 @@ from anoncore.risk import AttackFamily, NamedAttack
 from tasks.common.formatting import count, pvalue
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, by_auc, untested
+from tasks.policy.criteria import IN_THE_DATA
 from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics
 from tasks.policy.limits import MembershipLimit, MembershipPolicy, nonmembers_needed
 from tasks.policy.published import PublishedAssessment
@@ -101,8 +102,7 @@ def family_attacks(title: str, attacker: str, family: AttackFamily | None, gate:
     """Return the rows of the form with the largest area and of the one with the most members at its top."""
     aim = Aim.MEMBERSHIP
     if family is None:
-        return (untested(aim, title, attacker, NO_NON_MEMBERS, gate),)
-    top = family.worst_top
+        return (untested(aim, title, attacker, NO_NON_MEMBERS, gate, IN_THE_DATA),)
     top = family.worst_top
     surest = Attack(
         aim,
@@ -115,7 +115,7 @@ def family_attacks(title: str, attacker: str, family: AttackFamily | None, gate:
         gate,
     )
     everyone = f"{attacker} Worst of {_of(family.worst, family)}"
-    return (by_auc(aim, title, everyone, family.worst.attack.area, gate), surest)
+    return (by_auc(aim, title, everyone, family.worst.attack.area, gate, IN_THE_DATA), surest)
 
 
 def _of(one: NamedAttack, family: AttackFamily) -> str:

@@ -24,10 +24,14 @@ from tasks.common.run import Run
 from tasks.common.sections import Section
 from tasks.common.workspace import StoredMicrodata
 from tasks.policy.disclosure_control import published
+from tasks.policy.published import PublishedAssessment
 from tasks.publication.targets import Target
 from tasks.record import ledger
 from tasks.record.dossier import Dossier, ReleasedFile, ReleaseIdentity
+from tasks.reporting.attack_table import authority_page
 
+# The page for a data protection authority, which the report shows, as JSON.
+AUTHORITY = "authority.json"
 RELEASE_ID = re.compile(r"[a-z0-9][a-z0-9_-]*-[0-9a-f]{12}")
 
 
@@ -144,7 +148,10 @@ def prepare_documents(run: Run, dossier: Dossier, report: str) -> Candidate:
     folder = candidate_folder(run)
     write_private(folder / "report.html", report.encode())
     write_private(folder / "method.md", method_statement(dossier).encode())
-    write_private(folder / "assessment.json", _json(_published_assessment(dossier)))
+    shown = published(dossier.assessment)
+    write_private(folder / "assessment.json", _json(_published_assessment(dossier, shown)))
+    authority = {"release": dossier.release.id} | authority_page(shown, dossier.verdict.gates).to_json()
+    write_private(folder / AUTHORITY, _json(authority))
     return Candidate(folder, replace(dossier, files={p.name: sha256_of(p) for p in sorted(folder.iterdir())}))
 
 
@@ -195,14 +202,14 @@ def method_statement(dossier: Dossier) -> str:
     return environment.get_template("method.md.j2").render(**dossier.parts, figures=dossier.assessment)
 
 
-def _published_assessment(dossier: Dossier) -> dict[str, object]:
+def _published_assessment(dossier: Dossier, shown: PublishedAssessment) -> dict[str, object]:
     """Return what is published of the dossier beside report and method statement."""
     parts = dossier.to_dict()
     return {
         "release": dossier.release.id,
         "split": parts["split"],
         "edits": parts["edits"],
-        "assessment": published(dossier.assessment).to_json(),
+        "assessment": shown.to_json(),
         "verdict": parts["verdict"],
     }
 

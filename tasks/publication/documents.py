@@ -16,7 +16,7 @@ from tasks.common.workspace import StoredArrays
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked, Step
 from tasks.policy.disclosure_control import published
-from tasks.publication.candidate import Candidate, prepare_documents
+from tasks.publication.candidate import AUTHORITY, Candidate, prepare_documents
 from tasks.record.dossier import Dossier
 from tasks.reporting import charts, prefect_artifacts, report
 from tasks.reporting.custodian import custodian_page
@@ -54,6 +54,7 @@ def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], 
     home = make_private(run.home.assessment(dossier.release.id))
     write_private(home / "report.html", page.encode())
     write_private(home / DOSSIER, dossier.to_json())
+    write_private(home / AUTHORITY, (candidate.folder / AUTHORITY).read_bytes())
     confidential = {} if shown.masked.confidential is None else shown.masked.confidential.load()
     for number, step in enumerate(steps, start=1):
         arrays = _of_step(confidential, number)

@@ -34,7 +34,7 @@ from tasks.policy.assessment import Records
 from tasks.policy.gate import GateResult
 from tasks.policy.published import PublishedAssessment, PublishedVariable
 from tasks.record.dossier import Dossier, EditFacts
-from tasks.reporting.attack_table import attack_groups
+from tasks.reporting.attack_table import attack_groups, authority_page
 
 PNG = b"\x89PNG"
 
@@ -124,6 +124,7 @@ def render(dossier: Dossier, assessment: PublishedAssessment, pictures: dict[str
             failed=[name for name, members in groups if any(g.verdict == "fail" for g in members)],
             unsettled=any(g.verdict == "inconclusive" for g in gates),
             attacks=attack_groups(assessment),
+            authority=authority_page(assessment, gates),
             gate_verdicts={gate.name: gate.verdict for gate in gates},
             largest_shifts=_largest_shifts(assessment.utility.variables),
             chance=_chance(assessment.records),

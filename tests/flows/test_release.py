@@ -72,7 +72,7 @@ def test_a_release_is_published_whole(made):
     names = {p.name for p in outcome.folder.iterdir()}
     assert names == {
         "data.parquet", "data.csv", "codebook.json", "expectations.json", "report.html", "method.md",
-        "assessment.json", "manifest.json", "manifest.json.sig", "public-key.pem",
+        "assessment.json", "authority.json", "manifest.json", "manifest.json.sig", "public-key.pem",
     }  # fmt: skip
     assert verify_release(outcome.folder) == []
     assert ledger.problems(home) == []

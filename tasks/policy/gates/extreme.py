@@ -7,6 +7,7 @@ from typing import Any
 from tasks.common.formatting import count, plain
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, share_interval
+from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -56,6 +57,8 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"{count(extreme.baseline)}, reference",
             f"{count(n)} of {count(extreme.n)}",
             NAME,
+            Place(Criterion.SINGLING_OUT, Knowledge.EVERYTHING),
+            Advantage.of_counts(matched, extreme.baseline, n),
         ),
     )
 

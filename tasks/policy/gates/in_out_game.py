@@ -10,6 +10,7 @@ from tasks.common.formatting import count, number, percent
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, between, untested
+from tasks.policy.criteria import IN_THE_DATA, Advantage
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import MembershipLimit
 from tasks.policy.published import PublishedAssessment
@@ -85,7 +86,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     attacker = "An attacker who knows the plan and all of a person compares releases with and without that person."
     if played is None or played.game is None:
         reason = played.problem if played else "the plan does not ask for it (game: shadows)"
-        return (untested(aim, "In/out game", attacker, f"the game was not played; {reason}", NAME),)
+        return (untested(aim, "In/out game", attacker, f"the game was not played; {reason}", NAME, IN_THE_DATA),)
     game = played.game
     return tuple(_row(game, area, attacker) for name in game.groups if (area := game.worst(name)))
 
@@ -102,6 +103,8 @@ def _row(game: Game, area: GroupArea, attacker: str) -> Attack:
         f"{number(game.baseline)}, guessing",
         f"{count(area.targets)} of {count(game.n_people)} people, {count(game.rounds)} shadow releases",
         NAME,
+        IN_THE_DATA,
+        Advantage.of_area(area.mean, area, area.targets),
     )
 
 

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from anoncore.risk import three_way
-from anoncore.risk.inference import PASSES_WITHIN
+from anoncore.risk import AttributeInference, InferenceRisk, three_way
+from anoncore.risk.inference import AGREEING, NEAREST, NEAREST_BY_HALF, NEAREST_BY_KEYS, PASSES_WITHIN, TREES
 from tasks.common.formatting import count, percent, points
 from tasks.policy.assessment import Assessment
-from tasks.policy.attack import NO_NON_MEMBERS, ONE_VARIABLE, Aim, Attack, between, untested
+from tasks.policy.attack import NO_NON_MEMBERS, NO_QUASI_IDENTIFIERS, ONE_VARIABLE, Aim, Attack, between, untested
+from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import coarse
 
 NAME = "attribute inference"
+# What is known, the ways of guessing with it, and why there may be none.
+KNOWLEDGE = {
+    Knowledge.QUASI_IDENTIFIERS: (
+        "the quasi-identifiers",
+        (NEAREST_BY_KEYS,),
+        f"{NO_QUASI_IDENTIFIERS}, or every one has it",
+    ),
+    Knowledge.HALF: ("half of the variables", (NEAREST_BY_HALF,), "there are two variables only"),
+    Knowledge.EVERYTHING: ("all other variables", (NEAREST, AGREEING, TREES), ""),
+}
 whole = partial(percent, digits=0)
 
 
@@ -52,39 +64,46 @@ def metrics(assessment: Assessment) -> Metrics:
 
 
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
-    """Return the attack on the worst variable."""
-    aim, name = Aim.INFERENCE, "Attribute inference"
-    attacker = (
-        "An attacker who knows all other variables of a person, or the quasi-identifiers, guesses a value by the "
-        "release; what counts is how much more often that is right than for non-members."
-    )
-    guessed = assessment.risk.inference
+    """Return what each attacker guesses best: of all ways of guessing with what is known, the worst."""
+    guessed, reason = assessment.risk.inference, ""
     if guessed is None:
         reason = NO_NON_MEMBERS if assessment.records.reference is None else ONE_VARIABLE
-        return (untested(aim, name, attacker, reason, NAME),)
-    worst = guessed.worst
+    rows = []
+    for knowledge, (knows, ways, absent) in KNOWLEDGE.items():
+        name, place = f"Attribute inference, {knows}", Place(Criterion.INFERENCE, knowledge)
+        attacker = (
+            f"An attacker who knows {knows} of a person guesses another value by the release; what counts is how much "
+            "more often that is right than for non-members."
+        )
+        found = [one for one in guessed.by_attack if one.attack in ways] if guessed else []
+        if not guessed or not found:
+            rows.append(untested(Aim.INFERENCE, name, attacker, reason or absent, NAME, place))
+        else:
+            worst = max(found, key=lambda one: (one.excess.lower, one.upper))
+            rows.append(_row(guessed, worst, Attack(Aim.INFERENCE, name, attacker, gate=NAME, place=place)))
+    return tuple(rows)
+
+
+def _row(guessed: InferenceRisk, worst: AttributeInference, row: Attack) -> Attack:
     of = f"{worst.name}, among the most confident {worst.percent} % of the guesses, by {worst.attack}"
     right = f"right for {whole(worst.members.value)} of the members"
-    return (
-        Attack(
-            aim,
-            name,
-            f"{attacker} Worst of {count(len(guessed.variables))}: {of}, {right}.",
-            f"{points(worst.excess.value)} points",
-            f"{between(worst.excess, points)} points",
-            f"{whole(worst.nonmembers.value)} right for non-members",
-            f"{count(worst.members.n)} members, {count(worst.nonmembers.n)} non-members",
-            NAME,
-        ),
+    return replace(
+        row,
+        attacker=f"{row.attacker} Worst of {count(len(guessed.variables))}: {of}, {right}.",
+        outcome=f"{points(worst.excess.value)} points",
+        interval=f"{between(worst.excess, points)} points",
+        baseline=f"{whole(worst.nonmembers.value)} right for non-members",
+        records=f"{count(worst.members.n)} members, {count(worst.nonmembers.n)} non-members",
+        advantage=Advantage.of_excess(worst.members, worst.nonmembers, worst.excess),
     )
 
 
 GATE = Gate(
     name=NAME,
-    description="Every variable is guessed from the others, and from the quasi-identifiers, for members and for "
-    "non-members, by the nearest released rows and by boosted trees; compared are the most confident 1, 2, 5, 10, 25 "
-    "and 100 % of the guesses, with Newcombe's interval of the difference. Fail when the excess is shown to be above "
-    "the margin for any of them, all together at 99 % confidence; pass when, as a share of all people, each is shown "
+    description="Every variable is guessed from the others, from half of them, and from the quasi-identifiers, for "
+    "members and for non-members, by the nearest released rows and by boosted trees; compared are the most confident "
+    "1, 2, 5, 10, 25 and 100 % of the guesses, with Newcombe's interval of the difference. Fail when the excess is shown "
+    "to be above the margin for any of them, all together at 99 % confidence; pass when, as a share of all people, each is shown "
     "to be within three times the margin.",
     evaluate=evaluate,
     untested_as="membership",

@@ -9,12 +9,14 @@ from tasks.common.formatting import count, number, percent
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, between, untested
+from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
 
 NAME = "linkability"
+PLACE = Place(Criterion.LINKABILITY, Knowledge.HALF)
 MEANING = "how much more often two halves of a person’s values lead to one released row than those of a non-member"
 
 
@@ -62,7 +64,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     attacker += "released row."
     if found is None:
         reason = NO_NON_MEMBERS if assessment.records.reference is None else "there are fewer than two variables"
-        return (untested(aim, name, attacker, reason, NAME),)
+        return (untested(aim, name, attacker, reason, NAME, PLACE),)
     risk = found.residual
     return (
         Attack(
@@ -74,6 +76,8 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"{percent(risk.control.value)} of the non-members",
             f"{count(found.n_members)} members, {count(found.n_nonmembers)} non-members",
             NAME,
+            PLACE,
+            Advantage.of_residual(found.residual),
         ),
     )
 

@@ -11,12 +11,14 @@ from tasks.common.formatting import NOTHING, count, number, percent, shares
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, between, untested
+from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import coarse
 
 NAME = "linkage"
 AIM = Aim.LINKAGE
+PLACE = Place(Criterion.LINKABILITY, Knowledge.EVERYTHING)
 
 
 class LinkageLimit(Section):
@@ -79,13 +81,22 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     attacker = "An attacker who knows all values of all people takes the nearest released row for each person’s."
     if link is None:
         reason = "no released row stems from one person, so there is no right row to find"
-        return (untested(AIM, "Linkage", attacker, reason, NAME),)
+        return (untested(AIM, "Linkage", attacker, reason, NAME, PLACE),)
     if link.n_suppressed:
         attacker += f" {count(link.n_suppressed)} of the people have no row in the release."
     rate, chance = link.rate, f"{percent(link.guess, 2)}, guessing"
     rows = [
         Attack(
-            AIM, "Linkage, people linked", attacker, percent(rate.value, 0), shares(rate), chance, count(rate.n), NAME
+            AIM,
+            "Linkage, people linked",
+            attacker,
+            percent(rate.value, 0),
+            shares(rate),
+            chance,
+            count(rate.n),
+            NAME,
+            PLACE,
+            Advantage.of_share(rate, link.guess),
         ),
         Attack(
             AIM,
@@ -112,14 +123,23 @@ def _by_subset(parts: SubsetLinkage) -> list[Attack]:
         sure += f" Exactly one row has the values of {percent(worst.nonmembers, 0)} of the non-members, too."
     people = count(parts.n_people)
     rows = (
-        ("Linkage by some variables", attacker, worst.linked, parts.guess, NAME),
-        ("Linkage by some variables, with certainty", f"{attacker} {sure}", worst.certain, worst.chance, ""),
+        ("Linkage by some variables", attacker, worst.linked, parts.guess),
+        ("Linkage by some variables, with certainty", f"{attacker} {sure}", worst.certain, worst.chance),
     )
     return [
         Attack(
-            AIM, name, text, percent(rate.value, 0), shares(rate), f"{percent(by_chance, 2)}, guessing", people, gate
+            AIM,
+            name,
+            text,
+            percent(rate.value, 0),
+            shares(rate),
+            f"{percent(by_chance, 2)}, guessing",
+            people,
+            NAME,
+            Place(Criterion.LINKABILITY, Knowledge.HALF),
+            Advantage.of_share(rate, by_chance),
         )
-        for name, text, rate, by_chance, gate in rows
+        for name, text, rate, by_chance in rows
     ]
 
 

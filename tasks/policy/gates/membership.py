@@ -6,6 +6,7 @@ from anoncore.risk import MembershipAttack
 from tasks.common.formatting import count
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_auc
+from tasks.policy.criteria import IN_THE_DATA
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import MembershipLimit, nonmembers_needed
 from tasks.policy.published import PublishedAssessment
@@ -95,7 +96,9 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
         ),
         BOXES: ("Membership by boxes", f"{knows} looks how densely people stand in the record’s box."),
     }
-    return tuple(by_auc(AIM, *rows[name], attack, name) for name, attack in carried_out(assessment).items())
+    return tuple(
+        by_auc(AIM, *rows[name], attack, name, IN_THE_DATA) for name, attack in carried_out(assessment).items()
+    )
 
 
 GATE = Gate(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tasks.common.formatting import count, number
 from tasks.policy.assessment import Assessment, PriorReleases
 from tasks.policy.attack import Aim, Attack, by_auc, untested
+from tasks.policy.criteria import IN_THE_DATA
 from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics, fields_of
 from tasks.policy.limits import MembershipLimit
 from tasks.policy.published import PublishedAssessment
@@ -67,12 +68,15 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"none of the {count(prior.releases)} earlier release(s) can be compared with this one, or there are no "
             "non-members"
         )
-        return (untested(AIM, name, attacker, reason, NAME),)
+        return (untested(AIM, name, attacker, reason, NAME, IN_THE_DATA),)
     attacker += f" {count(prior.compared)} of {count(prior.releases)} earlier release(s) can be compared."
     newest = number(prior.attack.newest.auc)
     rows = (
-        by_auc(AIM, f"{name}, averaged", f"{attacker} The nearest rows are averaged.", prior.attack.averaged, NAME),
-        by_auc(AIM, f"{name}, gathered", f"{attacker} Every release adds evidence.", prior.attack.gathered, NAME),
+        by_auc(AIM, f"{name}, {how}", f"{attacker} {does}", attack, NAME, IN_THE_DATA)
+        for how, does, attack in (
+            ("averaged", "The nearest rows are averaged.", prior.attack.averaged),
+            ("gathered", "Every release adds evidence.", prior.attack.gathered),
+        )
     )
     return tuple(replace(row, baseline=f"{row.baseline}; {newest} by this release alone") for row in rows)
 

@@ -9,12 +9,14 @@ from tasks.common.formatting import count, number, percent
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, between, untested
+from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
 
 NAME = "singling out"
+PLACE = Place(Criterion.SINGLING_OUT, Knowledge.QUASI_IDENTIFIERS)
 MEANING = "how much more often conditions read off the release are true of exactly one member than of one non-member"
 
 
@@ -66,10 +68,10 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     attacker = "An attacker who has the release alone reads conditions off a released row and hopes that they are true "
     attacker += "of exactly one person in the data."
     if found is None:
-        return (untested(aim, name, attacker, NO_NON_MEMBERS, NAME),)
+        return (untested(aim, name, attacker, NO_NON_MEMBERS, NAME, PLACE),)
     if not found.sizes:
         none = "No condition is true of one released record alone."
-        return (Attack(aim, name, f"{attacker} {none}", "0 conditions", gate=NAME),)
+        return (Attack(aim, name, f"{attacker} {none}", "0 conditions", gate=NAME, place=PLACE),)
     return tuple(
         Attack(
             aim,
@@ -80,6 +82,8 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"{percent(one.residual.control.value)} are true of one non-member; blind, {percent(one.blind)}",
             f"{count(found.n_people)} members, as many non-members",
             NAME,
+            PLACE,
+            Advantage.of_residual(one.residual),
         )
         for one in found.sizes
     )

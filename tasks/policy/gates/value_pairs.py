@@ -7,11 +7,13 @@ from typing import Any
 from tasks.common.formatting import count, pairs_of_variables, points
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, untested
+from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
 
 NAME = "value pairs"
+PLACE = Place(Criterion.SINGLING_OUT, Knowledge.HALF)
 
 
 def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
@@ -44,9 +46,10 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     aim, name = Aim.SINGLING_OUT, "Value pairs"
     attacker = "An attacker who knows two values of a person finds them in one record."
     if worst is None:
-        return (untested(aim, name, attacker, NO_NON_MEMBERS, NAME),)
+        return (untested(aim, name, attacker, NO_NON_MEMBERS, NAME, PLACE),)
     if not worst.pair:
-        return (untested(aim, name, attacker, "no two variables have values rare enough to identify people"),)
+        reason = "no two variables have values rare enough to identify people"
+        return (untested(aim, name, attacker, reason, place=PLACE),)
     looked_at = pairs_of_variables(worst.n_pairs, worst.n_possible)
     return (
         Attack(
@@ -58,6 +61,8 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"{count(worst.reference)}, reference",
             count(worst.n),
             NAME,
+            PLACE,
+            Advantage.of_counts(worst.released, worst.reference, worst.n),
         ),
     )
 

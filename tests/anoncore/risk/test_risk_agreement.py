@@ -106,7 +106,7 @@ def test_the_quasi_identifiers_are_an_attackers_knowledge_of_their_own():
         "levels",
         "all variables",
         "3 variables",
-        "5 variables",
+        "half of the variables",
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from anoncore import Microdata, Schema, Variable
 from anoncore.errors import AnonymizationError
 from anoncore.risk import InferenceSettings, attribute_inference
-from anoncore.risk.inference import AGREEING, NEAREST, NEAREST_BY_KEYS, PERCENT, TREES, _most_confident
+from anoncore.risk.inference import AGREEING, NEAREST, NEAREST_BY_HALF, NEAREST_BY_KEYS, PERCENT, TREES, _most_confident
 
 LEVELS = ("a", "b", "c", "d", "e")
 SCHEMA = Schema(
@@ -45,7 +45,7 @@ def test_risk_falls_as_cells_are_replaced_and_is_none_for_an_independent_sample(
     assert ladder[-1].verdict == "pass"
     assert ladder[0].worst.members.value == pytest.approx(1.0)
     assert len(ladder[0].variables) == 8
-    assert ladder[0].attacks == (NEAREST, AGREEING, TREES)
+    assert ladder[0].attacks == (NEAREST, AGREEING, TREES, NEAREST_BY_HALF)
 
 
 def test_one_variable_of_a_tenth_of_the_people_is_found_by_its_name():
@@ -82,7 +82,8 @@ def test_quasi_identifiers_alone_are_an_attack_of_their_own():
     copied = {name: a.frame[name] for name in (*keys, "level4")}
     released = Microdata(c.frame.assign(**copied), SCHEMA)
     found = guessed(a, b, released, quasi_identifiers=keys, trees=0)
-    assert found.attacks == (NEAREST, AGREEING, NEAREST_BY_KEYS)
+    assert found.attacks == (NEAREST, AGREEING, NEAREST_BY_KEYS, NEAREST_BY_HALF)
+    assert {one.attack: one.verdict for one in found.by_attack}[NEAREST_BY_KEYS] == "fail"
     level = found.variables[-1]
     assert (level.attack, level.verdict) == (NEAREST_BY_KEYS, "fail")
 

@@ -38,7 +38,7 @@ from anoncore.risk import (
 )
 from anoncore.risk._proportions import Difference, Proportion
 from anoncore.risk._residual import ResidualRisk
-from anoncore.risk.inference import NEAREST, TREES
+from anoncore.risk.inference import NEAREST, NEAREST_BY_HALF, NEAREST_BY_KEYS, TREES
 from anoncore.utility import (
     Figure,
     FigureComparison,
@@ -56,6 +56,7 @@ N = 814
 SHARE = Proportion(0.1, 0.08, 0.12, N)
 # A level of the original that no released record holds.
 SECRET = "only-before"
+KNOWLEDGE = ("all variables", "half of the variables", "quasi-identifiers")
 STATISTICS = ("mean", "variance", "correlation", "rank_correlation")
 
 
@@ -70,8 +71,9 @@ def attack(auc: float = 0.51, lower: float = 0.48, upper: float = 0.54) -> Membe
 
 
 def family(kind: type[AttackFamily] = AttackFamily, p: float = 0.3, **area: float) -> Any:
-    """Return a family of one attack; ``p`` is that of all its tests together."""
-    scores = ScoreAttack(attack(**area), TopScores(50, 26, 0.52, 0.3, p, 0.5))
+    """Return a family of equal attacks; ``p`` is that of all its tests together."""
+    forms = KNOWLEDGE if kind is Agreement else KNOWLEDGE[:1]
+    scores = ScoreAttack(attack(**area), TopScores(50, 26, 0.52, 0.3, p / len(forms), 0.5))
     more = (
         {
             "variable": "income",
@@ -82,7 +84,7 @@ def family(kind: type[AttackFamily] = AttackFamily, p: float = 0.3, **area: floa
         if kind is ValuePresence
         else {}
     )
-    return kind((NamedAttack("all variables", scores),), N, N, **more)
+    return kind(tuple(NamedAttack(name, scores) for name in forms), N, N, **more)
 
 
 def residual(value: float = 0.0) -> ResidualRisk:
@@ -101,10 +103,10 @@ def averaging(lower: float) -> AveragingAttack:
     return AveragingAttack(attack(lower + 0.03, 0.3, lower + 0.06), one, one, 2, 2 * N)
 
 
-def inferred(name: str, excess: float) -> AttributeInference:
+def inferred(name: str, excess: float, attack: str = NEAREST) -> AttributeInference:
     other = Proportion(0.4, 0.37, 0.43, N)
     interval = Difference(excess, excess - 0.04, excess + 0.04)
-    return AttributeInference(name, NEAREST, 25, other, other, interval, excess + 0.04, "pass")
+    return AttributeInference(name, attack, 25, other, other, interval, excess + 0.04, "pass")
 
 
 def tail(**changes: Any) -> TailTest:
@@ -151,7 +153,16 @@ def risk() -> RiskReport:
         **harmless_attacks(),
         linkage=Linkage(Proportion(0.1, 0.08, 0.12, N), 1 / N, 0.1, None, *signals, N, N, N, 0, 5, 0.0, 0.95),
         inference=InferenceRisk(
-            (inferred("income", 0.01), inferred("smokes", 0.06)), (NEAREST, TREES), 0.05, 0.99, N, N, N, 2, 24, "pass"
+            (inferred("income", 0.01), inferred("smokes", 0.06)),
+            tuple(inferred("smokes", 0.06, attack) for attack in (NEAREST, TREES, NEAREST_BY_HALF, NEAREST_BY_KEYS)),
+            0.05,
+            0.99,
+            N,
+            N,
+            N,
+            2,
+            24,
+            "pass",
         ),
     )
 

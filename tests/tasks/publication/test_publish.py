@@ -349,6 +349,7 @@ def test_the_manifest_covers_every_file_with_its_sum(release: Path, dossier: Dos
     assert set(found["files"]) == {p.name for p in release.iterdir()} - own
     assert set(found["files"]) == {
         "assessment.json",
+        "authority.json",
         "codebook.json",
         "data.csv",
         "data.parquet",

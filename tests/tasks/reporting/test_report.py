@@ -51,9 +51,11 @@ from tasks.reporting.attack_table import attack_groups
 from tests.tasks.dossiers import RUN
 from tests.tasks.policy.sample import changed, harmless_attacks, texts_replaced
 
+CHROMIUM = "/usr/bin/chromium"
 HOSTILE = "<script>alert('x')</script>\"><img src=http://evil.example/x.png onerror=alert(1)>"
 SECTIONS = (
     "verdict",
+    "authority",
     "why",
     "pictures",
     "risk",
@@ -392,7 +394,7 @@ def test_every_attack_has_a_figure_an_interval_a_baseline_and_a_size(reference):
             assert "Not tested: " in one.attacker
         elif "There is no earlier one" not in one.attacker and "There is none so far away" not in one.attacker:
             assert "–" not in (one.outcome, one.interval, one.baseline, one.records), one
-    assert sum(one.outcome == "not tested" for one in rows) == (0 if reference else 10)
+    assert sum(one.outcome == "not tested" for one in rows) == (0 if reference else 13)
 
 
 def test_earlier_releases_are_told_with_what_they_give_together():
@@ -662,3 +664,23 @@ def luminance(colour: str) -> float:
     parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
     return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
+@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no {CHROMIUM} (Debian: chromium)")
+def test_the_page_for_an_authority_is_printed_on_one_page(tmp_path):
+    """With non-members and without, where every line holds a reason; A4 leaves 265 mm, 1001 pixels."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    others = "body > header, main > :not(#authority), footer {display: none !important}"
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for reference in (True, False):
+            file = tmp_path / "report.html"
+            file.write_text(page(dossier(reference=reference, boxes=True)))
+            tab = chromium.new_page(viewport={"width": 680, "height": 1001})
+            tab.goto(file.as_uri())
+            tab.emulate_media(media="print")
+            box = tab.locator("#authority").bounding_box()
+            assert 300 < box["height"] < 1001
+            tab.add_style_tag(content=others)
+            assert tab.pdf(format="A4", prefer_css_page_size=True).count(b"/Type /Page\n") == 1
+        chromium.close()
