@@ -87,8 +87,8 @@ def test_gates_declare_where_their_attacks_stand() -> None:
 
 
 def test_success_is_read_on_one_scale() -> None:
-    assert Advantage.of_area(attack(0.75, 0.7, 0.8)) == Advantage(
-        0.75, 0.5, 0.5, pytest.approx(0.4), pytest.approx(0.6), 2 * 814, "AUC"
+    assert Advantage.of_area(0.75, attack(0.75, 0.7, 0.8), 1628) == Advantage(
+        0.75, 0.5, 0.5, pytest.approx(0.4), pytest.approx(0.6), 1628, "AUC"
     )
     share = Advantage.of_share(Proportion(0.55, 0.5, 0.6, 100), 0.1)
     assert (share.value, share.lower, share.upper) == pytest.approx((0.5, 0.4 / 0.9, 0.5 / 0.9))
