@@ -102,9 +102,9 @@ GATE = Gate(
     name=NAME,
     description="Every variable is guessed from the others, from half of them, and from the quasi-identifiers, for "
     "members and for non-members, by the nearest released rows and by boosted trees; compared are the most confident "
-    "1, 2, 5, 10, 25 and 100 % of the guesses, with Newcombe's interval of the difference. Fail when the excess is shown "
-    "to be above the margin for any of them, all together at 99 % confidence; pass when, as a share of all people, each is shown "
-    "to be within three times the margin.",
+    "1, 2, 5, 10, 25 and 100 % of the guesses, with Newcombe's interval of the difference. Fail when the excess is "
+    "shown to be above the margin for any of them, all together at 99 % confidence; pass when, as a share of all "
+    "people, each is shown to be within three times the margin.",
     evaluate=evaluate,
     untested_as="membership",
     individual=True,

@@ -6,6 +6,7 @@ import pytest
 
 from anoncore.risk._proportions import Difference
 from tasks.policy.attack import NO_NON_MEMBERS, ONE_VARIABLE
+from tasks.policy.criteria import Knowledge
 from tasks.policy.disclosure_control import published
 from tasks.policy.gates.inference import GATE, NAME
 from tests.tasks.policy.sample import assessment, changed, results
@@ -19,8 +20,9 @@ def test_the_worst_variable_decides() -> None:
     assert (found.verdict, found.figure) == ("fail", "income: +0.10 [+0.05, +0.10]")
     assert "most confident 25 % of the guesses, by the nearest" in found.meaning
     assert GATE.metrics(worse)["risk/inference/excess_lower"] == 0.051
-    (row,) = GATE.attacks(published(worse))
-    assert "Worst of 2: income, among the most confident 25 %" in row.attacker
+    rows = GATE.attacks(published(worse))
+    assert [row.place and row.place.knowledge for row in rows] == list(Knowledge)
+    assert all("Worst of 2: smokes, among the most confident 25 %" in row.attacker for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,7 @@ def test_what_was_missing_is_said() -> None:
     single = changed(assessment(), risk__inference=None)
     alone = changed(single, records__reference=None)
     for given, reason in ((single, ONE_VARIABLE), (alone, NO_NON_MEMBERS)):
-        (row,) = GATE.attacks(published(given))
-        assert row.attacker.endswith(f"Not tested: {reason}.")
+        for row in GATE.attacks(published(given)):
+            assert row.attacker.endswith(f"Not tested: {reason}.")
     assert not results(GATE, single)
     assert results(GATE, alone)[NAME].verdict == "not tested"
