@@ -183,4 +183,4 @@ def _refusing(dialect: Dialect, shown: str, read: Callable[[], T]) -> T:
     raise Refused(f"source: {shown} {problem}")
 
 
-FORMAT = FileFormat(suffixes=(".csv", ".txt"), read=read_csv, header=check_header)
+FORMAT = FileFormat(suffixes=(".csv", ".txt"), read=read_csv, header=check_header, text=True)

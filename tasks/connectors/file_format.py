@@ -33,11 +33,13 @@ class FileFormat:
     read : the table of a file, from its path, its dialect, the declared variables, and how messages call it
     header : the column names without the data, from path, dialect, how messages call the file, and the names that
         may be shown; None where only the whole file has them
+    text : it is a text file, whose lines are checked while it is copied
     """
 
     suffixes: tuple[str, ...]
     read: Callable[[Path, Dialect, list[Variable], str], pd.DataFrame]
     header: Callable[[Path, Dialect, str, Sequence[str]], list[str]] | None = None
+    text: bool = False
 
 
 def readable(kind: str, shown: str, read: Callable[[], T]) -> T:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tasks.common.errors import Refused
+import numpy as np
+import pandas as pd
+
+from tasks.common.errors import Refused, named
 
 # A line of text, and so a field that is not quoted, is never held in memory beyond this.
 MAX_LINE = 1 << 24
@@ -24,6 +27,29 @@ def check_size(records: int, columns: int, shown: str) -> None:
             f"{shown} holds {records} records of {columns} columns, more than {MAX_CELLS // 10**6} million "
             "cells; divide it"
         )
+
+
+def check_table(frame: pd.DataFrame, shown: str) -> None:
+    """Refuse a table, of whatever format, that is larger or holds longer text than is read."""
+    check_size(*frame.shape, shown)
+    characters = 0.0
+    for name, column in frame.items():
+        lengths = _lengths(column)
+        if lengths.max(initial=0.0) > MAX_FIELD:
+            raise Refused(LONG_FIELD.format(shown, named([str(name)])))
+        characters += float(lengths.sum())
+    if characters > MAX_TEXT:
+        raise Refused(f"{shown} holds more than {MAX_TEXT // 10**9} GB of text; divide it")
+
+
+def _lengths(column: pd.Series) -> np.ndarray:
+    """Return how many characters each text of a column has; levels count once."""
+    values = column.cat.categories.to_series() if isinstance(column.dtype, pd.CategoricalDtype) else column
+    if values.dtype == object:
+        return np.array([len(value) for value in values if isinstance(value, str)], dtype="float64")
+    if not isinstance(values.dtype, pd.StringDtype):
+        return np.zeros(0)
+    return values.dropna().str.len().to_numpy("float64")
 
 
 class LineCheck:

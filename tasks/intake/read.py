@@ -19,7 +19,7 @@ from tasks.connectors.copies import check_file, fetch, fetch_folder
 from tasks.connectors.csv import WIDE, check_names, read_codes
 from tasks.connectors.fingerprint import content_digest
 from tasks.connectors.formats import FORMATS
-from tasks.connectors.limits import UNSUPPORTED, check_size
+from tasks.connectors.limits import UNSUPPORTED, check_table
 from tasks.connectors.parquet import columns_of_folder, read_folder
 from tasks.connectors.storage import local_location, source_errors
 from tasks.intake.source import Format, SourceSection
@@ -34,12 +34,11 @@ def read(run: Run, source: SourceSection, variables: Iterable[Variable], base: P
     if source.sql is not None:
         with source_errors():
             frame = _read_query(run, source, declared, base)
-            check_size(*frame.shape, "the query's result")
+            check_table(frame, "the query's result")
         _check_types(frame, "the query", declared)
         return frame, content_digest(frame)
     with source_errors():
         frame, digest, shown = _read_place(run, source, declared, base)
-        check_size(*frame.shape, shown)
     if frame.empty:
         raise Refused(f"source: {shown} holds no records")
     _check_types(frame, shown, declared)
@@ -51,7 +50,10 @@ def read_file(
 ) -> pd.DataFrame:
     """Parse one file; ``shown`` is how messages call it."""
     with source_errors():
-        return FORMATS[kind].read(path, source, list(variables), shown)
+        frame = FORMATS[kind].read(path, source, list(variables), shown)
+        check_table(frame, shown)
+    check_names(list(frame.columns), shown, list(frame.columns))
+    return frame
 
 
 def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> list[str] | None:
@@ -125,10 +127,10 @@ def _read_place(
     try:
         if source.folder_at(place):
             frame, partitions = read_folder(fetch_folder(place, copy), place.shown)
+            check_table(frame, place.shown)
             return _with_partitions(frame, partitions, variables), None, place.shown
         kind = source.kind(place.shown)
-        wide = WIDE.search(source.encoding)
-        digest = fetch(place, copy, text=kind == "csv" and not wide)
+        digest = fetch(place, copy, text=FORMATS[kind].text and not WIDE.search(source.encoding))
         return read_file(copy, kind, source, variables, shown=place.shown), digest, place.shown
     finally:
         copy.unlink(missing_ok=True) if copy.is_file() else shutil.rmtree(copy, ignore_errors=True)

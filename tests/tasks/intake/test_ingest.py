@@ -600,6 +600,20 @@ def test_stata_gives_the_right_values_and_a_broken_file_is_refused(run: Run) -> 
         assert "is not a readable stata file" in refusal(other, content, variables, "people.dta")
 
 
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame(0, index=[0], columns=[f"v{i}" for i in range(5001)], dtype="int8"), "has 5001 columns; a table"),
+        (pd.DataFrame({"id": ["x" * 131_073], "age": [1.0]}), "holds a field of more than 131072 characters, in id;"),
+    ],
+    ids=["columns", "field"],
+)
+def test_a_format_that_checks_nothing_itself_is_held_to_the_limits(run: Run, frame: pd.DataFrame, message: str) -> None:
+    out = io.BytesIO()
+    frame.to_stata(out, write_index=False, version=118, convert_strl=["id"] if "id" in frame else None)
+    assert message in refusal(run, out.getvalue(), name="people.dta")
+
+
 def test_nhefs_is_read_whole(run: Run, nhefs_plan: dict, nhefs: Microdata) -> None:
     variables = tuple(
         Variable(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
