@@ -28,6 +28,7 @@ from anoncore.risk.membership import MembershipAttack, matched_quantiles, member
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
 from anoncore.risk.presence import ValuePresence, value_presence
+from anoncore.risk.relabelling import Relabelling, relabelling
 from anoncore.risk.report import (
     MEMBERSHIP_ATTACKS,
     Queries,
@@ -90,6 +91,7 @@ __all__ = [
     "PredictionMeasures",
     "Proportion",
     "Queries",
+    "Relabelling",
     "ResidualRisk",
     "RiskCurves",
     "RiskReport",
@@ -137,6 +139,7 @@ __all__ = [
     "play",
     "prediction_measures",
     "proportion",
+    "relabelling",
     "residual_risk",
     "sample_queries",
     "sample_size",

@@ -14,6 +14,7 @@ from anoncore.risk import (
     RiskSettings,
     compare_encoded,
     measure_encoded_risk,
+    relabelling,
     twins_by_chance,
 )
 from anoncore.utility import Regression, UtilityReport, UtilitySettings, measure_utility
@@ -118,7 +119,13 @@ def with_external_files(assessment: Assessment, prepared: Prepared) -> Assessmen
         others = assessment.risk.comparison.n_reference
         p = twins_by_chance(same.n_reference, same.n_duplicates, n.original, others)
         overlap = ReferenceOverlap(same.n_reference, same.n_duplicates, same.n, p, prepared.named_reference)
-    external = ExternalFiles(len(prepared.unknown), prepared.named_released, overlap, prepared.supposed)
+    reference = prepared.sides.reference
+    levels = relabelling(
+        prepared.sides.original.load(),
+        prepared.masked.measured.load(),
+        None if reference is None else reference.load(),
+    )
+    external = ExternalFiles(len(prepared.unknown), prepared.named_released, overlap, prepared.supposed, levels)
     return replace(assessment, external=external)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anoncore.claims import ClaimCheck
-from anoncore.risk import AveragingAttack, Comparison, Game, Proportion, RiskReport
+from anoncore.risk import AveragingAttack, Comparison, Game, Proportion, Relabelling, RiskReport
 from anoncore.utility import UtilityReport
 from tasks.common import values
 from tasks.common.errors import Refused
@@ -100,12 +100,14 @@ class ExternalFiles:
     named : released records that carry a confirmed identifier of the original
     overlap : of reference and original; None without a reference sample
     supposed : released columns that look like identifiers
+    relabelling : variables whose released levels may not be the original's of the same name
     """
 
     unmeasured: int
     named: int
     overlap: ReferenceOverlap | None
     supposed: tuple[IdentifierMatches, ...] = ()
+    relabelling: Relabelling | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,6 +57,26 @@ def test_an_independent_sample_never_fails_and_leaves_nothing_behind(files, tmp_
     assert found.assessment.risk.inference.verdict != "fail"
 
 
+@pytest.mark.parametrize("names", [dict(zip("nesw", "esnw", strict=True)), dict(zip("nesw", "1234", strict=True))])
+def test_records_under_other_labels_are_never_published(tmp_path, names):
+    """Exchanged and new names of levels: no attack can compare them, so a person has to."""
+
+    def table(seed):
+        rng = np.random.default_rng(seed)
+        share = [[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]]
+        group = rng.integers(0, 2, 1500)
+        return pd.DataFrame({f"v{j}": [rng.choice(list("nesw"), p=share[g]) for g in group] for j in range(5)})
+
+    tables = {"original": table(0), "reference": table(1)}
+    tables["released"] = tables["original"].replace(names)
+    for name, frame in tables.items():
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    found = judged(tmp_path, "released.csv", tmp_path / "home")
+    assert found.exit_code is not ExitCode.PUBLISHED
+    verdicts = {gate.name: gate.verdict for gate in found.verdict.gates}
+    assert verdicts["levels of the original"] == "not tested"
+
+
 @pytest.mark.parametrize("released", ["original.csv", "noisy.csv"])
 def test_what_leaks_fails(files, tmp_path, released):
     found = judged(files, released, tmp_path / "home", aligned=True)

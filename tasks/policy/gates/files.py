@@ -26,7 +26,19 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
         meaning = "released columns that the original lacks, or whose values look like identifiers"
         figure = f"{files.unmeasured}"
         results.append(GateResult("columns not measured", "inconclusive", figure, "0", "0", released, meaning))
+    if files.relabelling is not None and (names := files.relabelling.variables):
+        results.append(_relabelled(names, files.relabelling.n_variables, released))
     return tuple(results)
+
+
+def _relabelled(names: tuple[str, ...], looked_at: int, released: int) -> GateResult:
+    meaning = (
+        f"variables whose released levels are not the original’s of the same name, or fit those of other names better: "
+        f"{', '.join(names)}; attacks compare levels by name, so nothing was tested of them; give levels their "
+        "original names in the file that is assessed"
+    )
+    figure = f"{len(names)} of {looked_at}"
+    return GateResult("levels of the original", "not tested", figure, "0", "0", released, meaning)
 
 
 def _supposed(one: IdentifierMatches) -> GateResult:
@@ -52,6 +64,7 @@ GATE = Gate(
     description="Of externally produced files: fail when released rows carry an identifier of the original that a plan "
     "or `--identifier` states; inconclusive when a column that merely looks like an identifier has more values of the "
     "original than the reference has, by more than 0.05; inconclusive when released columns have no counterpart in the "
-    "original, since nothing was measured of them.",
+    "original, since nothing was measured of them; not tested when the levels of a variable appear to have other names "
+    "than in the original.",
     evaluate=evaluate,
 )

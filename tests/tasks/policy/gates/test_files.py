@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anoncore.risk import proportion
+from anoncore.risk import Relabelling, proportion
 from tasks.policy.assessment import ExternalFiles, IdentifierMatches
 from tasks.policy.gates.files import GATE
 from tests.tasks.policy.sample import assessment, changed, results
@@ -16,6 +16,15 @@ def test_identifiers_fail_and_unmeasured_columns_are_inconclusive() -> None:
         "identifiers of the original": ("fail", "7"),
         "columns not measured": ("inconclusive", "2"),
     }
+
+
+def test_levels_under_other_names_are_not_tested() -> None:
+    same = changed(assessment(), external=ExternalFiles(0, 0, None, (), Relabelling((), (), 4)))
+    assert not results(GATE, same)
+    other = ExternalFiles(0, 0, None, (), Relabelling(("region",), ("sex",), 4))
+    one = results(GATE, changed(assessment(), external=other))["levels of the original"]
+    assert (one.verdict, one.figure) == ("not tested", "2 of 4")
+    assert "region, sex" in one.meaning
 
 
 def test_columns_that_look_like_identifiers_never_fail() -> None:
