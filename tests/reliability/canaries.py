@@ -43,6 +43,9 @@ DEEP = 3
 # Shorter runs of base64 are searched together, longer ones may hold something packed.
 LONG = 40
 
+# Four hundred made-up people are too few to prove anything, and chance must not decide how a test ends.
+LENIENT = "membership_auc: 1, tail_p: 0.001, inference: 1"
+
 PLAN = """
 anonflow: 1
 name: office
@@ -144,7 +147,7 @@ class Canaries:
         folder: Path,
         *,
         step: str = "{method: spectral-swap}",
-        policy: str = "membership_auc: 1",
+        policy: str = LENIENT,
         more: str = "",
     ) -> Path:
         """Write table and plan; return the plan's path."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.record import ledger
-from tests.reliability.canaries import Canaries, told
+from tests.reliability.canaries import LENIENT, Canaries, told
 from tests.reliability.running import (
     Done,
     Nursery,
@@ -79,7 +79,7 @@ def endings(place: Place, run: Run, way: str) -> Iterator[Ended]:
     yield judge(place, "rejected", way, done, {3})
     for decision in ("approve", "reject"):
         place.clear()
-        done = run("run", place.write(policy="approval: person, membership_auc: 1"), *inline)
+        done = run("run", place.write(policy=f"approval: person, {LENIENT}"), *inline)
         yield judge(place, "awaiting a person", way, done, {4})
         release = ledger.entries(place.home)[-1].facts.subject
         done = run(decision, release, "--by", "A. Smith", "--reason", "a test")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+
+from pydantic import Field
 
 from anoncore.risk import AttributeInference, InferenceRisk, three_way
 from anoncore.risk.inference import AGREEING, NEAREST, NEAREST_BY_HALF, NEAREST_BY_KEYS, PASSES_WITHIN, TREES
 from tasks.common.formatting import count, percent, points
+from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, NO_QUASI_IDENTIFIERS, ONE_VARIABLE, Aim, Attack, between, untested
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
@@ -31,21 +33,33 @@ KNOWLEDGE = {
 whole = partial(percent, digits=0)
 
 
-def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
-    """Compare the excess of the worst variable with its margin; one gate for all variables."""
+class InferenceLimit(Section):
+    """How much better the release may let values of members be guessed than those of non-members.
+
+    Parameters
+    ----------
+    inference : Fail when any variable is shown to be guessed right more often for members, by more than this share.
+        Pass when every variable is shown to be within three times as much.
+    """
+
+    inference: float = Field(default=0.05, gt=0, le=1)
+
+
+def evaluate(assessment: Assessment, policy: InferenceLimit) -> tuple[GateResult, ...]:
+    """Compare the excess of the worst variable with the limit; one gate for all variables."""
     guessed = assessment.risk.inference
     if guessed is None:
         if assessment.records.reference is not None:
             return ()
         return (GateResult(NAME, "not tested", "needs non-members", "–", "non-members", 0, "guesses of values"),)
-    worst, passes = guessed.worst, PASSES_WITHIN * guessed.margin
+    worst, passes = guessed.worst, PASSES_WITHIN * policy.inference
     excess = worst.excess
     return (
         GateResult(
             name=NAME,
-            verdict=three_way(excess.lower, guessed.upper, passes, fails_above=guessed.margin),
+            verdict=three_way(excess.lower, guessed.upper, passes, fails_above=policy.inference),
             figure=f"{worst.name}: {excess.value:+.2f} [{excess.lower:+.2f}, {guessed.upper:+.2f}]",
-            limit=limit_phrase(passes, guessed.margin),
+            limit=limit_phrase(passes, policy.inference),
             baseline=f"{worst.nonmembers.value:.2f} right for non-members",
             records=guessed.n_members + guessed.n_nonmembers,
             meaning="how much more often a value is guessed right for members than for non-members, among the most "
@@ -103,9 +117,10 @@ GATE = Gate(
     description="Every variable is guessed from the others, from half of them, and from the quasi-identifiers, for "
     "members and for non-members, by the nearest released rows and by boosted trees; compared are the most confident "
     "1, 2, 5, 10, 25 and 100 % of the guesses, with Newcombe's interval of the difference. Fail when the excess is "
-    "shown to be above the margin for any of them, all together at 99 % confidence; pass when, as a share of all "
-    "people, each is shown to be within three times the margin.",
+    "shown to be above `inference` for any of them, all together at 99 % confidence; pass when, as a share of all "
+    "people, each is shown to be within three times as much.",
     evaluate=evaluate,
+    limits=InferenceLimit,
     untested_as="membership",
     individual=True,
     publishes={"risk.inference": coarse},

@@ -99,5 +99,13 @@ def test_what_no_gate_names_stays_confidential(measured: Assessment, monkeypatch
 
 def test_the_limits_of_the_policy_are_those_of_the_gates() -> None:
     limits = {name for gate in GATES if gate.limits for name in gate.limits.model_fields}
-    attacks = {"membership_auc", "membership_pass", "linkage_rate", "singling_out", "linkability", "in_out_game"}
+    attacks = {
+        "membership_auc",
+        "membership_pass",
+        "linkage_rate",
+        "singling_out",
+        "linkability",
+        "inference",
+        "in_out_game",
+    }
     assert limits == {"tail_p", "utility", *attacks} <= set(PolicySection.model_fields)
