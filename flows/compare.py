@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from anoncore.method import public_parameters
+from anoncore.risk.bounds import PASSES_WITHIN
 from flows.plan.model import Plan, PlanFile
 from flows.plan.overrides import MEASURES, Setting, acknowledged, candidate, settings_of
 from flows.release import Runner, wipe_dead
@@ -200,19 +201,25 @@ def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dos
     if "uncertainty" in set(plan.policy.by_design) - acknowledged(job.file.plan, job.wanted.by_design):
         status, reason = "refused", f"{UNACKNOWLEDGED}; with it: {reason}"
     loss, baseline = comparison.loss_of(assessment.utility, job.wanted.utility)
-    by_auc = job.wanted.risk == "membership"
     tried = replace(
         without,
         status=status,
         reason=reason,
         risk=_rounded(comparison.risk_of(assessment.risk, job.wanted.risk)),
-        limit=plan.policy.membership_auc if by_auc else plan.assessment.margin,
+        limit=_limit(plan, job.wanted.risk),
         loss=_rounded(loss),
         baseline=_rounded(baseline),
         records=assessment.records.released,
         gates=verdict.gates,
     )
     return tried, dossier
+
+
+def _limit(plan: Plan, axis: str) -> float:
+    """Return what the upper bound of a figure must be within to pass; a setting fails by its lower bound, earlier."""
+    if axis == "membership":
+        return float(plan.policy.area_passes_within)
+    return PASSES_WITHIN * plan.assessment.margin
 
 
 def _rounded(figure: float | None) -> float | None:

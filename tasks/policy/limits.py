@@ -40,14 +40,18 @@ class MembershipLimit(Section):
     membership_pass: float = Field(default=0.60, ge=0.5, le=1)
 
     @property
+    def area_passes_within(self) -> float:
+        """What the upper bound of an area must be within to pass."""
+        return max(self.membership_auc, self.membership_pass)
+
+    @property
     def area_limit(self) -> str:
         """The limits as a phrase."""
-        most = max(self.membership_auc, self.membership_pass)
-        return limit_phrase(most, self.membership_auc)
+        return limit_phrase(self.area_passes_within, self.membership_auc)
 
     def area_verdict(self, lower: float, upper: float) -> Verdict:
         """Compare the interval of an area under the curve with both limits."""
-        return three_way(lower, upper, max(self.membership_auc, self.membership_pass), fails_above=self.membership_auc)
+        return three_way(lower, upper, self.area_passes_within, fails_above=self.membership_auc)
 
 
 class MembershipPolicy(ChanceLimit, MembershipLimit):
@@ -66,7 +70,7 @@ def nonmembers_needed(area: MembershipAttack, policy: MembershipLimit) -> str:
     """
     m, n = area.n_members, area.n_nonmembers
     reach = float(norm.ppf(0.5 + area.confidence / 2.0)) + SLACK
-    error = (max(policy.membership_auc, policy.membership_pass) - 0.5) / reach
+    error = (policy.area_passes_within - 0.5) / reach
     if (1.0 / m + 1.0 / n) / 12.0 <= error**2:
         return ""
     rest = 12.0 * error**2 - 1.0 / m

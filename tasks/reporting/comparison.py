@@ -23,7 +23,7 @@ RISKS = {
     "distance": "excess share of members with a close released record, upper bound",
     "ambiguity": "excess share of members whose nearest released record stands out, upper bound",
     "uncertainty": "excess share of members whose nearest released records agree, upper bound",
-    "membership": "membership inference, lower bound of the AUC",
+    "membership": "membership inference, upper bound of the AUC",
 }
 LOSSES = {
     "overall": "largest of the four differences, in multiples of the reference's",
@@ -46,7 +46,8 @@ class Tried:
     name : as the user has written it, or "plan"
     label : how pictures and steps call it
     status : "refused" lacks an acknowledgement, "not possible" could not be carried out
-    risk, limit : the figure and the policy's line; None where nothing was measured, or it says nothing
+    risk, limit : the upper bound of the figure, and what it must be within to pass; None where nothing was measured, or
+        it says nothing
     loss, baseline : how much is lost, smaller is better, and what the reference sample loses
     """
 
@@ -70,9 +71,9 @@ class Tried:
 
 
 def risk_of(risk: RiskReport, axis: str) -> float | None:
-    """Return the bound that the policy's line is put to; None where it was not tested or says nothing."""
+    """Return the upper bound, which must be within the limit to pass; None where it was not tested or says nothing."""
     if axis == "membership":
-        return None if risk.membership is None else risk.membership.lower
+        return None if risk.membership is None else risk.membership.upper
     measure: MeasureComparison = getattr(risk.comparison, axis)
     return None if measure.verdict == "by design" else measure.upper
 

@@ -129,12 +129,12 @@ def _scales(axes: Axes, drawn: Sequence[Tried], limit: float | None, baseline: f
 
 
 def _lines(axes: Axes, edge: Sequence[Tried], limit: float | None, baseline: float | None) -> None:
-    """Draw the policy's line with what it forbids, the reference, and the frontier."""
+    """Draw the policy's line with what cannot pass, the reference, and the frontier."""
     if limit is not None:
         axes.axvspan(limit, axes.get_xlim()[1], color=EXCESS, alpha=0.08, lw=0)
         axes.axvline(limit, color=EXCESS, lw=1.5)
         across = axes.get_xaxis_transform()
-        axes.text(limit, 1.012, f"limit {limit:g}", color=INK, fontsize=8.2, ha="center", transform=across)
+        axes.text(limit, 1.012, f"passes up to {limit:g}", color=INK, fontsize=8.2, ha="center", transform=across)
     if baseline is not None:
         axes.axhline(baseline, color=MUTED, lw=1.0, ls=(0, (1, 2)))
     if edge:

@@ -126,7 +126,7 @@ def test_settings_are_measured_side_by_side_and_nothing_is_published(small, home
     assert told["additive-noise:b=0.001"].risk > 0.9 > 0.4 > told["plan"].risk
     assert told["additive-noise:b=0.001"].loss < told["plan"].loss
     assert {t.records for t in found.settings} == {400}
-    assert {t.limit for t in found.settings} == {0.4}
+    assert {t.limit for t in found.settings} == {0.8}
     assert found.best in ("plan", "mdav:k=5")
     assert found.exit_code == ExitCode.PUBLISHED
     assert "additive-noise:b=0.001" in found.frontier
@@ -249,7 +249,7 @@ def test_without_strangers_a_person_must_decide(small, home):
 
 @pytest.mark.parametrize(
     ("risk", "utility", "limit"),
-    [("membership", "propensity", 0.55), ("uncertainty", "correlation", 0.4)],
+    [("membership", "propensity", 0.6), ("uncertainty", "correlation", 0.8)],
 )
 def test_other_axes_can_be_chosen(small, home, risk, utility, limit):
     found = _by_name(_compare(small(), home, "mdav:k=5", risk=risk, utility=utility))
@@ -301,7 +301,9 @@ def test_auditors_find_nested_runs_apart_from_releases(small, home):
     assert runs["mdav:k=5"].data.metrics["comparison/loss"] == told["mdav:k=5"].loss
     shared = {m for m in runs["plan"].data.metrics if not m.startswith("comparison/")}
     # Nothing is published, so that earlier releases are not attacked.
-    assert shared | {"risk/prior_releases"} == set(own.data.metrics)
+    # Whether a column is so far apart that it is rescaled depends on what is drawn.
+    differing = {m for m in shared ^ set(own.data.metrics) if not m.startswith("risk/membership_rescaled/")}
+    assert differing == {"risk/prior_releases"}
     assert runs["mdav:k=999"].info.status == "FAILED"
     assert runs["mdav:k=999"].data.params["step1.k"] == "999"
 

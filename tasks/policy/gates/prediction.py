@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from anoncore.risk.bounds import PASSES_WITHIN
 from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
@@ -28,7 +29,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
                 name=f"prediction {measure.name}",
                 verdict=measure.verdict,
                 figure=f"excess {bound} ({1 - measure.alpha:.0%} confidence)",
-                limit=limit_phrase(2 * measure.margin, measure.margin),
+                limit=limit_phrase(PASSES_WITHIN * measure.margin, measure.margin),
                 baseline="0, the reference",
                 records=measure.n,
                 meaning=MEANINGS[measure.name],

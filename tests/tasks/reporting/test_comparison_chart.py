@@ -98,7 +98,7 @@ def test_the_risk_is_the_bound_that_the_gate_is_put_to():
     found = changed(risk(), comparison__distance__upper=0.04, comparison__uncertainty__verdict="by design")
     assert comparison.risk_of(found, "distance") == 0.04
     assert comparison.risk_of(found, "uncertainty") is None
-    assert comparison.risk_of(found, "membership") == 0.48
+    assert comparison.risk_of(found, "membership") == 0.54
     assert comparison.risk_of(replace(found, membership=None), "membership") is None
 
 
@@ -144,7 +144,7 @@ def test_the_map_names_every_setting_and_says_what_its_axes_are():
     shown = texts(svg)
     assert {t.name for t in many() if t.drawn} <= set(shown)
     assert "not on the map: absent" in shown
-    assert "limit 0.05" in shown
+    assert "passes up to 0.05" in shown
     assert any(comparison.RISKS["distance"] in text for text in shown)
     assert {comparison_chart.WORDS[s] for s in STATUSES} <= set(shown)
     (described,) = [e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}desc")]
