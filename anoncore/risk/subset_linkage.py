@@ -150,12 +150,12 @@ def subset_linkage(
         return None
     asked = _sample(len(place), rng)
     others = None if tables.reference is None else _sample(len(tables.reference), rng)
-    columns = []
+    columns = {}
     for name in names:
         sides = aligned_values(given, name)
         parts = [sides[1], sides[0][asked]] + ([] if others is None else [sides[2][others]])
-        columns.append(SortedValues(np.concatenate(parts)).places)
-    search = _Search(tables, names, np.stack(columns), place[asked], asked)
+        columns[name] = SortedValues(np.concatenate(parts)).places
+    search = _Search(tables, columns, (asked, place[asked]), rng)
     kappas = [search.kappa(j) for j in range(len(names))]
     knowledge = _knowledge(search, kappas, quasi_identifiers, rng)
     attempts = [(label, subset, search.link(subset)) for label, subset in knowledge]
@@ -225,17 +225,25 @@ class _Linked:
 class _Search:
     """The released rows, the people asked about and the non-members, by codes and by the encoding.
 
-    codes : (n, M + q + c) places of values, released rows first, then people, then non-members
-    place : (q,) the own row of each person, −1 for none
+    Parameters
+    ----------
+    codes : by variable (M + q + c,) places of values, released rows first, then people, then non-members
+    people : (q,) numbers of the people asked about, and the own row of each, −1 for none
     """
 
     def __init__(
-        self, tables: EncodedTables, names: Sequence[str], codes: Indices, place: Indices, asked: Indices
+        self,
+        tables: EncodedTables,
+        codes: dict[str, Indices],
+        people: tuple[Indices, Indices],
+        rng: np.random.Generator,
     ) -> None:
-        self.names, self._codes, self._place = names, codes, place
+        asked, place = people
+        self.names, self._codes, self._place = list(codes), np.stack(list(codes.values())), place
         self._rows, self._people = len(tables.released), tables.x[asked]
         self._released = tables.y
         self._there = place >= 0
+        self._marks = [rng.integers(2**64, size=int(row.max()) + 1, dtype=np.uint64) for row in self._codes]
         self._blocks = {
             block.variable.name: range(block.start, block.start + block.width + (block.indicator is not None))
             for block in tables.encoder.blocks
@@ -259,9 +267,11 @@ class _Search:
     def link(self, subset: Iterable[int]) -> _Linked:
         """Link by a subset of the variables."""
         subset = list(subset)
-        code = np.zeros(self._codes.shape[1], dtype=np.intp)
-        for column in self._codes[subset]:
-            code = np.unique(code * (int(column.max()) + 1) + column, return_inverse=True)[1]
+        # Sums of random 64-bit numbers differ unless values do: of N records two collide with probability N²/2⁶⁵.
+        keys = np.zeros(self._codes.shape[1], dtype=np.uint64)
+        for j in subset:
+            keys += self._marks[j][self._codes[j]]
+        code = np.unique(keys, return_inverse=True)[1]
         released, people, others = self._sides(code)
         copies = np.bincount(released, minlength=int(code.max()) + 1)
         certain = self._there & (copies[people] == 1) & (released[self._place] == people)
