@@ -434,8 +434,8 @@ csv_case(
 )
 csv_case("nothing", "is empty", "")
 csv_case("a header alone", "no records", HEADER)
-csv_case("one record", "at least 4 records", HEADER + f"{CANARY},1,DE,0\n")
-csv_case("three records", "at least 4 records", HEADER + f"{CANARY},1,DE,0\n" * 3)
+csv_case("one record", "at least 4 statistical units", HEADER + f"{CANARY},1,DE,0\n")
+csv_case("three records", "at least 4 statistical units", HEADER + "".join(f"{CANARY}{i},1,DE,0\n" for i in range(3)))
 csv_case(
     "UTF-8 and Latin-1 mixed",
     "not utf-8",
