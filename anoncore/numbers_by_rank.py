@@ -19,7 +19,8 @@ def drawn_numbers(data: Microdata, names: Iterable[str], *, k: int, rng: np.rand
     data : Microdata, N records
     names : variables; those that are not continuous are left out
     k : int
-        Numbers that at least so many records hold, and as many as ranks are averaged over, are kept as they are.
+        Numbers that at least so many statistical units hold, and as many as ranks are averaged over, are kept as
+        they are.
     rng : numpy Generator
 
     Returns
@@ -30,10 +31,12 @@ def drawn_numbers(data: Microdata, names: Iterable[str], *, k: int, rng: np.rand
     variables = [data.schema[n] for n in names if n in data.schema and data.schema[n].kind == "continuous"]
     drawn = {}
     for variable in variables:
-        ordered = np.sort(data.frame[variable.name].dropna().to_numpy())
-        if len(ordered):
-            reach = recommended_reach(len(ordered), len(variables))
-            values = smoothed_values(ordered, max(reach, k), k=k, rng=rng)
+        column = data.frame[variable.name].to_numpy()
+        order = np.argsort(column, kind="stable")[: int((~np.isnan(column)).sum())]
+        if len(order):
+            reach = max(recommended_reach(len(order), len(variables)), k)
+            units = None if data.units is None else data.units[order]
+            values = smoothed_values(column[order], reach, k=k, rng=rng, units=units)
             drawn[variable.name] = round_to(values, variable.precision) + 0.0  # no −0
     return drawn
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anoncore.encoding.encoder import Encoder
-from anoncore.microdata import Microdata
+from anoncore.microdata import ComparedUnits, Microdata
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,6 +46,11 @@ class EncodedTables:
     def unmasked(self) -> EncodedTables:
         """The same with the original as its release."""
         return replace(self, released=self.original, y=self.x)
+
+    @property
+    def units(self) -> ComparedUnits:
+        """The statistical units of original and reference."""
+        return ComparedUnits(self.original.units, None if self.reference is None else self.reference.units)
 
     @property
     def matrices(self) -> list[np.ndarray]:

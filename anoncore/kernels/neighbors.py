@@ -92,6 +92,55 @@ def nearest(queries: Floats, points: Floats, k: int, *, skip_self: bool | Indice
     return distances, indices
 
 
+def nearest_of_others(queries: Floats, points: Floats, k: int, *, own: Indices, units: Indices) -> Pair:
+    """Find the k nearest points of every query among those of other statistical units, exactly.
+
+    Parameters
+    ----------
+    queries : (M, n), finite
+    points : (N, n), finite, same columns and units
+    k : 1 … the points of other units
+    own : (M,) unit of each query
+    units : (N,) unit of each point
+
+    Returns
+    -------
+    (M, k) Euclidean distances, ascending, and the (M, k) indices of the points.
+
+    Raises
+    ------
+    AnonymizationError
+        When a query has fewer than k points of other units.
+
+    Notes
+    -----
+    Ever more neighbours are searched, until k of them are of other units. Source: elementary.
+
+    Examples
+    --------
+    >>> line = np.array([[0.0], [1.0], [3.0]])
+    >>> nearest_of_others(line, line, 1, own=np.array([0, 0, 1]), units=np.array([0, 0, 1]))[0].ravel()
+    array([3., 2., 2.])
+    """
+    _, sizes = np.unique(units, return_counts=True)
+    if not 1 <= k <= len(points) - int(sizes.max(initial=0)):
+        raise AnonymizationError(f"k must be between 1 and {len(points) - int(sizes.max(initial=0))}, got {k}")
+    distances, indices = np.empty((len(queries), k)), np.empty((len(queries), k), dtype=np.intp)
+    pending, wide = np.arange(len(queries)), k + 1
+    while len(pending):
+        wide = min(4 * wide, len(points))
+        far, near = nearest(queries[pending], points, wide)
+        other = units[near] != own[pending, None]
+        # Those of other units first, each part in its order.
+        order = np.argsort(~other, axis=1, kind="stable")[:, :k]
+        settled = other.sum(axis=1) >= k
+        done = pending[settled]
+        distances[done] = np.take_along_axis(far, order, axis=1)[settled]
+        indices[done] = np.take_along_axis(near, order, axis=1)[settled]
+        pending = pending[~settled]
+    return distances, indices
+
+
 def _drop_own(distances: Floats, indices: Indices, own: Indices) -> Pair:
     drop = indices == own[:, None]
     # With more than k duplicates of lower index the row itself is not among its k + 1 nearest.

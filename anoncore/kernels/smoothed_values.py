@@ -7,6 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from anoncore.kernels.groups import distinct_counts
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
@@ -126,8 +128,10 @@ def read_near(ordered: Floats, reach: int, *, rng: np.random.Generator) -> Float
     return np.asarray(ordered[floor] + (places - floor) * step)
 
 
-def smoothed_values(ordered: Floats, reach: int, *, k: int, rng: np.random.Generator | None = None) -> Floats:
-    """Replace sorted values that fewer than k records hold by averages of such values.
+def smoothed_values(
+    ordered: Floats, reach: int, *, k: int, rng: np.random.Generator | None = None, units: Integers | None = None
+) -> Floats:
+    """Replace sorted values that fewer than k records, or statistical units, hold by averages of such values.
 
     Parameters
     ----------
@@ -140,6 +144,8 @@ def smoothed_values(ordered: Floats, reach: int, *, k: int, rng: np.random.Gener
         kept. Where fewer hold it, which values occur how often would tell of members by itself.
     rng : numpy.random.Generator, optional
         Reads the averages at random places, see `read_near`; by default at the ranks themselves.
+    units : (N,) int, optional
+        Statistical unit of each value: those of a spike are counted in place of its records.
 
     Returns
     -------
@@ -159,13 +165,14 @@ def smoothed_values(ordered: Floats, reach: int, *, k: int, rng: np.random.Gener
     >>> smoothed_values(np.array([0.0, 0, 0, 1, 2, 3, 4, 50]), 1, k=3).round(2).tolist()
     [0.0, 0.0, 0.0, 1.33, 2.0, 3.0, 19.0, 34.67]
     """
-    _, first, held = np.unique(ordered, return_index=True, return_counts=True)
+    _, first, number, held = np.unique(ordered, return_index=True, return_inverse=True, return_counts=True)
+    holders = held if units is None else distinct_counts(number, units)
     least = max(k, reach)
-    spike = np.repeat(held >= least, held)
+    spike = np.repeat(holders >= least, held)
     result, single = ordered.copy(), ordered[~spike]
     if not single.size:
         return result
-    spikes = ordered[first[held >= least]]
+    spikes = ordered[first[holders >= least]]
     if len(single) <= k:
         result[~spike] = _nearest(spikes, single) if spikes.size else single.mean()
         return result

@@ -11,7 +11,7 @@ from anoncore.claims import NoFormalGuarantee
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.neighbors import nearest
+from anoncore.kernels.neighbors import nearest, nearest_of_others
 from anoncore.method import Method
 from anoncore.microdata import Microdata, round_to
 from anoncore.release import Release
@@ -86,11 +86,20 @@ class ExtremeRecords(Method):
 
 
 def _extreme(data: Microdata, times: float) -> np.ndarray:
-    if len(data) < 3:
+    if data.n_units < 3:
         return np.zeros(len(data), dtype=bool)
     matrix = Encoder.fit(data).encode(data)
-    own = nearest(matrix, matrix, 1, skip_self=True)[0][:, 0]
+    if data.units is None:
+        own = nearest(matrix, matrix, 1, skip_self=True)[0][:, 0]
+    else:
+        own = nearest_of_others(matrix, matrix, 1, own=data.units, units=data.units)[0][:, 0]
     return np.asarray(is_extreme(own, times))
+
+
+def _holding(units: np.ndarray, number: int) -> int:
+    """Return how many records, from the first on, are of so many different units; all where there are fewer."""
+    first = np.sort(np.unique(units, return_index=True)[1])
+    return int(first[number - 1]) + 1 if len(first) >= number else len(units)
 
 
 def _coded(data: Microdata, params: ExtremeRecords) -> Microdata:
@@ -100,13 +109,15 @@ def _coded(data: Microdata, params: ExtremeRecords) -> Microdata:
             continue
         values = frame[variable.name].to_numpy(copy=True)
         present = np.flatnonzero(~np.isnan(values))
-        width = max(int(np.ceil(params.tail * len(present))), LEAST_CODED)
-        if 2 * width >= len(present):
-            continue
         order = present[np.argsort(values[present], kind="stable")]
+        units = order if data.units is None else data.units[order]
+        least = int(np.ceil(params.tail * len(present)))
+        widths = [max(least, _holding(side, LEAST_CODED)) for side in (units, units[::-1])]
+        if sum(widths) >= len(present):
+            continue
         # Winsorised to the mean of the values next to the cut: the value at the cut is one person's.
-        inner = order[width : width + LEAST_CODED], order[-width - LEAST_CODED : -width]
-        for end, cut in zip((order[:width], order[-width:]), inner, strict=True):
-            values[end] = values[end if params.action == "top-code" else cut].mean()
+        for end, side, width in zip((order, order[::-1]), (units, units[::-1]), widths, strict=True):
+            cut = end[width : width + _holding(side[width:], LEAST_CODED)]
+            values[end[:width]] = values[end[:width] if params.action == "top-code" else cut].mean()
         frame[variable.name] = round_to(values, variable.precision)
     return Microdata(frame, data.schema)

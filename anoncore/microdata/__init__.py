@@ -3,11 +3,13 @@
 from anoncore.microdata.precision import MAX_DECIMALS, observed_precision, round_to
 from anoncore.microdata.schema import Schema
 from anoncore.microdata.table import Microdata
-from anoncore.microdata.units import Units, joined_units
+from anoncore.microdata.units import EACH_RECORD, ComparedUnits, Units, joined_units, unit_means
 from anoncore.microdata.variable import Kind, Role, Variable
 
 __all__ = [
+    "EACH_RECORD",
     "MAX_DECIMALS",
+    "ComparedUnits",
     "Kind",
     "Microdata",
     "Role",
@@ -17,4 +19,5 @@ __all__ = [
     "joined_units",
     "observed_precision",
     "round_to",
+    "unit_means",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,3 +59,42 @@ def joined_units(keys: Sequence[ArrayLike], records: int) -> Units:
     labels = connected_components(graph, directed=False)[1][:records]
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse].astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ComparedUnits:
+    """The statistical units of records that are compared: people of the original, and of a reference sample.
+
+    Parameters
+    ----------
+    members, nonmembers : (m,) and (n,) unit of each record; None where each is a unit of its own
+    """
+
+    members: Units | None = None
+    nonmembers: Units | None = None
+
+    def take(self, members: NDArray[np.intp], nonmembers: NDArray[np.intp] | None = None) -> ComparedUnits:
+        """Return the units of some of the members, and of some or all of the non-members."""
+        sides = (self.members, members), (self.nonmembers, nonmembers)
+        return ComparedUnits(*(units if units is None or rows is None else units[rows] for units, rows in sides))
+
+    def means(self, members: NDArray[np.float64], nonmembers: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return the mean score of each unit of both sides."""
+        return [unit_means(*side) for side in ((members, self.members), (nonmembers, self.nonmembers))]
+
+
+EACH_RECORD = ComparedUnits()
+
+
+def unit_means(scores: NDArray[np.float64], units: Units | None) -> NDArray[np.float64]:
+    """Return the mean score of each unit; the scores themselves where each record is a unit of its own.
+
+    Examples
+    --------
+    >>> unit_means(np.array([1.0, 3.0, 5.0]), np.array([7, 7, 2])).tolist()
+    [5.0, 2.0]
+    """
+    if units is None:
+        return scores
+    _, codes, sizes = np.unique(units, return_inverse=True, return_counts=True)
+    return np.bincount(codes, scores) / sizes

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from anoncore.microdata import Microdata
+from anoncore.microdata import EACH_RECORD, ComparedUnits, Microdata
 from anoncore.risk._checks import Floats
 from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
 
@@ -85,7 +85,8 @@ class ComparedPeople:
     numeric : (n,) whether a variable is continuous
     values : of each variable the (P,) values of the people, members first
     released : of each variable the (M,) released values
-    n_members, n_nonmembers : people scored; of more than 5000 on a side a sample
+    n_members, n_nonmembers : records scored; of more than 5000 on a side a sample
+    units : of these records
     """
 
     names: tuple[str, ...]
@@ -94,6 +95,7 @@ class ComparedPeople:
     released: tuple[Floats, ...]
     n_members: int
     n_nonmembers: int
+    units: ComparedUnits = EACH_RECORD
 
     @classmethod
     def of(
@@ -113,6 +115,7 @@ class ComparedPeople:
             released=tuple(published for _, published, _ in columns),
             n_members=len(drawn[0]),
             n_nonmembers=len(drawn[1]),
+            units=ComparedUnits(original.units, reference.units).take(*drawn),
         )
 
     def __len__(self) -> int:
@@ -120,7 +123,18 @@ class ComparedPeople:
 
     def attack(self, scores: Floats, certainty: Certainty) -> ScoreAttack:
         """Compare the scores of members with those of non-members."""
-        return score_attack(scores[: self.n_members], scores[self.n_members :], certainty=certainty)
+        sides = scores[: self.n_members], scores[self.n_members :]
+        return score_attack(*sides, certainty=replace(certainty, units=self.units))
+
+    def of_units(self, scores: Floats) -> list[Floats]:
+        """Return the mean score of each unit, of members and of non-members."""
+        return self.units.means(scores[: self.n_members], scores[self.n_members :])
+
+    @property
+    def n_units(self) -> tuple[int, int]:
+        """The units that are scored: members and non-members."""
+        one, other = self.of_units(np.zeros(len(self)))
+        return len(one), len(other)
 
     def shares(self, variable: int, tolerance: float = 0.0) -> Floats:
         """Return (P,) shares of the other people who hold each person's value, half a person added."""

@@ -92,7 +92,7 @@ def agreement(
             scored |= {f"{name}, largest": best, f"{name}, largest less second": best - second}
     certain = certainty.over(len(scored))
     attacks = tuple(NamedAttack(name, people.attack(values, certain)) for name, values in scored.items())
-    return Agreement(attacks, people.n_members, people.n_nonmembers)
+    return Agreement(attacks, *people.n_units)
 
 
 def _knowledge(people: ComparedPeople, quasi_identifiers: Sequence[str]) -> dict[str, int | Flags]:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
+from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.risk._checks import Floats, matrix
 from anoncore.risk.membership import MembershipAttack, membership_attack
 
@@ -49,6 +50,7 @@ def averaging_attack(
     gate: float = 0.55,
     confidence: float = 0.99,
     tests: int = 1,
+    units: ComparedUnits = EACH_RECORD,
 ) -> AveragingAttack:
     """Attack membership with several releases of one table.
 
@@ -61,7 +63,7 @@ def averaging_attack(
     original : (N, n) members of every release, encoded, in standard deviations
     reference : (L, n) people in none of them, same population and encoding
     releases : matrices (M_t, n), same encoding, the newest last
-    gate, confidence, tests : see :func:`membership_attack`
+    gate, confidence, tests, units : see :func:`membership_attack`
 
     Returns
     -------
@@ -94,7 +96,7 @@ def averaging_attack(
     tables = [matrix("releases", release, members.shape[1]) for release in releases]
     scores = [_scores(people, tables) for people in (members, others)]
     averaged, gathered, newest = (
-        membership_attack(one, other, gate=gate, confidence=confidence, tests=tests)
+        membership_attack(one, other, gate=gate, confidence=confidence, tests=tests, units=units)
         for one, other in zip(*scores, strict=True)
     )
     return AveragingAttack(averaged, gathered, newest, len(tables), sum(len(table) for table in tables))

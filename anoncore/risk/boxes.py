@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anoncore.boxes.columns import ReleasedBoxes
 from anoncore.errors import AnonymizationError
-from anoncore.microdata import Microdata, Schema
+from anoncore.microdata import EACH_RECORD, ComparedUnits, Microdata, Schema
 from anoncore.risk._checks import Floats, Indices, frozen
 from anoncore.risk.membership import MembershipAttack, membership_attack
 
@@ -134,7 +134,13 @@ def box_measures(
 
 
 def box_density_attack(
-    members: BoxMeasures, others: BoxMeasures, *, gate: float = 0.55, confidence: float = 0.99, tests: int = 1
+    members: BoxMeasures,
+    others: BoxMeasures,
+    *,
+    gate: float = 0.55,
+    confidence: float = 0.99,
+    tests: int = 1,
+    units: ComparedUnits = EACH_RECORD,
 ) -> MembershipAttack:
     """Attack membership with the density of a person's box: boxes are narrow where members are many.
 
@@ -143,7 +149,7 @@ def box_density_attack(
     Parameters
     ----------
     members, others : of the people who took part and of strangers, among the same boxes
-    gate, confidence, tests : see :func:`membership_attack`
+    gate, confidence, tests, units : see :func:`membership_attack`
 
     Returns
     -------
@@ -160,7 +166,7 @@ def box_density_attack(
     scores = [np.log(m.size) - m.log_volume for m in sides]
     least = min(float(score.min()) for score in scores)
     scores = [np.where(m.distance > 0, least - 1.0, s) for m, s in zip(sides, scores, strict=True)]
-    return membership_attack(scores[0], scores[1], gate=gate, confidence=confidence, tests=tests)
+    return membership_attack(scores[0], scores[1], gate=gate, confidence=confidence, tests=tests, units=units)
 
 
 @dataclass(frozen=True)
@@ -237,10 +243,11 @@ def box_risk(
     """
     measured = [_located(side, original, boxes, levels) for side in (members, others) if side is not None]
     known = others is not None
+    units = ComparedUnits(members.units, None if others is None else others.units)
     return BoxRisk(
         original=LocatedRecords.of(measured[0]),
         reference=LocatedRecords.of(measured[1]) if known else None,
-        membership=box_density_attack(measured[0], measured[1], tests=tests) if known else None,
+        membership=box_density_attack(*measured, tests=tests, units=units) if known else None,
         variables=len(boxes.names),
     )
 

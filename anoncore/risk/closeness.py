@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from anoncore.kernels.neighbors import nearest
+from anoncore.kernels.neighbors import nearest, nearest_of_others
+from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.risk._checks import Floats, Indices, matrix
-from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
+from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs, least_of_units
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures
 from anoncore.risk.tail import (
     ExtremeRecords,
@@ -20,6 +21,8 @@ from anoncore.risk.tail import (
     tail_test,
 )
 
+_FAR = 1e6  # in units of the own distance
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Closeness:
@@ -28,7 +31,7 @@ class Closeness:
     Parameters
     ----------
     released, reference : measures against sets of one size
-    own : (q,) distance of each person to the nearest other of the original
+    own : (q,) distance of each person to the nearest other of the original, of another unit where units are known
     chance : (q,) what stands for A* in the tail tests: the reference's distance; without other people,
         d₁²/d₂ of the two nearest in A, so that d₁ < τ·d₂ reads as chance < τ·d₁
     gap : (q,) ``own``; without other people the least positive number in place of 0, since a twin is then
@@ -36,6 +39,7 @@ class Closeness:
     whole : (q,) distance to the nearest row of the whole release, whatever the sets were matched to
     people, strangers : nearest points in all three sets of these people, and of as many of A*; None where A*
         holds no other people
+    units : of these people, and of those of A*: tests count each unit once
     """
 
     released: PredictionMeasures
@@ -46,20 +50,22 @@ class Closeness:
     whole: Floats
     people: Neighbours | None
     strangers: Neighbours | None
+    units: ComparedUnits = EACH_RECORD
 
     def pairs(self, tau: float) -> ClosePairs | None:
         """Return `close_pairs`; None where there are no other people."""
         if self.people is None or self.strangers is None:
             return None
-        return close_pairs(self.people, self.strangers, tau=tau)
+        sides = (self.people, self.units.members), (self.strangers, self.units.nonmembers)
+        return close_pairs(*(people.by_unit(units) for people, units in sides), tau=tau)
 
     def tail(self, tau: float, level: float) -> TailTest:
-        """Return `tail_test` of all people, with `close_pairs` where there are other people."""
-        return tail_test(self.released.distance, self.chance, self.gap, tau=tau, level=level, pairs=self.pairs(tau))
+        """Return `tail_test` of all units, with `close_pairs` where there are other people."""
+        return tail_test(*self._by_unit(self.gap), tau=tau, level=level, pairs=self.pairs(tau))
 
     def isolated(self, tau: float, level: float) -> TailTest:
         """Return `isolated_test`."""
-        return isolated_test(self.released.distance, self.chance, self.gap, tau=tau, level=level)
+        return isolated_test(*self._by_unit(self.gap), tau=tau, level=level)
 
     def extreme(self, tau: float) -> ExtremeRecords:
         """Return `extreme_records`, sought in the whole release."""
@@ -70,10 +76,36 @@ class Closeness:
 
         A neighbour's twin is one more of its kind, so that kinds cannot be compared with A − A_j.
         """
+        sides = [self.released.distance, self.reference.distance, self.own]
         records = None if self.people is None else self.people.records
-        return identical_records(
-            self.released.distance, self.reference.distance, self.own, level=level, records=records
+        if self.units.members is not None:
+            # Of each unit the record that is nearest to either stands for all.
+            first = least_of_units(np.minimum(sides[0], sides[1]), self.units.members)
+            sides = [_least(side, self.units.members) for side in sides]
+            records = None if records is None else records[first]
+        return identical_records(*sides, level=level, records=records)
+
+    def _by_unit(self, gap: Floats) -> list[Floats]:
+        """Return the distances to release, to what stands for A*, and to other people, one of each unit.
+
+        A unit is in the tail of a set where one of its records is: where the least of its ratios to the own distance
+        is below τ. Its own distance is that of its most isolated record.
+        """
+        units = self.units.members
+        if units is None:
+            return [self.released.distance, self.chance, gap]
+        most = -_least(-gap, units)
+        ratios = (
+            np.divide(side, gap, out=np.full(len(gap), np.inf), where=gap > 0.0)
+            for side in (self.released.distance, self.chance)
         )
+        # Beyond τ it does not matter how far.
+        return [*(np.minimum(_least(ratio, units), _FAR) * most for ratio in ratios), most]
+
+
+def _least(values: Floats, units: Indices) -> Floats:
+    """Return the least value of each unit."""
+    return values[least_of_units(values, units)]
 
 
 def closeness(
@@ -84,6 +116,7 @@ def closeness(
     *,
     queries: Indices,
     rng: np.random.Generator,
+    units: ComparedUnits = EACH_RECORD,
 ) -> Closeness:
     """Measure people of the original against the release, against other people, and against each other.
 
@@ -96,6 +129,7 @@ def closeness(
     k : neighbours that ambiguity and uncertainty look at
     queries : (q,) rows of the original that are measured
     rng : draws the random part; not used where sizes agree
+    units : of original and reference; nearest others are of other units, and tests count units
 
     Returns
     -------
@@ -120,16 +154,19 @@ def closeness(
     x = matrix("original", original)
     y = matrix("released", released, x.shape[1])
     r = None if reference is None else matrix("reference", reference, x.shape[1])
-    y_, r_ = _matched(x, y, r, rng)
+    y_, r_, part = _matched(x, y, r, rng)
     near = prediction_measures(x, y_, k, queries=queries)
-    other = prediction_measures(x, r_, k, leave_one_out=r_ is None, queries=queries)
+    other = prediction_measures(x, r_, k, leave_one_out=r_ is None, queries=queries, units=units.members)
     scale = np.sqrt(x.shape[1])
-    gaps, to = nearest(x[queries], x, 2, skip_self=queries)
+    gaps, to = _nearest_others(x, queries, 2, units.members)
     own, next_ = gaps[:, 0] / scale, np.where(gaps[:, 1] > 0.0, gaps[:, 1] / scale, 1.0)
     people = strangers = None
+    asked = None
     if r_ is not None:
         people = Neighbours(x[queries], near.distance, other.distance, own, _places(to[:, 0], queries, len(x)))
-        strangers = _strangers(r_, y_, x, queries, rng)
+        theirs = None if units.nonmembers is None else units.nonmembers[part]
+        strangers, asked = _strangers((r_, y_, x), queries, theirs, rng)
+        units = ComparedUnits(units.members, None if theirs is None else theirs[asked])
     same = near.n_released == len(y)
     return Closeness(
         released=near,
@@ -140,33 +177,47 @@ def closeness(
         whole=near.distance if same else nearest(x[queries], y, 1)[0][:, 0] / scale,
         people=people,
         strangers=strangers,
+        units=units.take(queries),
     )
 
 
-def _matched(x: Floats, y: Floats, r: Floats | None, rng: np.random.Generator) -> tuple[Floats, Floats | None]:
-    """Return release and reference of about the same size."""
+def _matched(
+    x: Floats, y: Floats, r: Floats | None, rng: np.random.Generator
+) -> tuple[Floats, Floats | None, Indices | None]:
+    """Return release and reference of about the same size, and which rows of the reference these are."""
     if r is None:
         # The reference, A − A_j, cannot grow with the release.
-        return (y if len(y) <= len(x) else y[rng.choice(len(y), len(x), replace=False)]), None
+        return (y if len(y) <= len(x) else y[rng.choice(len(y), len(x), replace=False)]), None, None
     size = min(len(y), len(r))
-    y, r = (s if len(s) == size else s[rng.choice(len(s), size, replace=False)] for s in (y, r))
-    return y, r
+    ours, theirs = (np.arange(size) if len(s) == size else rng.choice(len(s), size, replace=False) for s in (y, r))
+    return y[ours], r[theirs], theirs
 
 
-def _strangers(r: Floats, y: Floats, x: Floats, queries: Indices, rng: np.random.Generator) -> Neighbours:
-    """Measure people of the reference, as many as of the original, as those are measured."""
+def _nearest_others(x: Floats, asked: Indices, k: int, units: Indices | None) -> tuple[Floats, Indices]:
+    """Find the k nearest records of other people, or of other units, for some of the records."""
+    if units is None:
+        return nearest(x[asked], x, k, skip_self=asked)
+    return nearest_of_others(x[asked], x, k, own=units[asked], units=units)
+
+
+def _strangers(
+    sides: tuple[Floats, Floats, Floats], queries: Indices, units: Indices | None, rng: np.random.Generator
+) -> tuple[Neighbours, Indices]:
+    """Measure people of the reference, as many as of the original, as those are measured; return also which."""
+    r, y, x = sides
     asked = np.arange(len(r))
     if len(queries) < len(x) and len(queries) < len(r):
         asked = np.sort(rng.choice(len(r), len(queries), replace=False))
     scale = np.sqrt(x.shape[1])
-    gaps, to = nearest(r[asked], r, 1, skip_self=asked)
-    return Neighbours(
+    gaps, to = _nearest_others(r, asked, 1, units)
+    people = Neighbours(
         records=r[asked],
         released=nearest(r[asked], y, 1)[0][:, 0] / scale,
         other=nearest(r[asked], x, 1)[0][:, 0] / scale,
         own=gaps[:, 0] / scale,
         partner=_places(to[:, 0], asked, len(r)),
     )
+    return people, asked
 
 
 def _places(rows: Indices, asked: Indices, size: int) -> Indices:

@@ -125,9 +125,11 @@ def score_coincidence_attack(
         )
         if loadings is None and 1 < members.shape[1] <= NARROW:
             tried["searched"] = _searched(members, others, points, list(tried.values())[1:])
-    sure, tests = certainty.confidence, certainty.over(len(tried)).tests
+    sure, tests, units = certainty.confidence, certainty.over(len(tried)).tests, certainty.units
     found = [
-        ScoreCoincidence(membership_attack(*scores, confidence=sure, tests=tests), n_axes, len(points), name)
+        ScoreCoincidence(
+            membership_attack(*scores, confidence=sure, tests=tests, units=units), n_axes, len(points), name
+        )
         for name, axes in tried.items()
         for *scores, n_axes in [_evidence(members, others, points, axes)]
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import overload
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from anoncore.errors import AnonymizationError
 from anoncore.risk._checks import Floats, Indices, between, matrix, same_size, vector
 from anoncore.risk.bounds import MeasureComparison, Side, bounds
-from anoncore.risk.prediction import PredictionMeasures, chosen_rows, measure, random_part
+from anoncore.risk.prediction import PredictionMeasures, chosen_rows, measure
 from anoncore.risk.verdicts import Verdict, worst_of
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
@@ -26,6 +26,7 @@ class ComparisonSettings:
     ----------
     k, margin, alpha, by_design : see :func:`prediction_measures` and :func:`compare`
     draws : subsamples of the larger set where sizes differ, at least 1
+    units : (N,) statistical unit of each record of the original, all of whose records A − A_j lacks
     """
 
     k: int = 5
@@ -33,6 +34,7 @@ class ComparisonSettings:
     alpha: float = 0.05
     by_design: Sequence[str] = ()
     draws: int = 5
+    units: Indices | None = field(default=None, repr=False, compare=False)
 
 
 _SETTINGS = ComparisonSettings()
@@ -223,12 +225,18 @@ def compare_matched(
     left = matrix("released", released, rows.shape[1])
     right = rows if reference is None else matrix("reference", reference, rows.shape[1])
     chosen = chosen_rows(queries, len(rows))
-    sides = ((left, None), (right, chosen if reference is None else None))
+    # Of A − A_j a person's own records are left out, all records of the unit where units are known.
+    units = settings.units
+    sides = ((left, False), (right, reference is None))
     size = min(len(left), len(right))
 
-    def drawn(points: Floats, own: Indices | None) -> PredictionMeasures:
-        part, own = random_part(points, own, size, rng)
-        return measure(rows, chosen, part, settings.k, own)
+    def drawn(points: Floats, leave_own: bool) -> PredictionMeasures:
+        part = np.arange(len(points)) if len(points) <= size else rng.choice(len(points), size, replace=False)
+        if leave_own and units is not None:
+            return measure(rows, chosen, points[part], settings.k, units[chosen], units[part])
+        own = np.full(len(points), -1)
+        own[part] = np.arange(len(part))
+        return measure(rows, chosen, points[part], settings.k, own[chosen] if leave_own else None)
 
     whole = [drawn(*side) for side in sides]
     repeat = [len(points) > size for points, _ in sides]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -54,7 +54,7 @@ def density(
     ----------
     original, reference, released : (N, n), (L, n) and (M, n), one encoding, in standard deviations; of more than
         5000 people on a side a sample is scored
-    certainty : of the bounds; the lower ones hold for all forms of all attacks together
+    certainty : of the bounds; the lower ones hold for all forms of all attacks together; with the units of all people
     rng : Generator, for samples and the classifier
 
     Returns
@@ -82,7 +82,8 @@ def density(
     width = sides[0].shape[1]
     sides.append(matrix("reference", reference, width))
     points = matrix("released", released, width)
-    sides = [side[np.sort(rng.choice(len(side), min(len(side), AT_MOST), replace=False))] for side in sides]
+    drawn = [np.sort(rng.choice(len(side), min(len(side), AT_MOST), replace=False)) for side in sides]
+    sides = [side[rows] for side, rows in zip(sides, drawn, strict=True)]
     people = np.concatenate(sides)
     scores = _ratios(people, points)
     matched = matched_quantiles(points, sides[1])
@@ -92,12 +93,13 @@ def density(
     learned = _classified(sides[0], sides[1], points, rng)
     if learned is not None:
         scores["classifier"] = learned
-    certain = certainty.over(len(scores))
+    certain = replace(certainty.over(len(scores)), units=certainty.units.take(*drawn))
     n = len(sides[0])
     attacks = tuple(
         NamedAttack(name, score_attack(values[:n], values[n:], certainty=certain)) for name, values in scores.items()
     )
-    return Density(attacks, n, len(sides[1]))
+    area = attacks[0].attack.area
+    return Density(attacks, area.n_members, area.n_nonmembers)
 
 
 def _ratios(people: Floats, points: Floats) -> dict[str, Floats]:

@@ -21,7 +21,7 @@ class Linkability:
     Parameters
     ----------
     residual : success for people of the original beyond the success for non-members
-    n_members, n_nonmembers : people tried; of more than 5000 on a side a sample
+    n_members, n_nonmembers : statistical units tried, whose records are averaged; of more than 5000 records a sample
     n_variables : variables that were divided into halves
     """
 
@@ -87,9 +87,9 @@ def linkability(
     weights = -np.log(np.stack([people.shares(j) for j in range(n)], axis=1)).astype(np.float32)
     first = rng.permuted(np.tile(np.arange(n) < n // 2, (len(people), 1)), axis=1)
     success = _linked(_Asked(lower, upper, weights), first, rows)
-    sides = np.split(success, [people.n_members])
-    shares = [proportion(int(side.sum()), len(side), confidence) for side in sides]
-    return Linkability(residual_risk(*shares), people.n_members, people.n_nonmembers, n)
+    sides = people.of_units(success.astype(np.float64))
+    shares = [proportion(float(side.sum()), len(side), confidence) for side in sides]
+    return Linkability(residual_risk(*shares), *people.n_units, n)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import distinct_rows, nearest
+from anoncore.microdata import unit_means
 from anoncore.risk._checks import Floats, Indices, between, matrix
 from anoncore.risk._proportions import Proportion, proportion
 from anoncore.risk.membership import membership_attack
@@ -109,6 +110,8 @@ class LinkageSettings:
     epsilon : bound on the sampling error of the rate at 99 %, where people are sampled; the released rows
         never are
     confidence : 0 … 1, two-sided
+    units, row_units : (N,) and (M,) statistical unit of each person's record and of each released row: a match with
+        any row of the own unit is right, and units are counted, each with the mean of its records
     """
 
     k: int = 5
@@ -117,6 +120,21 @@ class LinkageSettings:
     strangers: PredictionMeasures | None = None
     epsilon: float = 0.01
     confidence: float = 0.95
+    units: Indices | None = None
+    row_units: Indices | None = None
+
+    def share(self, right: Floats, chosen: Indices) -> Proportion:
+        """Return the share of right matches, of units where they are known."""
+        counted = unit_means(right, None if self.units is None else self.units[chosen])
+        return proportion(float(counted.sum()), len(counted), self.confidence)
+
+    def nearest_own(self, place: Indices, chosen: Indices, people: Floats, points: Floats) -> Indices:
+        """Return the own row of each person asked about: the nearest of all where that is of the own unit."""
+        own = place[chosen]
+        if self.units is None or self.row_units is None:
+            return own
+        near = nearest(people[chosen], points, 1)[1][:, 0]
+        return np.where(self.row_units[near] == self.units[chosen], near, own)
 
     def rows(self, people: int, rng: np.random.Generator) -> Indices:
         """Return the row numbers of those asked about, of so many people."""
@@ -179,7 +197,8 @@ def linkage(
         raise AnonymizationError(f"k must be at least 2, got {settings.k}")
     place = own_rows(own, len(people), len(points))
     chosen = settings.rows(len(people), rng)
-    rows, used = _Rows(people[chosen], points, place[chosen]), min(settings.k, len(points))
+    rows = _Rows(people[chosen], points, settings.nearest_own(place, chosen, people, points))
+    used = min(settings.k, len(points))
     measures = settings.measures
     if measures is None:  # a release of one row has no second neighbour
         measures = prediction_measures(people, points, used, queries=chosen) if used >= 2 else None
@@ -188,10 +207,10 @@ def linkage(
     right = rows.chances(measures)
     signals = _signals(measures, right, settings.confidence, rng)
     return Linkage(
-        rate=proportion(float(right.sum()), len(chosen), settings.confidence),
+        rate=settings.share(right, chosen),
         guess=1.0 / len(points),
         group_rate=float(np.where(rows.there, 1.0 / rows.sizes, 0.0).mean()),
-        among_strangers=None if others is None else rows.among(others, settings),
+        among_strangers=None if others is None else settings.share(rows.among(others, settings), chosen),
         distance=signals[0],
         ambiguity=signals[1],
         uncertainty=signals[2],
@@ -230,8 +249,8 @@ class _Rows:
         right[shared] = 1.0 / _tied_rows(self.asked[shared], self.points[self.first], self.copies)
         return right
 
-    def among(self, others: Floats, settings: LinkageSettings) -> Proportion:
-        """Return the rate if all other rows were ``others``, the own row keeping its copies."""
+    def among(self, others: Floats, settings: LinkageSettings) -> Floats:
+        """Return (q,) the chances if all other rows were ``others``, the own row keeping its copies."""
         if settings.strangers is None:
             theirs = nearest(self.asked, others, 1)[0][:, 0]
         else:
@@ -239,8 +258,7 @@ class _Rows:
             theirs = settings.strangers.distance * math.sqrt(self.asked.shape[1])
         tied = (self.mine <= theirs * _TIED) & (theirs <= self.mine * _TIED)
         # A stranger at the same distance is one more row to choose from.
-        chance = np.where(tied, 1.0 / (self.sizes + 1), np.where(self.mine < theirs, 1.0 / self.sizes, 0.0))
-        return proportion(float(chance.sum()), len(self.asked), settings.confidence)
+        return np.where(tied, 1.0 / (self.sizes + 1), np.where(self.mine < theirs, 1.0 / self.sizes, 0.0))
 
 
 def sampling_error(asked: int, people: int, delta: float = 0.01) -> float:

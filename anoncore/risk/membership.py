@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
+from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.risk._checks import Floats, between, matrix, vector
 from anoncore.risk.prediction import PredictionMeasures
 from anoncore.risk.verdicts import Verdict, three_way
@@ -28,7 +29,7 @@ class MembershipAttack:
     ----------
     auc : probability that a member scores above a non-member, ties counting one half
     lower, upper : confidence bounds; the lower one holds for all ``tests`` attacks together
-    n_members, n_nonmembers : records scored
+    n_members, n_nonmembers : statistical units scored
     verdict : "fail" when ``lower`` is above the gate, "pass" when ``upper`` is at most 0.6 (or the gate, if larger)
     baseline : the AUC of guessing
     gate, confidence : the bar set for ``lower``, and the coverage of the bounds
@@ -54,6 +55,7 @@ def membership_attack(
     gate: float = 0.55,
     confidence: float = 0.99,
     tests: int = 1,
+    units: ComparedUnits = EACH_RECORD,
 ) -> MembershipAttack:
     """Measure how well a score separates members from non-members.
 
@@ -71,6 +73,7 @@ def membership_attack(
     tests : attacks made on the same release; the level of the lower bound is divided by it (Bonferroni), so that
         the largest of all may be read. A release passes when every upper bound is within the limit, and that is
         proved at the level of each (an intersection–union test, Berger 1982), so that they need no correction.
+    units : of the records scored; a unit scores the mean of its records, since these are not independent
 
     Returns
     -------
@@ -92,8 +95,7 @@ def membership_attack(
     0.75
     """
     between("gate", gate, 0, 1)
-    members = vector("member_scores", member_scores)
-    others = vector("nonmember_scores", nonmember_scores)
+    members, others = units.means(vector("member_scores", member_scores), vector("nonmember_scores", nonmember_scores))
     level = (1.0 - between("confidence", confidence, 0, 1)) / 2.0
     z, single = float(norm.isf(level / tests)), float(norm.isf(level))
     above = _placements(members, others)
@@ -125,6 +127,7 @@ def nearest_distance_attack(
     gate: float = 0.55,
     confidence: float = 0.99,
     tests: int = 1,
+    units: ComparedUnits = EACH_RECORD,
 ) -> MembershipAttack:
     """Attack membership with the distance to the nearest released record: the nearer, the more a member.
 
@@ -136,7 +139,7 @@ def nearest_distance_attack(
     measures : those of the members, or of a sample of them, against ``released`` if they are known already
     strangers : (L,) distances of the non-members to their nearest released row, in the unit of `measures`, if
         they are known already
-    gate, confidence, tests : see :func:`membership_attack`
+    gate, confidence, tests, units : see :func:`membership_attack`
 
     Returns
     -------
@@ -176,7 +179,7 @@ def nearest_distance_attack(
         theirs = nearest(others, points, 1)[0][:, 0] / scale
     else:
         theirs = vector("strangers", strangers, len(others))
-    return membership_attack(-far, -theirs, gate=gate, confidence=confidence, tests=tests)
+    return membership_attack(-far, -theirs, gate=gate, confidence=confidence, tests=tests, units=units)
 
 
 def matched_quantiles(released: ArrayLike, others: ArrayLike, *, apart: float = 0.1) -> Floats | None:

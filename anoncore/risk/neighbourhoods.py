@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anoncore.kernels.neighbors import distinct_rows, nearest
+from anoncore.kernels.neighbors import distinct_rows, nearest, nearest_of_others
 from anoncore.risk._checks import Floats, Indices, frozen
 from anoncore.risk.jackknife import Deletions
 
@@ -30,8 +30,16 @@ class _Draws:
     copies: Indices
     number: Indices
 
+    @classmethod
+    def each(cls, points: Floats) -> _Draws:
+        """Take every record for a draw."""
+        every = np.arange(len(points))
+        return cls(every, np.ones_like(every), every)
 
-def measured(asked: Floats, points: Floats, k: int, own: Indices | None) -> tuple[Floats, Deletions]:
+
+def measured(
+    asked: Floats, points: Floats, k: int, own: Indices | None, units: Indices | None = None
+) -> tuple[Floats, Deletions]:
     """Measure queries against a set, and again without each record that the measures rest on.
 
     Parameters
@@ -39,22 +47,28 @@ def measured(asked: Floats, points: Floats, k: int, own: Indices | None) -> tupl
     asked : (q, n)
     points : (M, n)
     k : 2 … M, or M − 1 with ``own``
-    own : (q,) index among the points of the record that the query is, −1 for none
+    own : (q,) index among the points of the record that the query is, −1 for none; with ``units`` its unit
+    units : (M,) statistical unit of each point; all of the own unit are left out then
 
     Returns
     -------
     (3, q) distance, ambiguity, uncertainty; and the same without each neighbour in turn
     """
-    draws = _draws(points)
+    draws = _draws(points) if units is None else _Draws.each(points)
+    itself = own is not None and units is None
     # The k nearest records lie among the k nearest draws; one of these may leave, and one is the query.
-    wide = min(k + 1 + (own is not None), len(draws.first))
-    far, near = nearest(asked, points[draws.first], wide)
+    wide = min(k + 1 + itself, len(draws.first))
+    if own is None or units is None:
+        far, near = nearest(asked, points[draws.first], wide)
+    else:
+        wide = min(wide, len(points) - int(np.bincount(np.unique(units, return_inverse=True)[1]).max()))
+        far, near = nearest_of_others(asked, points, wide, own=own, units=units)
     far /= math.sqrt(points.shape[1])
     copies = draws.copies[near]
-    if own is not None:
+    if own is not None and units is None:
         copies -= (near == draws.number[own][:, None]) & (own >= 0)[:, None]
     measures = np.empty((3, len(asked)))
-    leaving = min(k + (own is not None), wide)  # a query rests on no others
+    leaving = min(k + itself, wide)  # a query rests on no others
     without = np.empty((3, len(asked), leaving))
     step = max(1, _ENTRIES // (wide * (wide + points.shape[1])))
     for begin in range(0, len(asked), step):
@@ -76,8 +90,7 @@ def _draws(points: Floats) -> _Draws:
     """
     first, number, copies = distinct_rows(points)
     if (copies == 1).sum() >= _FEW * len(points):
-        first = number = np.arange(len(points))
-        copies = np.ones_like(first)
+        return _Draws.each(points)
     return _Draws(first, copies, number)
 
 

@@ -54,6 +54,23 @@ class Neighbours:
         for name, value in ({"records": people, "partner": partner} | sides).items():
             object.__setattr__(self, name, value)
 
+    def by_unit(self, units: NDArray[np.integer] | None) -> Neighbours:
+        """Return one record of each statistical unit, the one with the closest pair, whichever sample it is with.
+
+        Parameters
+        ----------
+        units : (q,) unit of each person; None where each is its own
+        """
+        if units is None:
+            return self
+        three = np.stack([self.released, self.other, self.own])
+        farthest = three.max(axis=0)
+        ratio = np.divide(three.min(axis=0), farthest, out=np.ones(len(farthest)), where=farthest > 0.0)
+        first = least_of_units(ratio, units)
+        number = np.unique(units, return_inverse=True)[1]
+        partner = np.where(self.partner >= 0, number[self.partner], -1)
+        return Neighbours(self.records[first], self.released[first], self.other[first], self.own[first], partner[first])
+
 
 @dataclass(frozen=True)
 class ClosePairs:
@@ -92,6 +109,20 @@ class ClosePairs:
         Of pairs of two people at most half are of one of A and one of A*, whatever the sizes.
         """
         return float(binom.sf(self.n_cross - 1, self.n_among, 0.5))
+
+
+def least_of_units(values: Floats, units: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Return (U,) where each unit, in the order of their numbers, has its least value.
+
+    Examples
+    --------
+    >>> least_of_units(np.array([3.0, 1.0, 2.0]), np.array([7, 7, 4])).tolist()
+    [2, 1]
+    """
+    order = np.lexsort((values, units))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = np.diff(units[order]) != 0
+    return order[first]
 
 
 def close_pairs(original: Neighbours, reference: Neighbours, *, tau: float = 0.1) -> ClosePairs:

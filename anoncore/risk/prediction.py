@@ -57,6 +57,7 @@ def prediction_measures(
     *,
     leave_one_out: bool = False,
     queries: ArrayLike | None = None,
+    units: Indices | None = None,
 ) -> PredictionMeasures:
     """Measure how well a released table predicts the records of the original one.
 
@@ -73,6 +74,8 @@ def prediction_measures(
     leave_one_out : measure each record against A without it (A − A_j), the reference when no A* exists
     queries : (q,) row numbers of ``original`` to measure; all by default. Sample the queries with
         :func:`sample_queries`, never the released set
+    units : (N,) statistical unit of each record of the original: with ``leave_one_out`` all records of the own unit
+        are left out
 
     Returns
     -------
@@ -104,39 +107,33 @@ def prediction_measures(
     else:
         points = matrix("released", released, rows.shape[1])
     chosen = chosen_rows(queries, len(rows))
-    return measure(rows, chosen, points, k, chosen if leave_one_out else None)
+    if not leave_one_out:
+        return measure(rows, chosen, points, k, None)
+    return measure(rows, chosen, points, k, chosen if units is None else units[chosen], units)
 
 
-def measure(rows: Floats, chosen: Indices, points: Floats, k: int, own: Indices | None) -> PredictionMeasures:
-    """Measure the chosen rows against checked points, without ``own`` (index among points, or −1)."""
+def measure(
+    rows: Floats, chosen: Indices, points: Floats, k: int, own: Indices | None, units: Indices | None = None
+) -> PredictionMeasures:
+    """Measure the chosen rows against checked points, without ``own``; as for :func:`measured`."""
     available = len(points) - (own is not None)
+    if own is not None and units is not None:
+        available = len(points) - int(np.unique(units, return_counts=True)[1].max())
     if k < 2:
         raise AnonymizationError(f"k must be at least 2, got {k}")
     if k > available:
         raise AnonymizationError(f"k must be at most {available}, the number of neighbours there are, got {k}")
-    (distance, ambiguity, uncertainty), deletions = measured(rows[chosen], points, k, own)
+    (distance, ambiguity, uncertainty), deletions = measured(rows[chosen], points, k, own, units)
     return PredictionMeasures(
         distance=frozen(distance),
         ambiguity=frozen(ambiguity),
         uncertainty=frozen(uncertainty),
         k=k,
         n_queries=len(chosen),
-        n_released=available,
+        n_released=len(points) - (own is not None),
         n_original=len(rows),
         deletions=deletions,
     )
-
-
-def random_part(
-    points: Floats, own: Indices | None, size: int, rng: np.random.Generator
-) -> tuple[Floats, Indices | None]:
-    """Return the points, or a random ``size`` of them when they are more, and where ``own`` are among them, or −1."""
-    if len(points) <= size:
-        return points, own
-    subset = rng.choice(len(points), size, replace=False)
-    place = np.full(len(points), -1)
-    place[subset] = np.arange(size)
-    return points[subset], None if own is None else place[own]
 
 
 def chosen_rows(queries: ArrayLike | None, n: int) -> Indices:

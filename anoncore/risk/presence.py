@@ -112,8 +112,8 @@ def value_presence(
     unique = [_unique_present(side, people.released[worst], single) for side in (values[:size], values[size:])]
     return ValuePresence(
         attacks=(*forms, *(NamedAttack(f"the variable {n}", a) for n, a in zip(people.names, alone, strict=True))),
-        n_members=people.n_members,
-        n_nonmembers=people.n_nonmembers,
+        n_members=people.n_units[0],
+        n_nonmembers=people.n_units[1],
         variable=people.names[worst],
         unique_members=unique[0],
         unique_nonmembers=unique[1],

@@ -273,7 +273,7 @@ def measure_encoded_risk(
     x, y, r = tables.x, tables.y, tables.r
     pairs_rng, linkage_rng, groups_rng, inference_rng, boxes_rng, attacks_rng, subsets_rng = rng.spawn(7)
     rows = settings.queries(len(x), rng)
-    close = closeness(x, y, r, settings.k, queries=rows, rng=rng)
+    close = closeness(x, y, r, settings.k, queries=rows, rng=rng, units=tables.units)
     comparison = _comparison(tables, settings, rows, close, rng)
     nearest, rescaled, scores = _membership(tables, rows, close, settings.confidence, rng)
     report = RiskReport(
@@ -303,7 +303,14 @@ def measure_encoded_risk(
 def compare_encoded(tables: EncodedTables, settings: RiskSettings, rng: np.random.Generator) -> Comparison:
     """Compare the three prediction measures of release and reference, and nothing else."""
     rows = settings.queries(len(tables.x), rng)
-    return compare_matched(tables.x, tables.y, tables.r, settings=settings.comparison, queries=rows, rng=rng)
+    return compare_matched(
+        tables.x,
+        tables.y,
+        tables.r,
+        settings=replace(settings.comparison, units=tables.original.units),
+        queries=rows,
+        rng=rng,
+    )
 
 
 def _comparison(
@@ -314,7 +321,14 @@ def _comparison(
         return compare(
             close.released, close.reference, settings.margin, alpha=settings.alpha, by_design=settings.by_design
         )
-    return compare_matched(tables.x, tables.y, tables.r, settings=settings.comparison, queries=rows, rng=rng)
+    return compare_matched(
+        tables.x,
+        tables.y,
+        tables.r,
+        settings=replace(settings.comparison, units=tables.original.units),
+        queries=rows,
+        rng=rng,
+    )
 
 
 def _membership(
@@ -331,15 +345,17 @@ def _membership(
     # Non-members were measured already where none is sampled and sizes agree.
     if others is not None and len(rows) == len(x) and len(others.released) == len(r) == len(y):
         known = others.released
+    chosen = np.arange(len(r))
     if len(rows) < len(x) and len(r) > len(rows):
-        r = r[rng.choice(len(r), len(rows), replace=False)]
-    measures = _of_all(close.released, y)
+        chosen = rng.choice(len(r), len(rows), replace=False)
+        r = r[chosen]
+    measures, units = _of_all(close.released, y), tables.units.take(rows, chosen)
     back = matched_quantiles(y, r)
-    attack = partial(nearest_distance_attack, x[rows], r, confidence=confidence, tests=MEMBERSHIP_ATTACKS)
+    attack = partial(nearest_distance_attack, x[rows], r, confidence=confidence, tests=MEMBERSHIP_ATTACKS, units=units)
     return (
         attack(y, measures=measures, strangers=known),
         None if back is None else attack(back),
-        score_coincidence_attack(x[rows], r, y, certainty=Certainty(confidence, MEMBERSHIP_ATTACKS)),
+        score_coincidence_attack(x[rows], r, y, certainty=Certainty(confidence, MEMBERSHIP_ATTACKS, units)),
     )
 
 
@@ -361,7 +377,7 @@ def _attacks(tables: EncodedTables, settings: RiskSettings, rng: np.random.Gener
     return {
         "presence": value_presence(*data, quasi_identifiers=keys, certainty=many, rng=rng),
         "agreement": agreement(*data, quasi_identifiers=keys, certainty=many, rng=rng),
-        "density": density(tables.x, tables.r, tables.y, certainty=many, rng=rng),
+        "density": density(tables.x, tables.r, tables.y, certainty=replace(many, units=tables.units), rng=rng),
         "singling_out": singling_out(*data, confidence=level, rng=rng),
         "linkability": linkability(*data, confidence=level, rng=rng),
     }
@@ -379,6 +395,8 @@ def _linkage(tables: EncodedTables, rows: Indices, close: Closeness, rng: np.ran
             queries=rows,
             measures=_of_all(close.released, tables.y),
             strangers=None if tables.r is None else _of_all(close.reference, tables.r),
+            units=tables.original.units,
+            row_units=tables.released.units,
         ),
         rng=rng,
     )

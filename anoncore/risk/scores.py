@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta, hypergeom
 
+from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.risk._checks import Floats, between, vector
 from anoncore.risk.membership import MembershipAttack, membership_attack
 
@@ -66,7 +67,7 @@ class AttackFamily:
     Parameters
     ----------
     attacks : every form that was tried
-    n_members, n_nonmembers : people scored; of many a sample
+    n_members, n_nonmembers : statistical units scored; of many a sample
     """
 
     attacks: tuple[NamedAttack, ...]
@@ -108,14 +109,16 @@ class Certainty:
     confidence : 0 … 1
     tests : attacks on the same release, over which lower bounds are simultaneous; see
         :func:`anoncore.risk.membership_attack`
+    units : of the records compared, whose mean score counts: records of one unit do not add to the certainty
     """
 
     confidence: float = 0.99
     tests: int = 1
+    units: ComparedUnits = field(default=EACH_RECORD, compare=False)
 
     def over(self, tests: int) -> Certainty:
         """Return the certainty where each of the attacks has so many forms."""
-        return Certainty(self.confidence, self.tests * tests)
+        return replace(self, tests=self.tests * tests)
 
 
 SINGLE = Certainty()
@@ -146,9 +149,10 @@ def score_attack(members: ArrayLike, nonmembers: ArrayLike, *, certainty: Certai
     (4, 8)
     """
     sure, tests = certainty.confidence, certainty.tests
+    sides = certainty.units.means(vector("members", members), vector("nonmembers", nonmembers))
     return ScoreAttack(
-        membership_attack(members, nonmembers, confidence=sure, tests=tests),
-        top_scores(members, nonmembers, confidence=1.0 - (1.0 - sure) / tests),
+        membership_attack(*sides, confidence=sure, tests=tests),
+        top_scores(*sides, confidence=1.0 - (1.0 - sure) / tests),
     )
 
 

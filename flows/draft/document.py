@@ -120,13 +120,10 @@ def _variables(guesses: tuple[Guess, ...]) -> Iterator[str]:
 
 def _unit(units: Units) -> Iterator[str]:
     yield UNIT
-    if len(units.columns) == 1:
-        yield f"# confirm: {units.records} records are of {units.units} units by a column that repeats."
-        yield f"unit: {to_yaml(list(units.columns))}"
-    elif units.columns:
-        columns = ", ".join(map(to_yaml, units.columns))
-        yield f"# confirm: {units.records} records are of {units.units} units by columns that repeat: {columns}."
-        yield "unit: []"
+    if units.keys:
+        columns = " or ".join(" and ".join(map(to_yaml, key)) for key in units.keys)
+        yield f"# confirm: {units.records} records are of {units.units} units, joined by {columns}."
+        yield f"unit: {to_yaml(list(units.keys[0]) if len(units.keys) == 1 else [])}"
     else:
         yield "unit: []  # confirm: no identifier repeats, so each record is a unit of its own"
     yield ""

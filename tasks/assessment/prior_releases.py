@@ -9,7 +9,7 @@ from pathlib import Path
 
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
-from anoncore.microdata import Microdata, Schema
+from anoncore.microdata import ComparedUnits, Microdata, Schema
 from anoncore.risk import MEMBERSHIP_ATTACKS, AveragingAttack, averaging_attack
 from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import Refused
@@ -72,11 +72,11 @@ def _attacked(
     if not before:
         return 0, None
     rng, settings = run.rng("earlier"), section.settings(PolicySection())
-    members, others = (
-        encoder.encode(side.select(names).take(settings.queries(len(side), rng))) for side in (original, reference)
-    )
+    asked = [side.select(names).take(settings.queries(len(side), rng)) for side in (original, reference)]
+    members, others = (encoder.encode(side) for side in asked)
     tables = [encoder.encode(table) for table in (*before, candidate.select(names))]
-    return len(before), averaging_attack(members, others, tables, tests=MEMBERSHIP_ATTACKS)
+    units = ComparedUnits(*(side.units for side in asked))
+    return len(before), averaging_attack(members, others, tables, tests=MEMBERSHIP_ATTACKS, units=units)
 
 
 def _released(run: Run, folder: Path, schema: Schema) -> Microdata | None:

@@ -546,7 +546,7 @@ def test_an_identifier_that_repeats_is_proposed_as_the_unit(tmp_path):
     data = csv(tmp_path, panel())
     text = drafted(data)
     assert loaded(data, text).plan.unit == ("pid",)
-    assert "# confirm: 300 records are of 100 units by a column that repeats." in text
+    assert "# confirm: 300 records are of 100 units, joined by pid." in text
     assert loaded(csv(tmp_path, people(300), "own.csv")).plan.unit == ()
 
 
@@ -556,5 +556,19 @@ def test_an_identifier_that_joins_nearly_everybody_is_excluded(tmp_path):
     text = drafted(data)
     roles = {n: v.role for n, v in variables(loaded(data, text).plan).items()}
     assert (roles["pid"], roles["hid"], roles["line_id"]) == ("identifier", "household", "excluded")
-    assert "# confirm: 300 records are of 50 units by columns that repeat: hid, pid." in text
+    assert "# confirm: 300 records are of 50 units, joined by hid or pid." in text
     assert "its values join most of the records" in text
+
+
+def test_household_columns_are_proposed_together_and_chance_joins_nothing(tmp_path):
+    draw = np.random.default_rng(8)
+    frame = panel().drop(columns="pid")
+    homes = [i // 3 for i in range(300)]
+    frame = frame.assign(hid=homes, household_weights=[home % 7 for home in homes], tally=draw.permutation(5000)[:300])
+    frame.loc[299, "tally"] = frame.loc[0, "tally"]
+    data = csv(tmp_path, frame)
+    text = drafted(data)
+    plan = loaded(data, text).plan
+    assert plan.unit == ("hid", "household_weights")
+    assert "300 records are of 100 units, joined by hid and household_weights." in text
+    assert variables(plan)["tally"].role == "excluded"

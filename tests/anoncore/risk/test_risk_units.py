@@ -1,0 +1,183 @@
+"""Risk by statistical units: months of one company are neither other companies nor independent of each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anoncore
+from anoncore import Microdata, Schema, Variable
+from anoncore.encoding import EncodedTables
+from anoncore.kernels.neighbors import nearest_of_others
+from anoncore.kernels.smoothed_values import smoothed_values
+from anoncore.methods import ExtremeRecords
+from anoncore.microdata import ComparedUnits, unit_means
+from anoncore.risk import RiskSettings, measure_encoded_risk
+from anoncore.risk.closeness import closeness
+from anoncore.risk.linkage import LinkageSettings, linkage
+from anoncore.risk.membership import membership_attack
+
+KEYS = [Variable(name, "continuous", role="quasi-identifier") for name in "ab"]
+SCHEMA = Schema([*KEYS, Variable("c", "continuous"), Variable("s", "binary", role="sensitive", levels=(0, 1))])
+
+
+def panel(companies: int, months: int, seed: int, within: float = 0.02) -> Microdata:
+    """Return months of companies that resemble each other far more than other companies."""
+    rng = np.random.default_rng(seed)
+    centres = np.repeat(rng.normal(size=(companies, 3)), months, axis=0)
+    frame = pd.DataFrame(centres + within * rng.normal(size=centres.shape), columns=list("abc"))
+    frame["s"] = rng.integers(0, 2, len(frame))
+    return Microdata(frame, SCHEMA, np.repeat(np.arange(companies), months))
+
+
+def matrix(data: Microdata) -> np.ndarray:
+    return data.frame[list("abc")].to_numpy(copy=True)
+
+
+@pytest.mark.parametrize("columns", [2, 12])
+def test_the_nearest_of_other_units_are_the_true_ones(columns):
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(120, columns)).round(1 if columns == 2 else 4)
+    units = np.sort(rng.integers(0, 12, 120))
+    units[:60] = 0
+    distances, indices = nearest_of_others(points, points, 3, own=units, units=units)
+    for row in range(len(points)):
+        gaps = np.sqrt(((points - points[row]) ** 2).sum(axis=1))
+        order = [i for i in np.lexsort((np.arange(120), gaps)) if units[i] != units[row]][:3]
+        assert indices[row].tolist() == order
+        np.testing.assert_allclose(distances[row], gaps[order])
+    with pytest.raises(anoncore.AnonymizationError, match="k must be between 1 and 60, got 61"):
+        nearest_of_others(points, points, 61, own=units, units=units)
+
+
+@pytest.mark.parametrize("with_reference", [True, False])
+def test_units_of_one_record_each_change_no_figure(with_reference):
+    original, released, reference = (panel(40, 3, seed, 0.5).with_units(None) for seed in (1, 2, 3))
+    figures = []
+    for units in (None, 3 * np.arange(120)):
+        tables = EncodedTables.of(
+            original.with_units(units), released, reference.with_units(units) if with_reference else None
+        )
+        settings = RiskSettings(rows_linked=True)
+        report, _ = measure_encoded_risk(tables, settings, rng=np.random.default_rng(5))
+        figures.append(replace(report, curves=None))
+    assert figures[0] == figures[1]
+
+
+def test_a_copied_company_is_not_hidden_by_its_own_months():
+    original, reference, other = (panel(30, 8, seed) for seed in (1, 2, 3))
+    x, r, y = (matrix(side) for side in (original, reference, other))
+    # Every company has one of its months copied, a little blurred: nearer than its other months are to it.
+    y[::8] = x[::8] + 0.01
+    rng = np.random.default_rng(0)
+    units = ComparedUnits(original.units, reference.units)
+    rows = np.arange(len(x))
+    by_record, by_unit = (closeness(x, y, r, 5, queries=rows, rng=rng, **given) for given in ({}, {"units": units}))
+    assert by_record.tail(0.1, 0.01).verdict == "pass"
+    found = by_unit.tail(0.1, 0.01)
+    assert (found.n, found.n_released, found.verdict) == (30, 30, "fail")
+    assert found.n_close_pairs is None or found.n_close_pairs <= 30
+    assert by_unit.isolated(0.1, 0.01).n == 10
+    assert by_unit.isolated(0.1, 0.01).verdict == "fail"
+
+
+def test_identical_records_of_one_unit_count_once():
+    original, reference = panel(30, 8, 1), panel(30, 8, 2)
+    x, r = matrix(original), matrix(reference)
+    y = matrix(panel(30, 8, 3))
+    y[:8] = x[:8]
+    rows, units = np.arange(len(x)), ComparedUnits(original.units, reference.units)
+    copied = [
+        closeness(x, y, r, 5, queries=rows, rng=np.random.default_rng(0), **given).identical(0.01)
+        for given in ({}, {"units": units})
+    ]
+    assert [(one.n, one.n_released, one.only_released) for one in copied] == [(240, 8, 8), (30, 1, 1)]
+    assert [one.verdict for one in copied] == ["fail", "pass"]
+
+
+def test_without_others_a_unit_is_compared_with_the_rest_of_the_source():
+    original = panel(30, 4, 1)
+    x, rows, rng = matrix(original), np.arange(120), np.random.default_rng(0)
+    alone, by_unit = (
+        closeness(x, x, None, 5, queries=rows, rng=rng, **given)
+        for given in ({}, {"units": ComparedUnits(original.units)})
+    )
+    assert np.median(by_unit.reference.distance) > 5 * np.median(alone.reference.distance)
+    np.testing.assert_allclose(by_unit.reference.distance, by_unit.own)
+    # Each record in the release: the own months hide it no longer.
+    assert by_unit.tail(0.1, 0.01).n_released == 30
+
+
+def test_records_of_one_unit_do_not_add_to_the_certainty_of_membership():
+    rng = np.random.default_rng(1)
+    units = np.repeat(np.arange(40), 10)
+    scores = [rng.normal(size=40)[units] for _ in range(2)]
+    alone = membership_attack(*(rng.normal(size=400) for _ in range(2)))
+    clustered = membership_attack(*scores, units=ComparedUnits(units, units))
+    assert (clustered.n_members, clustered.n_nonmembers) == (40, 40)
+    assert clustered.upper - clustered.lower > 2.5 * (alone.upper - alone.lower)
+    assert clustered.auc == membership_attack(scores[0][::10], scores[1][::10]).auc
+    assert unit_means(np.array([1.0, 2.0, 6.0]), np.array([3, 1, 3])).tolist() == [2.0, 3.5]
+
+
+def test_every_attack_on_membership_counts_units():
+    original, released, reference = (panel(30, 4, seed, 0.3) for seed in (1, 2, 3))
+    settings = RiskSettings()
+    report, _ = measure_encoded_risk(
+        EncodedTables.of(original, released, reference), settings, rng=np.random.default_rng(5)
+    )
+    assert report.membership is not None
+    assert report.score_coincidence is not None
+    counted = [report.membership, report.score_coincidence.attack]
+    for family in (report.presence, report.agreement, report.density):
+        assert family is not None
+        counted += [family, *(one.attack.area for one in family.attacks)]
+    assert {(one.n_members, one.n_nonmembers) for one in counted} == {(30, 30)}
+    assert report.linkability is not None
+    assert (report.linkability.n_members, report.linkability.n_nonmembers) == (30, 30)
+
+
+def test_a_row_of_the_own_unit_is_a_right_match():
+    original = panel(30, 4, 1)
+    x = matrix(original)
+    # The months of each company change places.
+    order = np.arange(120).reshape(30, 4)[:, [1, 2, 3, 0]].ravel()
+    y, units = x[order], original.units
+    by_record = linkage(x, y, rng=np.random.default_rng(0))
+    by_unit = linkage(x, y, settings=LinkageSettings(units=units, row_units=units), rng=np.random.default_rng(0))
+    assert by_record.rate.value == 0.0
+    assert (by_unit.rate.value, by_unit.rate.n) == (1.0, 30)
+
+
+def test_an_extreme_company_is_set_aside_with_all_its_months():
+    data = panel(120, 6, 4)
+    frame = data.frame.copy()
+    frame.loc[:5, ["a", "b", "c"]] += 500.0
+    data = Microdata(frame, SCHEMA, data.units)
+    params, rng = ExtremeRecords(), np.random.default_rng(0)
+    assert len(anoncore.anonymize(data.with_units(None), params, rng=rng).data) == 720
+    left = anoncore.anonymize(data, params, rng=rng).data
+    assert sorted(set(range(720)) - set(left.frame.index)) == list(range(6))
+    assert 0 not in left.units
+
+
+@pytest.mark.parametrize("action", ["top-code", "winsorise"])
+def test_coded_ends_are_of_several_units(action):
+    data = panel(60, 6, 4)
+    coded = anoncore.anonymize(data, ExtremeRecords(action=action), rng=np.random.default_rng(0)).data
+    for end in (-1, 1):
+        changed = np.flatnonzero((coded.frame["a"] - data.frame["a"]).abs() > 0)
+        side = changed[np.sign(data.frame["a"].to_numpy()[changed]) == end]
+        assert len(set(data.units[side].tolist())) >= 5
+
+
+def test_a_number_that_one_unit_repeats_is_no_spike():
+    ordered = np.sort(np.concatenate([np.full(30, 5.0), np.linspace(0, 10, 90)]))
+    one = np.where(ordered == 5.0, 1000, np.arange(120))
+    kept = smoothed_values(ordered, 5, k=10)
+    assert (kept == 5.0).sum() >= 30
+    assert not (smoothed_values(ordered, 5, k=10, units=one)[ordered == 5.0] == 5.0).all()
+    np.testing.assert_array_equal(smoothed_values(ordered, 5, k=10, units=np.arange(120)), kept)
