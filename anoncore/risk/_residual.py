@@ -10,7 +10,7 @@ from anoncore.risk._proportions import Proportion
 
 @dataclass(frozen=True)
 class ResidualRisk:
-    """Success on members beyond the success on strangers, as a share of what was left to gain.
+    """Success on members beyond the success on strangers, as a share of the attacks that fail on strangers.
 
     Parameters
     ----------

@@ -48,6 +48,11 @@ class MeasureComparison:
     reference_median: float
     verdict: Verdict | Literal["by design"]
 
+    @property
+    def passes_within(self) -> float:
+        """What the upper bound must be within to pass."""
+        return PASSES_WITHIN * self.margin
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Side:

@@ -80,8 +80,8 @@ def family_result(name: str, family: AttackFamily | None, policy: MembershipPoli
     if not family.p >= level:
         verdict = "fail"
         scores = top.attack.top
-        figure += f", p = {family.p:.2g}"
-        limit += f", p ≥ {level:.2g}"
+        figure += f", p = {family.p:.2g} corrected for all forms"
+        limit += f"; fail: p < {level:.2g}"
         meaning += f"; of the {scores.n} highest scores {scores.members} are members’ ({top.name})"
     elif verdict == "inconclusive":
         meaning += nonmembers_needed(area, policy)
@@ -109,7 +109,7 @@ def family_attacks(title: str, attacker: str, family: AttackFamily | None, gate:
         f"{title}, highest scores",
         f"The same attacker keeps to the people of whom the attack is surest. Worst of {_of(top, family)}",
         f"{count(top.attack.top.members)} members of {count(top.attack.top.n)}",
-        f"p\u00a0{_with_sign(pvalue(family.p))}",
+        f"p\u00a0{_with_sign(pvalue(family.p))}, corrected for all forms",
         f"{top.attack.top.baseline:.2f} of the people are members",
         f"{count(family.n_members)} members, {count(family.n_nonmembers)} non-members",
         gate,

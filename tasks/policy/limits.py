@@ -60,7 +60,7 @@ class MembershipPolicy(ChanceLimit, MembershipLimit):
 
 def limit_phrase(passes: float, fails: float) -> str:
     """Say within what a figure must be shown to pass, and beyond what to fail."""
-    return f"≤ {passes:g}; fails > {fails:g}" if passes > fails else f"≤ {passes:g}"
+    return f"fail: shown > {fails:g}; pass: shown ≤ {passes:g}"
 
 
 def nonmembers_needed(area: MembershipAttack, policy: MembershipLimit) -> str:

@@ -28,14 +28,14 @@ def risk_markdown(assessment: PublishedAssessment) -> str:
     if assessment.continuous_form is not None:
         forms += [("continuous form", m) for m in assessment.continuous_form.measures]
     measures = markdown_table(
-        ("Measure", "Form", "Excess", "Upper bound", "Margin", "Records", "Verdict"),
+        ("Measure", "Form", "Excess", "Upper bound", "Passes within", "Records", "Verdict"),
         (
             (
                 m.name,
                 form,
                 number(m.sup_excess),
                 number(m.upper),
-                number(m.margin),
+                number(m.passes_within),
                 count(m.n),
                 m.verdict,
             )

@@ -15,13 +15,14 @@ NAME = "identical records"
 
 def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
     """Compare how many records are in the release unchanged with how many are in the reference."""
-    same = assessment.risk.identical
+    same, level = assessment.risk.identical, policy.tail_p
+    limit = f"fail: p < {level:g}; pass: " + ("none, as no record repeats another" if _unique(same) else "otherwise")
     return (
         GateResult(
             name=NAME,
-            verdict=_verdict(same, policy.tail_p),
+            verdict=_verdict(same, level),
             figure=f"{same.n_released}, p = {same.p:.3g}",
-            limit=f"p ≥ {policy.tail_p:g}",
+            limit=limit,
             baseline=f"{same.n_reference}, the reference",
             records=same.n,
             meaning="records of the original that are in the release unchanged; a single one is inconclusive where "
@@ -34,8 +35,12 @@ def _verdict(same: TailTest, level: float) -> GateVerdict:
     # Not "below": what is not a number is no proof of anything good.
     if not same.p >= level:
         return "fail"
-    unrepeated = same.n_reference == same.n_duplicates == 0
-    return "inconclusive" if same.n_released and unrepeated else "pass"
+    return "inconclusive" if same.n_released and _unique(same) else "pass"
+
+
+def _unique(same: TailTest) -> bool:
+    """Return whether no record of the original or the reference repeats another."""
+    return same.n_reference == same.n_duplicates == 0
 
 
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:

@@ -26,7 +26,7 @@ class LinkabilityLimit(Section):
     Parameters
     ----------
     linkability : Fail when two halves of a member's values are shown to lead to one released row more often than
-        those of non-members, by more than this share of what is left to gain. Pass when shown within twice as much.
+        those of non-members, by more than this share of the attacks that fail on non-members. Pass when shown within twice as much.
     """
 
     linkability: float = Field(default=0.05, gt=0, le=1)
@@ -71,7 +71,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             aim,
             name,
             f"{attacker} That succeeds for {percent(risk.attack.value)} of the members.",
-            f"{number(risk.value, 2)} of what was left to gain",
+            f"{number(risk.value, 2)}, as a share of the attacks that fail on non-members",
             between(risk, lambda bound: number(bound, 2)),
             f"{percent(risk.control.value)} of the non-members",
             f"{count(found.n_members)} members, {count(found.n_nonmembers)} non-members",

@@ -26,7 +26,7 @@ class SinglingOutLimit(Section):
     Parameters
     ----------
     singling_out : Fail when conditions read off the release are shown to single people out more often than
-        non-members, by more than this share of what is left to gain. Pass when shown within twice as much.
+        non-members, by more than this share of the attacks that fail on non-members. Pass when shown within twice as much.
     """
 
     singling_out: float = Field(default=0.05, gt=0, le=1)
@@ -77,7 +77,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             aim,
             f"{name}, {_conditions(one.n_conditions)}",
             f"{attacker} True of one member: {percent(one.residual.attack.value)} of {count(one.residual.attack.n)}.",
-            f"{number(one.residual.value, 2)} of what was left to gain",
+            f"{number(one.residual.value, 2)}, as a share of the attacks that fail on non-members",
             between(one.residual, lambda bound: number(bound, 2)),
             f"{percent(one.residual.control.value)} are true of one non-member; blind, {percent(one.blind)}",
             f"{count(found.n_people)} members, as many non-members",

@@ -26,10 +26,10 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             name=NAME,
             verdict=worst.verdict,
             figure=f"{' and '.join(worst.pair)}: {worst.excess:+.2f} [{worst.lower:+.2f}, {worst.upper:+.2f}]",
-            limit=f"lower bound ≤ {worst.margin:g}",
-            baseline=f"{worst.reference}, the reference",
+            limit=f"fail: shown > 0.5; pass: not shown > {worst.margin:g}",
+            baseline=f"{worst.reference / worst.n:.2f}, the reference",
             records=worst.n,
-            meaning="people two of whose values are in one released record, the worst of "
+            meaning="the share of people, beyond the reference’s, two of whose values are in one released record, the worst of "
             f"{pairs_of_variables(worst.n_pairs, worst.n_possible)}",
         ),
     )

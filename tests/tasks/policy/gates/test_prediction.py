@@ -26,7 +26,7 @@ def test_the_bound_that_decides_is_shown(verdict: str, change: dict[str, float],
     assert (one.verdict, one.figure, one.limit, one.records) == (
         verdict,
         figure,
-        "≤ 0.1; fails > 0.05",
+        "fail: shown > 0.05; pass: shown ≤ 0.1",
         814,
     )
 

@@ -14,6 +14,7 @@ from tests.tasks.policy.sample import assessment, changed, results
 def test_the_verdict_is_the_measures(verdict: str) -> None:
     found = results(GATE, changed(assessment(), risk__value_pairs__verdict=verdict))[NAME]
     assert (found.verdict, found.figure) == (verdict, "income and height: +0.01 [-0.01, +0.03]")
+    assert (found.limit, found.baseline) == ("fail: shown > 0.5; pass: not shown > 0.05", "0.00, the reference")
 
 
 def test_of_a_wide_table_it_is_said_how_many_pairs_were_looked_at() -> None:
