@@ -26,7 +26,8 @@ class LinkabilityLimit(Section):
     Parameters
     ----------
     linkability : Fail when two halves of a member's values are shown to lead to one released row more often than
-        those of non-members, by more than this share of the attacks that fail on non-members. Pass when shown within twice as much.
+        those of non-members, by more than this share of the attacks that fail on non-members. Pass when shown within
+        twice as much.
     """
 
     linkability: float = Field(default=0.05, gt=0, le=1)

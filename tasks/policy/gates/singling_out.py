@@ -26,7 +26,8 @@ class SinglingOutLimit(Section):
     Parameters
     ----------
     singling_out : Fail when conditions read off the release are shown to single people out more often than
-        non-members, by more than this share of the attacks that fail on non-members. Pass when shown within twice as much.
+        non-members, by more than this share of the attacks that fail on non-members. Pass when shown
+        within twice as much.
     """
 
     singling_out: float = Field(default=0.05, gt=0, le=1)

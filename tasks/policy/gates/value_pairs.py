@@ -29,7 +29,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             limit=f"fail: shown > 0.5; pass: not shown > {worst.margin:g}",
             baseline=f"{worst.reference / worst.n:.2f}, the reference",
             records=worst.n,
-            meaning="the share of people, beyond the reference’s, two of whose values are in one released record, the worst of "
+            meaning="share of people, beyond the reference’s, with two values in one released record; the worst of "
             f"{pairs_of_variables(worst.n_pairs, worst.n_possible)}",
         ),
     )
