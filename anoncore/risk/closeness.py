@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from anoncore.kernels.isolation import without_neighbour
 from anoncore.kernels.neighbors import nearest, nearest_of_others
 from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.risk._checks import Floats, Indices, matrix
@@ -15,13 +16,26 @@ from anoncore.risk.prediction import PredictionMeasures, prediction_measures
 from anoncore.risk.tail import (
     ExtremeRecords,
     TailTest,
+    extreme_distance,
     extreme_records,
     identical_records,
+    is_extreme,
     isolated_test,
+    matched_extremes,
     tail_test,
 )
 
 _FAR = 1e6  # in units of the own distance
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Extremes:
+    """The extreme records among n: (q,) distances ``whole``, ``chance`` and ``own``, as those of `Closeness`."""
+
+    whole: Floats
+    chance: Floats
+    own: Floats
+    n: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +54,7 @@ class Closeness:
     people, strangers : nearest points in all three sets of these people, and of as many of A*; None where A*
         holds no other people
     units : of these people, and of those of A*: tests count each unit once
+    extremes : the extreme records of the whole original; None where these people are all of it
     """
 
     released: PredictionMeasures
@@ -51,6 +66,7 @@ class Closeness:
     people: Neighbours | None
     strangers: Neighbours | None
     units: ComparedUnits = EACH_RECORD
+    extremes: Extremes | None = None
 
     def pairs(self, tau: float) -> ClosePairs | None:
         """Return `close_pairs`; None where there are no other people."""
@@ -68,7 +84,10 @@ class Closeness:
         return isolated_test(*self._by_unit(self.gap), tau=tau, level=level)
 
     def extreme(self, tau: float) -> ExtremeRecords:
-        """Return `extreme_records`, sought in the whole release."""
+        """Return `extreme_records` of the whole original, sought in the whole release."""
+        if self.extremes is not None:
+            found = self.extremes
+            return matched_extremes(found.whole, found.chance, found.own, found.n, tau=tau)
         return extreme_records(self.whole, self.chance, self.own, tau=tau)
 
     def identical(self, level: float) -> TailTest:
@@ -178,7 +197,32 @@ def closeness(
         people=people,
         strangers=strangers,
         units=units.take(queries),
+        extremes=None if len(queries) == len(x) else _extremes((x, y, r_), own, units.members),
     )
+
+
+def _extremes(sides: tuple[Floats, Floats, Floats | None], own: Floats, units: Indices | None) -> Extremes:
+    """Find the extreme records of the original among all of it, where ``own`` is known of a sample.
+
+    The sample determines how far is extreme, as a percentile that it knows to within its error; who is that far from
+    everyone is then found among all records.
+    """
+    x, y, r = sides
+    scale = np.sqrt(x.shape[1])
+    limit = extreme_distance(own)
+    # Distances are compared in units of the measures; rounding must not lose any beforehand.
+    places, gap = without_neighbour(x, limit * scale * (1.0 - 1e-9), units)
+    gap = gap / scale
+    extreme = is_extreme(gap) if limit == 0.0 and len(gap) else gap > limit
+    places, gap = places[extreme], gap[extreme]
+    if not len(places):
+        return Extremes(gap, gap, gap, len(x))
+    if r is not None:
+        chance = nearest(x[places], r, 1)[0][:, 0] / scale
+    else:
+        second = _nearest_others(x, places, 2, units)[0][:, 1] / scale
+        chance = gap**2 / np.where(second > 0.0, second, 1.0)
+    return Extremes(nearest(x[places], y, 1)[0][:, 0] / scale, chance, gap, len(x))
 
 
 def _matched(

@@ -323,12 +323,19 @@ def extreme_records(
     between("tau", tau, 0, 1)
     near, other, gap = _aligned(released, reference, own)
     extreme = is_extreme(gap, factor)
-    matched = int((near < tau * gap)[extreme].sum())
+    return matched_extremes(near[extreme], other[extreme], gap[extreme], len(gap), factor=factor, tau=tau)
+
+
+def matched_extremes(
+    near: Floats, other: Floats, gap: Floats, n: int, *, factor: float = 5.0, tau: float = 0.1
+) -> ExtremeRecords:
+    """Count the matched ones of the extreme records of n, given (q,) distances of each; see `extreme_records`."""
+    matched = int((near < tau * gap).sum())
     return ExtremeRecords(
-        n=len(gap),
-        n_extreme=int(extreme.sum()),
+        n=n,
+        n_extreme=len(gap),
         n_matched=matched,
-        baseline=int((other < tau * gap)[extreme].sum()),
+        baseline=int((other < tau * gap).sum()),
         factor=factor,
         tau=tau,
         verdict="fail" if matched else "pass",
@@ -336,14 +343,19 @@ def extreme_records(
 
 
 def is_extreme(gap: Floats, factor: float = 5.0) -> NDArray[np.bool_]:
-    """Return (N,) bool: distances to the own nearest neighbour above ``factor`` times the 99th percentile.
+    """Return (N,) bool: distances to the own nearest neighbour above `extreme_distance`."""
+    return np.asarray(gap > extreme_distance(gap, factor))
 
-    Where that percentile is 0, duplicates being the rule, it is taken of the positive distances.
+
+def extreme_distance(gap: Floats, factor: float = 5.0) -> float:
+    """Return ``factor`` times the 99th percentile of distances to the own nearest neighbour.
+
+    Where that percentile is 0, duplicates being the rule, it is taken of the positive distances; 0 without any.
     """
     usual = np.quantile(gap, 0.99)
     if usual == 0.0 and gap.any():
         usual = np.quantile(gap[gap > 0.0], 0.99)
-    return np.asarray(gap > factor * usual)
+    return float(factor * usual)
 
 
 def _aligned(released: Distances, reference: Distances, own: Distances) -> tuple[Floats, Floats, Floats]:

@@ -219,3 +219,31 @@ def test_people_alike_of_few_discrete_values_raise_no_alarm():
         alarms[0] += close.tail(0.1, 0.01).verdict == "fail"
         alarms[1] += close.identical(0.01).verdict == "fail"
     assert max(alarms) <= 3
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_extreme_records_outside_a_sample_are_found(others):
+    """As where all are queried, though not one of them is in the sample."""
+    rng = np.random.default_rng(4)
+    x, y, r = rng.normal(size=(3, 1500, 4))
+    far = np.arange(6)
+    x[far] += 40.0 * (1 + far[:, None])
+    y[:2], r[5] = x[:2] + 0.01, x[5] - 0.01
+    found = [
+        closeness(x, y, r if others else None, 5, queries=queries, rng=np.random.default_rng(0)).extreme(0.1)
+        for queries in (np.arange(1500), np.arange(700, 1200))
+    ]
+    assert found[0] == found[1]
+    counts = (found[1].n, found[1].n_extreme, found[1].n_matched, found[1].baseline, found[1].verdict)
+    assert counts == (1500, 6, 2, 1 if others else 0, "fail")
+
+
+def test_extreme_records_among_duplicates_are_found():
+    """Where hardly anyone has a distance at all, those who have one give the scale."""
+    x = np.zeros((1000, 3))
+    x[:100] = np.random.default_rng(0).normal(size=(100, 3))
+    x[0] = 100.0
+    sampled = closeness(x, x, None, 5, queries=np.arange(500, 900), rng=np.random.default_rng(0)).extreme(0.1)
+    whole = closeness(x, x, None, 5, queries=np.arange(1000), rng=np.random.default_rng(0)).extreme(0.1)
+    assert sampled == whole
+    assert sampled.n_extreme == 1
