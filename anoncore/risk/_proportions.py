@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from scipy.stats import norm
 
@@ -40,6 +41,7 @@ class Difference:
     upper: float
 
 
+@cache
 def normal_quantile(confidence: float) -> float:
     """Return z of a two-sided interval with the given coverage."""
     return float(norm.ppf(0.5 + between("confidence", confidence, 0, 1) / 2.0))

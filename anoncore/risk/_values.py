@@ -37,6 +37,23 @@ def aligned_values(tables: Sequence[Microdata], name: str) -> list[Floats]:
     return list(np.split(codes, np.cumsum([len(column) for column in columns])[:-1]))
 
 
+def drawn_people(table: Microdata, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Draw records of at most so many statistical units, one of each, in the order of the table.
+
+    Examples
+    --------
+    >>> from anoncore.microdata import Schema, Variable
+    >>> frame = pd.DataFrame({"x": [1.0, 2.0, 3.0]})
+    >>> months = Microdata(frame, Schema([Variable("x", "continuous")])).with_units([7, 7, 8])
+    >>> drawn_people(months, 10, np.random.default_rng(0)).tolist()
+    [0, 2]
+    """
+    order = rng.permutation(len(table))
+    if table.units is not None:
+        order = order[np.sort(np.unique(table.units[order], return_index=True)[1])]
+    return np.sort(order[:most])
+
+
 class SortedValues:
     """The distinct values of a column in order, a missing value last, with the records that hold each.
 

@@ -15,7 +15,7 @@ from anoncore.kernels.left_out import MISSING, Codes, nearest_without_each
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices, between
 from anoncore.risk._proportions import Difference, Proportion, difference, proportion
-from anoncore.risk._values import Flags, aligned_values, shared_variables
+from anoncore.risk._values import Flags, aligned_values, drawn_people, shared_variables
 from anoncore.risk.verdicts import Verdict, three_way, worst_of
 
 PERCENT = (1, 2, 5, 10, 25, 100)  # most confident guesses looked at, in per cent
@@ -31,7 +31,7 @@ _TOLERANCE = 25  # thousandths of the distribution within which a number counts 
 _OPERATIONS = 6e9  # of one search for nearest rows, which limits the people asked about
 _FEWEST = 300  # people asked about on each side, if there are so many
 _TRAINED = 2000  # released rows that trees learn from
-_CELLS = 4e6  # rows times columns that all trees of an attack learn from
+_CELLS = 2e6  # rows times columns that all trees of an attack learn from
 _LEAST = 40  # released rows for trees
 
 
@@ -120,7 +120,7 @@ class InferenceSettings:
     ----------
     quasi_identifiers : names of what an attacker may know alone
     margin : excess tolerated, 0 … 1
-    people : people asked about on each side, at most
+    people : people asked about on each side, at most, by one record of each statistical unit
     trees : rounds of boosting; 0 for no trees
     confidence : 0 … 1, two-sided, of the lower bounds together; upper bounds hold by themselves at 95 %
     """
@@ -128,7 +128,7 @@ class InferenceSettings:
     quasi_identifiers: Sequence[str] = ()
     margin: float = 0.05
     people: int = 1500
-    trees: int = 12
+    trees: int = 8
     confidence: float = 0.99
 
     def check(self) -> None:
@@ -186,7 +186,7 @@ def attribute_inference(
     the share of people who are guessed), departing from it in the baseline, which is the same attack on non-members
     instead of a model of the original without the person, and in the other attacks. Intervals: Newcombe 1998, with
     Bonferroni's correction of the lower bounds. Trees are grown for as many variables, drawn at random, as rows times
-    columns reach 4 million; of very large tables fewer people are asked about, released rows are never sampled for
+    columns reach 2 million; of very large tables fewer people are asked about, released rows are never sampled for
     them.
 
     Examples
@@ -283,10 +283,7 @@ class _Search:
         """Draw the people, and turn all values into codes."""
         original, released, reference = tables
         most = max(_FEWEST, int(_OPERATIONS / (2 * len(released) * len(names))))
-        drawn = [
-            np.sort(rng.choice(len(side), min(len(side), settings.people, most), replace=False))
-            for side in (original, reference)
-        ]
+        drawn = [drawn_people(side, min(settings.people, most), rng) for side in (original, reference)]
         order = rng.permutation(len(released))
         numeric, coded, exact = [], [], []
         for name in names:
@@ -398,7 +395,7 @@ def _probability(learned: tuple[Floats, Flags], asked: Floats, rounds: int, seed
 
     trees = HistGradientBoostingClassifier(
         max_iter=rounds,
-        max_leaf_nodes=15,
+        max_leaf_nodes=8,
         max_bins=32,
         learning_rate=0.3,
         early_stopping=False,

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from anoncore.encoding import EncodedTables
 from anoncore.kernels.agreement import largest_agreement
+from anoncore.kernels.neighbors import nearest
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._proportions import Proportion, proportion
-from anoncore.risk._values import Flags, SortedValues, aligned_values, shared_variables
+from anoncore.risk._values import Flags, SortedValues, aligned_values, drawn_people, shared_variables
 from anoncore.risk.linkage import linked_chances, own_rows
 
 _ASKED = 2000  # people linked, and non-members asked about; of more a sample
@@ -60,7 +61,7 @@ class SubsetLinkage:
     subsets : results; lower bounds hold for all of them together, upper bounds for each by itself
     unchanged : variables whose released values are those of the records
     guess : 1/M, the rate of picking any of the M rows
-    n_people : people linked, of more than 2000 a sample
+    n_people : people linked, by one record of each statistical unit, of more than 2000 a sample
     confidence : of the bounds
     """
 
@@ -103,6 +104,7 @@ def subset_linkage(
     released row that agrees with the person exactly, or the nearest one in the encoding; on all variables also the
     row that agrees best, each agreeing value weighing −log of its share among the released ones.
 
+    A row of the person's statistical unit is as right as the own one; of each unit one record is asked about.
     Variables count as unchanged by Cohen's κ = (a − e)/(1 − e) of the people's values and those of their own rows,
     with a the share of equal ones and e that expected by chance: above 0.9, and once more above 0.5. The rows' origin
     serves for this and for counting alone.
@@ -148,8 +150,8 @@ def subset_linkage(
     place = own_rows(own, len(tables.original), len(tables.released))
     if not names or not len(place) or not len(tables.released):
         return None
-    asked = _sample(len(place), rng)
-    others = None if tables.reference is None else _sample(len(tables.reference), rng)
+    asked = drawn_people(tables.original, _ASKED, rng)
+    others = None if tables.reference is None else drawn_people(tables.reference, _ASKED, rng)
     columns = {}
     for name in names:
         sides = aligned_values(given, name)
@@ -174,10 +176,6 @@ def subset_linkage(
         n_people=len(asked),
         confidence=confidence,
     )
-
-
-def _sample(people: int, rng: np.random.Generator) -> Indices:
-    return np.sort(rng.choice(people, min(people, _ASKED), replace=False))
 
 
 def _bounds(confidence: float, tests: int) -> Callable[[Floats], Proportion]:
@@ -243,6 +241,8 @@ class _Search:
         self._rows, self._people = len(tables.released), tables.x[asked]
         self._released = tables.y
         self._there = place >= 0
+        units, row_units = tables.original.units, tables.released.units
+        self._units = None if units is None or row_units is None else (units[asked], row_units)
         self._marks = [rng.integers(2**64, size=int(row.max()) + 1, dtype=np.uint64) for row in self._codes]
         self._blocks = {
             block.variable.name: range(block.start, block.start + block.width + (block.indicator is not None))
@@ -274,11 +274,17 @@ class _Search:
         code = np.unique(keys, return_inverse=True)[1]
         released, people, others = self._sides(code)
         copies = np.bincount(released, minlength=int(code.max()) + 1)
-        certain = self._there & (copies[people] == 1) & (released[self._place] == people)
+        row = np.zeros(len(copies), dtype=np.intp)
+        row[released] = np.arange(self._rows)
+        certain = (copies[people] == 1) & self._own(row[people])
         columns = [column for j in subset for column in self._blocks.get(self.names[j], ())]
         if columns:
             sides = np.ascontiguousarray(self._people[:, columns]), np.ascontiguousarray(self._released[:, columns])
-            right = linked_chances(*sides, self._place)
+            place = self._place
+            if self._units is not None:
+                near = nearest(*sides, 1)[1][:, 0]
+                place = np.where(self._own(near), near, place)
+            right = linked_chances(*sides, place)
         else:
             right = self._there / self._rows
         return _Linked(
@@ -304,8 +310,13 @@ class _Search:
             return best > second, place.astype(np.intp)
 
         single, place = search(people)
-        right = (single & (place == self._place)).astype(np.float64)
+        right = (single & self._own(place)).astype(np.float64)
         return _Linked(np.zeros(len(right)), right, float(single.mean()) / self._rows, None)
+
+    def _own(self, rows: Indices) -> Flags:
+        """Return (q,) whether a row is the person's own, or of the person's statistical unit."""
+        own = rows == self._place
+        return own if self._units is None else own | (self._units[1][rows] == self._units[0])
 
     def _sides(self, codes: Indices) -> list[Indices]:
         return np.split(codes, [self._rows, self._rows + len(self._place)], axis=-1)

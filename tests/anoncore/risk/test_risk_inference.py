@@ -148,3 +148,9 @@ def test_nothing_to_guess_and_settings_out_of_range():
     }.items():
         with pytest.raises(AnonymizationError, match=message):
             guessed(a, a, a, **given)
+
+
+def test_a_statistical_unit_is_asked_about_once():
+    a, b, c = (people(100, seed) for seed in (18, 19, 20))
+    found = guessed(a.with_units(np.arange(100) // 4), b, c, trees=0)
+    assert (found.n_members, found.n_nonmembers) == (25, 100)

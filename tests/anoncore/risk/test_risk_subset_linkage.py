@@ -102,3 +102,14 @@ def test_tables_without_a_variable_in_common_are_not_tested():
     tables = EncodedTables.of(one, one, None)
     object.__setattr__(tables, "released", other)
     assert subset_linkage(tables, rng=np.random.default_rng(0)) is None
+
+
+def test_a_row_of_the_own_unit_is_right_and_a_unit_counts_once():
+    a, c = people(300, 1), people(300, 2)
+    half = np.arange(300) // 2
+    one = Microdata(a.frame, SCHEMA).with_units(half)
+    turned = Microdata(a.take(np.arange(300) ^ 1).frame.reset_index(drop=True), SCHEMA)
+    found = attacked(one, turned.with_units(half), c.with_units(half))
+    assert found.n_people == 150
+    assert found.worst.rate.value == pytest.approx(1.0)
+    assert attacked(a, turned).worst.rate.value < 0.1
