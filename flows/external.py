@@ -26,7 +26,7 @@ EXIT_CODES = {"publish": ExitCode.PUBLISHED, "reject": ExitCode.REJECTED, "await
 
 @dataclass(frozen=True)
 class Files:
-    """CSV, Parquet or Stata files to compare.
+    """Files to compare, of any format that a source can have.
 
     Parameters
     ----------

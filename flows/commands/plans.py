@@ -19,16 +19,22 @@ def check(plan: Plan, json_: Json = False) -> None:
 
     file = load_plan(plan)
     if json_:
-        print_json({"plan": file.plan.name, "sha256": file.plan.digest, "problems": []})
-    else:
-        out.print(
-            f"{safe(plan.name)} is in order: {len(file.plan.variables)} variables, "
-            f"{len(file.plan.edits.rules)} edits, {len(file.plan.steps)} step(s)."
-        )
+        print_json({"plan": file.plan.name, "sha256": file.plan.digest, "problems": [], "confirm": file.unconfirmed})
+        return
+    out.print(
+        f"{safe(plan.name)} is in order: {len(file.plan.variables)} variables, "
+        f"{len(file.plan.edits.rules)} edits, {len(file.plan.steps)} step(s)."
+    )
+    if file.unconfirmed:
+        out.print("A person must still decide what is marked 'confirm'; decide, and delete these comments:")
+    for comment in file.unconfirmed:
+        out.print(f"  {safe(comment)}", soft_wrap=True)
 
 
 def plan(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV, Parquet or Stata file.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="A file of a format that a source can have, such as CSV.")
+    ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; by default the terminal.")
     ] = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +179,7 @@ def _is_code(value: Any) -> bool:
 # Sentences by kind of error, a kind with its variants separated by spaces.
 _SENTENCES = {
     "missing missing_argument missing_keyword_only_argument": "is missing",
-    "extra_forbidden unexpected_keyword_argument": "is not a key here; check its spelling",
+    "extra_forbidden unexpected_keyword_argument": "is not a key here; allowed: {keys}",
     "model_type model_attributes_type dataclass_type dict_type": "must hold keys with values",
     "tuple_type list_type": "must be a list",
     "string_type": "must be text; quote it",
@@ -194,7 +194,6 @@ _SENTENCES = {
     "greater_than_equal": "must be at least {ge}",
     "less_than": "must be below {lt}",
     "less_than_equal": "must be at most {le}",
-    "string_pattern_mismatch": "must have the form {pattern}",
     "string_too_short": "must have {min_length} characters at least",
     "string_too_long": "must have {max_length} characters at most",
     "too_short": "must not be empty",
@@ -203,9 +202,18 @@ _SENTENCES = {
 WORDS = {kind: sentence for kinds, sentence in _SENTENCES.items() for kind in kinds.split()}
 
 
-def sentences(error: ValidationError, lines: Lines) -> list[str]:
-    """Return one sentence each; a list is not called empty because its items were refused."""
+def errors_of(error: ValidationError, keys_at: Callable[[Place], Iterable[str]]) -> list[Any]:
+    """Return pydantic's errors; where a key is none, with those that are allowed there."""
     errors: list[Any] = error.errors(include_url=False, include_input=False)
+    return [one | {"ctx": one.get("ctx", {}) | {"keys": ", ".join(keys_at(one["loc"][:-1]))}} for one in errors]
+
+
+def sentences(error: ValidationError, lines: Lines, keys_at: Callable[[Place], Iterable[str]]) -> list[str]:
+    """Return one sentence each; a list is not called empty because its items were refused.
+
+    ``keys_at`` gives the keys that are allowed at a place.
+    """
+    errors = errors_of(error, keys_at)
     places = [e["loc"] for e in errors]
 
     def holds_refused(at: Place) -> bool:
@@ -230,7 +238,7 @@ def in_words(error: Any) -> str:
     words = WORDS.get(error["type"])
     if words is None:
         return str(error["msg"]).removeprefix("Value error, ")
-    return words.format_map(error.get("ctx", {}))
+    return words.format_map(error["ctx"])
 
 
 def _shown(place: Place) -> str:

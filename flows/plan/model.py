@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
@@ -16,13 +16,14 @@ from anoncore.method import public_parameters
 from anoncore.microdata import Schema, Variable
 from anoncore.names import format_look_alikes
 from flows.plan.file import LONGEST_PROBLEM, Lines, Place, odd_values, parse, read_text, sentences
+from flows.plan.keys import keys_at
 from flows.plan.schedule import ScheduleSection
 from tasks.assessment.assess import AssessmentSection
 from tasks.assessment.game import GameSection
 from tasks.common.digests import digest_of
 from tasks.common.errors import Refused, ReleaseError, cut, named, odd, visible
 from tasks.common.randomness import SeedSection
-from tasks.common.sections import Section
+from tasks.common.sections import Section, short_name
 from tasks.intake.columns import like_a_formula, named_surplus, nearly
 from tasks.intake.read import header_of
 from tasks.intake.source import SourceSection
@@ -35,7 +36,6 @@ from tasks.tracking.mlflow import TrackingSection
 
 MAX_PROBLEMS = 30
 T = TypeVar("T")
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
 class Plan(Section):
@@ -52,7 +52,7 @@ class Plan(Section):
     """
 
     anonflow: Literal[1]
-    name: str = Field(pattern=f"^{NAME.pattern}$")
+    name: Annotated[str, short_name("-_", 63)]
     source: SourceSection
     variables: tuple[Variable, ...] = Field(min_length=1)
     unit: tuple[str, ...] = ()
@@ -231,6 +231,12 @@ class PlanFile:
         """The plan's own folder."""
         return self.path.parent
 
+    @property
+    def unconfirmed(self) -> list[str]:
+        """The comments of a draft by which a person must still decide, each with its line."""
+        lines = enumerate(self.text.splitlines(), start=1)
+        return [f"line {n}: {cut(match[1], LONGEST_PROBLEM)}" for n, text in lines if (match := CONFIRM.search(text))]
+
 
 def load_plan(path: Path) -> PlanFile:
     """Read and check a plan.
@@ -245,7 +251,7 @@ def load_plan(path: Path) -> PlanFile:
     try:
         plan = Plan.model_validate(document)
     except ValidationError as error:
-        problems += sentences(error, lines)
+        problems += sentences(error, lines, lambda place: keys_at(Plan, place))
     if plan is not None and not problems:
         problems = [_with_line(p, plan, lines) for p in plan.problems(path.resolve().parent)]
     if plan is None or problems:
@@ -264,6 +270,8 @@ def _with_line(problem: str, plan: Plan, lines: Lines) -> str:
     """Put the line in front of a sentence about the whole plan."""
     first = re.split(r"\W", problem, maxsplit=1)[0]
     at: Place = (SUBJECTS.get(first, first),)
+    if step := STEP.match(problem):
+        at = ("steps", int(step[1]) - 1)
     for section, items in (("edits", plan.edits.rules), ("variables", plan.variables)):
         for number, item in enumerate(items):
             if problem.startswith(f"{section.removesuffix('s')} {item.name!r}"):
@@ -272,4 +280,6 @@ def _with_line(problem: str, plan: Plan, lines: Lines) -> str:
 
 
 # The section of a sentence, by its first word, where that is not the section's name.
+CONFIRM = re.compile(r"#\s*confirm:\s*(.*)")
+STEP = re.compile(r"steps: (\d+) \(")
 SUBJECTS = {"columns": "variables", "no": "edits", "computed": "edits"}

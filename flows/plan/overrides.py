@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
+from functools import partial
 from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from anoncore.method import Method
 from anoncore.registry import METHODS
-from flows.plan.file import in_words, yaml_value
+from flows.plan.file import errors_of, in_words, yaml_value
+from flows.plan.keys import keys_at
 from flows.plan.model import Plan, PlanFile
 from tasks.common.digests import digest_of
 from tasks.common.errors import Refused, cut, visible
@@ -135,7 +137,7 @@ def _step(text: str) -> Any:
     except ValidationError as error:
         wrong = [
             f"{'.'.join(map(str, e['loc'][1:]))}: {in_words(e)}".removeprefix(": ")
-            for e in error.errors(include_url=False, include_input=False)
+            for e in errors_of(error, partial(keys_at, Step))
         ]
     raise Refused(f"--methods: {_shown(text)}: {cut('; '.join(map(visible, wrong)), LONGEST)}")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -27,7 +27,7 @@ from tasks.common.errors import Refused
 from tasks.common.home import make_private, write_private
 from tasks.common.keys import keyed_digest
 from tasks.common.run import Run
-from tasks.common.sections import Section
+from tasks.common.sections import Section, short_name
 from tasks.common.workspace import StoredMicrodata
 from tasks.masking.anonymize import ShadowMask
 from tasks.policy.assessment import InOutGame
@@ -53,7 +53,7 @@ class TargetGroup(Section):
     number : How many of them are drawn.
     """
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9 -]{0,40}$")
+    name: Annotated[str, short_name("- ", 41)]
     variable: str
     level: str | int | float | bool
     number: int = Field(default=20, ge=1, le=200)

@@ -84,15 +84,15 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path):
         )
     )
     for place in (
-        "line 3: source.pth: is not a key here",
+        "line 3: source.pth: is not a key here; allowed: path, package, sql, ",
         "line 5: variables.1.kind: ",
-        "line 6: variables.2.nmae: is not a key here",
+        "line 6: variables.2.nmae: is not a key here; allowed: name, kind, role, levels, missing, precision, ",
         "line 6: variables.2.name: is missing",
         "line 7: variables.3.levels: must hold numbers or text",
         "line 9: steps.1: ",
         "line 10: policy.tail_p: ",
         "line 10: policy.approval: ",
-        "line 11: extra: is not a key here",
+        "line 11: extra: is not a key here; allowed: anonflow, name, source, variables, ",
         "line 13: assessment.k: ",
     ):
         assert f"plan.yaml: {place}" in told
@@ -131,6 +131,16 @@ def test_one_problem_does_not_hide_the_others(tmp_path):
     )
     assert "line 10: edits declared more than once: e" in told
     assert "variables that the source does not have: c" in told
+
+
+def test_a_problem_of_a_step_has_the_line_of_the_step(tmp_path):
+    told = refusal(plan(tmp_path, "  - {method: data-shuffling, confidential: [zz]}", "policy: {tail_p: 0.02}"))
+    assert "plan.yaml: line 10: steps: 2 (data-shuffling): " in told
+
+
+def test_what_a_person_must_still_decide_is_listed_with_its_line(tmp_path):
+    file = load_plan(plan(tmp_path, "policy: {tail_p: 0.02}  # confirm: a guess", "# nothing to confirm here"))
+    assert file.unconfirmed == ["line 10: a guess"]
 
 
 def bound(name: str, **limits: float) -> str:
@@ -185,7 +195,7 @@ def test_impossible_edits_are_refused(tmp_path, edits, message):
     ("line", "text", "message"),
     [
         (1, "anonflow: 2", "line 1: anonflow: must be 1"),
-        (2, "name: My Plan", "line 2: name: "),
+        (2, "name: My Plan", "line 2: name: must hold lower-case letters a to z, digits, '-', '_' alone, begin with"),
         (2, "name: ../up", "line 2: name: "),
         (2, r'name: "x\n"', "line 2: name: "),
         (2, "name: 5", "line 2: name: must be text; quote it"),
@@ -218,7 +228,7 @@ def test_impossible_edits_are_refused(tmp_path, edits, message):
         (9, "  - spectral-swap", "line 9: steps.1: must hold keys with values"),
         (9, "  - {method: swop}", "line 9: steps.1: 'method' must be one of 'additive-noise', "),
         (9, "  - {k: 5}", "line 9: steps.1: does not state its kind; add method"),
-        (9, "  - {method: spectral-swap, kk: 5}", "line 9: steps.1.kk: is not a key here"),
+        (9, "  - {method: spectral-swap, kk: 5}", "line 9: steps.1.kk: is not a key here; allowed: .*method"),
         (9, "  - {method: spectral-rhs}", r"policy: .*by_design: \[uncertainty\]"),
         (9, "  - {method: spectral-rhs, k: 1}", "line 9: steps.1: k must be at least 2, got 1"),
     ],
@@ -245,9 +255,14 @@ def test_wrong_values_are_refused_with_the_line(tmp_path, line, text, message):
         ("edits: {rules: }", "line 10: edits.rules: must be a list"),
         ("reference: {kind: file}", "line 10: reference: a reference of kind file needs a source"),
         ("policy: {by_design: [zz]}", "line 10: policy.by_design.1: "),
-        ("policy: {utility: {median: 1}}", "line 10: policy.utility.median: is not a key here"),
+        ("policy: {utility: {median: 1}}", "line 10: policy.utility.median: .*; allowed: mean, variance, "),
         ("publication: {formats: []}", "line 10: publication.formats: must not be empty"),
         ("seed: {public: -1}", "line 10: seed.public: "),
+        (
+            "edits: {rules: [{edit: bound, name: x, variable: a, low: 0}]}",
+            "low: .*; allowed: edit, name, variable, lower",
+        ),
+        ("publication: {to: [{fold: x}]}", r"publication.to.1.fold: is not a key here; allowed: table, database, "),
         ("game: {shadows: 10}", "line 10: game: shadows must be 0, for no game, or at least 64"),
         ("game: {groups: [{name: x, variable: none, level: 1}]}", "line 10: game: group x needs a released variable"),
     ],
