@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 NOTHING = "–"
@@ -93,9 +93,15 @@ def plain(value: Any) -> str:
         return "not used"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_inner(one)}" for key, one in value.items()) or "none"
     if isinstance(value, list | tuple):
-        return ", ".join(str(v) for v in value) or "none"
+        return ", ".join(map(_inner, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _inner(value: Any) -> str:
+    return f"({plain(value)})" if isinstance(value, list | tuple | Mapping) else plain(value)
 
 
 def pairs_of_variables(looked: int, possible: int) -> str:

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.common.digests import digest_of, jsonable, sha256_of
 from tasks.common.errors import Refused, visible
-from tasks.common.formatting import markdown_cell
+from tasks.common.formatting import markdown_cell, plain
 from tasks.common.home import DOSSIER, Home, make_private, private_umask, write_private
 from tasks.common.run import Run
 from tasks.common.sections import Section
@@ -199,6 +199,7 @@ def method_statement(dossier: Dossier) -> str:
         autoescape=False,  # noqa: S701  Markdown, not HTML
         finalize=markdown_cell,
     )
+    environment.filters["plain"] = plain
     return environment.get_template("method.md.j2").render(**dossier.parts, figures=dossier.assessment)
 
 

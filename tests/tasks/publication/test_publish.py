@@ -311,6 +311,7 @@ def test_the_method_statement_names_methods_and_parameters_and_no_secret(release
     assert "Randomness: public, stated in the plan" in text
     step = next(line for line in text.replace("\\", "").splitlines() if "Step 1: " in line)
     assert set(re.findall(r"(\w+) = ", step)) == {f.name for f in fields(SpectralSwap)} - {"method"}
+    assert not re.search(r"= [^;]*(None|True|False|['()])", step)
 
 
 def test_the_method_statement_claims_no_more_than_was_measured(dossier: Dossier) -> None:

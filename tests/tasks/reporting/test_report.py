@@ -634,6 +634,8 @@ def test_markdown_tables_have_one_shape():
         (wording.plain(None), "not used"),
         (wording.plain(True), "yes"),
         (wording.plain([]), "none"),
+        (wording.plain([["a", "b"], ["c"]]), "(a, b), (c)"),
+        (wording.plain({"n": 20, "smokes": (1,)}), "n: 20, smokes: (1)"),
         (wording.sentence("ends already."), "Ends already."),
     ],
 )
