@@ -1,4 +1,4 @@
-"""The in/out game: is a person who is in the data told from the same person who is not, release after release."""
+"""The in/out game: releases of data with one person, and of the same data without, are distinguished."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class GameSettings:
 
 @dataclass(frozen=True)
 class GroupArea:
-    """How well one score tells the targets of one group in from the same targets out.
+    """How well one score distinguishes releases with a target from those without, for one group of targets.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class GroupArea:
     targets : their number
     mean : area under the ROC curve, each target with thresholds of its own, averaged over the targets
     lower, upper : bounds of the mean; the lower ones hold for all scores and groups together
-    largest : area of the target that is told best
+    largest : area of the target that is recognised best
     largest_lower : the largest lower bound of a single target; it holds for all targets and scores together
     true_positives : mean share of rounds with a target that score above 99 % of the rounds without it
     pooled : area with one threshold for all targets, which understates the risk
@@ -116,7 +116,7 @@ class Game:
         return len({one.score for one in self.areas})
 
     def worst(self, group: str) -> GroupArea | None:
-        """Return the score by which a group of targets is told best; None where there is no such group."""
+        """Return the score by which a group of targets is recognised best; None where there is no such group."""
         areas = [one for one in self.areas if one.group == group]
         return max(areas, key=lambda one: (max(one.lower, 0.5), one.upper), default=None)
 
@@ -127,14 +127,14 @@ class Game:
 
 @dataclass(frozen=True)
 class TargetRisk:
-    """How well one target is told in from out; for the custodian alone.
+    """How well releases with one target are distinguished from those without; for the custodian alone.
 
     Parameters
     ----------
     place : position among the people
     groups : that the target is in
     areas : area under the ROC curve by score
-    score : that tells most
+    score : with the largest area
     lower : bound of its area, for all targets and scores together
     true_positives : share of rounds with the target that score above 99 % of the rounds without, by that score
     drivers : share of each variable in the difference of that score's means, the largest first; they add up to 1
@@ -203,7 +203,7 @@ def play(
     rng: np.random.Generator,
     on_round: Callable[[int], None] = lambda number: None,
 ) -> Played:
-    """Mask the people again and again, each target in or out by the toss of a coin, and try to tell which.
+    """Mask the people again and again, each target in or out by the toss of a coin, and try to find out which.
 
     Each target is scored on every shadow release: by the distance to the nearest released row and to the five
     nearest, by the rarity of its values that are in the release, and by that of the values that one row shares. Its

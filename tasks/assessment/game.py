@@ -38,7 +38,7 @@ PROGRESS_STEPS = 20
 Progress = Callable[[int, int], None]
 # Each holds the records in memory.
 MOST_PROCESSES = 8
-# Of the variables that tell a person, how many are named, and from which share on.
+# Of the variables that reveal a person, how many are named, and from which share on.
 SHOWN_DRIVERS, LEAST_SHARE = 5, 0.05
 
 
@@ -70,7 +70,7 @@ class GameSection(Section):
     random : How many random people are.
     groups : More people who are.
     remedies : Whether changes of the plan are tried by playing again, with 64 shadow releases each: groups twice as
-        large, extreme values or records treated, the most telling variable left out. For the custodian alone.
+        large, extreme values or records treated, the most revealing variable left out. For the custodian alone.
     """
 
     shadows: int = Field(default=0, ge=0, le=10_000)
@@ -129,7 +129,7 @@ class PlayedGame:
 
     @property
     def custodian_report(self) -> CustodianReport | None:
-        """The most vulnerable targets, the variables by which each is told, and remedies; None if none was played."""
+        """The most vulnerable targets, the variables that reveal each, and remedies; None without a game."""
         return None if self.result.game is None else _report(self, self.result.game)
 
 
@@ -217,10 +217,10 @@ def _targets(original: Microdata, section: GameSection, rng: np.random.Generator
 
 
 def _report(played: PlayedGame, game: Game) -> CustodianReport:
-    columns = ("row of the source", "group", "told by", "area", "at least", "recognised", "variables that tell")
+    columns = ("row of the source", "group", "score", "area", "at least", "recognised", "variables")
     cells = tuple(_cells(*pair) for pair in zip(played.targets, played.rows, strict=True))
     caption = (
-        "Area: under the ROC curve of the score that tells most, and its lower bound for all people and scores "
+        "Area: under the ROC curve of the best score, and its lower bound for all people and scores "
         "together. Recognised: share of releases with the person, at 1 % false positives. Variables: their shares in "
         "what distinguishes releases with the person from releases without."
     )
@@ -239,7 +239,7 @@ def _remedies(played: PlayedGame, game: Game) -> Iterator[Part]:
     now = game.worst(ISOLATED)
     if not played.remedies or now is None:
         return
-    columns = ("change", "told by", "mean area", "from", "to", "worst person")
+    columns = ("change", "score", "mean area", "from", "to", "worst person")
     figures = (now.mean, now.lower, game.upper(ISOLATED), now.largest)
     rows = [("the plan as it is", now.score, *(f"{value:.2f}" for value in figures))]
     for one in played.remedies:

@@ -57,7 +57,7 @@ class Change:
 
 
 def changes(mask: ShadowMask, original: Microdata, targets: tuple[TargetRisk, ...]) -> Iterator[Change]:
-    """Give the changes to try: larger groups, extreme values or records treated, the most telling variable left out."""
+    """Give the changes to try: larger groups, extremes treated, the most revealing variable left out."""
     coarser = tuple(_coarser(step) for step in mask.steps)
     if coarser != mask.steps:
         yield Change("k twice as large in every step that has one", replace(mask, steps=coarser))

@@ -1,4 +1,4 @@
-"""Whether shadow releases of the whole plan tell if one particular person is in the data."""
+"""Whether shadow releases of the whole plan show whether one particular person is in the data."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def evaluate(assessment: Assessment, policy: GamePolicy) -> tuple[GateResult, ..
             baseline=baseline,
             records=game.n_people,
             meaning=f"{MEANING}: mean of {worst.targets} by {worst.score}, {count(game.rounds)} shadow releases; "
-            f"{worst.largest:.2f} for the one told best{_others(game)}; ε is at least {game.epsilon:.2f}",
+            f"{worst.largest:.2f} for the person recognised best{_others(game)}; ε is at least {game.epsilon:.2f}",
         ),
     )
 
@@ -96,7 +96,7 @@ def _row(game: Game, area: GroupArea, attacker: str) -> Attack:
         Aim.MEMBERSHIP,
         f"In/out game, {area.group} people",
         f"{attacker} Each person has thresholds of their own. Best of {game.n_scores} scores: {area.score}; with one "
-        f"threshold for all {number(area.pooled)}; {number(area.largest)} for the person told best; "
+        f"threshold for all {number(area.pooled)}; {number(area.largest)} for the person recognised best; "
         f"{percent(area.true_positives)} recognised with 1 % false positives.",
         f"AUC {number(area.mean)}",
         f"{between(area, number)} at {percent(game.confidence, 0)}",
@@ -111,7 +111,7 @@ def _row(game: Game, area: GroupArea, attacker: str) -> Attack:
 GATE = Gate(
     name=NAME,
     description="The whole plan masks the data again and again (`game` of the plan), the most isolated and some random "
-    "people being in or out by the toss of a coin. Each is told in from out by nearness, by rare values that are "
+    "people being in or out by the toss of a coin. Releases with and without each are distinguished by nearness, by rare values that are "
     "released, and by the row that shares most of them, with thresholds of their own. Fail when the mean area under "
     "the ROC curve over the most isolated people is shown to be above `membership_auc`, pass when shown to be within "
     "`membership_pass`. A plan that does not ask for it has no such result, unless the policy requires it.",

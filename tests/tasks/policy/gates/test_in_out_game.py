@@ -31,8 +31,13 @@ def test_the_most_isolated_people_decide(lower: float, upper: float, verdict: st
     (result,) = results(GATE, found).values()
     assert result.verdict == verdict
     assert result.records == 814
-    for told in ("192 shadow releases", "0.81 for the one told best", "for random people", "ε is at least 0.31"):
-        assert told in result.meaning
+    for part in (
+        "192 shadow releases",
+        "0.81 for the person recognised best",
+        "for random people",
+        "ε is at least 0.31",
+    ):
+        assert part in result.meaning
 
 
 def test_the_worst_upper_bound_of_all_scores_must_be_within_the_limit() -> None:
