@@ -111,10 +111,11 @@ def _row(game: Game, area: GroupArea, attacker: str) -> Attack:
 GATE = Gate(
     name=NAME,
     description="The whole plan masks the data again and again (`game` of the plan), the most isolated and some random "
-    "people being in or out by the toss of a coin. Releases with and without each are distinguished by nearness, by rare values that are "
-    "released, and by the row that shares most of them, with thresholds of their own. Fail when the mean area under "
-    "the ROC curve over the most isolated people is shown to be above `membership_auc`, pass when shown to be within "
-    "`membership_pass`. A plan that does not ask for it has no such result, unless the policy requires it.",
+    "people being in or out by the toss of a coin. Releases with and without each of them are distinguished by "
+    "nearness, by rare values that are released, and by the row that shares most of them, with thresholds for each "
+    "person. Fail when the mean area under the ROC curve over the most isolated people is shown to be above "
+    "`membership_auc`, pass when shown to be within `membership_pass`. A plan that does not ask for it has no such "
+    "result, unless the policy requires it.",
     evaluate=evaluate,
     limits=GameLimit,
     individual=True,
