@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from scipy.stats import norm
 
-from anoncore.risk._checks import Floats
+from anoncore.risk._checks import Floats, Indices
 from anoncore.risk.jackknife import Deletions, set_variance
 from anoncore.risk.prediction import PredictionMeasures
 from anoncore.risk.verdicts import Verdict, three_way
@@ -82,7 +82,13 @@ class Side:
 
 
 def bounds(
-    name: str, pairs: Sequence[tuple[Side, Side]], margin: float, alpha: float, *, void: bool
+    name: str,
+    pairs: Sequence[tuple[Side, Side]],
+    margin: float,
+    alpha: float,
+    *,
+    void: bool,
+    units: Indices | None = None,
 ) -> MeasureComparison:
     """Compare one measure at every jump of its distribution functions, averaged over the subsamples.
 
@@ -92,6 +98,7 @@ def bounds(
     pairs : (released, reference) of each subsample, one pair where the sizes were equal
     margin, alpha : see :func:`anoncore.risk.compare`, where the test is described
     void : by design, so that the verdict has no weight
+    units : (N,) statistical unit of each record; those of one unit are not taken for independent
 
     Returns
     -------
@@ -99,14 +106,13 @@ def bounds(
     """
     n = len(pairs[0][0].values)
     grid = np.unique(np.concatenate([side.values for pair in pairs for side in pair]))
+    codes = np.arange(n) if units is None else np.unique(units, return_inverse=True)[1]
     excess, centre, error, error_with_sets = (np.zeros(len(grid)) for _ in range(4))
     for ours, theirs in pairs:
-        both = Side(np.maximum(ours.values, theirs.values)).up_to(grid)
-        only_ours, only_theirs = ours.up_to(grid) - both, theirs.up_to(grid) - both
-        excess += (only_ours - only_theirs) / n
-        shrunk = (only_ours - only_theirs) / (n + 2)
+        surplus = ours.up_to(grid) - theirs.up_to(grid)
+        excess += surplus / n
+        shrunk, variance = _shrunk(surplus, ours.values, theirs.values, codes, grid)
         centre += shrunk
-        variance = ((only_ours + only_theirs + 2) / (n + 2) - shrunk**2) / (n + 2)
         error += np.sqrt(variance)
         error_with_sets += np.sqrt(variance + ours.variance(grid) + theirs.variance(grid))
     everywhere, somewhere = float(norm.ppf(1.0 - alpha)), math.sqrt(2.0 * math.log(1.0 / alpha))
@@ -127,3 +133,30 @@ def bounds(
         reference_median=float(np.mean([np.median(theirs.values) for _, theirs in pairs])),
         verdict="by design" if void else three_way(lower, upper, PASSES_WITHIN * margin, fails_above=margin),
     )
+
+
+def _shrunk(surplus: Floats, ours: Floats, theirs: Floats, units: Indices, grid: Floats) -> tuple[Floats, Floats]:
+    """Return the adjusted Wald centre and variance of the excess at each grid point.
+
+    With D_u(x) the surplus of unit u, of n_u records, the variance of e is that of the ratio of totals,
+    Σ_u (D_u − n_u·e)² / N², after two units of mean size are added, one with all its surplus on either side. For units
+    of one record it is Bonett and Price's. ΣD_u² and Σn_u·D_u are running sums over the sorted values, at each of which
+    one D_u changes by one.
+    """
+    sizes = np.bincount(units).astype(np.float64)
+    mean, total = float(sizes.mean()), float(sizes.sum() + 2.0 * sizes.mean())
+    values, owner = np.concatenate([ours, theirs]), np.concatenate([units, units])
+    change = np.repeat([1.0, -1.0], [len(ours), len(theirs)])
+    by_unit = np.lexsort((values, owner))
+    running = np.cumsum(change[by_unit])
+    first = np.searchsorted(owner[by_unit], np.arange(len(sizes)))
+    before = np.where(first > 0, running[first - 1], 0.0)[owner[by_unit]]
+    squares = np.empty(len(values))
+    # D² − (D − change)², where D is the unit's surplus after the change.
+    squares[by_unit] = 2.0 * change[by_unit] * (running - before) - 1.0
+    order = np.argsort(values)
+    at = np.searchsorted(values[order], grid, side="right") - 1
+    squared, weighted = (np.cumsum(one[order])[at] for one in (squares, change * sizes[owner]))
+    centre = surplus / total
+    spread = squared + 2.0 * mean**2 - 2.0 * centre * weighted + centre**2 * (float((sizes**2).sum()) + 2.0 * mean**2)
+    return centre, np.maximum(spread, 0.0) / total**2

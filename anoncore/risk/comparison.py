@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import overload
 
 import numpy as np
@@ -75,6 +75,7 @@ def compare(
     *,
     alpha: float = 0.05,
     by_design: Sequence[str] = (),
+    units: Indices | None = None,
 ) -> Comparison: ...
 
 
@@ -86,6 +87,7 @@ def compare(
     *,
     alpha: float = 0.05,
     by_design: Sequence[str] = (),
+    units: Indices | None = None,
 ) -> MeasureComparison: ...
 
 
@@ -96,6 +98,7 @@ def compare(
     *,
     alpha: float = 0.05,
     by_design: Sequence[str] = (),
+    units: Indices | None = None,
 ) -> Comparison | MeasureComparison:
     """Test, record by record, that a release is not riskier than the reference.
 
@@ -135,6 +138,7 @@ def compare(
     alpha : level of the one-sided test, 0 … 0.5
     by_design : "ambiguity" and/or "uncertainty" where the method's groups of identical records make it
         void: reported with that verdict, without weight in the overall one
+    units : (N,) statistical unit of each record compared; the standard error is that of a sample of units
 
     Returns
     -------
@@ -161,7 +165,7 @@ def compare(
     between("margin", margin, 0, 1)
     between("alpha", alpha, 0, 0.5)
     if isinstance(released, PredictionMeasures) and isinstance(reference, PredictionMeasures):
-        settings = ComparisonSettings(margin=margin, alpha=alpha, by_design=by_design)
+        settings = ComparisonSettings(margin=margin, alpha=alpha, by_design=by_design, units=units)
         return _pooled([(released, reference)], settings)
     if isinstance(released, PredictionMeasures) or isinstance(reference, PredictionMeasures):
         raise AnonymizationError("released and reference must both be PredictionMeasures or both arrays")
@@ -169,7 +173,7 @@ def compare(
     if by_design:
         raise AnonymizationError("by_design must be empty when arrays are compared; leave it out")
     right = vector("reference", reference, len(left))
-    return bounds("measure", [(Side(left), Side(right))], margin, alpha, void=False)
+    return bounds("measure", [(Side(left), Side(right))], margin, alpha, void=False, units=units)
 
 
 def compare_matched(
@@ -244,7 +248,7 @@ def compare_matched(
     for _ in range(settings.draws - 1 if any(repeat) else 0):
         again = [drawn(*side) if redraw else first for side, redraw, first in zip(sides, repeat, whole, strict=True)]
         pairs.append((again[0], again[1]))
-    return _pooled(pairs, settings)
+    return _pooled(pairs, replace(settings, units=None if units is None else units[chosen]))
 
 
 def _pooled(pairs: Sequence[tuple[PredictionMeasures, PredictionMeasures]], settings: ComparisonSettings) -> Comparison:
@@ -269,6 +273,7 @@ def _pooled(pairs: Sequence[tuple[PredictionMeasures, PredictionMeasures]], sett
             settings.margin,
             settings.alpha,
             void=name in by_design,
+            units=settings.units,
         )
         for name in MEASURES
     )

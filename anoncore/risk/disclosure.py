@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.groups import distinct_counts
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._groups import codes, crossed, cuts, ordered_distances, places
@@ -24,10 +25,11 @@ class GroupRisk:
 
     Parameters
     ----------
-    n, n_groups, smallest : records, groups, size of the smallest group (0 without records)
+    n, n_groups, smallest : statistical units, of which one may be in several groups, groups, and the fewest units of a
+        group (0 without records); without declared units each record is one
     k : the size asked for
-    below_k, uniques : records in groups smaller than k, and in groups of one, as shares; the intervals take
-        records for independent draws
+    below_k, uniques : units in groups smaller than k, and in groups of one, as shares; the intervals take
+        them for independent draws
     expected : Σ over records of 1/size, right guesses of an attacker who knows that his people are in the
         sample and picks a record of the right group for each: the number of groups
     expected_lower, expected_upper : within which that number falls; the guesses are independent
@@ -288,7 +290,7 @@ def _table(data: Microdata, settings: DisclosureSettings, classes: dict[str, tup
         group = crossed(group, codes(data, name, classes.get(name, (None, False))[0]))
     sizes = np.bincount(group)
     return TableDisclosure(
-        groups=_group_risk(sizes, settings.k, confidence),
+        groups=_group_risk(sizes if data.units is None else distinct_counts(group, data.units), settings.k, confidence),
         sample=None if weight is None else _sample_risk(data, weight, group, sizes, confidence),
         sensitive=tuple(_sensitive(data, name, group, sizes, confidence) for name in settings.sensitive or ()),
     )

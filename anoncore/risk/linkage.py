@@ -58,8 +58,8 @@ class Linkage:
     ----------
     rate : share of the people asked about who are linked to their own row, ties shared
     guess : 1/M, the rate of picking any of the M rows; the baseline
-    group_rate : mean of 1/size, over the groups of identical rows that the own rows stand in: the rate if
-        everybody's group were found, and the most that groups allow
+    group_rate : mean of 1/size, or of the own unit's share, over the groups of identical rows that the own rows stand
+        in: the rate if everybody's group were found, and the most that groups allow
     among_strangers : the rate if all other rows were records of the reference A*, the own row keeping its
         copies; None without a reference
     distance, ambiguity, uncertainty : how well each measure tells right matches from wrong ones
@@ -197,7 +197,7 @@ def linkage(
         raise AnonymizationError(f"k must be at least 2, got {settings.k}")
     place = own_rows(own, len(people), len(points))
     chosen = settings.rows(len(people), rng)
-    rows = _Rows(people[chosen], points, settings.nearest_own(place, chosen, people, points))
+    rows = _Rows(people[chosen], points, settings.nearest_own(place, chosen, people, points), settings.row_units)
     used = min(settings.k, len(points))
     measures = settings.measures
     if measures is None:  # a release of one row has no second neighbour
@@ -209,7 +209,7 @@ def linkage(
     return Linkage(
         rate=settings.share(right, chosen),
         guess=1.0 / len(points),
-        group_rate=float(np.where(rows.there, 1.0 / rows.sizes, 0.0).mean()),
+        group_rate=float(np.where(rows.there, rows.right / rows.sizes, 0.0).mean()),
         among_strangers=None if others is None else settings.share(rows.among(others, settings), chosen),
         distance=signals[0],
         ambiguity=signals[1],
@@ -227,14 +227,19 @@ def linkage(
 class _Rows:
     """The released rows (M, n), the people asked about (q, n), and the own row of each (``place``, −1 for none).
 
-    ``there`` (q,): the person has a row; ``sizes`` (q,): rows identical with it; ``mine`` (q,): its distance, ∞ for
-    none.
+    ``there`` (q,): the person has a row; ``sizes`` (q,): rows identical with it; ``right`` (q,): those of them that are
+    of the same statistical unit; ``mine`` (q,): its distance, ∞ for none.
     """
 
-    def __init__(self, asked: Floats, points: Floats, place: Indices) -> None:
+    def __init__(self, asked: Floats, points: Floats, place: Indices, units: Indices | None = None) -> None:
         self.asked, self.points, self.there = asked, points, place >= 0
         self.first, number, self.copies = distinct_rows(points)
         self.sizes = np.where(self.there, self.copies[number[place]], 1)
+        self.right = np.ones(len(asked))
+        if units is not None:
+            kinds = np.unique(units, return_inverse=True)[1]
+            _, pair, count = np.unique(number * len(points) + kinds, return_inverse=True, return_counts=True)
+            self.right = np.where(self.there, count[pair[place]], 1.0)
         gap = asked - points[place]
         self.mine = np.where(self.there, np.sqrt(np.einsum("ij,ij->i", gap, gap)), np.inf)
 
@@ -245,8 +250,8 @@ class _Rows:
         hits = np.flatnonzero(self.there & ((self.mine <= closest * _TIED) | (len(self.points) == 1)))
         shared = hits[~_alone(measures)[hits]] if measures else hits
         right = np.zeros(len(self.asked))
-        right[hits] = 1.0 / self.sizes[hits]
-        right[shared] = 1.0 / _tied_rows(self.asked[shared], self.points[self.first], self.copies)
+        right[hits] = self.right[hits] / self.sizes[hits]
+        right[shared] = self.right[shared] / _tied_rows(self.asked[shared], self.points[self.first], self.copies)
         return right
 
     def among(self, others: Floats, settings: LinkageSettings) -> Floats:
@@ -258,7 +263,8 @@ class _Rows:
             theirs = settings.strangers.distance * math.sqrt(self.asked.shape[1])
         tied = (self.mine <= theirs * _TIED) & (theirs <= self.mine * _TIED)
         # A stranger at the same distance is one more row to choose from.
-        return np.where(tied, 1.0 / (self.sizes + 1), np.where(self.mine < theirs, 1.0 / self.sizes, 0.0))
+        chance = np.where(tied, 1.0 / (self.sizes + 1), np.where(self.mine < theirs, 1.0 / self.sizes, 0.0))
+        return np.asarray(self.right * chance)
 
 
 def sampling_error(asked: int, people: int, delta: float = 0.01) -> float:
@@ -273,19 +279,20 @@ def sampling_error(asked: int, people: int, delta: float = 0.01) -> float:
     return 0.0 if asked >= people else math.sqrt(math.log(2.0 / delta) / (2.0 * max(asked, 1)))
 
 
-def linked_chances(asked: Floats, points: Floats, place: Indices) -> Floats:
-    """Return (q,) the chance of each person's own row among all rows that are nearest, 0 where it is not.
+def linked_chances(asked: Floats, points: Floats, place: Indices, units: Indices | None = None) -> Floats:
+    """Return (q,) the chance of each person's own rows among all rows that are nearest, 0 where none is.
 
     Parameters
     ----------
     asked, points : (q, n) people and (M, n) released rows, encoded
     place : (q,) number of the own row, −1 for none
+    units : (M,) statistical unit of each row; rows identical to the own one are right if they are of its unit
     """
-    rows = _Rows(asked, points, place)
+    rows = _Rows(asked, points, place, units)
     closest = nearest(asked, points[rows.first], 1)[0][:, 0]
     hits = np.flatnonzero(rows.there & (rows.mine <= closest * _TIED))
     right = np.zeros(len(asked))
-    right[hits] = 1.0 / _tied_rows(asked[hits], points[rows.first], rows.copies)
+    right[hits] = rows.right[hits] / _tied_rows(asked[hits], points[rows.first], rows.copies)
     return right
 
 

@@ -319,7 +319,12 @@ def _comparison(
     """Compare release and reference; sets of different size are matched by repeated subsampling."""
     if len(tables.y) == len(tables.x if tables.r is None else tables.r):
         return compare(
-            close.released, close.reference, settings.margin, alpha=settings.alpha, by_design=settings.by_design
+            close.released,
+            close.reference,
+            settings.margin,
+            alpha=settings.alpha,
+            by_design=settings.by_design,
+            units=close.units.members,
         )
     return compare_matched(
         tables.x,

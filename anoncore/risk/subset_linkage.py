@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from anoncore.encoding import EncodedTables
 from anoncore.kernels.agreement import largest_agreement
+from anoncore.kernels.groups import distinct_counts
 from anoncore.kernels.neighbors import nearest
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._proportions import Proportion, proportion
@@ -273,7 +274,7 @@ class _Search:
             keys += self._marks[j][self._codes[j]]
         code = np.unique(keys, return_inverse=True)[1]
         released, people, others = self._sides(code)
-        copies = np.bincount(released, minlength=int(code.max()) + 1)
+        copies = self._holders(released, int(code.max()) + 1)
         row = np.zeros(len(copies), dtype=np.intp)
         row[released] = np.arange(self._rows)
         certain = (copies[people] == 1) & self._own(row[people])
@@ -284,7 +285,7 @@ class _Search:
             if self._units is not None:
                 near = nearest(*sides, 1)[1][:, 0]
                 place = np.where(self._own(near), near, place)
-            right = linked_chances(*sides, place)
+            right = linked_chances(*sides, place, None if self._units is None else self._units[1])
         else:
             right = self._there / self._rows
         return _Linked(
@@ -312,6 +313,15 @@ class _Search:
         single, place = search(people)
         right = (single & self._own(place)).astype(np.float64)
         return _Linked(np.zeros(len(right)), right, float(single.mean()) / self._rows, None)
+
+    def _holders(self, released: Indices, size: int) -> Indices:
+        """Return (size,) how many rows hold each code, or rows of how many statistical units."""
+        if self._units is None:
+            return np.bincount(released, minlength=size)
+        kinds, at = np.unique(released, return_inverse=True)
+        holders = np.zeros(size, dtype=np.intp)
+        holders[kinds] = distinct_counts(at, self._units[1])
+        return holders
 
     def _own(self, rows: Indices) -> Flags:
         """Return (q,) whether a row is the person's own, or of the person's statistical unit."""

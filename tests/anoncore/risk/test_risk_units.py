@@ -15,10 +15,12 @@ from anoncore.kernels.neighbors import nearest_of_others
 from anoncore.kernels.smoothed_values import smoothed_values
 from anoncore.methods import ExtremeRecords
 from anoncore.microdata import ComparedUnits, unit_means
-from anoncore.risk import RiskSettings, measure_encoded_risk
+from anoncore.risk import RiskSettings, compare, measure_encoded_risk
 from anoncore.risk.closeness import closeness
+from anoncore.risk.disclosure import DisclosureSettings, disclosure_risk
 from anoncore.risk.linkage import LinkageSettings, linkage
 from anoncore.risk.membership import membership_attack
+from anoncore.risk.subset_linkage import subset_linkage
 
 KEYS = [Variable(name, "continuous", role="quasi-identifier") for name in "ab"]
 SCHEMA = Schema([*KEYS, Variable("c", "continuous"), Variable("s", "binary", role="sensitive", levels=(0, 1))])
@@ -181,3 +183,71 @@ def test_a_number_that_one_unit_repeats_is_no_spike():
     assert (kept == 5.0).sum() >= 30
     assert not (smoothed_values(ordered, 5, k=10, units=one)[ordered == 5.0] == 5.0).all()
     np.testing.assert_array_equal(smoothed_values(ordered, 5, k=10, units=np.arange(120)), kept)
+
+
+def test_the_standard_error_of_the_comparison_is_that_of_units():
+    rng = np.random.default_rng(3)
+    units = np.repeat(np.arange(60), 10)
+    one, other = rng.normal(size=(2, 60))
+    each = compare(one, other)
+    repeated = compare(one[units], other[units], units=units)
+    # Ten equal records of each unit say as much as one.
+    assert repeated.upper == pytest.approx(each.upper)
+    assert repeated.lower == pytest.approx(each.lower)
+    alone = compare(one[units], other[units])
+    assert alone.upper < each.upper - 0.05
+    shuffled = rng.permutation(600)
+    again = compare(one[units][shuffled], other[units][shuffled], units=units[shuffled])
+    assert again.upper == pytest.approx(repeated.upper)
+
+
+def test_the_variance_is_that_of_a_ratio_of_totals():
+    rng = np.random.default_rng(4)
+    units = rng.integers(0, 15, 80)
+    one, other = rng.normal(size=(2, 80)).round(1)
+    found = compare(one, other, units=units)
+    sizes = np.unique(units, return_counts=True)[1]
+    m, total = sizes.mean(), 80 + 2 * sizes.mean()
+    upper = []
+    for x in np.unique([one, other]):
+        surplus = np.array([((one <= x) * 1 - (other <= x))[units == u].sum() for u in np.unique(units)])
+        e = surplus.sum() / total
+        squares = ((surplus - sizes * e) ** 2).sum() + (m - m * e) ** 2 + (-m - m * e) ** 2
+        upper.append(e + 1.6448536269514722 * np.sqrt(squares) / total)
+    assert found.upper == pytest.approx(max(upper))
+
+
+def test_groups_of_quasi_identifiers_count_units():
+    frame = pd.DataFrame({"q": ["x"] * 6 + ["y"] * 4})
+    schema = Schema([Variable("q", "nominal", role="quasi-identifier")])
+    data = Microdata(frame, schema, [1] * 6 + [2, 3, 4, 5])
+    settings = DisclosureSettings(k=3)
+    for table, smallest, below in ((data, 1, 0.2), (data.with_units(None), 4, 0.0)):
+        found = disclosure_risk(table, original=table, settings=settings, rng=np.random.default_rng(0)).released.groups
+        assert (found.smallest, found.below_k.value) == (smallest, below)
+
+
+def test_a_row_of_the_own_unit_is_certain_by_some_variables():
+    original = panel(30, 4, 1)
+    frame = original.frame.assign(a=np.repeat(np.arange(30.0), 4))
+    # The company's number is released beside numbers of others: four rows of one company agree.
+    original = Microdata(frame, SCHEMA, original.units)
+    order = np.random.default_rng(0).permutation(120)
+    released = Microdata(frame.assign(b=frame["b"].to_numpy()[order], c=0.0), SCHEMA, original.units)
+    for one, other, share in ((original, released, 1.0), (original.with_units(None), released.with_units(None), 0.0)):
+        found = subset_linkage(EncodedTables.of(one, other, None), rng=np.random.default_rng(1))
+        assert found is not None
+        alone = next(subset for subset in found.subsets if subset.name == "the variable a")
+        assert alone.certain.value == share
+        assert alone.certain.n == (30 if share else 120) == found.n_people
+        assert alone.linked.value == pytest.approx(share or 0.25)
+
+
+def test_a_group_of_rows_of_one_unit_hides_nobody():
+    original = panel(30, 4, 1)
+    y = np.repeat(matrix(original).reshape(30, 4, 3).mean(axis=1), 4, axis=0)
+    rng = np.random.default_rng(0)
+    settings = LinkageSettings(units=original.units, row_units=original.units)
+    found = [linkage(matrix(original), y, settings=one, rng=rng) for one in (LinkageSettings(), settings)]
+    assert [one.rate.value for one in found] == pytest.approx([0.25, 1.0])
+    assert [one.group_rate for one in found] == pytest.approx([0.25, 1.0])
