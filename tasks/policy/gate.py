@@ -49,7 +49,8 @@ class Gate:
     ----------
     name : by which the policy and the documents refer to it
     description : a paragraph for the documents: what it looks at, and when it fails
-    evaluate : the results, from the assessment and the policy; none where there is nothing to decide
+    evaluate : the results, from the assessment and the policy; none where there is nothing to decide. The verdicts
+        come from the assessment, the texts from its published part where the gate publishes figures
     limits : the section of the policy that holds its limits; None without
     untested_as : name under which the policy's `untested` accepts that it could not be tested
     individual : it concerns single records, and is waived where the plan waives their protection
@@ -60,7 +61,7 @@ class Gate:
 
     name: str
     description: str
-    evaluate: Callable[[Assessment, Any], tuple[GateResult, ...]] = lambda assessment, policy: ()
+    evaluate: Callable[[Any, Any], tuple[GateResult, ...]] = lambda assessment, policy: ()
     limits: type[Section] | None = None
     untested_as: str = ""
     individual: bool = False

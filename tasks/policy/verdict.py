@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tasks.policy.assessment import Assessment
+from tasks.policy.disclosure_control import published
 from tasks.policy.gate import Gate, GateResult
 from tasks.policy.gates import GATES
+from tasks.policy.published import PublishedAssessment
 from tasks.policy.section import PolicySection
 
 Decision = Literal["publish", "reject", "await"]
@@ -31,7 +33,8 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
     the sample was then too small to prove the release safe or unsafe.
     """
     waived = policy.individual_protection == "none"
-    asked = [(gate, result) for gate in gates for result in gate.evaluate(assessment, policy)]
+    shown = published(assessment)
+    asked = [(gate, result) for gate in gates for result in _results(gate, assessment, shown, policy)]
     results = [replace(one, verdict="waived") if waived and gate.individual else one for gate, one in asked]
     undecided = [
         one.name
@@ -40,6 +43,13 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
     ]
     failed = [one.name for one in results if one.verdict == "fail"]
     return Verdict(*_decision(failed, undecided, policy), tuple(results))
+
+
+def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, policy: PolicySection) -> list[GateResult]:
+    """Return a gate's results with the figures as they are published: texts must not be finer than the rounding."""
+    exact = gate.evaluate(assessment, policy)
+    coarse = gate.evaluate(shown, policy) if gate.publishes else exact
+    return [replace(text, verdict=one.verdict) for one, text in zip(exact, coarse, strict=True)]
 
 
 def _decision(failed: list[str], undecided: list[str], policy: PolicySection) -> tuple[Decision, str]:

@@ -103,7 +103,6 @@ OPEN = {
     "prediction distance": {"comparison__distance__verdict": "inconclusive"},
     "prediction uncertainty": {"comparison__uncertainty__verdict": "inconclusive"},
     "unusually close records": {"tail__verdict": "inconclusive", "tail__p": 1.0},
-    "extreme records": {"queries__used": 700},
     "membership": {"membership": None},
 }
 
@@ -116,6 +115,19 @@ def test_an_open_gate_asks_a_person_or_rejects(gate: str) -> None:
     refused = decide(figures(**OPEN[gate]), PolicySection(inconclusive="reject"))
     assert refused.decision == "reject"
     assert refused.reason == f"not proven safe at this sample size: {gate}"
+
+
+def test_texts_are_rounded_as_figures_are_published() -> None:
+    few = decide(figures(records__original=60), POLICY)
+    texts = {one.name: f"{one.figure} {one.baseline}" for one in few.gates}
+    assert (
+        texts.items()
+        >= {
+            "linkage": "0.10 [0.10, 0.10] 0.00123, guessing",
+            "utility: mean": "median difference 0.00 0.00 in the reference",
+        }.items()
+    )
+    assert verdicts(figures(records__original=60)) == verdicts(GOOD)
 
 
 def test_names_in_files_of_others_fail_and_members_in_a_reference_ask() -> None:

@@ -84,6 +84,14 @@ def _publishes_required(gate: Gate) -> bool:
 
 
 @every_gate
+def test_a_gate_asks_the_same_of_what_it_publishes(gate: Gate, measured: Assessment) -> None:
+    """Its texts come from there, lest they be finer than the rounding."""
+    for given in (assessment(), measured) if gate.publishes else ():
+        asked, shown = gate.evaluate(given, POLICY), gate.evaluate(published(given), POLICY)
+        assert [one.name for one in asked] == [one.name for one in shown]
+
+
+@every_gate
 def test_a_gate_publishes_figures_that_there_are(gate: Gate, measured: Assessment) -> None:
     for name in gate.publishes:
         part, _, figure = name.rpartition(".")
