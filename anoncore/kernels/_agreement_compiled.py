@@ -29,9 +29,10 @@ def largest(lower, upper, weights, rows, best, second, place):  # type: ignore[n
 
 
 @compiled
-def count(lower, upper, columns, rows, counts):  # type: ignore[no-untyped-def]
-    """Count the rows that satisfy every condition of each predicate, up to two."""
+def count(lower, upper, columns, rows, units, counts):  # type: ignore[no-untyped-def]
+    """Count the units whose rows satisfy every condition of each predicate, up to two."""
     for t in range(len(lower)):
+        first = units[0]
         for i in range(rows.shape[1]):
             inside = True
             for j in range(lower.shape[1]):
@@ -39,7 +40,8 @@ def count(lower, upper, columns, rows, counts):  # type: ignore[no-untyped-def]
                 if column >= 0 and not lower[t, j] <= rows[column, i] < upper[t, j]:
                     inside = False
                     break
-            if inside:
-                counts[t] += 1
-                if counts[t] == 2:
-                    break
+            if inside and counts[t] == 0:
+                counts[t], first = 1, units[i]
+            elif inside and units[i] != first:
+                counts[t] = 2
+                break

@@ -48,14 +48,17 @@ def largest_agreement(lower: Places, upper: Places, weights: Weights, rows: Plac
     return best, second, place
 
 
-def rows_inside(lower: Places, upper: Places, columns: Places, rows: Places) -> Places:
-    """Return how many rows satisfy each predicate; counting stops at two.
+def rows_inside(
+    lower: Places, upper: Places, columns: Places, rows: Places, units: NDArray[np.integer] | None = None
+) -> Places:
+    """Return how many rows, or statistical units with such a row, satisfy each predicate; counting stops at two.
 
     Parameters
     ----------
     lower, upper : (T, d) int32, half-open intervals of codes, all of which must hold
     columns : (T, d) int32, the columns they speak of; −1 where a predicate has fewer conditions
     rows : (n, M) int32, codes of the rows, one line per column
+    units : (M,) statistical unit of each row; each its own by default
 
     Returns
     -------
@@ -64,11 +67,12 @@ def rows_inside(lower: Places, upper: Places, columns: Places, rows: Places) -> 
     from anoncore.kernels._agreement_compiled import count
 
     counts = np.zeros(len(lower), dtype=np.int32)
+    own = np.arange(rows.shape[1]) if units is None else np.ascontiguousarray(units, dtype=np.int64)
     cuts = np.linspace(0, len(lower), _PIECES + 1).astype(int)
 
     def piece(number: int) -> None:
         part = slice(cuts[number], cuts[number + 1])
-        count(lower[part], upper[part], columns[part], rows, counts[part])
+        count(lower[part], upper[part], columns[part], rows, own, counts[part])
 
     for _ in in_threads(piece, range(_PIECES)):
         pass

@@ -47,7 +47,7 @@ class SinglingOut:
     ----------
     sizes : by number of conditions, each at a confidence that holds for all of them together; those for which a
         predicate was found that holds for one released record alone
-    n_people : people of the original and of the control, equally many
+    n_people : statistical units of the original and of the control, equally many
     """
 
     meaning: ClassVar[str] = (
@@ -89,12 +89,13 @@ def singling_out(
     values must be equal; so must numbers in predicates on one variable and, by the toss of a coin, in others,
     where the number must else be at least the row's when that lies in the upper half of the release, or at
     most. Predicates that hold for different released rows are dropped. A predicate succeeds when exactly one
-    person of the original satisfies it; the control is the same number of non-members. Reported is
-    r = (r_original − r_control) / (1 − r_control).
+    statistical unit of the original has records that satisfy it; the control is the same number of non-members.
+    Reported is r = (r_original − r_control) / (1 − r_control).
 
     Parameters
     ----------
-    original, released, reference : Microdata; original and reference are sampled to equal size, 5000 at most
+    original, released, reference : Microdata; original and reference are sampled to as many statistical units, with
+        5000 records at most
     predicates : of each size that hold for one released row alone; fewer where 80 000 draws do not find them
     confidence : 0 … 1, of all sizes together
     rng : Generator
@@ -121,15 +122,17 @@ def singling_out(
     """
     tables = (original, released, reference)
     names = shared_variables(tables)
-    n = min(len(original), len(reference), AT_MOST)
+    units = [np.arange(len(side)) if side.units is None else side.units for side in (original, reference)]
+    n = _equally_many(units)
     if n < 2 or not names or not len(released):
         return None
     equality = np.array([original.schema[name].is_categorical for name in names])
-    taken = [np.sort(rng.choice(len(table), n, replace=False)) for table in (original, reference)]
+    taken = [np.flatnonzero(np.isin(own, rng.choice(np.unique(own), n, replace=False))) for own in units]
     columns = [aligned_values(tables, name) for name in names]
     pools = [SortedValues(np.concatenate([m[taken[0]], r, s[taken[1]]])) for m, r, s in columns]
     places = np.stack([pool.places.astype(np.int32) for pool in pools])
-    people, rows, nonmembers = (np.ascontiguousarray(side) for side in np.split(places, [n, n + len(released)], 1))
+    ends = np.cumsum([len(taken[0]), len(released)])
+    people, rows, nonmembers = (np.ascontiguousarray(side) for side in np.split(places, ends, 1))
     numbers = np.array([pool.numbers for pool in pools], dtype=np.int32)
     # A row that is released several times speaks of as few people as one that is released once.
     rows = np.ascontiguousarray(np.unique(rows, axis=1))
@@ -141,10 +144,20 @@ def singling_out(
         drawn = _predicates(table, size, predicates, rng)
         if not len(drawn[0]):
             continue
-        sides = [rows_inside(*drawn, side) for side in (people, nonmembers)]
+        sides = [
+            rows_inside(*drawn, side, own[rows])
+            for side, own, rows in zip((people, nonmembers), units, taken, strict=True)
+        ]
         success = [proportion(int((side == 1).sum()), len(side), single) for side in sides]
         results.append(SinglingOutBySize(size, residual_risk(*success), _blind(sides[1], n)))
     return SinglingOut(tuple(results), n)
+
+
+def _equally_many(sides: list[NDArray[np.int64]]) -> int:
+    """Return how many units of each side are looked at: as many of both, with about 5000 records at most."""
+    counts = [len(np.unique(own)) for own in sides]
+    most = [AT_MOST * count // max(len(own), AT_MOST) for count, own in zip(counts, sides, strict=True)]
+    return min(most)
 
 
 def _predicates(table: _Released, size: int, number: int, rng: np.random.Generator) -> Predicates:

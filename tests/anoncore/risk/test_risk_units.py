@@ -20,6 +20,7 @@ from anoncore.risk.closeness import closeness
 from anoncore.risk.disclosure import DisclosureSettings, disclosure_risk
 from anoncore.risk.linkage import LinkageSettings, linkage
 from anoncore.risk.membership import membership_attack
+from anoncore.risk.singling_out import singling_out
 from anoncore.risk.subset_linkage import subset_linkage
 
 KEYS = [Variable(name, "continuous", role="quasi-identifier") for name in "ab"]
@@ -251,3 +252,19 @@ def test_a_group_of_rows_of_one_unit_hides_nobody():
     found = [linkage(matrix(original), y, settings=one, rng=rng) for one in (LinkageSettings(), settings)]
     assert [one.rate.value for one in found] == pytest.approx([0.25, 1.0])
     assert [one.group_rate for one in found] == pytest.approx([0.25, 1.0])
+
+
+def test_a_condition_that_is_true_of_one_company_alone_singles_it_out():
+    original, reference = panel(40, 4, 1), panel(40, 4, 2)
+    tables = []
+    for side, first in ((original, 0), (reference, 1000)):
+        frame = side.frame.assign(a=first + np.repeat(np.arange(40.0), 4), b=0.0, c=0.0, s=0)
+        tables.append(Microdata(frame, SCHEMA, side.units))
+    # The number of each company is released; four months of it hold it.
+    found = [
+        singling_out(one, one, other, rng=np.random.default_rng(0))
+        for one, other in (tables, [side.with_units(None) for side in tables])
+    ]
+    values = [one.worst.residual.value for one in found if one is not None and one.worst is not None]
+    assert values == pytest.approx([1.0, 0.0], abs=0.01)
+    assert [one.n_people for one in found if one is not None] == [40, 160]
