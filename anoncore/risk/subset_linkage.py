@@ -83,6 +83,16 @@ class SubsetLinkage:
         return max(self.subsets, key=lambda one: (one.rate.lower, one.rate.value))
 
     @property
+    def surest(self) -> LinkedBySubset:
+        """Return the subset by which most people are shown to be linked with certainty."""
+        return max(self.subsets, key=lambda one: (one.certain.lower, one.certain.value))
+
+    @property
+    def upper_certain(self) -> float:
+        """Return the largest upper bound of a share linked with certainty."""
+        return max(one.certain.upper for one in self.subsets)
+
+    @property
     def upper(self) -> float:
         """Return the largest upper bound."""
         return max(max(one.certain.upper, one.linked.upper) for one in self.subsets)

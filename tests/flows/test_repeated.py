@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 GATE = "earlier releases"
 # Noise that a single release of these few columns gets away with.
 NOISY = "{method: additive-noise, b: 1.0}"
-MEASURED = "policy: {linkage_rate: 1.0, inconclusive: person}"
+MEASURED = "policy: {linkage_rate: 1.0, linkage_certain: 1.0, inconclusive: person}"
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from tasks.policy.rounding import coarse
 
 NAME = "linkage"
 AIM = Aim.LINKAGE
+_WORST = {"pass": 0, "inconclusive": 1, "fail": 2}
 PLACE = Place(Criterion.LINKABILITY, Knowledge.EVERYTHING)
 
 
@@ -28,9 +29,12 @@ class LinkageLimit(Section):
     ----------
     linkage_rate : Fail when, at 95 % confidence, more than this share of people is linked to their own row. Applies
         where rows keep the identity of their records.
+    linkage_certain : Fail when, at 95 % confidence, more than this share of people is linked with certainty: only one
+        released row has some of a person's values, and it is the person's own.
     """
 
     linkage_rate: float = Field(default=0.2, gt=0, le=1)
+    linkage_certain: float = Field(default=0.02, gt=0, le=1)
 
 
 def evaluate(assessment: Assessment, policy: LinkageLimit) -> tuple[GateResult, ...]:
@@ -46,16 +50,32 @@ def evaluate(assessment: Assessment, policy: LinkageLimit) -> tuple[GateResult, 
             rate = parts.worst.rate
             known = f"the share of people whose released row is found by {parts.worst.name}"
         known += f"; worst of {len(parts.subsets) + 1} sets of variables"
-    return (
-        GateResult(
-            name=NAME,
-            verdict=three_way(rate.lower, upper, policy.linkage_rate),
-            figure=f"{rate.value:.2f} [{rate.lower:.2f}, {upper:.2f}]",
-            limit=f"≤ {policy.linkage_rate:g}",
-            baseline=f"{link.guess:.3g}, guessing",
-            records=rate.n,
-            meaning=known,
-        ),
+    found = GateResult(
+        name=NAME,
+        verdict=three_way(rate.lower, upper, policy.linkage_rate),
+        figure=f"{rate.value:.2f} [{rate.lower:.2f}, {upper:.2f}]",
+        limit=f"≤ {policy.linkage_rate:g}",
+        baseline=f"{link.guess:.3g}, guessing",
+        records=rate.n,
+        meaning=known,
+    )
+    certain = None if parts is None else _certain(parts, policy)
+    return (found if certain is None or _WORST[certain.verdict] <= _WORST[found.verdict] else certain,)
+
+
+def _certain(parts: SubsetLinkage, policy: LinkageLimit) -> GateResult:
+    """Compare the largest share of people who are linked with certainty with its limit."""
+    surest, upper = parts.surest, parts.upper_certain
+    share = surest.certain
+    return GateResult(
+        name=NAME,
+        verdict=three_way(share.lower, upper, policy.linkage_certain),
+        figure=f"{share.value:.3f} [{share.lower:.3f}, {upper:.3f}]",
+        limit=f"≤ {policy.linkage_certain:g}",
+        baseline=f"{surest.chance:.3g}, guessing",
+        records=share.n,
+        meaning=f"the share of people whose own released row alone agrees on {surest.name}; worst of "
+        f"{len(parts.subsets)} sets of variables",
     )
 
 
@@ -69,7 +89,7 @@ def metrics(assessment: Assessment) -> Metrics:
     return (
         fields_of(link.rate, ("value", "lower", "upper"), "risk/linkage/")
         | fields_of(parts and parts.worst.rate, ("value", "lower", "upper"), "risk/linkage/subset_")
-        | fields_of(parts and parts.worst.certain, ("value",), "risk/linkage/certain_")
+        | fields_of(parts and parts.surest.certain, ("value", "lower", "upper"), "risk/linkage/certain_")
         | signals
         | {"risk/linkage/guess": link.guess}
     )
@@ -113,18 +133,23 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 
 
 def _by_subset(parts: SubsetLinkage) -> list[Attack]:
-    worst = parts.worst
+    worst, surest = parts.worst, parts.surest
     attacker = (
         f"An attacker who knows some values of all people links them by these. Worst of {len(parts.subsets)} sets of "
-        f"variables: {worst.name}."
+        "variables: "
     )
     sure = "Exactly one released row has the person’s values, and it is the person’s own."
-    if worst.nonmembers is not None:
-        sure += f" Exactly one row has the values of {percent(worst.nonmembers, 0)} of the non-members, too."
+    if surest.nonmembers is not None:
+        sure += f" Exactly one row has the values of {percent(surest.nonmembers, 0)} of the non-members, too."
     people = count(parts.n_people)
     rows = (
-        ("Linkage by some variables", attacker, worst.linked, parts.guess),
-        ("Linkage by some variables, with certainty", f"{attacker} {sure}", worst.certain, worst.chance),
+        ("Linkage by some variables", f"{attacker}{worst.name}.", worst.linked, parts.guess),
+        (
+            "Linkage by some variables, with certainty",
+            f"{attacker}{surest.name}. {sure}",
+            surest.certain,
+            surest.chance,
+        ),
     )
     return [
         Attack(
@@ -180,7 +205,8 @@ GATE = Gate(
     description="Where rows keep the identity of their records: the share of people whose released row is found, with "
     "Wilson's interval: as the nearest one by all variables, and by the variables that stayed unchanged, the "
     "quasi-identifiers, single variables and random subsets, there also as the only row that agrees. Lower bounds "
-    "hold for all of them together. Fail when one is above `linkage_rate`, pass when all upper bounds are within it.",
+    "hold for all of them together. Fail when one is above `linkage_rate`, or that of the only row that agrees above "
+    "`linkage_certain`; pass when all upper bounds are within them.",
     evaluate=evaluate,
     limits=LinkageLimit,
     individual=True,

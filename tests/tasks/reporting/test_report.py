@@ -175,7 +175,8 @@ def full_figures(
         risk = changed(risk, linkage__rate=replace(risk.linkage.rate, value=0.1, lower=0.05, upper=0.2))
     if risk.subset_linkage is not None:
         few = replace(risk.subset_linkage.worst.linked, value=0.1, lower=0.05, upper=0.2)
-        harmless = replace(risk.subset_linkage.worst, certain=few, linked=few)
+        sure = replace(few, value=0.0, lower=0.0, upper=0.01)
+        harmless = replace(risk.subset_linkage.worst, certain=sure, linked=few)
         risk = changed(risk, subset_linkage__subsets=(harmless,))
     if risk.inference is not None:
         harmless_excess = {"excess": Difference(0.0, -0.1, 0.1), "upper": 0.1}

@@ -111,6 +111,7 @@ def test_the_limits_of_the_policy_are_those_of_the_gates() -> None:
         "membership_auc",
         "membership_pass",
         "linkage_rate",
+        "linkage_certain",
         "singling_out",
         "linkability",
         "inference",

@@ -18,11 +18,12 @@ def test_the_lower_bound_decides(lower: float, verdict: str) -> None:
     assert results(GATE, given, linkage_rate=0.5)[NAME].verdict == "pass"
 
 
-def by_subset(lower: float, upper: float) -> SubsetLinkage:
+def by_subset(lower: float, upper: float, certain: tuple[float, float] = (0.018, 0.02)) -> SubsetLinkage:
     none, found = Proportion(0.0, 0.0, 0.01, 814), Proportion(lower, lower, upper, 814)
+    sure = Proportion(certain[0], *certain, 814)
     subsets = (
         LinkedBySubset("the variable age", 1, none, 0.0, None, none),
-        LinkedBySubset("4 unchanged variables", 4, found, 0.001, 0.1, found),
+        LinkedBySubset("4 unchanged variables", 4, sure, 0.001, 0.1, found),
     )
     return SubsetLinkage(subsets, ("age",), 1 / 814, 814, 0.95)
 
@@ -39,6 +40,19 @@ def test_the_set_of_variables_that_links_most_decides(lower: float, upper: float
     rows = {row.name: row for row in GATE.attacks(published(given))}
     assert "values of 10\u00a0% of the non-members" in rows["Linkage by some variables, with certainty"].attacker
     assert rows["Linkage by some variables"].gate == NAME
+
+
+@pytest.mark.parametrize(
+    ("certain", "verdict"), [((0.01, 0.02), "pass"), ((0.021, 0.03), "fail"), ((0.01, 0.021), "inconclusive")]
+)
+def test_links_of_which_an_attacker_is_certain_have_a_limit_of_their_own(
+    certain: tuple[float, float], verdict: str
+) -> None:
+    given = changed(assessment(), risk__subset_linkage=by_subset(0.1, 0.15, certain))
+    found = results(GATE, given)[NAME]
+    assert found.verdict == verdict
+    assert (found.limit == "≤ 0.02") is (verdict != "pass")
+    assert results(GATE, given, linkage_certain=0.1)[NAME].verdict == "pass"
 
 
 def test_without_rows_of_single_persons_there_is_no_gate() -> None:
