@@ -34,7 +34,8 @@ HEAD = """\
 #   - identifiers and excluded columns are dropped and never released; give a column another role to keep it;
 #   - rules and steps that start with # are proposals: remove the # to use one.
 # It holds no value that fewer than 5 records hold, and limits are rounded away from the extremes.
-# Every key is described in docs/how-to/plan.md. Next: anonflow check PLAN, then anonflow run PLAN
+# Every key is described in the documentation, page "Plan file" (make docs: site/reference/plan.html).
+# Next: anonflow check PLAN, then anonflow run PLAN
 anonflow: 1"""
 
 VARIABLES = """\
