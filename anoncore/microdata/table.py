@@ -154,6 +154,13 @@ class Microdata(Summarised):
         held = pd.DataFrame({"level": codes, "unit": self.units})[codes >= 0].drop_duplicates()["level"]
         return dict(zip(levels, np.bincount(held, minlength=len(levels)).tolist(), strict=True))
 
+    def records_of(self, units: int) -> int:
+        """Return the number of records that are of so many statistical units, whichever records they are."""
+        if self.units is None or units < 1:
+            return units
+        sizes = np.sort(np.unique(self.units, return_counts=True)[1])
+        return 1 + int(sizes[::-1][: units - 1].sum())
+
     def plain(self) -> pd.DataFrame:
         """Return the table with ordinary columns: numbers, or text, with missing cells empty.
 

@@ -73,9 +73,10 @@ def _of_step(arrays: dict[str, np.ndarray], number: int) -> dict[str, np.ndarray
     return {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
 
 
-def _draw(shown: Shown, least: int) -> dict[str, bytes]:
-    """Draw without the columns of levels that are not released: their names are not for the public."""
+def _draw(shown: Shown, units: int) -> dict[str, bytes]:
+    """Draw without the columns of levels that are not released, and nothing of fewer than so many units."""
     original, released = shown.sides.original.load(), shown.masked.measured.load()
+    least = original.records_of(units)
     encoder = Encoder.fit(original)
     shared = kept_columns(encoder, released, shown.masked.hidden_variables)
     names = [name for name, keep in zip(encoder.column_names(), shared, strict=True) if keep]

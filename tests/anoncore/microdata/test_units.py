@@ -69,3 +69,9 @@ def test_units_are_shown_nowhere():
 def test_units_are_one_whole_number_for_each_record(units):
     with pytest.raises(AnonymizationError, match="units must hold 6 whole numbers"):
         table(units=units)
+
+
+def test_so_many_records_are_of_k_units_whichever_they_are():
+    data = table(units=[4, 4, 7, 7, 7, 1])
+    assert [data.records_of(k) for k in (1, 2, 3)] == [1, 4, 6]
+    assert table().records_of(3) == 3
