@@ -39,12 +39,13 @@ class Declared:
     variables: tuple[Variable, ...]
     unit: tuple[str, ...] = ()
     guessed: frozenset[str] = frozenset()
+    stated: bool = True
 
     @classmethod
     def guessed_from(cls, variables: Iterable[Variable]) -> Declared:
         """Return variables of which every identifier is a guess."""
         known = tuple(variables)
-        return cls(known, guessed=frozenset(v.name for v in known if v.role == "identifier"))
+        return cls(known, guessed=frozenset(v.name for v in known if v.role == "identifier"), stated=False)
 
     def with_identifiers(self, names: Iterable[str]) -> Declared:
         """Return the variables of which a person says that these name people.
@@ -63,7 +64,10 @@ class Declared:
     @property
     def keys(self) -> tuple[tuple[str, ...], ...]:
         """The columns by which records are one unit: of identifiers those that a plan or a person states."""
-        confirmed = tuple(v for v in self.variables if v.name not in self.guessed)
+        # Where identifiers are guessed, so are households.
+        confirmed = tuple(
+            v for v in self.variables if v.name not in self.guessed and (self.stated or v.role == "identifier")
+        )
         return units.Declared(confirmed, self.unit).keys
 
 
@@ -104,7 +108,7 @@ def prepare(
     Refused
         When a file cannot be read as microdata, or the files do not fit together; no message holds a value.
     """
-    people = _with_units(run, original, declared)
+    people = _with_units(run, original, declared, _table(run, original, declared.variables))
     known = {v.name: v for v in people.schema}
     header = _columns(run, released)
     shared = [n for n in known if n in header]
@@ -122,10 +126,13 @@ def prepare(
         )
     store, others = run.workspace.store, None
     if reference is not None:
-        others = store("reference", _table(run, reference, tuple(known[n] for n in shared), extra=True))
+        apart = _table(run, reference, tuple(known[n] for n in shared), extra=True)
+        others = store("reference", _with_units(run, reference, declared, apart))
     return Prepared(
         sides=Sides(store("original", people.select(shared)), others),
-        masked=Masked(released=store("released", masked), keeps_records=aligned),
+        masked=Masked(
+            released=store("released", masked.with_units(people.units if aligned else None)), keeps_records=aligned
+        ),
         left_out=tuple(n for n in known if n not in shared),
         unknown=tuple(n for n in header if n not in known),
         named_released=_named(run, released, original, declared),
@@ -196,13 +203,15 @@ def _in_order(levels: tuple[Any, ...]) -> tuple[Any, ...]:
     return levels if any(isinstance(level, str) for level in levels) else tuple(sorted(levels))
 
 
-def _with_units(run: Run, original: File, declared: Declared) -> Microdata:
-    """Return the original with its statistical units."""
-    people = _table(run, original, declared.variables)
-    if not declared.keys:
-        return people
-    frame, _ = read(run, original.source, declared.variables, original.path.parent.resolve())
-    return people.with_units(units_of(keys_of(frame, declared.keys)))
+def _with_units(run: Run, file: File, declared: Declared, table: Microdata) -> Microdata:
+    """Return the table of a file with its statistical units, by those keys whose columns it has."""
+    header = set(_columns(run, file))
+    keys = [key for key in declared.keys if set(key) <= header]
+    if not keys:
+        return table
+    variables = [v for v in declared.variables if v.name in header]
+    frame, _ = read(run, file.source, variables, file.path.parent.resolve())
+    return table.with_units(units_of(keys_of(frame, keys)))
 
 
 def _columns(run: Run, file: File) -> list[str]:

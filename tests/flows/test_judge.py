@@ -377,3 +377,15 @@ def test_very_few_records_are_refused_or_judged(tmp_path, records):
         return
     found = judged(tmp_path, "released.csv", tmp_path / "home")
     assert found.exit_code in (ExitCode.REJECTED, ExitCode.AWAITING)
+
+
+def test_records_with_a_stated_identifier_are_judged_as_one_unit(files, tmp_path):
+    for name, first in (("original", 0), ("reference", 9000)):
+        table = pd.read_csv(files / f"{name}.csv").iloc[:300]
+        table.assign(patient_id=[first + i // 3 for i in range(300)]).to_csv(tmp_path / f"{name}.csv", index=False)
+    pd.read_csv(files / "independent.csv").iloc[:300].to_csv(tmp_path / "released.csv", index=False)
+    given = Files(
+        tmp_path / "released.csv", tmp_path / "original.csv", tmp_path / "reference.csv", identifiers=("patient_id",)
+    )
+    membership = judge(Home.locate(tmp_path / "home"), given).assessment.risk.membership
+    assert (membership.n_members, membership.n_nonmembers) == (100, 100)
