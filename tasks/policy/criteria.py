@@ -40,7 +40,7 @@ IN_THE_DATA = Place(Criterion.INFERENCE, Knowledge.EVERYTHING)
 
 @dataclass(frozen=True)
 class Advantage:
-    """Success of an attack beyond its control, as a share of what was left to gain: 0 is none, 1 certainty.
+    """Success of an attack beyond its control, as a share of its failures on the control: 0 is none, 1 certainty.
 
     Parameters
     ----------
