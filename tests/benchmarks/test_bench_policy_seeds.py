@@ -1,7 +1,8 @@
-"""What the default policy decides over 100 seeds: real people masked, samples that hold nobody, and copies.
+"""What the default policy decides over many seeds: real people masked, samples that hold nobody, and copies.
 
-Run with ``python -m pytest tests/benchmarks/test_bench_policy_seeds.py -s``; two processes take some 25
-minutes. Each seed is a holdout split and a masking of its own; source to verdict, as a release does it.
+Run with ``python -m pytest tests/benchmarks/test_bench_policy_seeds.py -s``; ``ANONFLOW_BENCH_SEEDS`` is the number of
+seeds, of which each takes some 10 seconds a row in one of two processes. Each seed is a holdout split and a masking of
+its own; source to verdict, as a release does it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tasks.policy.section import PolicySection
 from tasks.policy.verdict import Verdict, decide
 from tests.tasks.policy.test_default_policy import GROUPS, NOISE, SWAP, failed, judged, planned, rhs
 
-SEEDS = int(os.environ.get("ANONFLOW_BENCH_SEEDS", "100"))
+SEEDS = int(os.environ.get("ANONFLOW_BENCH_SEEDS", "10"))
 PROCESSES = 2
 TABLE: list[str] = []
 
@@ -115,10 +116,10 @@ both = pytest.mark.parametrize("gaps", [True, False], ids=["all", "no gaps"])
 
 @both
 def test_swapping(home: Home, tmp_path: Path, gaps: bool) -> None:
-    # In the narrower table 814 people do not always prove the ambiguity: then a person decides.
+    # The most isolated of 814 people are sometimes told, and their areas are not always proved small.
     found = study(home, tmp_path, SWAP, gaps=gaps)
-    assert share(found, "publish") >= (0.9 if gaps else 0.7)
-    assert share(found, "reject") == 0
+    assert share(found, "publish") >= 0.6
+    assert share(found, "reject") <= 0.2
 
 
 @both
@@ -129,21 +130,23 @@ def test_noise(home: Home, tmp_path: Path, step: dict[str, Any], gaps: bool) -> 
 
 @both
 def test_groups_of_five(home: Home, tmp_path: Path, gaps: bool) -> None:
-    # With fewer columns their area is that of groups of ten with all: k is chosen by measuring.
     found = study(home, tmp_path, rhs(5), GROUPS, gaps=gaps)
-    assert share(found, "reject") == 1 if gaps else share(found, "reject") < 1
+    assert share(found, "reject") == 1
+    assert all("density" in f.failed for f in found)
 
 
 @both
 def test_groups_of_ten(home: Home, tmp_path: Path, gaps: bool) -> None:
-    # With all variables the area under the curve is about 0.57, and the gate fails what is surely above 0.55.
+    # The area by the nearest record may pass; the density of the release around its highest scores does not.
     found = study(home, tmp_path, rhs(10), GROUPS, gaps=gaps)
-    assert share(found, "publish") >= (0.8 if gaps else 0.9)
-    assert all(f.failed <= {"membership", "membership, rescaled", "attribute inference"} for f in found)
+    assert share(found, "publish") <= 0.1
+    assert all(f.decision == "await" or "density" in f.failed for f in found)
 
 
-def test_groups_of_thirteen(home: Home, tmp_path: Path) -> None:
-    assert share(study(home, tmp_path, rhs(13), GROUPS), "publish") >= 0.9
+@both
+def test_groups_of_thirty(home: Home, tmp_path: Path, gaps: bool) -> None:
+    found = study(home, tmp_path, rhs(30), GROUPS, gaps=gaps)
+    assert share(found, "reject") <= 0.6 if gaps else share(found, "publish") >= 0.8
 
 
 # Samples of one population, judged with every gate
