@@ -20,7 +20,9 @@ def short_name(others: str, longest: int) -> AfterValidator:
 
     def check(name: str) -> str:
         if not form.fullmatch(name):
-            raise ValueError(f"must hold {allowed} alone, begin with a letter or digit, and have at most {longest}")
+            raise ValueError(
+                f"must hold {allowed} alone, begin with a letter or digit, and have at most {longest} characters"
+            )
         return name
 
     return AfterValidator(check)
