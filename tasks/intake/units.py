@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pandas as pd
@@ -80,9 +82,9 @@ def _together(texts: pd.DataFrame) -> pd.Series:
     """Return the values of some columns as one text; of one column its own."""
     if len(texts.columns) == 1:
         return texts.iloc[:, 0]
-    whole = texts.notna().all(axis=1)
-    joined = texts.fillna("").map(lambda text: f"{len(text)}:{text}").agg("".join, axis=1)
-    return joined.astype("string").where(whole)
+    # Lengths in front keep apart what would be one text; a missing value makes the whole missing.
+    parts = [texts[name].str.len().astype("string") + ":" + texts[name] for name in texts.columns]
+    return reduce(add, parts)
 
 
 def persistent_names(keys: pd.DataFrame, units: Units, values: np.ndarray) -> np.ndarray:
