@@ -101,8 +101,11 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 def _row(guessed: InferenceRisk, worst: AttributeInference, row: Attack) -> Attack:
     of = f"{worst.name}, among the most confident {worst.percent} % of the guesses, by {worst.attack}"
     right = f"right for {whole(worst.members.value)} of the members"
+    # Few guesses may be sure of themselves: a figure of a hundredth of the people is no figure of all.
+    sure = "" if worst.percent == 100 else f", most confident {worst.percent} %"
     return replace(
         row,
+        name=f"{row.name}{sure}",
         attacker=f"{row.attacker} Worst of {count(len(guessed.variables))}: {of}, {right}.",
         outcome=f"{points(worst.excess.value)} points",
         interval=f"{between(worst.excess, points)} points",

@@ -22,6 +22,7 @@ def test_the_worst_variable_decides() -> None:
     assert GATE.metrics(worse)["risk/inference/excess_lower"] == 0.051
     rows = GATE.attacks(published(worse))
     assert [row.place and row.place.knowledge for row in rows] == list(Knowledge)
+    assert all(row.name.endswith(", most confident 25 %") for row in rows)
     assert all("Worst of 2: smokes, among the most confident 25 %" in row.attacker for row in rows)
 
 
