@@ -58,12 +58,13 @@ def evaluate(assessment: Assessment, policy: InferenceLimit) -> tuple[GateResult
         GateResult(
             name=NAME,
             verdict=three_way(excess.lower, guessed.upper, passes, fails_above=policy.inference),
-            figure=f"{worst.name}: {excess.value:+.2f} [{excess.lower:+.2f}, {guessed.upper:+.2f}]",
+            figure=f"{worst.name}: {excess.value:+.2f}, shown > {excess.lower:+.2f}; of all ≤ {guessed.upper:+.2f}",
             limit=limit_phrase(passes, policy.inference),
             baseline=f"{worst.nonmembers.value:.2f} right for non-members",
             records=guessed.n_members + guessed.n_nonmembers,
             meaning="how much more often a value is guessed right for members than for non-members, among the most "
-            f"confident {worst.percent} % of the guesses, by {worst.attack}; worst of {len(guessed.variables)}",
+            f"confident {worst.percent} % of the guesses, by {worst.attack}; worst of {len(guessed.variables)}. “Of "
+            "all” is the upper bound of the excess as a share of all people",
         ),
     )
 

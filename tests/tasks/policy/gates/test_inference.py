@@ -17,7 +17,7 @@ def test_the_worst_variable_decides() -> None:
     assert (found.verdict, found.figure) == ("pass", "smokes: +0.06 [+0.02, +0.10]")
     worse = changed(assessment(), risk__inference__variables__0__excess=Difference(0.1, 0.051, 0.2))
     found = results(GATE, worse)[NAME]
-    assert (found.verdict, found.figure) == ("fail", "income: +0.10 [+0.05, +0.10]")
+    assert (found.verdict, found.figure) == ("fail", "income: +0.10, shown > +0.05; of all ≤ +0.10")
     assert "most confident 25 % of the guesses, by the nearest" in found.meaning
     assert GATE.metrics(worse)["risk/inference/excess_lower"] == 0.051
     rows = GATE.attacks(published(worse))
