@@ -14,7 +14,7 @@ from tests.tasks.policy.sample import assessment, changed, results
 
 def test_the_worst_variable_decides() -> None:
     found = results(GATE, assessment())[NAME]
-    assert (found.verdict, found.figure) == ("pass", "smokes: +0.06 [+0.02, +0.10]")
+    assert (found.verdict, found.figure) == ("pass", "smokes: +0.06, shown > +0.02; of all ≤ +0.10")
     worse = changed(assessment(), risk__inference__variables__0__excess=Difference(0.1, 0.051, 0.2))
     found = results(GATE, worse)[NAME]
     assert (found.verdict, found.figure) == ("fail", "income: +0.10, shown > +0.05; of all ≤ +0.10")
