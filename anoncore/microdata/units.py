@@ -82,6 +82,18 @@ class ComparedUnits:
         """Return the mean score of each unit of both sides."""
         return [unit_means(*side) for side in ((members, self.members), (nonmembers, self.nonmembers))]
 
+    def forms(
+        self, members: NDArray[np.float64], nonmembers: NDArray[np.float64]
+    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Return the scores of the units of both sides: their means, and their best where units have several records.
+
+        A mean sees what is a little wrong with all records of a unit; the best one, what reveals it by a single record.
+        """
+        sides = (members, self.members), (nonmembers, self.nonmembers)
+        means, best = ([kind(*side) for side in sides] for kind in (unit_means, unit_maxima))
+        forms = [(means[0], means[1]), (best[0], best[1])]
+        return forms if len(members) + len(nonmembers) > sum(map(len, means)) else forms[:1]
+
 
 EACH_RECORD = ComparedUnits()
 
@@ -98,3 +110,19 @@ def unit_means(scores: NDArray[np.float64], units: Units | None) -> NDArray[np.f
         return scores
     _, codes, sizes = np.unique(units, return_inverse=True, return_counts=True)
     return np.bincount(codes, scores) / sizes
+
+
+def unit_maxima(scores: NDArray[np.float64], units: Units | None) -> NDArray[np.float64]:
+    """Return the largest score of each unit; the scores themselves where each record is a unit of its own.
+
+    Examples
+    --------
+    >>> unit_maxima(np.array([1.0, 3.0, 5.0]), np.array([7, 7, 2])).tolist()
+    [5.0, 3.0]
+    """
+    if units is None:
+        return scores
+    known, codes = np.unique(units, return_inverse=True)
+    largest = np.full(len(known), -np.inf)
+    np.maximum.at(largest, codes, scores)
+    return largest

@@ -11,7 +11,7 @@ import numpy as np
 
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.neighbors import nearest
+from anoncore.kernels.neighbors import nearest_of_others
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, between
 from anoncore.risk._rounds import Placements, epsilon, true_positives
@@ -24,6 +24,7 @@ Targets = Mapping[str, Places]
 
 ISOLATED, RANDOM = "isolated", "random"
 LEAST_ROUNDS = 32
+LEAST_UNITS = 8
 _AROUND = 5  # neighbours whose mean distance shows how isolated a person is
 
 
@@ -115,14 +116,19 @@ class Game:
         """The number of scores that were tried."""
         return len({one.score for one in self.areas})
 
-    def worst(self, group: str) -> GroupArea | None:
-        """Return the score by which a group of targets is recognised best; None where there is no such group."""
-        areas = [one for one in self.areas if one.group == group]
+    def worst(self, group: str | None = None) -> GroupArea | None:
+        """Return the score by which a group of targets, or any, is recognised best; None without such a group."""
+        areas = [one for one in self.areas if group in (None, one.group)]
         return max(areas, key=lambda one: (max(one.lower, 0.5), one.upper), default=None)
 
-    def upper(self, group: str) -> float:
-        """Return the largest upper bound of the mean area of a group."""
-        return max(one.upper for one in self.areas if one.group == group)
+    def upper(self, group: str | None = None) -> float:
+        """Return the largest upper bound of the mean area of a group, or of any."""
+        return max(one.upper for one in self.areas if group in (None, one.group))
+
+    @property
+    def largest_lower(self) -> float:
+        """Return the largest lower bound of the area of a single target; it holds for all together."""
+        return max(one.largest_lower for one in self.areas)
 
 
 @dataclass(frozen=True)
@@ -158,7 +164,7 @@ class Played:
 
 
 def choose_targets(people: Microdata, *, isolated: int = 20, random: int = 20, rng: np.random.Generator) -> Targets:
-    """Choose the most isolated people, by the mean distance to their 5 nearest, and random others.
+    """Choose the most isolated people, by the mean distance to the 5 nearest records of others, and random others.
 
     Parameters
     ----------
@@ -176,12 +182,14 @@ def choose_targets(people: Microdata, *, isolated: int = 20, random: int = 20, r
         With fewer than 8 people.
     """
     n = len(people)
-    if people.n_units < 8:
-        raise AnonymizationError(f"the in/out game needs at least 8 people, got {people.n_units}")
+    if people.n_units < LEAST_UNITS:
+        raise AnonymizationError(f"the in/out game needs at least {LEAST_UNITS} people, got {people.n_units}")
     matrix = Encoder.fit(people).encode(people)
-    distance = nearest(matrix, matrix, _AROUND, skip_self=True)[0].mean(axis=1) if matrix.shape[1] else np.zeros(n)
-    order = np.argsort(-distance, kind="stable")
-    order = order[np.sort(np.unique(_units(people)[order], return_index=True)[1])]
+    units = _units(people)
+    around = min(_AROUND, n - int(np.bincount(units).max()))
+    near = nearest_of_others(matrix, matrix, around, own=units, units=units)[0] if matrix.shape[1] else np.zeros((n, 1))
+    order = np.argsort(-near.mean(axis=1), kind="stable")
+    order = order[np.sort(np.unique(units[order], return_index=True)[1])]
     most = people.n_units // 4
     far, rest = np.split(order, [min(isolated, most)])
     others = rng.choice(np.sort(rest), min(random, most), replace=False)

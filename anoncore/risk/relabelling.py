@@ -50,9 +50,10 @@ def relabelling(original: Microdata, released: Microdata, reference: Microdata |
     Attacks compare levels by name. A release that keeps records under other names would seem to share nothing with
     them. Named are variables (1) with more than 1 % of released values that no one in the original or the reference
     has, whether renamed or merged; (2) whose released levels are likelier those of the original by another assignment,
-    by their counts or by their counts beside one other variable, with a likelihood ratio of e¹⁵ or more for each two
-    levels, where that leaves at most half of the total variation; (3) whose combinations with following variables have
-    exactly the original's counts, but for the order, where chance explains that with a probability below e⁻¹⁵.
+    by their counts or by their counts beside one other variable, with a likelihood ratio of e¹⁵ or more (to the power
+    of the records of a statistical unit, on average) for each two levels, where that leaves at most half of the total
+    variation; (3) whose combinations with following variables have exactly the original's counts, but for the order,
+    where chance explains that with a probability below e⁻¹⁵.
 
     Parameters
     ----------
@@ -84,7 +85,9 @@ def relabelling(original: Microdata, released: Microdata, reference: Microdata |
     columns = {name: aligned_values(tables, name) for name in names}
     unknown = [name for name in levels if _has_others(columns[name])]
     coded = {name: _codes(columns[name][:2], binned=name not in levels) for name in names}
-    renamed = [name for name in levels if name not in unknown and _fits_better(name, coded)]
+    # Records of one unit repeat what it is: as much evidence as there are records would be too much.
+    nats = _NATS * len(original) / max(1, original.n_units)
+    renamed = [name for name in levels if name not in unknown and _fits_better(name, coded, nats)]
     renamed += [name for window in _windows([coded[name] for name in levels]) for name in (levels[i] for i in window)]
     return Relabelling(tuple(unknown), tuple(name for name in levels if name in renamed), len(levels))
 
@@ -109,12 +112,12 @@ def _codes(sides: Sequence[Floats], *, binned: bool) -> tuple[Indices, Indices]:
     return one, other
 
 
-def _fits_better(name: str, coded: dict[str, tuple[Indices, Indices]]) -> bool:
+def _fits_better(name: str, coded: dict[str, tuple[Indices, Indices]], nats: float) -> bool:
     """Return whether another assignment of a variable's levels explains the release, by itself or beside another."""
     own = coded[name]
     alone = tuple(np.zeros_like(side) for side in own)
     beside = [(alone[0], alone[1]), *(sides for other, sides in coded.items() if other != name)][: _CONTEXTS + 1]
-    return any(_exchanged(*_counts(own, sides)) for sides in beside)
+    return any(_exchanged(*_counts(own, sides), nats) for sides in beside)
 
 
 def _counts(own: tuple[Indices, Indices], beside: tuple[Indices, Indices]) -> tuple[Floats, Floats]:
@@ -127,13 +130,13 @@ def _counts(own: tuple[Indices, Indices], beside: tuple[Indices, Indices]) -> tu
     return one, other
 
 
-def _exchanged(original: Floats, released: Floats) -> bool:
+def _exchanged(original: Floats, released: Floats, nats: float) -> bool:
     likelihood = np.log((original + 0.5) / (original + 0.5).sum())
     fit = released @ likelihood.T
     rows, best = linear_sum_assignment(-fit)
     gain = float(fit[rows, best].sum() - np.trace(fit))
     moved = int((best != rows).sum())
-    if gain <= _NATS * max(1.0, moved / 2.0):
+    if gain <= nats * max(1.0, moved / 2.0):
         return False
     shares = original / original.sum(), released / released.sum()
     by_name, by_fit = (float(np.abs(shares[0] - side).sum()) for side in (shares[1], shares[1][np.argsort(best)]))

@@ -109,7 +109,7 @@ class Certainty:
     confidence : 0 … 1
     tests : attacks on the same release, over which lower bounds are simultaneous; see
         :func:`anoncore.risk.membership_attack`
-    units : of the records compared, whose mean score counts: records of one unit do not add to the certainty
+    units : of the records compared, whose mean and best scores count: records of one unit do not add to the certainty
     """
 
     confidence: float = 0.99
@@ -149,10 +149,12 @@ def score_attack(members: ArrayLike, nonmembers: ArrayLike, *, certainty: Certai
     (4, 8)
     """
     sure, tests = certainty.confidence, certainty.tests
-    sides = certainty.units.means(vector("members", members), vector("nonmembers", nonmembers))
+    forms = certainty.units.forms(vector("members", members), vector("nonmembers", nonmembers))
+    tops = [top_scores(*sides, confidence=1.0 - (1.0 - sure) / tests / len(forms)) for sides in forms]
+    top = min(tops, key=lambda one: one.p)
     return ScoreAttack(
-        membership_attack(*sides, confidence=sure, tests=tests),
-        top_scores(*sides, confidence=1.0 - (1.0 - sure) / tests),
+        membership_attack(members, nonmembers, confidence=sure, tests=tests, units=certainty.units),
+        replace(top, p=min(1.0, top.p * len(forms))),
     )
 
 

@@ -179,7 +179,7 @@ def _is_code(value: Any) -> bool:
 # Sentences by kind of error, a kind with its variants separated by spaces.
 _SENTENCES = {
     "missing missing_argument missing_keyword_only_argument": "is missing",
-    "extra_forbidden unexpected_keyword_argument": "is not a key here; allowed: {keys}",
+    "extra_forbidden unexpected_keyword_argument": "is not a key here{keys}",
     "model_type model_attributes_type dataclass_type dict_type": "must hold keys with values",
     "tuple_type list_type": "must be a list",
     "string_type": "must be text; quote it",
@@ -203,9 +203,15 @@ WORDS = {kind: sentence for kinds, sentence in _SENTENCES.items() for kind in ki
 
 
 def errors_of(error: ValidationError, keys_at: Callable[[Place], Iterable[str]]) -> list[Any]:
-    """Return pydantic's errors; where a key is none, with those that are allowed there."""
+    """Return pydantic's errors; the first unknown key of a place comes with those that are allowed there."""
     errors: list[Any] = error.errors(include_url=False, include_input=False)
-    return [one | {"ctx": one.get("ctx", {}) | {"keys": ", ".join(keys_at(one["loc"][:-1]))}} for one in errors]
+    stated: set[Place] = set()
+    for one in errors:
+        place, ctx = one["loc"][:-1], one.setdefault("ctx", {})
+        unknown = WORDS.get(one["type"], "").endswith("{keys}")
+        ctx["keys"] = f"; allowed: {', '.join(keys_at(place))}" if unknown and place not in stated else ""
+        stated |= {place} if unknown else set()
+    return errors
 
 
 def sentences(error: ValidationError, lines: Lines, keys_at: Callable[[Place], Iterable[str]]) -> list[str]:

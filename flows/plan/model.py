@@ -77,13 +77,15 @@ class Plan(Section):
 
     @property
     def confides(self) -> bool:
-        """Whether a step's parameters would reveal what it hides, so that guesses must not be checkable."""
-        return any(step.confidential_parameters for step in self.steps)
+        """Whether the plan states what is not published, so that guesses must not be checkable."""
+        return bool(self.game.groups) or any(step.confidential_parameters for step in self.steps)
 
     def public_text(self) -> str:
-        """Return the plan for auditors: without the source's address, the seed, and a group's goals."""
+        """Return the plan for auditors: without the source's address, the seed, a group's goals, targets' levels."""
         public = self.model_dump(mode="json", exclude={"seed"}, exclude_defaults=True)
         public["steps"] = [public_parameters(*pair) for pair in zip(self.steps, public["steps"], strict=True)]
+        for group in public.get("game", {}).get("groups", []):
+            del group["level"]
         public["source"] = {"kind": "query" if self.source.sql is not None else "file"}
         if self.reference.source is not None:
             public["reference"]["source"] = {"kind": "query" if self.reference.source.sql is not None else "file"}

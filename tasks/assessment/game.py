@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +20,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels import threads
 from anoncore.microdata import Microdata
 from anoncore.risk import Game, GameSettings, TargetRisk, choose_targets, play
-from anoncore.risk.game import ISOLATED, RANDOM, Targets
+from anoncore.risk.game import ISOLATED, LEAST_UNITS, RANDOM, Targets
 from tasks.assessment.remedies import Remedy, changes, try_change
 from tasks.common import values
 from tasks.common.digests import digest_of
@@ -160,12 +161,16 @@ def play_game(
     if (kept := _kept(path, key)) is not None:
         return kept
     rng = run.rng("game")
+    if original.n_units < LEAST_UNITS:
+        return PlayedGame(InOutGame(None, f"{original.n_units} people are fewer than the {LEAST_UNITS} it needs"))
     targets = _targets(original, plan.section, rng)
     names = tuple(name for name in original.schema.masked if name not in plan.hidden)
     settings = GameSettings(plan.section.shadows, variables=names, processes=min(MOST_PROCESSES, threads.available()))
     shown = _shown(progress, settings.rounds)
     try:
         played = play(original, plan.mask, targets, settings=settings, rng=rng, on_round=shown)
+    except BrokenProcessPool:
+        return PlayedGame(InOutGame(None, "a process that makes shadow releases has died; memory may be short"))
     except (AnonymizationError, Refused) as error:
         return PlayedGame(InOutGame(None, f"a shadow release could not be made: {error}"))
     rows = tuple(int(original.frame.index[one.place]) + 1 for one in played.targets)

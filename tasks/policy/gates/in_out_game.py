@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from anoncore.risk import Game, GroupArea
-from anoncore.risk.game import ISOLATED
 from tasks.common.formatting import count, number, percent
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
@@ -17,7 +16,7 @@ from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
 
 NAME = "in/out game"
-MEANING = "how well releases of data with one of the most isolated people are distinguished from releases without"
+MEANING = "how well releases of data with one particular person are distinguished from releases without"
 
 
 class GameLimit(Section):
@@ -37,7 +36,10 @@ class GamePolicy(GameLimit, MembershipLimit):
 
 
 def evaluate(assessment: Assessment, policy: GamePolicy) -> tuple[GateResult, ...]:
-    """Decide by the mean area of the most isolated people, each with thresholds of their own."""
+    """Decide by the group of people who are recognised best, each with thresholds of their own.
+
+    One target alone who is shown to be recognised does not fail a release, but a person decides then.
+    """
     played, limit, baseline = assessment.in_out_game, policy.area_limit, "0.50, guessing"
     if played is None and policy.in_out_game == "optional":
         return ()
@@ -45,26 +47,34 @@ def evaluate(assessment: Assessment, policy: GamePolicy) -> tuple[GateResult, ..
     if game is None:
         reason = played.problem if played else "the plan does not ask for it"
         return (GateResult(NAME, "not tested", f"not played: {reason}", limit, baseline, 0, MEANING),)
-    worst = game.worst(ISOLATED)
+    worst, upper = game.worst(), game.upper()
     assert worst is not None
-    upper = game.upper(ISOLATED)
+    verdict = policy.area_verdict(worst.lower, upper)
+    if verdict == "pass" and game.largest_lower > policy.membership_auc:
+        verdict = "inconclusive"
     return (
         GateResult(
             name=NAME,
-            verdict=policy.area_verdict(worst.lower, upper),
+            verdict=verdict,
             figure=f"AUC {worst.mean:.3f} [{worst.lower:.3f}, {upper:.3f}]",
             limit=limit,
             baseline=baseline,
             records=game.n_people,
-            meaning=f"{MEANING}: mean of {worst.targets} by {worst.score}, {count(game.rounds)} shadow releases; "
-            f"{worst.largest:.2f} for the person recognised best{_others(game)}; ε is at least {game.epsilon:.2f}",
+            meaning=f"{MEANING}: mean of {worst.targets} {worst.group} people by {worst.score}, {count(game.rounds)} "
+            f"shadow releases; {_largest(game)}{_others(game, worst)}; ε is at least {game.epsilon:.2f}",
         ),
     )
 
 
-def _others(game: Game) -> str:
+def _largest(game: Game) -> str:
+    """Return the figure of the person recognised best, with its lower bound over all people."""
+    best = max(game.areas, key=lambda one: one.largest_lower)
+    return f"{best.largest:.2f} (shown > {best.largest_lower:.2f}) for the person recognised best"
+
+
+def _others(game: Game, worst: GroupArea) -> str:
     """Return the other groups' figures as a part of a sentence."""
-    areas = ((name, game.worst(name)) for name in game.groups if name != ISOLATED)
+    areas = ((name, game.worst(name)) for name in game.groups if name != worst.group)
     return "".join(f", {area.mean:.2f} for {name} people" for name, area in areas if area)
 
 
@@ -113,9 +123,10 @@ GATE = Gate(
     description="The whole plan masks the data again and again (`game` of the plan), the most isolated and some random "
     "people being in or out by the toss of a coin. Releases with and without each of them are distinguished by "
     "nearness, by rare values that are released, and by the row that shares most of them, with thresholds for each "
-    "person. Fail when the mean area under the ROC curve over the most isolated people is shown to be above "
-    "`membership_auc`, pass when shown to be within `membership_pass`. A plan that does not ask for it has no such "
-    "result, unless the policy requires it.",
+    "person. Fail when the mean area under the ROC curve over the isolated, the random or a named group of people is "
+    "shown to be above `membership_auc`; pass when all are shown to be within `membership_pass`, and no single person "
+    "is shown to be above `membership_auc`. A plan that does not ask for it has no such result, unless the policy "
+    "requires it.",
     evaluate=evaluate,
     limits=GameLimit,
     individual=True,

@@ -118,6 +118,16 @@ def test_all_records_of_a_unit_join_and_leave_together():
     assert sizes == {0, 3}
 
 
+def test_records_of_an_isolated_unit_do_not_hide_each_other():
+    rng = np.random.default_rng(1)
+    places = np.concatenate([np.repeat(rng.normal(size=(60, 3)), 8, axis=0), rng.normal(size=(40, 3))])
+    places[:40] += 30.0 * np.repeat(np.arange(1.0, 6.0), 8)[:, None]
+    frame = pd.DataFrame(places + 0.001 * rng.normal(size=places.shape), columns=["x0", "x1", "x2"]).assign(c="a")
+    people = Microdata(frame, SCHEMA).with_units(np.concatenate([np.arange(60).repeat(8), np.arange(60, 100)]))
+    chosen = choose_targets(people, isolated=5, random=0, rng=rng)
+    assert sorted(people.units[chosen["isolated"]]) == [0, 1, 2, 3, 4]
+
+
 def test_variables_that_the_attacker_does_not_compare_change_nothing():
     def hidden(data, rng):
         frame = independent(data, rng).frame.iloc[: len(data)].copy()

@@ -20,6 +20,7 @@ from anoncore.risk.closeness import closeness
 from anoncore.risk.disclosure import DisclosureSettings, disclosure_risk
 from anoncore.risk.linkage import LinkageSettings, linkage
 from anoncore.risk.membership import membership_attack
+from anoncore.risk.scores import Certainty, score_attack
 from anoncore.risk.singling_out import singling_out
 from anoncore.risk.subset_linkage import subset_linkage
 
@@ -124,6 +125,20 @@ def test_records_of_one_unit_do_not_add_to_the_certainty_of_membership():
     assert clustered.upper - clustered.lower > 2.5 * (alone.upper - alone.lower)
     assert clustered.auc == membership_attack(scores[0][::10], scores[1][::10]).auc
     assert unit_means(np.array([1.0, 2.0, 6.0]), np.array([3, 1, 3])).tolist() == [2.0, 3.5]
+
+
+def test_a_unit_is_revealed_by_one_of_its_many_records():
+    rng = np.random.default_rng(1)
+    units = np.repeat(np.arange(300), 20)
+    scores = [rng.normal(size=6000) for _ in range(2)]
+    harmless = membership_attack(*scores, units=ComparedUnits(units, units))
+    scores[0][::20] += 6.0
+    revealed = membership_attack(*scores, units=ComparedUnits(units, units))
+    assert harmless.verdict != "fail"
+    assert revealed.lower > 0.9
+    attack = score_attack(*scores, certainty=Certainty(units=ComparedUnits(units, units)))
+    assert attack.area.lower > 0.9
+    assert attack.top.p < 1e-9
 
 
 def test_every_attack_on_membership_counts_units():

@@ -450,3 +450,10 @@ def test_a_first_record_is_not_shown_because_one_value_is_a_variables_name(tmp_p
 def test_a_unit_is_named_by_identifiers(tmp_path, unit, told):
     identifier = "  - {name: s, kind: nominal, role: identifier}"
     assert told in refusal(plan(tmp_path, f"unit: {unit}", l7=identifier))
+
+
+def test_levels_of_targets_are_neither_shown_to_auditors_nor_guessed_from_the_digest(tmp_path):
+    found = load_plan(plan(tmp_path, "game: {shadows: 64, groups: [{name: few, variable: s, level: x, number: 3}]}"))
+    assert "name: few" in found.plan.public_text()
+    assert "level: x" not in found.plan.public_text()
+    assert found.plan.confides

@@ -1,4 +1,4 @@
-"""The in/out game decides by the mean area of the most isolated people; where none was played, it says so."""
+"""The in/out game decides by the people who are recognised best; where none was played, it says so."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tasks.policy.gates.in_out_game import GATE
 from tests.tasks.policy.sample import assessment, results
 
 
-def area(score: str, group: str, lower: float = 0.48, upper: float = 0.55) -> GroupArea:
-    return GroupArea(score, group, 20, (lower + upper) / 2, lower, upper, 0.81, 0.62, 0.11, 0.52)
+def area(score: str, group: str, lower: float = 0.48, upper: float = 0.55, single: float = 0.53) -> GroupArea:
+    return GroupArea(score, group, 20, (lower + upper) / 2, lower, upper, 0.81, single, 0.11, 0.52)
 
 
 def given(*areas: GroupArea) -> Assessment:
@@ -25,19 +25,24 @@ def given(*areas: GroupArea) -> Assessment:
     ("lower", "upper", "verdict"),
     [(0.48, 0.59, "pass"), (0.50, 0.61, "inconclusive"), (0.56, 0.59, "fail")],
 )
-def test_the_most_isolated_people_decide(lower: float, upper: float, verdict: str) -> None:
-    harmful_to_others = area("agreement", "random", 0.9, 0.99)
-    found = given(area("distance", "isolated"), area("presence", "isolated", lower, upper), harmful_to_others)
+@pytest.mark.parametrize("group", ["isolated", "random", "of the plan"])
+def test_the_group_that_is_recognised_best_decides(lower: float, upper: float, verdict: str, group: str) -> None:
+    found = given(*(area("distance", name) for name in ("isolated", "random")), area("presence", group, lower, upper))
     (result,) = results(GATE, found).values()
     assert result.verdict == verdict
     assert result.records == 814
     for part in (
         "192 shadow releases",
-        "0.81 for the person recognised best",
-        "for random people",
+        "0.81 (shown > 0.53) for the person recognised best",
+        "mean of 20 ",
         "ε is at least 0.31",
     ):
         assert part in result.meaning
+
+
+def test_a_release_that_reveals_a_single_person_waits_for_a_decision() -> None:
+    found = given(area("distance", "isolated"), area("presence", "random", single=0.56))
+    assert results(GATE, found)["in/out game"].verdict == "inconclusive"
 
 
 def test_the_worst_upper_bound_of_all_scores_must_be_within_the_limit() -> None:
