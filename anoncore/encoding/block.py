@@ -12,7 +12,7 @@ from anoncore.encoding.scores import Decoding, assign, cut, logistic_probabiliti
 from anoncore.kernels.ranks import interpolate_quantiles, normal_scores
 from anoncore.kernels.smoothed_values import smoothed_values
 from anoncore.kernels.ties import first_largest
-from anoncore.microdata import Microdata, Variable, round_to
+from anoncore.microdata import Microdata, Units, Variable, round_to
 
 NumericScale = Literal["log", "normal", "linear"]
 
@@ -20,7 +20,7 @@ NumericScale = Literal["log", "normal", "linear"]
 _DIGITS = 9
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Smoothing:
     """How numbers come back from normal scores, see `anoncore.kernels.smoothed_values`.
 
@@ -28,10 +28,17 @@ class Smoothing:
     ----------
     k : numbers that at least so many records hold, and ``reach``, come back as they are
     reach : ranks over which others are averaged, either way
+    units : (N,) statistical unit of each record, which are counted in place of records; None where each is its own
     """
 
     k: int
     reach: int
+    units: Units | None = field(default=None, repr=False)
+
+    def of(self, ordered: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return (n,) sorted numbers smoothed, where ``rows`` (n,) says which records they are of."""
+        units = None if self.units is None else self.units[rows]
+        return smoothed_values(ordered, self.reach, k=self.k, units=units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +58,7 @@ class Block:
     quantiles : scores and values, both sorted, of a variable on normal scores; records that hold one value share one
         score
     smoothed : scores and values from which released numbers are read: no two scores are equal, no value is that of
-        fewer than k records
+        fewer than k records, or statistical units
     """
 
     variable: Variable
@@ -92,15 +99,18 @@ class Block:
             else np.zeros(0, int),
         )
         if variable.kind == "continuous":
-            return block._fit_continuous(values, numeric, smoothing)
+            return block._fit_continuous(values, np.flatnonzero(~missing), numeric, smoothing)
         if variable.kind == "ordinal":
             return replace(block, location=float(values.mean()), scale=float(values.std()) or 1.0)
         return replace(block, fill=block._scores(values).mean(axis=0))
 
-    def _fit_continuous(self, values: np.ndarray, numeric: NumericScale, smoothing: Smoothing) -> Block:
+    def _fit_continuous(
+        self, values: np.ndarray, rows: np.ndarray, numeric: NumericScale, smoothing: Smoothing
+    ) -> Block:
         if numeric == "normal":
-            ordered = np.sort(values)
-            smooth = smoothed_values(ordered, smoothing.reach, k=smoothing.k)
+            order = np.argsort(values, kind="stable")
+            ordered = values[order]
+            smooth = smoothing.of(ordered, rows[order])
             distinct = normal_scores(np.arange(float(len(ordered))))
             return replace(self, quantiles=(normal_scores(ordered), ordered), smoothed=(distinct, smooth))
         log = numeric == "log" and bool(values.min() > 0)

@@ -55,8 +55,8 @@ class Encoder:
             positive; or normal scores (rank → Φ⁻¹), under which heavy tails and monotone
             non-linearity survive; or not at all, under which linear edits stay linear.
         k : int
-            Numbers that fewer records hold, or fewer than 20 to 60, are decoded from normal scores as averages over
-            the ranks around them: no number of a single record comes back, the extremes least.
+            Numbers that fewer statistical units hold, or fewer than 20 to 60, are decoded from normal scores as
+            averages over the ranks around them: no number of a single unit comes back, the extremes least.
 
         Raises
         ------
@@ -67,7 +67,8 @@ class Encoder:
         if not schema.masked or not len(data):
             raise AnonymizationError("there is nothing to encode: no records, or no released variable")
         numbers = sum(schema[name].kind == "continuous" for name in schema.masked)
-        smoothing = Smoothing(k=k, reach=max(recommended_reach(len(data), max(numbers, 1)), k))
+        reach = max(recommended_reach(len(data), max(numbers, 1)), k)
+        smoothing = Smoothing(k=k, reach=reach, units=data.units)
         blocks: list[Block] = []
         fixed: dict[str, object] = {}
         for name in schema.masked:

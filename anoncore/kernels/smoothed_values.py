@@ -48,7 +48,7 @@ def recommended_reach(n_records: int, n_columns: int) -> int:
     return max(1, min(ranks, n_records // _RECORDS_PER_RANK))
 
 
-def smoothed_order(ordered: Floats, reach: int) -> Floats:
+def smoothed_order(ordered: Floats, reach: int, *, units: Integers | None = None) -> Floats:
     """Average sorted values over the ranks around each.
 
     Parameters
@@ -59,16 +59,19 @@ def smoothed_order(ordered: Floats, reach: int) -> Floats:
         Ranks averaged on either side, at least 1. Towards the ends, where values grow
         ever faster, a quarter of the ranks up to the end, but 5 (or ``reach``); beyond the ends values continue
         as their mirror image.
+    units : (N,) int, optional
+        Statistical unit of each value: one of n values of a unit weighs, and is as wide as, 1/n of a rank.
+        ``reach`` is narrower in proportion, but averages are over as many units as otherwise over single values.
 
     Returns
     -------
     (N,) float
         Ascending; the mean of at least 6 values (or ``reach`` + 1), each with a weight of 2/11 (or
-        2 / (2 ``reach`` + 1)) at most. Where there are fewer, all take part.
+        2 / (2 ``reach`` + 1)) at most; with ``units`` this holds of units. Where there are fewer, all take part.
 
     Notes
     -----
-    Claim: no value of a single record can be computed from the result without knowing its neighbours.
+    Claim: no value of a single record, or unit, can be computed from the result without knowing its neighbours.
 
     Source: moving average of order statistics; elementary.
 
@@ -77,20 +80,28 @@ def smoothed_order(ordered: Floats, reach: int) -> Floats:
     >>> smoothed_order(np.array([0.0, 3.0, 6.0, 30.0]), 1).tolist()
     [1.0, 3.0, 13.0, 22.0]
     """
-    around = _reaches(len(ordered), reach)
-    most = int(around.max(initial=0))
-    if most < 1:
+    if not len(ordered):
         return ordered.copy()
-    center = ordered.mean()
-    mirrored = np.concatenate([ordered[most - 1 :: -1], ordered, ordered[: -most - 1 : -1]]) - center
-    sums = np.concatenate([[0.0], np.cumsum(mirrored)])
-    places = np.arange(len(ordered)) + most
-    averages = (sums[places + around + 1] - sums[places - around]) / (2 * around + 1) + center
+    widths = _widths(len(ordered), units)
+    around = _reaches(widths, reach)
+    most, center = around.max(), ordered.mean()
+    if most <= 0:
+        return np.full(len(ordered), center)
+    # So many values are mirrored that the windows of the first and the last value are covered.
+    before, after = (
+        int(np.searchsorted(np.cumsum(side), most + (1 - side[0]) / 2)) + 1 for side in (widths, widths[::-1])
+    )
+    weights = np.pad(widths, (before, after), mode="symmetric")
+    values = np.pad(ordered, (before, after), mode="symmetric") - center
+    edges, sums = (np.concatenate([[0.0], np.cumsum(parts)]) for parts in (weights, values * weights))
+    middles = (edges[:-1] + edges[1:])[before : before + len(ordered)] / 2
+    half = around + 0.5
+    total = np.interp(middles + half, edges, sums) - np.interp(middles - half, edges, sums)
     # Rounding of long sums must not break the order.
-    return np.maximum.accumulate(averages)
+    return np.maximum.accumulate(total / (2 * half) + center)
 
 
-def read_near(ordered: Floats, reach: int, *, rng: np.random.Generator) -> Floats:
+def read_near(ordered: Floats, reach: int, *, rng: np.random.Generator, units: Integers | None = None) -> Floats:
     """Read sorted values at a random place near each rank, interpolating.
 
     Parameters
@@ -102,6 +113,8 @@ def read_near(ordered: Floats, reach: int, *, rng: np.random.Generator) -> Float
         not clamped, or the extremes would be read more often than others.
     rng : numpy.random.Generator
         Source of the places. Its seed is a secret.
+    units : (N,) int, optional
+        Statistical unit of each value: ranks are as wide as in `smoothed_order`.
 
     Returns
     -------
@@ -119,13 +132,12 @@ def read_near(ordered: Floats, reach: int, *, rng: np.random.Generator) -> Float
     >>> bool(np.ptp(read_near(np.full(3, 7.0), 2, rng=np.random.default_rng(0))) == 0)
     True
     """
-    last = len(ordered) - 1
-    around = _reaches(len(ordered), reach)
-    places = np.arange(last + 1) + rng.uniform(-around, around)
-    places = last - np.abs(last - np.abs(places))
-    floor = places.astype(np.intp)
-    step = ordered[np.minimum(floor + 1, last)] - ordered[floor]
-    return np.asarray(ordered[floor] + (places - floor) * step)
+    widths = _widths(len(ordered), units)
+    around, middles = _reaches(widths, reach), _middles(widths)
+    middles -= middles[0]
+    last = middles[-1]
+    places = middles + rng.uniform(-around, around)
+    return np.interp(last - np.abs(last - np.abs(places)), middles, ordered)
 
 
 def smoothed_values(
@@ -145,7 +157,7 @@ def smoothed_values(
     rng : numpy.random.Generator, optional
         Reads the averages at random places, see `read_near`; by default at the ranks themselves.
     units : (N,) int, optional
-        Statistical unit of each value: those of a spike are counted in place of its records.
+        Statistical unit of each value: those of a spike and of an average are counted in place of records.
 
     Returns
     -------
@@ -154,9 +166,9 @@ def smoothed_values(
 
     Notes
     -----
-    Claim: no value that fewer than ``k`` or ``reach`` records hold can be computed from the result without knowing
-    its neighbours. Replaced values stay between the spikes around them. Where at most k records hold values to
-    replace, they take the nearest spike, or without any spike their mean.
+    Claim: no value that fewer than ``k`` or ``reach`` records, or units, hold can be computed from the result without
+    knowing its neighbours. Replaced values stay between the spikes around them. Where at most k records, or units, hold
+    values to replace, they take the nearest spike, or without any spike their mean.
 
     Source: docs/explanation/decisions/0020-values-drawn-near-their-ranks.md.
 
@@ -173,23 +185,37 @@ def smoothed_values(
     if not single.size:
         return result
     spikes = ordered[first[holders >= least]]
-    if len(single) <= k:
+    units = None if units is None else units[~spike]
+    if (len(single) if units is None else len(np.unique(units))) <= k:
         result[~spike] = _nearest(spikes, single) if spikes.size else single.mean()
         return result
-    averages = smoothed_order(single, reach)
+    averages = smoothed_order(single, reach, units=units)
     if rng is not None:
-        averages = read_near(averages, reach, rng=rng)
+        averages = read_near(averages, reach, rng=rng, units=units)
     bounds = np.concatenate([[-np.inf], spikes, [np.inf]])
     at = np.searchsorted(spikes, single)
     result[~spike] = np.clip(averages, bounds[at], bounds[at + 1])
     return result
 
 
-def _reaches(size: int, reach: int) -> Integers:
-    """Return over how many ranks is averaged around each rank."""
-    ranks = np.arange(size)
-    ends = np.minimum(ranks, size - 1 - ranks)
-    return np.minimum(np.clip(ends // 4, min(END, reach), reach), max(size - 1, 0))
+def _widths(size: int, units: Integers | None) -> Floats:
+    """Return how much of a rank each value takes: all values of a unit take one together."""
+    if units is None:
+        return np.ones(size)
+    _, codes, held = np.unique(units, return_inverse=True, return_counts=True)
+    return 1.0 / held[codes]
+
+
+def _middles(widths: Floats) -> Floats:
+    return np.cumsum(widths) - widths / 2
+
+
+def _reaches(widths: Floats, reach: int) -> Floats:
+    """Return over how many ranks is averaged around each value."""
+    size, middles, least = np.rint(widths.sum()), _middles(widths), min(END, reach)
+    ends = np.minimum(middles, size - middles) - 0.5
+    most = max(least, reach * size / len(widths))
+    return np.minimum(np.clip(ends // 4, least, most), max(size - 1, 0.0))
 
 
 def _nearest(ordered: Floats, asked: Floats) -> Floats:

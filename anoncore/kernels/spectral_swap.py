@@ -28,6 +28,7 @@ def swap(
     exact_covariance: bool = False,
     jitter: Jitter = None,
     within: NDArray[np.integer] | None = None,
+    units: NDArray[np.intp] | None = None,
 ) -> Floats:
     """Spectral swapping: every principal score is handed to another record, each axis on its own.
 
@@ -45,6 +46,8 @@ def swap(
     within : (N,) int, optional
         Cluster of each record: each cluster is swapped by itself, about its own center and axes. A cluster of
         one record is released as it is; the caller keeps clusters large.
+    units : (N,) int, optional
+        Statistical unit of each record, see `smoothed_order`.
 
     Returns
     -------
@@ -79,23 +82,25 @@ def swap(
     True
     """
     if within is None:
-        return _swap(x, rng, exact_covariance, jitter)
+        return _swap(x, rng, exact_covariance, jitter, units)
     masked = np.empty(x.shape)
     order = np.argsort(within, kind="stable")
     starts = np.flatnonzero(np.diff(within[order])) + 1
     for members in np.split(order, starts):
-        masked[members] = _swap(x[members], rng, exact_covariance, jitter)
+        masked[members] = _swap(x[members], rng, exact_covariance, jitter, None if units is None else units[members])
     return masked
 
 
-def _swap(x: Floats, rng: np.random.Generator, exact_covariance: bool, jitter: Jitter) -> Floats:
+def _swap(
+    x: Floats, rng: np.random.Generator, exact_covariance: bool, jitter: Jitter, units: NDArray[np.intp] | None
+) -> Floats:
     frame = basis(x)
     # Axes contiguous: a permutation touches one column at a time.
     moved = principal_scores(x, frame, order="F")
     ranks = recommended_reach(len(x), int(frame.live.sum())) if jitter == "auto" else jitter
     if ranks is not None:
         for axis in np.flatnonzero(frame.live):
-            moved[:, axis] = _jittered(moved[:, axis], ranks, rng)
+            moved[:, axis] = _jittered(moved[:, axis], ranks, rng, units)
     rng.permuted(moved, axis=0, out=moved)
 
     back = frame.loadings.T
@@ -109,9 +114,11 @@ def _swap(x: Floats, rng: np.random.Generator, exact_covariance: bool, jitter: J
     return masked
 
 
-def _jittered(column: Floats, ranks: int, rng: np.random.Generator) -> Floats:
+def _jittered(column: Floats, ranks: int, rng: np.random.Generator, units: NDArray[np.intp] | None = None) -> Floats:
     """Draw scores from the smoothed order of a column, with its mean and spread; in rank order, not record order."""
-    drawn = read_near(smoothed_order(np.sort(column), ranks), ranks, rng=rng)
+    order = np.argsort(column, kind="stable")
+    units = None if units is None else units[order]
+    drawn = read_near(smoothed_order(column[order], ranks, units=units), ranks, rng=rng, units=units)
     spread, before = drawn.std(), column.std()
     # Of few records an average over all may be left.
     stretch = before / spread if spread > _SPREADLESS * before else 0.0

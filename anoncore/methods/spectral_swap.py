@@ -136,6 +136,7 @@ class SpectralSwap(Method):
             exact_covariance=self.exact_covariance,
             jitter=self.jitter,
             within=_clusters(matrix, self, rng),
+            units=data.units,
         )
         masked = encoder.decode(swapped, form=self.released)
         notes = ["every principal score was permuted independently; no released record stems from one person"]

@@ -77,3 +77,54 @@ def test_no_single_value_is_computed_from_spikes_around_it():
         ordered = np.concatenate([np.zeros(50), [secret], np.full(50, 10.0), others])
         released.append(smoothed_values(ordered, 10, k=5))
     assert released[0][50] == released[1][50] == 10.0
+
+
+@given(columns, reaches, st.integers(0, 99))
+def test_units_of_one_record_each_change_nothing(values, reach, seed):
+    ordered, units = np.sort(values), np.random.default_rng(seed).permutation(len(values))
+    rngs = [np.random.default_rng(seed) for _ in range(4)]
+    np.testing.assert_array_equal(smoothed_order(ordered, reach, units=units), smoothed_order(ordered, reach))
+    np.testing.assert_array_equal(
+        read_near(ordered, reach, rng=rngs[0], units=units), read_near(ordered, reach, rng=rngs[1])
+    )
+    np.testing.assert_array_equal(
+        smoothed_values(ordered, reach, k=3, rng=rngs[2], units=units),
+        smoothed_values(ordered, reach, k=3, rng=rngs[3]),
+    )
+
+
+@given(st.integers(6, 40), st.integers(1, 80), st.integers(1, 30), st.integers(0, 99))
+def test_no_unit_has_much_weight_however_many_records_it_has(units, repeated, reach, seed):
+    rng = np.random.default_rng(seed)
+    unit = np.concatenate([np.arange(units), np.zeros(repeated, int), rng.integers(0, units, 10)])
+    means = rng.normal(size=units)
+    values = means[unit] + 0.01 * rng.normal(size=len(unit))
+    order = np.argsort(values)
+    found = smoothed_order(values[order], reach, units=unit[order])
+    assert (np.diff(found) >= 0).all()
+    # The unit's values move up together to just below the next of another unit, so that the order stays.
+    ordered, own = values[order], unit[order] == 0
+    above = np.searchsorted(ordered[~own], ordered[own])
+    ceiling = np.append(ordered[~own], ordered[-1] + 1.0)[above]
+    moved = ordered.copy()
+    moved[own] = ceiling
+    most = (smoothed_order(moved, reach, units=unit[order]) - found).max()
+    assert most <= 2 / (2 * min(END, reach) + 1) * (ceiling - ordered[own]).max() + 1e-9
+
+
+@pytest.mark.parametrize("at", [0, 60, 120])
+def test_many_equal_values_of_one_unit_are_averaged_with_those_of_others(at):
+    ordered = np.insert(np.arange(120.0) ** 2, at, np.full(40, float(at) ** 2 - 0.5))
+    units = np.insert(np.arange(120), at, np.full(40, 500))
+    own = units == 500
+    for rng in (None, np.random.default_rng(0)):
+        found = smoothed_values(ordered, 10, k=5, rng=rng, units=units)
+        assert not np.isin(found, ordered[own]).any()
+        assert np.ptp(found[own]) > 0.5
+    assert np.isin(smoothed_values(ordered, 10, k=5), ordered[own]).sum() >= 40
+
+
+def test_values_of_a_few_units_take_their_mean():
+    ordered, units = np.arange(12.0), np.repeat([0, 1, 2], 4)
+    assert (smoothed_values(ordered, 2, k=3, units=units) == 5.5).all()
+    assert (smoothed_order(ordered, 2, units=np.zeros(12, int)) == 5.5).all()

@@ -157,3 +157,50 @@ def test_medoid_releases_real_records(mixed):
     ).data
     known = set(pd.util.hash_pandas_object(mixed.plain().astype("string"), index=False))
     assert set(pd.util.hash_pandas_object(released.plain().astype("string"), index=False)) <= known
+
+
+DRAWN = [
+    DataShuffling(),
+    SpectralSwap(numeric="normal"),
+    SpectralSwap(marginals="drawn"),
+    SpectralSwap(numeric="linear"),
+]
+
+
+@pytest.mark.parametrize("params", DRAWN, ids=["shuffled", "normal", "drawn", "jittered"])
+@pytest.mark.parametrize("other", [8.0, 50.0])
+def test_a_number_that_one_unit_repeats_is_not_released(params, other):
+    """An average over ranks within the records of one unit would be its own number."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": np.append(rng.normal(other, 3.0, 200), np.full(80, 7.777))})
+    frame.loc[5, "x"] = np.nan
+    data = Microdata(frame, Schema([Variable("x", "continuous")]), np.append(np.arange(200), np.full(80, 200)))
+    once = anoncore.anonymize(data, params, rng=np.random.default_rng(1)).data.frame["x"].dropna()
+    assert (once.round(3) == 7.777).sum() <= 3
+    assert once.round(6).value_counts().max() < 10
+    each = anoncore.anonymize(data.with_units(None), params, rng=np.random.default_rng(1)).data.frame["x"]
+    assert each.round(6).value_counts().max() > 10
+
+
+@pytest.mark.parametrize("params", DRAWN, ids=["shuffled", "normal", "drawn", "jittered"])
+def test_units_of_one_record_each_are_as_none(params):
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"x": rng.exponential(size=150).round(1), "y": rng.normal(size=150)})
+    frame.loc[::9, "y"] = np.nan
+    data = Microdata(frame, Schema([Variable("x", "continuous"), Variable("y", "continuous")]))
+    none, each = (
+        anoncore.anonymize(data.with_units(units), params, rng=np.random.default_rng(3)).data.frame
+        for units in (None, rng.permutation(150))
+    )
+    pd.testing.assert_frame_equal(none, each, check_exact=True)
+
+
+@pytest.mark.parametrize("params", DRAWN[:3], ids=["shuffled", "normal", "drawn"])
+def test_numbers_of_one_unit_close_together_are_not_released(params):
+    rng = np.random.default_rng(0)
+    own = np.sort(rng.uniform(50.03, 50.09, 12).round(3))
+    frame = pd.DataFrame({"x": np.append(rng.normal(50, 10, 200), own)})
+    variable = Variable("x", "continuous", precision=0.001)
+    data = Microdata(frame, Schema([variable]), np.append(np.arange(200), np.full(12, 200)))
+    released = anoncore.anonymize(data, params, rng=np.random.default_rng(1)).data.frame["x"]
+    assert released.between(own[0], own[-1]).sum() <= 3
