@@ -106,8 +106,8 @@ def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tupl
 
 
 def _released(data: Microdata, k: int) -> dict[str, set[str]]:
-    """Return the levels that enough released records hold: any other may be one person's value."""
-    held = {v.name: data.level_counts(v.name) for v in data.schema if v.is_categorical and v.is_masked}
+    """Return the levels that at least k released units hold, or k rows without units: others may be one person's."""
+    held = {v.name: data.level_units(v.name) for v in data.schema if v.is_categorical and v.is_masked}
     return {name: {str(level) for level, n in counts.items() if n >= k} for name, counts in held.items()}
 
 

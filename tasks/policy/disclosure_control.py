@@ -21,7 +21,8 @@ def published(assessment: Assessment) -> PublishedAssessment:
     rules = dict.fromkeys(ALWAYS, as_measured) | {name: rule for gate in GATES for name, rule in gate.publishes.items()}
     step = step_of(assessment.records.original)
     risk = RiskReport(**_named(assessment.risk, "risk.", rules, step))
-    return significant_digits(PublishedAssessment(risk=risk, **_named(assessment, "", rules, step)))
+    own = _named(assessment, "", rules, step)
+    return significant_digits(PublishedAssessment(risk=risk, is_external=assessment.external is not None, **own))
 
 
 def _named(value: Any, prefix: str, rules: Mapping[str, Rounding], step: float) -> dict[str, Any]:

@@ -134,7 +134,10 @@ class PublishedUtility:
 
 @dataclass(frozen=True)
 class PublishedAssessment:
-    """An assessment as it is published: coarse, without what describes unreleased records and levels."""
+    """An assessment as it is published: coarse, without what describes unreleased records and levels.
+
+    ``is_external`` is whether the release is an externally produced file; other fields are as those of `Assessment`.
+    """
 
     records: Records
     risk: RiskReport
@@ -147,6 +150,7 @@ class PublishedAssessment:
     continuous_form: Comparison | None = None
     prior_releases: PriorReleases | None = None
     in_out_game: InOutGame | None = None
+    is_external: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the published assessment as JSON takes it, with the number of its format."""

@@ -12,6 +12,8 @@ from flows.external import Files, judge
 from tasks.common.errors import ExitCode, Refused
 from tasks.common.home import Home
 from tasks.policy.assessment import Assessment
+from tasks.policy.disclosure_control import published
+from tasks.policy.gates import linkage
 
 
 def people(seed: int, n: int = 1500) -> pd.DataFrame:
@@ -53,6 +55,8 @@ def test_an_independent_sample_never_fails_and_leaves_nothing_behind(files, tmp_
     assert not list((tmp_path / "home" / "workspace").iterdir())
     assert 0.4 < found.assessment.risk.score_coincidence.attack.auc < 0.6
     assert found.assessment.risk.linkage is None
+    (row,) = linkage.GATE.attacks(published(found.assessment))
+    assert "rows are in the order of the original’s; `--aligned` states it" in row.reason
     assert found.assessment.risk.disclosure.reference is not None
     assert found.assessment.risk.inference.verdict != "fail"
 
@@ -389,3 +393,15 @@ def test_records_with_a_stated_identifier_are_judged_as_one_unit(files, tmp_path
     )
     membership = judge(Home.locate(tmp_path / "home"), given).assessment.risk.membership
     assert (membership.n_members, membership.n_nonmembers) == (100, 100)
+
+
+def test_a_level_that_many_rows_of_few_people_hold_is_not_named(files, tmp_path):
+    for name, first in (("original", 0), ("reference", 9000)):
+        table = pd.read_csv(files / f"{name}.csv").iloc[:600]
+        table["region"] = table["region"].where(table.index >= 10, "rare")
+        table.assign(patient_id=[first + i // 10 for i in range(600)]).to_csv(tmp_path / f"{name}.csv", index=False)
+    original = tmp_path / "original.csv"
+    pd.read_csv(original).drop(columns="patient_id").to_csv(tmp_path / "released.csv", index=False)
+    given = Files(tmp_path / "released.csv", original, tmp_path / "reference.csv", True, ("patient_id",))
+    found = judge(Home.locate(tmp_path / "home"), given).assessment.utility
+    assert next(one for one in found.variables.variables if one.name == "region").levels == ("e", "n", "s", "w")

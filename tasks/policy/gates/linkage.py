@@ -17,9 +17,14 @@ from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import coarse
 
 NAME = "linkage"
+CERTAIN = "linkage with certainty"
 AIM = Aim.LINKAGE
-_WORST = {"pass": 0, "inconclusive": 1, "fail": 2}
 PLACE = Place(Criterion.LINKABILITY, Knowledge.EVERYTHING)
+NO_OWN_ROW = "no released row stems from one person, so there is no right row to find"
+NOT_ALIGNED = (
+    "which row of the file stems from which person is not known, since nothing states that its rows are in the order "
+    "of the original’s; `--aligned` states it and tests this"
+)
 
 
 class LinkageLimit(Section):
@@ -38,7 +43,7 @@ class LinkageLimit(Section):
 
 
 def evaluate(assessment: Assessment, policy: LinkageLimit) -> tuple[GateResult, ...]:
-    """Compare the largest linkage rate, by all or by some variables, with the limit."""
+    """Compare the largest linkage rate, by all or by some variables, and that of certain links with their limits."""
     link, parts = assessment.risk.linkage, assessment.risk.subset_linkage
     if link is None:
         return ()
@@ -59,8 +64,7 @@ def evaluate(assessment: Assessment, policy: LinkageLimit) -> tuple[GateResult, 
         records=rate.n,
         meaning=known,
     )
-    certain = None if parts is None else _certain(parts, policy)
-    return (found if certain is None or _WORST[certain.verdict] <= _WORST[found.verdict] else certain,)
+    return (found,) if parts is None else (found, _certain(parts, policy))
 
 
 def _certain(parts: SubsetLinkage, policy: LinkageLimit) -> GateResult:
@@ -68,7 +72,7 @@ def _certain(parts: SubsetLinkage, policy: LinkageLimit) -> GateResult:
     surest, upper = parts.surest, parts.upper_certain
     share = surest.certain
     return GateResult(
-        name=NAME,
+        name=CERTAIN,
         verdict=three_way(share.lower, upper, policy.linkage_certain),
         figure=f"{share.value:.3f} [{share.lower:.3f}, {upper:.3f}]",
         limit=f"≤ {policy.linkage_certain:g}",
@@ -100,7 +104,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     link = assessment.risk.linkage
     attacker = "An attacker who knows all values of all people takes the nearest released row for each person’s."
     if link is None:
-        reason = "no released row stems from one person, so there is no right row to find"
+        reason = NOT_ALIGNED if assessment.is_external else NO_OWN_ROW
         return (untested(AIM, "Linkage", attacker, reason, NAME, PLACE),)
     if link.n_suppressed:
         attacker += f" {count(link.n_suppressed)} of the people have no row in the release."
@@ -143,12 +147,13 @@ def _by_subset(parts: SubsetLinkage) -> list[Attack]:
         sure += f" Exactly one row has the values of {percent(surest.nonmembers, 0)} of the non-members, too."
     people = count(parts.n_people)
     rows = (
-        ("Linkage by some variables", f"{attacker}{worst.name}.", worst.linked, parts.guess),
+        ("Linkage by some variables", f"{attacker}{worst.name}.", worst.linked, parts.guess, NAME),
         (
             "Linkage by some variables, with certainty",
             f"{attacker}{surest.name}. {sure}",
             surest.certain,
             surest.chance,
+            CERTAIN,
         ),
     )
     return [
@@ -160,11 +165,11 @@ def _by_subset(parts: SubsetLinkage) -> list[Attack]:
             shares(rate),
             f"{percent(by_chance, 2)}, guessing",
             people,
-            NAME,
+            gate,
             Place(Criterion.LINKABILITY, Knowledge.HALF),
             Advantage.of_share(rate, by_chance),
         )
-        for name, text, rate, by_chance in rows
+        for name, text, rate, by_chance, gate in rows
     ]
 
 
@@ -205,8 +210,8 @@ GATE = Gate(
     description="Where rows keep the identity of their records: the share of people whose released row is found, with "
     "Wilson's interval: as the nearest one by all variables, and by the variables that stayed unchanged, the "
     "quasi-identifiers, single variables and random subsets, there also as the only row that agrees. Lower bounds "
-    "hold for all of them together. Fail when one is above `linkage_rate`, or that of the only row that agrees above "
-    "`linkage_certain`; pass when all upper bounds are within them.",
+    "hold for all of them together. `linkage` fails when one is above `linkage_rate`, `linkage with certainty` when "
+    "that of the only row that agrees is above `linkage_certain`; each passes when all its upper bounds are within.",
     evaluate=evaluate,
     limits=LinkageLimit,
     individual=True,

@@ -21,6 +21,7 @@ from anoncore.risk import (
     InferenceRisk,
     Linkability,
     Linkage,
+    LinkedBySubset,
     MatchSignal,
     MeasureComparison,
     MembershipAttack,
@@ -31,6 +32,7 @@ from anoncore.risk import (
     ScoreCoincidence,
     SinglingOut,
     SinglingOutBySize,
+    SubsetLinkage,
     TailTest,
     TopScores,
     ValuePresence,
@@ -96,6 +98,17 @@ def harmless_attacks() -> dict[str, Any]:
     sizes = (SinglingOutBySize(1, residual(), 0.3), SinglingOutBySize(2, residual(), 0.3))
     families = {"presence": family(ValuePresence), "agreement": family(Agreement), "density": family(Density)}
     return families | {"singling_out": SinglingOut(sizes, N), "linkability": Linkability(residual(), N, N, 9)}
+
+
+def by_subset(lower: float, upper: float, certain: tuple[float, float] = (0.018, 0.02)) -> SubsetLinkage:
+    """Return linkage by subsets with these bounds of the largest rate, and of that of certain links."""
+    none, found = Proportion(0.0, 0.0, 0.01, N), Proportion(lower, lower, upper, N)
+    sure = Proportion(certain[0], *certain, N)
+    subsets = (
+        LinkedBySubset("the variable age", 1, none, 0.0, None, none),
+        LinkedBySubset("4 unchanged variables", 4, sure, 0.001, 0.1, found),
+    )
+    return SubsetLinkage(subsets, ("age",), 1 / N, N, 0.95)
 
 
 def averaging(lower: float) -> AveragingAttack:

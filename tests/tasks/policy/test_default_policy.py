@@ -107,7 +107,8 @@ def test_calibrated_swapping_passes(home: Home, tmp_path: Path) -> None:
 def test_noise_fails(home: Home, tmp_path: Path, step: dict[str, Any]) -> None:
     verdict, *_ = judged(planned(tmp_path, step), home, 0)
     assert verdict.decision == "reject"
-    gates = {"prediction distance", "prediction ambiguity", "membership", "linkage", "attribute inference"}
+    gates = {"prediction distance", "prediction ambiguity", "membership", "attribute inference"}
+    gates |= {"linkage", "linkage with certainty"}
     assert failed(verdict) >= gates
 
 

@@ -14,7 +14,7 @@ from tasks.policy.gates import linkage
 from tasks.policy.gates.utility import UtilityLimits
 from tasks.policy.section import PolicySection
 from tasks.policy.verdict import decide
-from tests.tasks.policy.sample import assessment, changed
+from tests.tasks.policy.sample import assessment, by_subset, changed
 
 NAN = float("nan")
 GOOD = assessment()
@@ -74,6 +74,7 @@ FAILURES = {
     "membership": {"membership__lower": 0.551},
     "membership by scores": {"score_coincidence__attack__lower": 0.551},
     "linkage": {"linkage__rate__lower": 0.201},
+    "linkage with certainty": {"subset_linkage": by_subset(0.1, 0.15, (0.021, 0.03))},
     "attribute inference": {"inference__variables__0__excess": Difference(0.1, 0.051, 0.2)},
     "5-anonymity": {"claims__0__holds": False},
     "utility: mean": {"utility__figures__figures__0__released_median": 0.051},
@@ -128,6 +129,13 @@ def test_texts_are_rounded_as_figures_are_published() -> None:
         }.items()
     )
     assert verdicts(figures(records__original=60)) == verdicts(GOOD)
+
+
+def test_a_failed_gate_shows_its_own_figure_though_rounding_hides_the_failure() -> None:
+    """Of 60 people shares are published in tenths: a certain link of 0.021 to 0.03 rounds to none."""
+    given = figures(records__original=60, subset_linkage=by_subset(0.1, 0.19, (0.021, 0.03)))
+    shown = {one.name: (one.limit, one.verdict) for one in decide(given, POLICY).gates if "linkage" in one.name}
+    assert shown == {"linkage": ("≤ 0.2", "pass"), "linkage with certainty": ("≤ 0.02", "fail")}
 
 
 def test_names_in_files_of_others_fail_and_members_in_a_reference_ask() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from anoncore.risk import LinkedBySubset, SubsetLinkage
 from anoncore.risk._proportions import Proportion
+from tasks.policy.assessment import ExternalFiles
 from tasks.policy.disclosure_control import published
-from tasks.policy.gates.linkage import GATE, NAME
-from tests.tasks.policy.sample import assessment, changed, results
+from tasks.policy.gates.linkage import CERTAIN, GATE, NAME
+from tests.tasks.policy.sample import assessment, by_subset, changed, results
 
 
 @pytest.mark.parametrize(("lower", "verdict"), [(0.2, "pass"), (0.201, "fail")])
@@ -16,16 +16,6 @@ def test_the_lower_bound_decides(lower: float, verdict: str) -> None:
     given = changed(assessment(), risk__linkage__rate__lower=lower)
     assert results(GATE, given)[NAME].verdict == verdict
     assert results(GATE, given, linkage_rate=0.5)[NAME].verdict == "pass"
-
-
-def by_subset(lower: float, upper: float, certain: tuple[float, float] = (0.018, 0.02)) -> SubsetLinkage:
-    none, found = Proportion(0.0, 0.0, 0.01, 814), Proportion(lower, lower, upper, 814)
-    sure = Proportion(certain[0], *certain, 814)
-    subsets = (
-        LinkedBySubset("the variable age", 1, none, 0.0, None, none),
-        LinkedBySubset("4 unchanged variables", 4, sure, 0.001, 0.1, found),
-    )
-    return SubsetLinkage(subsets, ("age",), 1 / 814, 814, 0.95)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +30,7 @@ def test_the_set_of_variables_that_links_most_decides(lower: float, upper: float
     rows = {row.name: row for row in GATE.attacks(published(given))}
     assert "values of 10\u00a0% of the non-members" in rows["Linkage by some variables, with certainty"].attacker
     assert rows["Linkage by some variables"].gate == NAME
+    assert rows["Linkage by some variables, with certainty"].gate == CERTAIN
 
 
 @pytest.mark.parametrize(
@@ -49,10 +40,12 @@ def test_links_of_which_an_attacker_is_certain_have_a_limit_of_their_own(
     certain: tuple[float, float], verdict: str
 ) -> None:
     given = changed(assessment(), risk__subset_linkage=by_subset(0.1, 0.15, certain))
-    found = results(GATE, given)[NAME]
-    assert found.verdict == verdict
-    assert (found.limit == "≤ 0.02") is (verdict != "pass")
-    assert results(GATE, given, linkage_certain=0.1)[NAME].verdict == "pass"
+    found = results(GATE, given)
+    assert {name: (one.limit, one.verdict) for name, one in found.items()} == {
+        NAME: ("≤ 0.2", "pass"),
+        CERTAIN: ("≤ 0.02", verdict),
+    }
+    assert results(GATE, given, linkage_certain=0.1)[CERTAIN].verdict == "pass"
 
 
 def test_without_rows_of_single_persons_there_is_no_gate() -> None:
@@ -61,6 +54,10 @@ def test_without_rows_of_single_persons_there_is_no_gate() -> None:
     assert not GATE.metrics(given)
     (row,) = GATE.attacks(published(given))
     assert "no released row stems from one person" in row.attacker
+    (row,) = GATE.attacks(published(changed(given, external=ExternalFiles(0, 0, None))))
+    assert "no released row stems from one person" not in row.attacker
+    assert "which row of the file stems from which person is not known" in row.reason
+    assert "`--aligned`" in row.reason
 
 
 def test_the_table_shows_the_rate_its_bound_and_how_right_matches_are_recognised() -> None:
