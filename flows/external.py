@@ -15,7 +15,7 @@ from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.common.workspace import wipe_abandoned
-from tasks.intake.external import Declared, File, prepare, with_levels_of
+from tasks.intake.external import DeclaredFiles, File, prepare, with_levels_of
 from tasks.policy.assessment import Assessment
 from tasks.policy.disclosure_control import without_source_levels
 from tasks.policy.section import PolicySection
@@ -81,10 +81,10 @@ def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tupl
     section, policy = AssessmentSection(), PolicySection(by_design=by_design)
     if plan is not None:
         stated = load_plan(plan).plan
-        declared, section, policy = Declared(stated.variables, stated.unit), stated.assessment, stated.policy
+        declared, section, policy = DeclaredFiles(stated.variables, stated.unit), stated.assessment, stated.policy
     else:
         given = (files.original, files.reference, files.released)
-        declared = Declared.guessed_from(sanitise_errors(declared_together)(*given))
+        declared = DeclaredFiles.guessed_from(sanitise_errors(declared_together)(*given))
     declared = sanitise_errors(declared.with_identifiers)(files.identifiers)
     people, release = _file(files.original), _file(files.released)
     others = _file(files.reference) if files.reference else None

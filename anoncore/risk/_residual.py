@@ -10,7 +10,7 @@ from anoncore.risk._proportions import Proportion
 
 @dataclass(frozen=True)
 class ResidualRisk:
-    """Success on members beyond the success on strangers, as a share of the attacks that fail on strangers.
+    """Success on members beyond the success on non-members, as a share of the attacks that fail on non-members.
 
     Parameters
     ----------

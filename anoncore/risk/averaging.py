@@ -20,7 +20,7 @@ _SAME = 1e-9  # standard deviations; nearer rows are one
 
 @dataclass(frozen=True)
 class AveragingAttack:
-    """Members told from non-members by all releases together, and by the newest alone.
+    """Members distinguished from non-members by all releases together, and by the newest alone.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class AveragingAttack:
     """
 
     meaning: ClassVar[str] = (
-        "How well somebody who took part is told from a stranger by all releases of these data together; 0.5 "
-        "is guessing. Fresh randomness in every release averages out, and what is left is the person."
+        "How well somebody who took part is distinguished from a non-member by all releases of these data together; "
+        "0.5 is guessing. Fresh randomness in every release averages out, and what is left is the person."
     )
 
     averaged: MembershipAttack

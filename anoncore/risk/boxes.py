@@ -65,7 +65,7 @@ def box_measures(
     where the person's level is not in the set. The records in one box are equally close, so
 
     - prediction *distance* is that to the nearest box. Boxes that cover the table hold nearly everybody,
-      members and strangers: it is mostly 0 and tells little;
+      members and non-members: it is mostly 0 and tells little;
     - prediction *ambiguity*, the ratio of the first to the k-th distance, is 1 by definition for boxes of k
       records or more. What the attacker is left with is *re-identification*, 1 / size;
     - prediction *uncertainty* is the variance that the range leaves to a value.
@@ -148,7 +148,7 @@ def box_density_attack(
 
     Parameters
     ----------
-    members, others : of the people who took part and of strangers, among the same boxes
+    members, others : of the people who took part and of non-members, among the same boxes
     gate, confidence, tests, units : see :func:`membership_attack`
 
     Returns

@@ -51,7 +51,7 @@ class Closeness:
     gap : (q,) ``own``; without other people the least positive number in place of 0, since a twin is then
         what meeting one by chance looks like
     whole : (q,) distance to the nearest row of the whole release, whatever the sets were matched to
-    people, strangers : nearest points in all three sets of these people, and of as many of A*; None where A*
+    people, nonmembers : nearest points in all three sets of these people, and of as many of A*; None where A*
         holds no other people
     units : of these people, and of those of A*: tests count each unit once
     extremes : the extreme records of the whole original; None where these people are all of it
@@ -64,15 +64,15 @@ class Closeness:
     gap: Floats
     whole: Floats
     people: Neighbours | None
-    strangers: Neighbours | None
+    nonmembers: Neighbours | None
     units: ComparedUnits = EACH_RECORD
     extremes: Extremes | None = None
 
     def pairs(self, tau: float) -> ClosePairs | None:
         """Return `close_pairs`; None where there are no other people."""
-        if self.people is None or self.strangers is None:
+        if self.people is None or self.nonmembers is None:
             return None
-        sides = (self.people, self.units.members), (self.strangers, self.units.nonmembers)
+        sides = (self.people, self.units.members), (self.nonmembers, self.units.nonmembers)
         return close_pairs(*(people.by_unit(units) for people, units in sides), tau=tau)
 
     def tail(self, tau: float, level: float) -> TailTest:
@@ -179,12 +179,12 @@ def closeness(
     scale = np.sqrt(x.shape[1])
     gaps, to = _nearest_others(x, queries, 2, units.members)
     own, next_ = gaps[:, 0] / scale, np.where(gaps[:, 1] > 0.0, gaps[:, 1] / scale, 1.0)
-    people = strangers = None
+    people = nonmembers = None
     asked = None
     if r_ is not None:
         people = Neighbours(x[queries], near.distance, other.distance, own, _places(to[:, 0], queries, len(x)))
         theirs = None if units.nonmembers is None else units.nonmembers[part]
-        strangers, asked = _strangers((r_, y_, x), queries, theirs, rng)
+        nonmembers, asked = _nonmembers((r_, y_, x), queries, theirs, rng)
         units = ComparedUnits(units.members, None if theirs is None else theirs[asked])
     same = near.n_released == len(y)
     return Closeness(
@@ -195,7 +195,7 @@ def closeness(
         gap=own if r is not None else np.where(own > 0.0, own, np.finfo(float).tiny),
         whole=near.distance if same else nearest(x[queries], y, 1)[0][:, 0] / scale,
         people=people,
-        strangers=strangers,
+        nonmembers=nonmembers,
         units=units.take(queries),
         extremes=None if len(queries) == len(x) else _extremes((x, y, r_), own, units.members),
     )
@@ -244,7 +244,7 @@ def _nearest_others(x: Floats, asked: Indices, k: int, units: Indices | None) ->
     return nearest_of_others(x[asked], x, k, own=units[asked], units=units)
 
 
-def _strangers(
+def _nonmembers(
     sides: tuple[Floats, Floats, Floats], queries: Indices, units: Indices | None, rng: np.random.Generator
 ) -> tuple[Neighbours, Indices]:
     """Measure people of the reference, as many as of the original, as those are measured; return also which."""

@@ -37,7 +37,7 @@ class ScoreCoincidence:
 
     Parameters
     ----------
-    attack : members told from non-members, along the axes that tell most
+    attack : members distinguished from non-members, along the axes that reveal most
     n_axes : axes on which scores were compared
     n_released : rows of the release
     axes : whether these are the columns, the principal axes of the release, of the original, or of members and
@@ -45,7 +45,7 @@ class ScoreCoincidence:
     """
 
     meaning: ClassVar[str] = (
-        "How well somebody who took part is told from a stranger by principal scores that recur in the "
+        "How well somebody who took part is distinguished from a non-member by principal scores that recur in the "
         "release; 0.5 is guessing."
     )
 

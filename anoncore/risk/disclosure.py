@@ -97,7 +97,7 @@ class SensitiveRisk:
 
     meaning: ClassVar[str] = (
         "What belonging to a group of quasi-identifiers tells about a sensitive variable even if nobody in "
-        "the group can be told from the others."
+        "the group can be distinguished from the others."
     )
 
     name: str

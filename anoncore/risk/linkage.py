@@ -60,7 +60,7 @@ class Linkage:
     guess : 1/M, the rate of picking any of the M rows; the baseline
     group_rate : mean of 1/size, or of the own unit's share, over the groups of identical rows that the own rows stand
         in: the rate if everybody's group were found, and the most that groups allow
-    among_strangers : the rate if all other rows were records of the reference A*, the own row keeping its
+    among_nonmembers : the rate if all other rows were records of the reference A*, the own row keeping its
         copies; None without a reference
     distance, ambiguity, uncertainty : how well each measure tells right matches from wrong ones
     n_released, n_reference, n_original : rows of the release, of the reference, people in all
@@ -78,7 +78,7 @@ class Linkage:
     rate: Proportion
     guess: float
     group_rate: float
-    among_strangers: Proportion | None
+    among_nonmembers: Proportion | None
     distance: MatchSignal
     ambiguity: MatchSignal
     uncertainty: MatchSignal
@@ -105,7 +105,7 @@ class LinkageSettings:
     k : neighbours of ambiguity and uncertainty, at least 2; no more than there are released rows are used
     queries : (q,) row numbers of the people to ask about; by default all where ``measures`` are of all, else
         as many as :func:`sample_queries` says
-    measures, strangers : those of the same queries against the release and against the reference if they
+    measures, nonmembers : those of the same queries against the release and against the reference if they
         are known already; nothing is searched for again
     epsilon : bound on the sampling error of the rate at 99 %, where people are sampled; the released rows
         never are
@@ -117,7 +117,7 @@ class LinkageSettings:
     k: int = 5
     queries: ArrayLike | None = None
     measures: PredictionMeasures | None = None
-    strangers: PredictionMeasures | None = None
+    nonmembers: PredictionMeasures | None = None
     epsilon: float = 0.01
     confidence: float = 0.95
     units: Indices | None = None
@@ -210,7 +210,7 @@ def linkage(
         rate=settings.share(right, chosen),
         guess=1.0 / len(points),
         group_rate=float(np.where(rows.there, rows.right / rows.sizes, 0.0).mean()),
-        among_strangers=None if others is None else settings.share(rows.among(others, settings), chosen),
+        among_nonmembers=None if others is None else settings.share(rows.among(others, settings), chosen),
         distance=signals[0],
         ambiguity=signals[1],
         uncertainty=signals[2],
@@ -256,13 +256,13 @@ class _Rows:
 
     def among(self, others: Floats, settings: LinkageSettings) -> Floats:
         """Return (q,) the chances if all other rows were ``others``, the own row keeping its copies."""
-        if settings.strangers is None:
+        if settings.nonmembers is None:
             theirs = nearest(self.asked, others, 1)[0][:, 0]
         else:
-            _same_sides("strangers", settings.strangers, len(self.asked), len(others))
-            theirs = settings.strangers.distance * math.sqrt(self.asked.shape[1])
+            _same_sides("nonmembers", settings.nonmembers, len(self.asked), len(others))
+            theirs = settings.nonmembers.distance * math.sqrt(self.asked.shape[1])
         tied = (self.mine <= theirs * _TIED) & (theirs <= self.mine * _TIED)
-        # A stranger at the same distance is one more row to choose from.
+        # A non-member at the same distance is one more row to choose from.
         chance = np.where(tied, 1.0 / (self.sizes + 1), np.where(self.mine < theirs, 1.0 / self.sizes, 0.0))
         return np.asarray(self.right * chance)
 

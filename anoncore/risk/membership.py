@@ -131,7 +131,7 @@ def nearest_distance_attack(
     released: ArrayLike,
     *,
     measures: PredictionMeasures | None = None,
-    strangers: ArrayLike | None = None,
+    nonmembers: ArrayLike | None = None,
     gate: float = 0.55,
     confidence: float = 0.99,
     tests: int = 1,
@@ -145,7 +145,7 @@ def nearest_distance_attack(
     reference : (L, n) non-members of the same population, same encoding
     released : (M, n), same encoding
     measures : those of the members, or of a sample of them, against ``released`` if they are known already
-    strangers : (L,) distances of the non-members to their nearest released row, in the unit of `measures`, if
+    nonmembers : (L,) distances of the non-members to their nearest released row, in the unit of `measures`, if
         they are known already
     gate, confidence, tests, units : see :func:`membership_attack`
 
@@ -183,10 +183,10 @@ def nearest_distance_attack(
                 f"got {measures.n_queries} and {measures.n_released}"
             )
         far = measures.distance
-    if strangers is None:
+    if nonmembers is None:
         theirs = nearest(others, points, 1)[0][:, 0] / scale
     else:
-        theirs = vector("strangers", strangers, len(others))
+        theirs = vector("nonmembers", nonmembers, len(others))
     return membership_attack(-far, -theirs, gate=gate, confidence=confidence, tests=tests, units=units)
 
 

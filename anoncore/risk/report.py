@@ -13,6 +13,7 @@ from anoncore.boxes.columns import released_boxes
 from anoncore.encoding import EncodedTables
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
+from anoncore.risk._values import drawn_people
 from anoncore.risk.agreement import Agreement, agreement
 from anoncore.risk.boxes import BoxRisk, box_risk
 from anoncore.risk.closeness import Closeness, closeness
@@ -141,7 +142,7 @@ class RiskReport(Summarised):
     score_coincidence : membership by principal scores; None without a reference sample
     presence, agreement, density : membership by values that stand in the release, by rows that share rare values, and
         by densities; None without a reference sample
-    singling_out, linkability : success beyond that on strangers; None without a reference sample
+    singling_out, linkability : success beyond that on non-members; None without a reference sample
     linkage, subset_linkage : by all variables and by some of them; None unless released rows are linked to the
         original's
     disclosure : by the quasi-identifiers; None without such variables
@@ -198,9 +199,9 @@ class RiskReport(Summarised):
                 area = family.worst.attack.area
                 rows.append((f"membership by {name}, AUC", area.auc, area.baseline, area.verdict))
         for size in self.singling_out.sizes if self.singling_out else ():
-            rows.append((f"singled out by {size.n_conditions}, beyond strangers", size.residual.value, 0.0, None))
+            rows.append((f"singled out by {size.n_conditions}, beyond non-members", size.residual.value, 0.0, None))
         if self.linkability:
-            rows.append(("linkability beyond strangers", self.linkability.residual.value, 0.0, None))
+            rows.append(("linkability beyond non-members", self.linkability.residual.value, 0.0, None))
         if self.linkage:
             rows.append(("records linked correctly, share", self.linkage.rate.value, self.linkage.guess, None))
         if self.subset_linkage:
@@ -346,7 +347,7 @@ def _membership(
     x, y, r = tables.x, tables.y, tables.r
     if r is None:
         return None, None, None
-    others, known = close.strangers, None
+    others, known = close.nonmembers, None
     # Non-members were measured already where none is sampled and sizes agree.
     if others is not None and len(rows) == len(x) and len(others.released) == len(r) == len(y):
         known = others.released
@@ -358,7 +359,7 @@ def _membership(
     back = matched_quantiles(y, r)
     attack = partial(nearest_distance_attack, x[rows], r, confidence=confidence, tests=MEMBERSHIP_ATTACKS, units=units)
     return (
-        attack(y, measures=measures, strangers=known),
+        attack(y, measures=measures, nonmembers=known),
         None if back is None else attack(back),
         score_coincidence_attack(x[rows], r, y, certainty=Certainty(confidence, MEMBERSHIP_ATTACKS, units)),
     )
@@ -373,7 +374,7 @@ class _Attacks(TypedDict, total=False):
 
 
 def _attacks(tables: EncodedTables, settings: RiskSettings, rng: np.random.Generator) -> _Attacks:
-    """Make the attacks that compare members with strangers; none without strangers."""
+    """Make the attacks that compare members with non-members; none without non-members."""
     if tables.reference is None or tables.r is None:
         return {}
     data = tables.original, tables.released, tables.reference
@@ -399,7 +400,7 @@ def _linkage(tables: EncodedTables, rows: Indices, close: Closeness, rng: np.ran
             k=close.released.k,
             queries=rows,
             measures=_of_all(close.released, tables.y),
-            strangers=None if tables.r is None else _of_all(close.reference, tables.r),
+            nonmembers=None if tables.r is None else _of_all(close.reference, tables.r),
             units=tables.original.units,
             row_units=tables.released.units,
         ),
@@ -430,7 +431,10 @@ def _value_pairs(
         side if len(side) == size else side.take(np.sort(rng.choice(len(side), size, replace=False)))
         for side in (tables.released, tables.reference)
     )
-    return values_together(tables.original.take(rows), *sides, margin=margin, rng=rng)
+    people = tables.original.take(rows)
+    if people.units is not None:
+        people = people.take(drawn_people(people, len(people), rng))
+    return values_together(people, *sides, margin=margin, rng=rng)
 
 
 def _names(tables: EncodedTables, role: Literal["quasi-identifier", "sensitive", "weight"]) -> list[str]:

@@ -21,7 +21,7 @@ from anoncore.kernels import threads
 from anoncore.microdata import Microdata
 from anoncore.risk import Game, GameSettings, TargetRisk, choose_targets, play
 from anoncore.risk.game import ISOLATED, LEAST_UNITS, RANDOM, Targets
-from tasks.assessment.remedies import Remedy, changes, try_change
+from tasks.assessment.remedies import DIED, Remedy, changes, try_change
 from tasks.common import values
 from tasks.common.digests import digest_of
 from tasks.common.errors import Refused
@@ -170,7 +170,7 @@ def play_game(
     try:
         played = play(original, plan.mask, targets, settings=settings, rng=rng, on_round=shown)
     except BrokenProcessPool:
-        return PlayedGame(InOutGame(None, "a process that makes shadow releases has died; memory may be short"))
+        return PlayedGame(InOutGame(None, DIED))
     except (AnonymizationError, Refused) as error:
         return PlayedGame(InOutGame(None, f"a shadow release could not be made: {error}"))
     rows = tuple(int(original.frame.index[one.place]) + 1 for one in played.targets)

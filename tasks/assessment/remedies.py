@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from tasks.masking.anonymize import ShadowMask
 EXTREME = "extreme-records"
 # Of how many of the most vulnerable people the variables are counted.
 VULNERABLE = 10
+DIED = "a process that makes shadow releases has died; memory may be short"
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Remedy:
     ----------
     change : in words
     problem : why it could not be tried; then there are no figures
-    score : by which the most isolated people are told best
+    score : by which the most isolated people are recognised best
     mean, lower, upper, largest : mean area over the most isolated people with its bounds, and that of the worst of them
     """
 
@@ -68,7 +70,7 @@ def changes(mask: ShadowMask, original: Microdata, targets: tuple[TargetRisk, ..
             ("extreme records set aside first", {"action": "set-aside", "times": 1.5}),
         ):
             yield Change(words, replace(mask, steps=(extreme(**settings), *mask.steps)))
-    if name := _most_telling(targets, mask.edits):
+    if name := _most_revealing(targets, mask.edits):
         change = Change(f"without the variable {name}", mask, name)
         if not any(step.problems(change.people(original).schema, mask.edits) for step in mask.steps):
             yield change
@@ -89,6 +91,8 @@ def try_change(
     people = change.people(original)
     try:
         game = play(people, change.mask, targets, settings=settings, rng=rng, on_round=on_round).game
+    except BrokenProcessPool:
+        return Remedy(change.name, problem=DIED)
     except (AnonymizationError, Refused) as error:
         return Remedy(change.name, problem=str(error))
     worst = game.worst(ISOLATED)
@@ -107,8 +111,8 @@ def _coarser(step: Method) -> Method:
         return step
 
 
-def _most_telling(targets: tuple[TargetRisk, ...], edits: EditSet) -> str:
-    """Return the variable that tells most about the most vulnerable people, of those that no edit names."""
+def _most_revealing(targets: tuple[TargetRisk, ...], edits: EditSet) -> str:
+    """Return the variable that reveals the most vulnerable people most, of those that no edit names."""
     bound = {name for edit in edits.edits for name in edit.variables}
     shares: Mapping[str, float] = {}
     for target in targets[:VULNERABLE]:

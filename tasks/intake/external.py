@@ -33,7 +33,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredFiles:
     """The variables of the files, and which identifiers among them are a guess that no one has confirmed."""
 
     variables: tuple[Variable, ...]
@@ -42,12 +42,12 @@ class Declared:
     stated: bool = True
 
     @classmethod
-    def guessed_from(cls, variables: Iterable[Variable]) -> Declared:
+    def guessed_from(cls, variables: Iterable[Variable]) -> DeclaredFiles:
         """Return variables of which every identifier is a guess."""
         known = tuple(variables)
         return cls(known, guessed=frozenset(v.name for v in known if v.role == "identifier"), stated=False)
 
-    def with_identifiers(self, names: Iterable[str]) -> Declared:
+    def with_identifiers(self, names: Iterable[str]) -> DeclaredFiles:
         """Return the variables of which a person says that these name people.
 
         Raises
@@ -97,7 +97,7 @@ def prepare(
     released: File,
     original: File,
     reference: File | None,
-    declared: Declared,
+    declared: DeclaredFiles,
     *,
     aligned: bool,
 ) -> Prepared:
@@ -160,7 +160,7 @@ def _matches(run: Run, name: str, released: File, original: File, reference: Fil
     return IdentifierMatches(name, shares[0], shares[1])
 
 
-def _named(run: Run, file: File, original: File, declared: Declared) -> int:
+def _named(run: Run, file: File, original: File, declared: DeclaredFiles) -> int:
     """Return how many rows of a file carry a confirmed identifier of the original.
 
     Of the columns that together name a unit, such as a number within a household, a part names nobody.
@@ -181,7 +181,7 @@ def _named(run: Run, file: File, original: File, declared: Declared) -> int:
     return int(shares_key(asked, known).sum())
 
 
-def with_levels_of(run: Run, reference: File, original: File, declared: Declared) -> Declared:
+def with_levels_of(run: Run, reference: File, original: File, declared: DeclaredFiles) -> DeclaredFiles:
     """Return guessed variables with the levels that only people of the reference have."""
     people = _table(run, original, declared.variables)
     header = _columns(run, reference)
@@ -203,7 +203,7 @@ def _in_order(levels: tuple[Any, ...]) -> tuple[Any, ...]:
     return levels if any(isinstance(level, str) for level in levels) else tuple(sorted(levels))
 
 
-def _with_units(run: Run, file: File, declared: Declared, table: Microdata) -> Microdata:
+def _with_units(run: Run, file: File, declared: DeclaredFiles, table: Microdata) -> Microdata:
     """Return the table of a file with its statistical units, by those keys whose columns it has."""
     header = set(_columns(run, file))
     keys = [key for key in declared.keys if set(key) <= header]

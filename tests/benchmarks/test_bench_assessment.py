@@ -119,11 +119,12 @@ def assessed(original: Microdata, released: Microdata, reference: Microdata) -> 
         close.extreme(0.1)
 
     clock("tail, isolated, identical, extreme", tails)
-    strangers = close.strangers.released
-    clock("membership", lambda: nearest_distance_attack(x, r, y, measures=near, strangers=strangers))
+    nonmembers = close.nonmembers.released
+    clock("membership", lambda: nearest_distance_attack(x, r, y, measures=near, nonmembers=nonmembers))
     clock("score coincidence", lambda: score_coincidence_attack(x, r, y))
     clock(
-        "linkage", lambda: linkage(x, y, reference=r, settings=LinkageSettings(measures=near, strangers=other), rng=rng)
+        "linkage",
+        lambda: linkage(x, y, reference=r, settings=LinkageSettings(measures=near, nonmembers=other), rng=rng),
     )
     clock("disclosure", lambda: disclosure_risk(released, original=original, reference=reference, rng=rng))
     clock("inference", lambda: attribute_inference(original, reference, released, rng=rng))

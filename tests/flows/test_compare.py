@@ -236,7 +236,7 @@ def test_the_policy_decides(small, home, policy, code):
     assert (found.best is None) == (code == ExitCode.REJECTED)
 
 
-def test_without_strangers_a_person_must_decide(small, home):
+def test_without_nonmembers_a_person_must_decide(small, home):
     file = small(more="reference: {kind: leave-one-out}")
     found = _compare(file, home, "additive-noise:b=0.01")
     assert {t.status for t in found.settings} == {"awaiting", "rejected"}

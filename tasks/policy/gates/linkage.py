@@ -133,7 +133,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
         ),
     ]
     parts = assessment.risk.subset_linkage
-    return (*rows, *(_by_subset(parts) if parts else ()), *_among_strangers(link), *map(_signal, link.signals))
+    return (*rows, *(_by_subset(parts) if parts else ()), *_among_nonmembers(link), *map(_signal, link.signals))
 
 
 def _by_subset(parts: SubsetLinkage) -> list[Attack]:
@@ -173,8 +173,8 @@ def _by_subset(parts: SubsetLinkage) -> list[Attack]:
     ]
 
 
-def _among_strangers(link: Linkage) -> list[Attack]:
-    if link.among_strangers is None or link.n_reference is None:
+def _among_nonmembers(link: Linkage) -> list[Attack]:
+    if link.among_nonmembers is None or link.n_reference is None:
         return []
     return [
         Attack(
@@ -182,10 +182,10 @@ def _among_strangers(link: Linkage) -> list[Attack]:
             "Linkage, own row among non-members’",
             "An attacker who knows all values of a person finds that person’s row among records of the reference "
             "instead of the other released rows.",
-            percent(link.among_strangers.value, 0),
-            shares(link.among_strangers),
+            percent(link.among_nonmembers.value, 0),
+            shares(link.among_nonmembers),
             f"{percent(1 / (link.n_reference + 1), 2)}, guessing",
-            count(link.among_strangers.n),
+            count(link.among_nonmembers.n),
         )
     ]
 

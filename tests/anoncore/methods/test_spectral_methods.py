@@ -49,8 +49,8 @@ def test_drawn_marginals_follow_the_original_and_hold_no_number_of_few(mixed):
 
 
 def test_numbers_of_the_source_are_published_only_where_it_is_declared():
-    """By presence: a stranger's own numbers stand in the release as often as a member's."""
-    members, strangers = mixed_people(1), mixed_people(2)
+    """By presence: a non-member's own numbers stand in the release as often as a member's."""
+    members, nonmembers = mixed_people(1), mixed_people(2)
     for params in (
         SpectralSwap(),
         SpectralSwap(marginals="drawn"),
@@ -60,7 +60,7 @@ def test_numbers_of_the_source_are_published_only_where_it_is_declared():
         DataShuffling(values="exact"),
     ):
         release = anoncore.anonymize(members, params, rng=np.random.default_rng(3))
-        found = value_presence(members, release.data, strangers, rng=np.random.default_rng(4))
+        found = value_presence(members, release.data, nonmembers, rng=np.random.default_rng(4))
         if params.publishes_source_values:
             assert found.excess.lower > 0.5
             assert params.publishes_source_values in release.notes

@@ -163,9 +163,9 @@ def test_the_top_of_equal_scores_says_nothing():
 
 def test_ten_members_above_everybody_are_seen_and_the_area_does_not_see_them():
     draw = np.random.default_rng(2)
-    members, strangers = draw.normal(size=2000), draw.normal(size=2000)
+    members, nonmembers = draw.normal(size=2000), draw.normal(size=2000)
     members[:10] = 50.0
-    found = score_attack(members, strangers)
+    found = score_attack(members, nonmembers)
     assert found.area.lower < 0.5
     assert found.top.members == found.top.n == 10
     assert found.top.p < 0.01

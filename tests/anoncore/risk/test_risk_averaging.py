@@ -36,9 +36,9 @@ def test_repeated_copies_gather_evidence():
     """Each release holds another tenth of the members as they are: alone weak, together plain."""
     rng = np.random.default_rng(3)
     members, others = people(4)
-    strangers = people(5)[0]
+    nonmembers = people(5)[0]
     parts = np.array_split(rng.permutation(len(members)), 10)
-    releases = [np.vstack([members[part], strangers[len(part) :]]) for part in parts]
+    releases = [np.vstack([members[part], nonmembers[len(part) :]]) for part in parts]
     found = averaging_attack(members, others, releases)
     assert found.gathered.auc > 0.99
     assert found.newest.auc < 0.6

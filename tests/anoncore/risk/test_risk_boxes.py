@@ -100,8 +100,8 @@ def test_release_of_the_records_themselves_scores_worst():
     found = box_measures(members, members, members, size)
     assert found.reidentification.tolist() == [1.0] * 60
     assert found.uncertainty.max() == 0.0
-    stranger = box_measures(others, members, members, size)
-    assert box_density_attack(found, stranger).verdict == "fail"
+    nonmember = box_measures(others, members, members, size)
+    assert box_density_attack(found, nonmember).verdict == "fail"
     assert box_density_attack(found, found).auc == 0.5
 
 
@@ -116,12 +116,12 @@ def test_one_box_for_all_tells_nobody():
 
 
 def test_who_is_in_no_box_did_not_take_part():
-    """Where all boxes are alike, the share of strangers outside is all that an attacker has."""
+    """Where all boxes are alike, the share of non-members outside is all that an attacker has."""
     low, high, size = np.array([[0.0]]), np.array([[1.0]]), np.array([50])
     members = box_measures(np.linspace(0.0, 1.0, 50)[:, None], low, high, size)
-    strangers = box_measures(np.linspace(0.0, 2.0, 101)[:, None], low, high, size)
-    outside = float((strangers.distance > 0).mean())
-    assert box_density_attack(members, strangers).auc == pytest.approx(0.5 + outside / 2)
+    nonmembers = box_measures(np.linspace(0.0, 2.0, 101)[:, None], low, high, size)
+    outside = float((nonmembers.distance > 0).mean())
+    assert box_density_attack(members, nonmembers).auc == pytest.approx(0.5 + outside / 2)
 
 
 @pytest.mark.parametrize(

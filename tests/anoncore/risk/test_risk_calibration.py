@@ -37,7 +37,7 @@ SCHEMA = Schema(
 )
 MEASURES = (
     "linked",
-    "linked among strangers",
+    "linked among non-members",
     "membership by distance",
     "membership by scores",
     "income inferred",
@@ -84,7 +84,7 @@ def measured(original: Microdata, reference: Microdata, released: Microdata) -> 
     isolated = isolated_test(near, other, own)
     figures = (
         linked.rate.value,
-        linked.among_strangers.value,
+        linked.among_nonmembers.value,
         nearest_distance_attack(x, r, y).auc,
         score_coincidence_attack(x, r, y).attack.auc,
         income.excess.value,
@@ -122,7 +122,7 @@ def test_the_original_itself_is_worst(ladder, name):
 
 
 def test_an_independent_sample_scores_as_the_baseline(ladder):
-    baseline = {"linked": 1 / N, "linked among strangers": 1 / N} | {
+    baseline = {"linked": 1 / N, "linked among non-members": 1 / N} | {
         "membership by distance": 0.5,
         "membership by scores": 0.5,
         "income inferred": 0,
@@ -176,6 +176,6 @@ def test_coarser_quasi_identifiers_disclose_less():
             values = [getattr(one, figure) for one in groups]
             assert values == sorted(values, reverse=True)
         assert groups[0].uniques.value > groups[-1].uniques.value
-    # The figures are those of records, not of who they belong to: strangers' look alike.
+    # The figures are those of records, not of who they belong to: non-members' look alike.
     assert found[1].released.groups.uniques.lower <= found[1].reference.groups.uniques.upper
     assert found[1].reference.groups.uniques.lower <= found[1].released.groups.uniques.upper

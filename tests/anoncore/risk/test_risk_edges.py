@@ -178,13 +178,13 @@ def everything(original: Microdata, released: Microdata, reference: Microdata) -
     }
     plain = {name: asdict(one) for name, one in found.items()}
     if k >= 2:
-        close, strangers = measures(x, y, k), measures(x, r, k)
-        for name, one in (("near", close), ("other", strangers), ("own", measures(x, None, k))):
+        close, nonmembers = measures(x, y, k), measures(x, r, k)
+        for name, one in (("near", close), ("other", nonmembers), ("own", measures(x, None, k))):
             plain[name] = {part: getattr(one, part) for part in ("distance", "ambiguity", "uncertainty")}
         both = compare_matched(x, y, r, settings=ComparisonSettings(k=k), rng=np.random.default_rng(4))
         plain["comparison"] = asdict(both)
         if len(y) == len(r):
-            assert asdict(compare(close, strangers)) == plain["comparison"]
+            assert asdict(compare(close, nonmembers)) == plain["comparison"]
     for matrix, copy in zip(matrices, kept, strict=True):
         np.testing.assert_array_equal(matrix, copy)
     return plain
@@ -254,7 +254,7 @@ def test_figures_found_once_serve_again(case: str, k: int) -> None:
     near, other = measures(x, y, k), measures(x, r, k)
     alone = linkage(x, y, reference=r, settings=LinkageSettings(k=k), rng=np.random.default_rng(5))
     shared = linkage(
-        x, y, reference=r, settings=LinkageSettings(k=k, measures=near, strangers=other), rng=np.random.default_rng(5)
+        x, y, reference=r, settings=LinkageSettings(k=k, measures=near, nonmembers=other), rng=np.random.default_rng(5)
     )
     assert shared == alone
     assert nearest_distance_attack(x, r, y, measures=near) == nearest_distance_attack(x, r, y)
@@ -274,7 +274,7 @@ def test_people_all_measured_are_all_linked() -> None:
     assert abs(sampled.rate.value - found.rate.value) <= sampled.sampling_error
 
 
-@pytest.mark.parametrize("name", ["measures", "strangers"])
+@pytest.mark.parametrize("name", ["measures", "nonmembers"])
 def test_figures_of_other_tables_are_refused(name: str) -> None:
     x, y = np.random.default_rng(7).normal(size=(2, 30, 9))
     wrong = prediction_measures(x, y[:20])
@@ -305,7 +305,7 @@ def test_small_lattices(seed: int, rows: int, released: int, columns: int, level
             y,
             own=own,
             reference=r,
-            settings=LinkageSettings(k=2, measures=near, strangers=other),
+            settings=LinkageSettings(k=2, measures=near, nonmembers=other),
             rng=np.random.default_rng(0),
         )
         found = [compare(near, other), nearest_distance_attack(x, r, y), score_coincidence_attack(x, r, y)]

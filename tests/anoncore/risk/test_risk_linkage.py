@@ -90,7 +90,7 @@ def test_groups_of_identical_rows_are_right_with_probability_one_over_size():
     assert found.rate.value == pytest.approx(1 / 7)
     assert found.group_rate == pytest.approx(1 / 7)
     assert found.guess == 1 / 140
-    assert found.among_strangers.value == pytest.approx(1 / 7)
+    assert found.among_nonmembers.value == pytest.approx(1 / 7)
     assert found.rate.value * found.n_original == pytest.approx(20)
     assert (found.ambiguity.auc, found.uncertainty.auc) == (0.5, 0.5)
     assert found.distance.lower < 0.5 < found.distance.upper
@@ -99,12 +99,12 @@ def test_groups_of_identical_rows_are_right_with_probability_one_over_size():
 def test_anchors():
     original, reference, other = rng(4).normal(size=(3, 500, 6))
     copy = linkage(original, original, reference=reference, rng=rng())
-    assert (copy.rate.value, copy.group_rate, copy.among_strangers.value) == (1, 1, 1)
+    assert (copy.rate.value, copy.group_rate, copy.among_nonmembers.value) == (1, 1, 1)
     assert (copy.distance.auc, copy.distance.lower, copy.distance.upper) == (0.5, 0, 1)
     assert (copy.distance.n_right, copy.distance.n_wrong) == (500, 0)
     independent = linkage(original, other, reference=reference, rng=rng())
     assert independent.rate.lower <= independent.guess <= independent.rate.upper
-    assert independent.among_strangers.value < 0.02
+    assert independent.among_nonmembers.value < 0.02
     # What swapping leaves is as unrelated as that.
     assert independent.rate.value < 0.02
 
@@ -140,13 +140,13 @@ def test_auc_is_that_of_the_matches():
         assert (signal.n_right, signal.n_wrong) == (right.sum(), (~right).sum())
 
 
-def test_among_strangers_by_brute_force():
+def test_among_nonmembers_by_brute_force():
     original, reference = rng(10).normal(size=(2, 300, 3))
     released = original + 0.7 * rng(11).normal(size=original.shape)
     released[1] = released[0]
     mine = np.linalg.norm(original - released, axis=1)
     chance = (mine < cdist(original, reference).min(axis=1)) / np.where(np.arange(300) < 2, 2, 1)
-    found = linkage(original, released, reference=reference, rng=rng()).among_strangers
+    found = linkage(original, released, reference=reference, rng=rng()).among_nonmembers
     assert found.value == pytest.approx(chance.mean())
 
 
@@ -156,7 +156,7 @@ def test_suppressed_rows_cannot_be_linked():
     found = linkage(original, original[:60], own=own, rng=rng())
     assert (found.rate.value, found.n_suppressed, found.n_released, found.group_rate) == (0.6, 40, 60, 0.6)
     nobody = linkage(original, original, own=np.full(100, -1), reference=original, rng=rng())
-    assert (nobody.rate.value, nobody.group_rate, nobody.among_strangers.value) == (0, 0, 0)
+    assert (nobody.rate.value, nobody.group_rate, nobody.among_nonmembers.value) == (0, 0, 0)
 
 
 def test_sampled_people_bound_the_error():

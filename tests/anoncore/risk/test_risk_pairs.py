@@ -142,8 +142,8 @@ def test_pairs_by_brute_force(seed, n, m):
     y = a[rng.integers(0, n, m)] + rng.choice([0.01, 1.0], (m, 1)) * rng.normal(size=(m, 2))
     close = closeness(a, y, b, 2, queries=np.arange(n), rng=rng)
     assert close.people is not None
-    assert close.strangers is not None
-    found = close_pairs(close.people, close.strangers, tau=0.3)
+    assert close.nonmembers is not None
+    found = close_pairs(close.people, close.nonmembers, tau=0.3)
     points = np.vstack([y, a, b])
     whose = np.repeat(["y", "a", "b"], [m, n, m])
     apart = cdist(points, points)
@@ -202,8 +202,8 @@ def test_sizes_that_differ_lower_the_release_s_share():
             a, y, b = (rng.normal(size=(size, 3)) for size in (n, m, m))
             close = closeness(a, y, b, 2, queries=np.arange(n), rng=rng)
             assert close.people is not None
-            assert close.strangers is not None
-            found = close_pairs(close.people, close.strangers, tau=0.2)
+            assert close.nonmembers is not None
+            found = close_pairs(close.people, close.nonmembers, tau=0.2)
             won, seen = won + found.n_released, seen + found.n
         shares.append(won / seen)
         assert won / seen <= 1 / 3 + 2.5 * np.sqrt(2 / 9 / seen)

@@ -156,6 +156,8 @@ def test_every_attack_on_membership_counts_units():
     assert {(one.n_members, one.n_nonmembers) for one in counted} == {(30, 30)}
     assert report.linkability is not None
     assert (report.linkability.n_members, report.linkability.n_nonmembers) == (30, 30)
+    assert report.value_pairs is not None
+    assert report.value_pairs.n == 30
 
 
 def test_a_row_of_the_own_unit_is_a_right_match():

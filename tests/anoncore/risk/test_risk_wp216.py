@@ -1,4 +1,4 @@
-"""Singling out, linkability, densities and classifiers: tables with known answers, strangers as control."""
+"""Singling out, linkability, densities and classifiers: tables with known answers, non-members as control."""
 
 import numpy as np
 import pandas as pd
@@ -89,7 +89,7 @@ def test_the_blind_baseline_is_at_most_one_in_e():
     assert all(0.0 <= one.blind <= np.exp(-1) + 0.01 for one in singling_out(a, c, b, rng=rng()).sizes)
 
 
-def test_members_near_the_release_are_told_by_densities_and_strangers_are_not():
+def test_members_near_the_release_are_told_by_densities_and_nonmembers_are_not():
     a, b, c = np.random.default_rng(3).normal(size=(3, 600, 4))
     leaked, harmless = (density(a, b, release, rng=rng()) for release in (a + 0.01, c))
     assert leaked.worst.attack.area.auc > 0.95

@@ -63,7 +63,7 @@ def test_without_rows_of_single_persons_there_is_no_gate() -> None:
 def test_the_table_shows_the_rate_its_bound_and_how_right_matches_are_recognised() -> None:
     given = changed(
         assessment(),
-        risk__linkage__among_strangers=Proportion(0.5, 0.4, 0.6, 814),
+        risk__linkage__among_nonmembers=Proportion(0.5, 0.4, 0.6, 814),
         risk__linkage__n_suppressed=3,
         risk__linkage__ambiguity__n_right=0,
     )

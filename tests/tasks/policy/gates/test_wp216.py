@@ -1,4 +1,4 @@
-"""Singling out and linkability beyond strangers."""
+"""Singling out and linkability beyond non-members."""
 
 from __future__ import annotations
 
