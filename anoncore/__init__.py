@@ -2,15 +2,9 @@
 
 from anoncore.boxes.reader import Boxes, read_boxes
 from anoncore.claims import KAnonymity, LDiversity, NoFormalGuarantee
-from anoncore.edits.model import (
-    BoundEdit,
-    Condition,
-    ConditionalEdit,
-    EditSet,
-    LinearEdit,
-    RatioEdit,
-    SetEdit,
-)
+from anoncore.edits.conditions import Condition
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError, NotConvergedError
 from anoncore.microdata import Microdata, Schema, Variable

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from anoncore.edits.model import EditSet, LinearEdit, RatioEdit, numbers
+from anoncore.edits.conditions import numbers
+from anoncore.edits.kinds import LinearEdit, RatioEdit
+from anoncore.edits.model import EditSet
 from anoncore.edits.repair import repair
 from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError

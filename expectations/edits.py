@@ -1,6 +1,6 @@
 """Edits as custom expectations. Import this module late: it imports Great Expectations.
 
-The rule itself is evaluated by `anoncore.edits.model`, here and everywhere else; an expectation carries
+The rule itself is evaluated by `anoncore.edits`, here and everywhere else; an expectation carries
 the edit as plain JSON and rebuilds it. Each rule costs one metric, which returns two counts: what
 violates it is never collected, whatever result format is asked for, and an error inside a rule
 names its class and does not quote the data.
@@ -26,7 +26,7 @@ from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
-from anoncore.edits.model import from_dict
+from anoncore.edits.serialization import from_dict
 
 EDIT = "table.edit_counts"
 NUMBERS = "table.finite_number_counts"
@@ -104,7 +104,7 @@ class ExpectColumnValuesToBeFiniteNumbers(_CountedExpectation):
 
 
 class _EditExpectation(_CountedExpectation):
-    """An edit of one kind, as `anoncore.edits.model.to_dict` writes it."""
+    """An edit of one kind, as `anoncore.edits.serialization.to_dict` writes it."""
 
     edit: dict[str, Any]
     kind: ClassVar[str] = ""

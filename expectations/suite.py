@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from anoncore.edits.model import ConditionalEdit, Edit, EditSet, LinearEdit, RatioEdit, SetEdit, to_dict
+from anoncore.edits.kinds import ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.model import Edit, EditSet
+from anoncore.edits.serialization import to_dict
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Schema, Variable
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from anoncore.boxes.reader import HIGH, LOW
-from anoncore.edits.model import BoundEdit, Edit, EditSet, LinearEdit
+from anoncore.edits.kinds import BoundEdit, LinearEdit
+from anoncore.edits.model import Edit, EditSet
 
 # Intervals shrink little after a few rounds, and each of them is valid.
 _ROUNDS = 4

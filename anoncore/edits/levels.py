@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anoncore.edits.model import BoundEdit, Condition, ConditionalEdit, EditSet, SetEdit, numbers
+from anoncore.edits.conditions import Condition, numbers
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, SetEdit
+from anoncore.edits.model import EditSet
 from anoncore.microdata import Schema, round_to
 
 

@@ -10,17 +10,10 @@ from typing import TypeGuard
 import numpy as np
 import pandas as pd
 
+from anoncore.edits.conditions import numbers
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
 from anoncore.edits.levels import admissible, cells
-from anoncore.edits.model import (
-    BoundEdit,
-    ConditionalEdit,
-    Edit,
-    EditSet,
-    LinearEdit,
-    RatioEdit,
-    SetEdit,
-    numbers,
-)
+from anoncore.edits.model import Edit, EditSet
 from anoncore.kernels.projection import Grid, Polytope, attempt_on_grid
 from anoncore.microdata import Schema
 

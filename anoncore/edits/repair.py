@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from anoncore.edits.kinds import ConditionalEdit, LinearEdit, SetEdit
 from anoncore.edits.levels import Source, cells, consequent, empty, falsified, with_cells
-from anoncore.edits.model import ConditionalEdit, Edit, EditSet, LinearEdit, SetEdit
+from anoncore.edits.model import Edit, EditSet
 from anoncore.edits.numbers import Component, components, is_numeric, settle
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.microdata import (

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from anoncore.edits.model import Condition, ConditionalEdit
+from anoncore.edits.conditions import Condition
+from anoncore.edits.kinds import ConditionalEdit
 from anoncore.microdata.inference import MAX_CODES, MIN_COUNT, MIN_RECORDS
 from anoncore.profile.findings import Finding
 from anoncore.profile.tables import Table

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from anoncore.edits.model import LinearEdit, linear_holds
+from anoncore.edits.kinds import LinearEdit, linear_holds
 from anoncore.microdata.inference import DIFFERENCES, TOTALS, words_of
 from anoncore.profile.findings import Finding, outward
 from anoncore.profile.relations import ROUNDED, Relation, complete, deviation

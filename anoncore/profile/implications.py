@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from anoncore.edits.model import Condition, ConditionalEdit
+from anoncore.edits.conditions import Condition
+from anoncore.edits.kinds import ConditionalEdit
 from anoncore.microdata.inference import MIN_COUNT, MIN_RECORDS
 from anoncore.profile.findings import MAX_SUGGESTED, Finding
 from anoncore.profile.marks import Marks

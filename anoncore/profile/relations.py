@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from anoncore.edits.model import linear_holds
+from anoncore.edits.kinds import linear_holds
 from anoncore.profile.findings import MIN_ROWS
 
 ROUNDED = 5e-3  # of a term's standard deviation: a sum that holds up to rounding

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from anoncore.edits.model import BoundEdit, LinearEdit
+from anoncore.edits.kinds import BoundEdit, LinearEdit
 from anoncore.microdata import Microdata
 from anoncore.microdata.inference import MIN_RECORDS
 from anoncore.profile.cuts import cuts

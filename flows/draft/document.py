@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from anoncore.edits.model import to_dict
+from anoncore.edits.serialization import to_dict
 from anoncore.microdata import Variable
 from anoncore.profile import Finding, Guess
 from flows.draft.table import Table

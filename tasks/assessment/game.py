@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from anoncore.custodian import CustodianReport, Table
 from anoncore.custodian import Section as Part
-from anoncore.edits.model import to_dict
+from anoncore.edits.serialization import to_dict
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import threads
 from anoncore.microdata import Microdata

@@ -9,7 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from anoncore.boxes.edits import over_ranges
-from anoncore.edits.model import BoundEdit, ConditionalEdit, EditSet, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.model import EditSet
 from expectations import Suite, ValidationReport, validate
 from tasks.common.errors import Fault, Refused
 from tasks.common.run import Run

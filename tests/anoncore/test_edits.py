@@ -6,18 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anoncore.edits.model import (
-    BoundEdit,
-    Condition,
-    ConditionalEdit,
-    EditSet,
-    LinearEdit,
-    RatioEdit,
-    SetEdit,
-    from_dict,
-    numbers,
-    to_dict,
-)
+from anoncore.edits.conditions import Condition, numbers
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.model import EditSet
+from anoncore.edits.serialization import from_dict, to_dict
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anoncore.edits.model import BoundEdit, ConditionalEdit, EditSet, LinearEdit
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
+from anoncore.edits.model import EditSet
 from anoncore.microdata import Microdata, Schema
 from anoncore.profile import MIN_COUNT, find_rules, find_sums, outward, profile
 

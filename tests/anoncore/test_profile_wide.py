@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anoncore.edits.model import ConditionalEdit
+from anoncore.edits.kinds import ConditionalEdit
 from anoncore.microdata import Microdata, Schema
 from anoncore.profile import find_rules, find_sums, profile
 from anoncore.profile.relations import deviation

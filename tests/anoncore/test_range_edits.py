@@ -7,15 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.boxes.edits import narrowed, over_ranges
-from anoncore.edits.model import (
-    BoundEdit,
-    Condition,
-    ConditionalEdit,
-    EditSet,
-    LinearEdit,
-    RatioEdit,
-    SetEdit,
-)
+from anoncore.edits.conditions import Condition
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.model import EditSet
 
 NAMES = ("a", "b", "c")
 

@@ -7,17 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.claims import KAnonymity
-from anoncore.edits.model import (
-    BoundEdit,
-    Condition,
-    ConditionalEdit,
-    EditSet,
-    LinearEdit,
-    RatioEdit,
-    SetEdit,
-    from_dict,
-)
+from anoncore.edits.conditions import Condition
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.model import EditSet
 from anoncore.edits.repair import complete, repair, without_dependents
+from anoncore.edits.serialization import from_dict
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.microdata import Microdata, Schema, Variable
 

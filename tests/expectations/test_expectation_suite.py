@@ -7,15 +7,9 @@ import sys
 
 import pytest
 
-from anoncore.edits.model import (
-    BoundEdit,
-    Condition,
-    ConditionalEdit,
-    EditSet,
-    LinearEdit,
-    RatioEdit,
-    SetEdit,
-)
+from anoncore.edits.conditions import Condition
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Schema, Variable
 from expectations import Suite

@@ -12,16 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from anoncore.edits.model import (
-    BoundEdit,
-    Condition,
-    ConditionalEdit,
-    EditSet,
-    LinearEdit,
-    RatioEdit,
-    SetEdit,
-    from_dict,
-)
+from anoncore.edits.conditions import Condition
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.model import EditSet
+from anoncore.edits.serialization import from_dict
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
 from expectations import Suite, validate

@@ -11,7 +11,8 @@ import pandas as pd
 from anoncore.boxes.columns import BoxTable
 from anoncore.boxes.edits import narrowed
 from anoncore.boxes.faces import on_grid, outer_faces
-from anoncore.edits.model import EditSet, LinearEdit, linear_holds
+from anoncore.edits.kinds import LinearEdit, linear_holds
+from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.boxes import partition as kernel
 from anoncore.microdata import Microdata

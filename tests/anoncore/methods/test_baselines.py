@@ -7,7 +7,8 @@ import pytest
 import anoncore
 from anoncore import AnonymizationError, Encoder, Microdata, Schema, Variable
 from anoncore.claims import KAnonymity, NoFormalGuarantee
-from anoncore.edits.model import EditSet, LinearEdit
+from anoncore.edits.kinds import LinearEdit
+from anoncore.edits.model import EditSet
 from anoncore.methods import RHS, AdditiveNoise, DataShuffling
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import anoncore
 from anoncore import AnonymizationError, Microdata, Schema, Variable, read_boxes
-from anoncore.edits.model import BoundEdit, EditSet, LinearEdit
+from anoncore.edits.kinds import BoundEdit, LinearEdit
+from anoncore.edits.model import EditSet
 from anoncore.kernels.boxes.weights import crisp_rule, optimal_weights
 from anoncore.methods import OptimalBoxes, Statistic
 

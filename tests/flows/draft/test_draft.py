@@ -13,7 +13,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from anoncore.edits.model import ConditionalEdit, LinearEdit
+from anoncore.edits.kinds import ConditionalEdit, LinearEdit
 from flows.draft import draft_plan
 from flows.plan.model import Plan, load_plan
 from tasks.common.errors import Refused

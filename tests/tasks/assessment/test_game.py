@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anoncore.edits.model import EditSet, LinearEdit
+from anoncore.edits.kinds import LinearEdit
+from anoncore.edits.model import EditSet
 from anoncore.methods import MDAV, AdditiveNoise, OptimalBoxes
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import _shadows

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from anoncore.edits.model import BoundEdit, EditSet
+from anoncore.edits.kinds import BoundEdit
+from anoncore.edits.model import EditSet
 from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, RareLevels
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import GameSettings, TargetRisk, choose_targets

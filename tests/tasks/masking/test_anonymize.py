@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anoncore.edits.model import BoundEdit, Edit, EditSet, LinearEdit
+from anoncore.edits.kinds import BoundEdit, LinearEdit
+from anoncore.edits.model import Edit, EditSet
 from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, GroupAnonymity, OptimalBoxes, RareLevels, SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.common.errors import Refused

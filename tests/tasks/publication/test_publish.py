@@ -19,7 +19,7 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from anoncore.edits.model import BoundEdit, LinearEdit
+from anoncore.edits.kinds import BoundEdit, LinearEdit
 from anoncore.methods import SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.assessment.assess import AssessmentSection, assess
