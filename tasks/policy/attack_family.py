@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from anoncore.risk import AttackFamily, NamedAttack
 from tasks.common.formatting import count, pvalue
@@ -32,6 +34,7 @@ def family_gate(
     attacker: str,
     description: str,
     more: Callable[[Assessment], Metrics] = lambda assessment: {},
+    variables: Callable[[Any], tuple[str, ...]] = lambda family: (),
 ) -> Gate:
     """Return the gate of a family of attacks.
 
@@ -43,10 +46,13 @@ def family_gate(
     attacker : who attacks and how, one sentence
     description : what is compared with what; the rule of the verdict is added
     more : metrics beside the worst area and the p-value
+    variables : that drive the figure, from the family, where single ones can be named
     """
 
     def evaluate(assessment: Assessment, policy: MembershipPolicy) -> tuple[GateResult, ...]:
-        return (family_result(name, getattr(assessment.risk, field), policy, meaning),)
+        family = getattr(assessment.risk, field)
+        result = family_result(name, family, policy, meaning)
+        return (result if family is None else replace(result, variables=variables(family)),)
 
     def metrics(assessment: Assessment) -> Metrics:
         found = family_metrics(getattr(assessment.risk, field), f"risk/{name.replace(' ', '_')}/")

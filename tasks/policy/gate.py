@@ -29,6 +29,7 @@ class GateResult:
     records : that the answer rests on
     meaning : of the figure, a phrase
     topic : by which reports group the results
+    variables : that drive the figure, where single ones can be named, the worst first
     """
 
     name: str
@@ -39,6 +40,12 @@ class GateResult:
     records: int
     meaning: str
     topic: Topic = "Risk"
+    variables: tuple[str, ...] = ()
+
+    @property
+    def cause(self) -> str:
+        """The name of the question, with the variables that drive the figure."""
+        return f"{self.name} ({', '.join(self.variables)})" if self.variables else self.name
 
 
 @dataclass(frozen=True, kw_only=True)

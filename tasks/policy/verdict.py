@@ -37,11 +37,11 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
     asked = [(gate, result) for gate in gates for result in _results(gate, assessment, shown, policy)]
     results = [replace(one, verdict="waived") if waived and gate.individual else one for gate, one in asked]
     undecided = [
-        one.name
+        one.cause
         for (gate, _), one in zip(asked, results, strict=True)
         if one.verdict == "inconclusive" or (one.verdict == "not tested" and gate.untested_as not in policy.untested)
     ]
-    failed = [one.name for one in results if one.verdict == "fail"]
+    failed = [one.cause for one in results if one.verdict == "fail"]
     return Verdict(*_decision(failed, undecided, policy), tuple(results))
 
 

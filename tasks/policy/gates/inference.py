@@ -65,6 +65,7 @@ def evaluate(assessment: Assessment, policy: InferenceLimit) -> tuple[GateResult
             meaning="how much more often a value is guessed right for members than for non-members, among the most "
             f"confident {worst.percent} % of the guesses, by {worst.attack}; worst of {len(guessed.variables)}. “Of "
             "all” is the upper bound of the excess as a share of all people",
+            variables=(worst.name,),
         ),
     )
 

@@ -22,4 +22,5 @@ GATE = family_gate(
     "values, stand in the release, weighed by how rare that is among people; also by all categorical values and by the "
     "quasi-identifiers together, and by each variable alone.",
     more=_unique_excess,
+    variables=lambda found: (found.variable,),
 )

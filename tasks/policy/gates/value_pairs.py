@@ -31,6 +31,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             records=worst.n,
             meaning="share of people, beyond the reference’s, with two values in one released record; the worst of "
             f"{pairs_of_variables(worst.n_pairs, worst.n_possible)}",
+            variables=worst.pair,
         ),
     )
 

@@ -84,18 +84,25 @@ FAILURES = {
 }
 
 
+# Where single variables drive the figure the reason names them.
+CAUSES = dict(zip(FAILURES, FAILURES, strict=True)) | {
+    "value pairs": "value pairs (income, height)",
+    "attribute inference": "attribute inference (income)",
+}
+
+
 @pytest.mark.parametrize("gate", FAILURES)
 @pytest.mark.parametrize("policy", [{}, {"approval": "person"}, {"inconclusive": "reject"}], ids=str)
 def test_each_gate_alone_rejects_and_is_named(gate: str, policy: dict[str, str]) -> None:
     given = figures(**FAILURES[gate])
     verdict = decide(given, PolicySection(utility=LIMITS, **policy))
-    assert (verdict.decision, verdict.reason) == ("reject", f"failed: {gate}")
+    assert (verdict.decision, verdict.reason) == ("reject", f"failed: {CAUSES[gate]}")
     assert [g.name for g in verdict.gates if g.verdict == "fail"] == [gate]
 
 
 def test_all_failed_gates_are_named() -> None:
     every = {path: value for change in FAILURES.values() for path, value in change.items()}
-    assert decide(figures(**every), POLICY).reason == f"failed: {', '.join(FAILURES)}"
+    assert decide(figures(**every), POLICY).reason == f"failed: {', '.join(CAUSES.values())}"
 
 
 OPEN = {
