@@ -4,6 +4,7 @@ from anoncore.boxes.reader import Boxes, read_boxes
 from anoncore.claims import KAnonymity, LDiversity, NoFormalGuarantee
 from anoncore.edits.conditions import Condition
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError, NotConvergedError
@@ -27,6 +28,7 @@ __all__ = [
     "KAnonymity",
     "LDiversity",
     "LinearEdit",
+    "LookupEdit",
     "Microdata",
     "NoFormalGuarantee",
     "NotConvergedError",

@@ -10,6 +10,7 @@ import pandas as pd
 
 from anoncore.edits.conditions import numbers
 from anoncore.edits.kinds import LinearEdit, RatioEdit
+from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
 from anoncore.edits.repair import repair
 from anoncore.encoding import Decoding, Encoder
@@ -121,7 +122,7 @@ def block_problems(schema: Schema, names: tuple[tuple[str, ...], ...], edits: Ed
     parts = [set(part) for part in _parts(schema, names)]
     spanning = []
     for edit in edits.edits:
-        if isinstance(edit, LinearEdit) and edit.dependent is not None:
+        if isinstance(edit, LinearEdit | LookupEdit) and edit.dependent is not None:
             continue
         # An edit about a computed variable is one about its parts, which repair would move one by one.
         read = _parts_of(set(edit.variables), edits) & set(schema.masked)
@@ -139,7 +140,7 @@ def _parts_of(variables: set[str], edits: EditSet) -> set[str]:
     """Return the variables with computed ones replaced by what they are computed from."""
     for edit in reversed(edits.dependents):
         if edit.dependent in variables:
-            variables = (variables | set(edit.terms)) - {str(edit.dependent)}
+            variables = (variables | set(edit.parts)) - {str(edit.dependent)}
     return variables
 
 

@@ -1,9 +1,11 @@
 """Edits as custom expectations. Import this module late: it imports Great Expectations.
 
 The rule itself is evaluated by `anoncore.edits`, here and everywhere else; an expectation carries
-the edit as plain JSON and rebuilds it. Each rule costs one metric, which returns two counts: what
-violates it is never collected, whatever result format is asked for, and an error inside a rule
-names its class and does not quote the data.
+the edit as plain JSON and rebuilds it. A lookup is checked against the table that the validation was
+given, else it asks that records which agree in the determinants agree in the dependent, as any reader
+of a release can. Each rule costs one metric, which returns two counts: what violates it is never
+collected, whatever result format is asked for, and an error inside a rule names its class and does
+not quote the data.
 
 The metrics are of the table, and not of several columns, because Great Expectations refuses those
 over fewer than two columns, and a bound reads one.
@@ -27,6 +29,7 @@ from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
 from anoncore.edits.serialization import from_dict
+from expectations.learned import LEARNED
 
 EDIT = "table.edit_counts"
 NUMBERS = "table.finite_number_counts"
@@ -44,7 +47,8 @@ class EditCounts(TableMetricProvider):  # type: ignore[misc]
     @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
     def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Counts:
         def count() -> Counts:
-            edit = from_dict(metric_value_kwargs["edit"])
+            stated = from_dict(metric_value_kwargs["edit"])
+            edit = LEARNED.get({}).get(stated.name, stated)
             frame = _table(execution_engine, metric_domain_kwargs)[list(dict.fromkeys(edit.variables))]
             return int(edit.applies(frame).sum()), int((~edit.holds(frame)).sum())
 
@@ -142,6 +146,12 @@ class ExpectConditionalEdit(_EditExpectation):
     """Expect a condition on one cell to hold wherever the conditions on others hold."""
 
     kind: ClassVar[str] = "conditional"
+
+
+class ExpectLookupEdit(_EditExpectation):
+    """Expect a variable to follow from others: records that agree in these agree in it."""
+
+    kind: ClassVar[str] = "lookup"
 
 
 def _table(engine: Any, domain: Any) -> pd.DataFrame:

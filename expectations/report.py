@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,10 @@ from typing import Any
 import pandas as pd
 
 from anoncore import errors
+from anoncore.edits.lookup import LearnedLookup
+from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
+from expectations.learned import LEARNED
 from expectations.suite import Rule, Suite
 
 RESULT_FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}
@@ -68,7 +71,7 @@ class ValidationReport:
         return tuple(rule for rule in self.rules if not rule.success)
 
 
-def validate(frame: pd.DataFrame, suite: Suite) -> ValidationReport:
+def validate(frame: pd.DataFrame, suite: Suite, edits: EditSet | None = None) -> ValidationReport:
     """Check a table against everything its schema and edits state.
 
     Parameters
@@ -76,6 +79,8 @@ def validate(frame: pd.DataFrame, suite: Suite) -> ValidationReport:
     frame : DataFrame, (N, n), as `Microdata.frame` or `Microdata.plain` give it; missing codes are
         empty cells already. Not modified.
     suite : Suite, of the table's completed schema and its edits
+    edits : EditSet, optional
+        Those of the suite, where lookups have learned their tables from another table, the source.
 
     Returns
     -------
@@ -93,7 +98,8 @@ def validate(frame: pd.DataFrame, suite: Suite) -> ValidationReport:
     >>> validate(data.frame, Suite.of(data.schema, edits)).success  # doctest: +SKIP
     True
     """
-    with _quiet():
+    learned = {e.name: e for e in (edits or EditSet()).lookups if isinstance(e, LearnedLookup)}
+    with _quiet(), _known(learned):
         results = _run(frame, suite.expectations())
         digest = suite.digest
     by_name = {result.expectation_config.meta["rule"]: result for result in results}
@@ -161,6 +167,16 @@ def _known_exceptions() -> set[str]:
         for name, thing in vars(module).items()
         if isinstance(thing, type) and issubclass(thing, Exception)
     }
+
+
+@contextmanager
+def _known(learned: Mapping[str, LearnedLookup]) -> Iterator[None]:
+    """Hand the tables of lookups to the expectations."""
+    token = LEARNED.set(learned)
+    try:
+        yield
+    finally:
+        LEARNED.reset(token)
 
 
 @contextmanager

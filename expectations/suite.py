@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from anoncore.edits.kinds import ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import Edit, EditSet
 from anoncore.edits.serialization import to_dict
 from anoncore.errors import AnonymizationError
@@ -168,6 +169,8 @@ def describe(edit: Edit) -> str:
         return f"{edit.variable} is one of {len(edit.values)} stated values"
     if isinstance(edit, ConditionalEdit):
         return f"where {_names(edit)} are as stated, {_consequent(edit)}"
+    if isinstance(edit, LookupEdit):
+        return f"{edit.dependent} follows from {', '.join(edit.of)}"
     return f"{edit.variable} lies within its stated bounds"
 
 

@@ -230,7 +230,7 @@ def _rounded(figure: float | None) -> float | None:
 def _measured(run: Run, plan: Plan, job: _Job) -> Dossier:
     """Return what is known of a setting, in the form of a release's dossier."""
     masked = mask(run, job.split.original, plan.steps, plan.edits.edit_set())
-    validated = validate_masked(masked, plan.edits)
+    validated = validate_masked(masked, plan.edits, job.split.original)
     assessment = assess(run, job.split, masked, plan.assessment, plan.policy).assessment
     results = Results(
         ingested=job.ingested,

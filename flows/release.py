@@ -154,7 +154,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     given = (run, checked, plan.reference, plan.variables, file.base, plan.unit)
     sides = step("Set the reference apart", split, *given, retry=True)
     masked = step("Mask the records", mask, run, sides.original, plan.steps, plan.edits.edit_set())
-    validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits)
+    validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits, sides.original)
     assessed = step("Measure risk and utility", assess, run, sides, masked, plan.assessment, plan.policy)
     attack = (run, plan.name, source, sides, masked, plan.assessment)
     prior = step("Attack with earlier releases", against_earlier, *attack)

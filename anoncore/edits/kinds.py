@@ -63,6 +63,11 @@ class LinearEdit:
         """Names of all variables that the edit reads."""
         return (*self.terms, *(c.variable for c in self.when))
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The variables from which the dependent is computed."""
+        return tuple(name for name in self.terms if name != self.dependent)
+
     def applies(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: no term is missing and every condition holds."""
         return present(frame, self.terms) & all_hold(self.when, frame)
@@ -76,7 +81,7 @@ class LinearEdit:
     def solve(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) values of the dependent, computed from its parts; NaN where a part is missing."""
         assert self.dependent is not None
-        rest = sum(c * numbers(frame[name]) for name, c in self.terms.items() if name != self.dependent)
+        rest = sum(self.terms[name] * numbers(frame[name]) for name in self.parts)
         return np.asarray((self.constant - rest) / self.terms[self.dependent])
 
 

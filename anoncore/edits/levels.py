@@ -14,6 +14,7 @@ import pandas as pd
 
 from anoncore.edits.conditions import Condition, numbers
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, SetEdit
+from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
 from anoncore.microdata import Schema, round_to
 
@@ -144,6 +145,39 @@ def falsified(condition: Condition, frame: pd.DataFrame, source: Source) -> np.n
         now = np.where(empty(now), now, _beside(condition, now, variable.precision or 1e-6))
     drawn = source.draw(variable.name, len(now), pool & source.sound, pool)
     return now if drawn is None else np.where(empty(now), drawn, now)
+
+
+def donated(edit: LookupEdit, wanted: np.ndarray, frame: pd.DataFrame, source: Source) -> dict[str, np.ndarray]:
+    """Return determinants of donors that hold the wanted values of a lookup's dependent.
+
+    Parameters
+    ----------
+    edit : the lookup
+    wanted : (M,) cells of its dependent
+    frame : DataFrame, (M, n), the records to change
+    source : what to draw from, records without any violation first
+
+    Returns
+    -------
+    (M,) cells of each determinant; those of ``frame`` where no donor holds the value.
+
+    Examples
+    --------
+    >>> donated(division, np.array([2, 2]), frame, source)  # doctest: +SKIP
+    {'state': array([14, 31])}
+    """
+    there = cells(source.file[edit.dependent])
+    columns = {name: cells(source.file[name]) for name in edit.of}
+    result = {name: cells(frame[name]) for name in edit.of}
+    for value in np.unique(wanted[~empty(wanted)]):
+        rows = np.flatnonzero(wanted == value)
+        donors = there == value
+        donors = np.flatnonzero(donors & source.sound if (donors & source.sound).any() else donors)
+        if len(donors):
+            drawn = donors[source.rng.integers(len(donors), size=len(rows))]
+            for name in edit.of:
+                result[name][rows] = columns[name][drawn]
+    return result
 
 
 def _beside(condition: Condition, now: np.ndarray, unit: float) -> np.ndarray:

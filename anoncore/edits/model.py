@@ -18,10 +18,11 @@ from scipy.optimize import linprog
 
 from anoncore.edits.conditions import Condition
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.lookup import LearnedLookup, LookupEdit
 from anoncore.errors import AnonymizationError
-from anoncore.microdata import Schema
+from anoncore.microdata import Microdata, Schema
 
-Edit: TypeAlias = LinearEdit | BoundEdit | SetEdit | ConditionalEdit | RatioEdit
+Edit: TypeAlias = LinearEdit | BoundEdit | SetEdit | ConditionalEdit | RatioEdit | LookupEdit
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class EditSet:
     Raises
     ------
     AnonymizationError
-        When two edits share a name, or two equalities compute the same dependent.
+        When two edits share a name, or two edits compute the same dependent.
     """
 
     edits: tuple[Edit, ...] = field(default=())
@@ -68,17 +69,37 @@ class EditSet:
         return EditSet(e for e in self.edits if set(e.variables) <= known)
 
     @property
-    def dependents(self) -> tuple[LinearEdit, ...]:
-        """Equalities with a dependent, ordered so that each can be solved after those before it."""
-        waiting = [e for e in self.linear if e.dependent is not None]
+    def lookups(self) -> tuple[LookupEdit, ...]:
+        """The functional dependencies, each after those that its determinants depend on."""
+        return tuple(e for e in self.dependents if isinstance(e, LookupEdit))
+
+    def learned(self, data: Microdata) -> EditSet:
+        """Return the edits with the tables of their lookups, learned from ``data`` where they are not learned yet.
+
+        Raises
+        ------
+        AnonymizationError
+            When the determinants of a lookup nearly identify records.
+        """
+        return EditSet(
+            e.learned(data.frame, data.units)
+            if isinstance(e, LookupEdit) and not isinstance(e, LearnedLookup) and set(e.variables) <= set(data.frame)
+            else e
+            for e in self.edits
+        )
+
+    @property
+    def dependents(self) -> tuple[LinearEdit | LookupEdit, ...]:
+        """Edits that compute or look up a variable, ordered so that each can be solved after those before it."""
+        waiting = [e for e in self.edits if isinstance(e, LinearEdit | LookupEdit) and e.dependent is not None]
         names = [e.dependent for e in waiting]
         twice = sorted({str(n) for n in names if names.count(n) > 1})
         if twice:
             raise AnonymizationError(f"computed by more than one edit: {', '.join(twice)}")
-        ordered: list[LinearEdit] = []
+        ordered: list[LinearEdit | LookupEdit] = []
         while waiting:
             open_names = {e.dependent for e in waiting}
-            ready = [e for e in waiting if not (set(e.terms) - {e.dependent}) & open_names]
+            ready = [e for e in waiting if not set(e.parts) & open_names]
             if not ready:
                 raise AnonymizationError(f"edits compute each other in a circle: {', '.join(e.name for e in waiting)}")
             ordered += ready

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from anoncore.edits.kinds import ConditionalEdit, LinearEdit, SetEdit
-from anoncore.edits.levels import Source, cells, consequent, empty, falsified, with_cells
+from anoncore.edits.levels import Source, cells, consequent, donated, empty, falsified, with_cells
+from anoncore.edits.lookup import LearnedLookup, LookupEdit
 from anoncore.edits.model import Edit, EditSet
 from anoncore.edits.numbers import Component, components, is_numeric, settle
 from anoncore.errors import AnonymizationError, InfeasibleError
@@ -41,6 +42,11 @@ class Repaired:
     changed: dict[str, int]
     cells_changed: int
     records_changed: int
+
+    @property
+    def share(self) -> float:
+        """The share of all cells that were changed."""
+        return self.cells_changed / max(self.data.frame.size, 1)
 
 
 def without_dependents(data: Microdata, edits: EditSet) -> Microdata:
@@ -104,15 +110,30 @@ def complete(data: Microdata, edits: EditSet, schema: Schema) -> Microdata:
     variables = {v.name: v for v in data.schema}
     for edit in edits.dependents:
         name = str(edit.dependent)
-        absent = [n for n in edit.terms if n != name and n not in columns]
+        absent = [n for n in edit.parts if n not in columns]
         if absent:
             raise AnonymizationError(
                 f"edit {edit.name!r}: {name!r} cannot be computed, the data lack {', '.join(absent)}; "
                 "keep the parts or drop the edit"
             )
-        columns[name], variables[name] = _computed(edit, pd.DataFrame(columns), schema[name])
+        columns[name], variables[name] = _dependent(edit, pd.DataFrame(columns), schema[name])
     names = [n for n in schema.names if n in columns]
     return Microdata(pd.DataFrame({n: columns[n] for n in names}), Schema(variables[n] for n in names))
+
+
+def _dependent(edit: LinearEdit | LookupEdit, frame: pd.DataFrame, variable: Variable) -> tuple[pd.Series, Variable]:
+    """Return the dependent of an edit, and its variable with the precision that was used."""
+    if isinstance(edit, LinearEdit):
+        return _computed(edit, frame, variable)
+    if not isinstance(edit, LearnedLookup):
+        raise AnonymizationError(
+            f"edit {edit.name!r}: the table of {edit.dependent!r} has not been learned; use EditSet.learned"
+        )
+    values = edit.look_up(frame)
+    if variable.levels is None:
+        return pd.Series(values.astype("float64"), index=frame.index), variable
+    coded = pd.Categorical(values, categories=list(variable.levels), ordered=variable.kind == "ordinal")
+    return pd.Series(coded, index=frame.index), variable
 
 
 def _computed(edit: LinearEdit, frame: pd.DataFrame, variable: Variable) -> tuple[pd.Series, Variable]:
@@ -152,12 +173,13 @@ def repair(data: Microdata, edits: EditSet, *, rng: np.random.Generator) -> Repa
     with levels stay while the numbers can make up for it, else they take a near level. Set edits
     take the nearest allowed level of an ordered variable, or draw one. Conditional edits are
     settled on their consequent; when that has failed `SEARCH_FROM` times, on whichever cell leaves
-    the fewest edits violated. A computed variable follows its parts into and out of missingness.
+    the fewest edits violated. A computed variable follows its parts into and out of missingness; one that is looked
+    up is looked up again, and only where other edits forbid the result do its determinants become those of a donor.
 
     Parameters
     ----------
     data : Microdata, N records
-    edits : EditSet
+    edits : EditSet; lookups that have not learned their table learn it from ``data``
     rng : numpy Generator; draws are made per distinct record, not per row
 
     Returns
@@ -184,6 +206,7 @@ def repair(data: Microdata, edits: EditSet, *, rng: np.random.Generator) -> Repa
     problems = edits.obstacles(data.schema)
     if problems:
         raise AnonymizationError("\n".join(problems))
+    edits = edits.learned(data)
     names = [v.name for v in data.schema if v.is_masked]
     file = data.frame[names]
     sound = edits.satisfied(file)
@@ -222,6 +245,7 @@ class _Settling:
                     self._consequent(edit, rows)
             self._follow(rows)
             self._numbers(rows)
+            self._look_up(rows)
         self._refuse(counts)
 
     def _put(self, name: str, rows: np.ndarray, new: np.ndarray, because: Edit | None = None) -> None:
@@ -244,24 +268,42 @@ class _Settling:
             self._put(name, rows, consequent(edit, self.frame.iloc[rows], self.source), edit)
 
     def _search(self, edit: Edit, rows: np.ndarray) -> None:
-        """Choose, among the consequent and each antecedent, the cell that leaves the fewest violations."""
+        """Choose, among the consequent, each antecedent and other determinants, what leaves the fewest violations."""
         rows = self._violators(edit, rows)
         if not len(rows):
             return
         part = self.frame.iloc[rows]
         best, least = np.full(len(rows), -1), self._penalty(part)
-        proposals: list[tuple[str, np.ndarray]] = []
+        proposals: list[dict[str, np.ndarray]] = []
         if isinstance(edit, SetEdit | ConditionalEdit):
-            proposals.append((edit.variables[-1], consequent(edit, part, self.source)))
+            proposals.append({edit.variables[-1]: consequent(edit, part, self.source)})
             least[:] = np.inf
         if isinstance(edit, LinearEdit | ConditionalEdit):
-            proposals += [(c.variable, falsified(c, part, self.source)) for c in edit.when]
-        for i, (name, new) in enumerate(proposals):
-            penalty = self._penalty(part.assign(**{name: with_cells(part[name], new)}))
+            proposals += [{c.variable: falsified(c, part, self.source)} for c in edit.when]
+        if self.edits.lookups:
+            proposals += [self._redetermined(proposal, part) for proposal in proposals]
+        for i, proposal in enumerate(proposals):
+            penalty = self._penalty(self._assigned(part, proposal))
             best, least = np.where(penalty < least, i, best), np.minimum(penalty, least)
-        for i, (name, new) in enumerate(proposals):
-            if (best == i).any():
-                self._put(name, rows[best == i], new[best == i], edit)
+        for i, proposal in enumerate(proposals):
+            for name, new in proposal.items():
+                if (best == i).any():
+                    self._put(name, rows[best == i], new[best == i], edit)
+
+    def _assigned(self, part: pd.DataFrame, proposal: dict[str, np.ndarray]) -> pd.DataFrame:
+        return part.assign(**{name: with_cells(part[name], new) for name, new in proposal.items()})
+
+    def _redetermined(self, proposal: dict[str, np.ndarray], part: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Return a proposal with determinants of donors that hold the proposed values, and what follows from them."""
+        result = dict(proposal)
+        for edit in reversed(self.edits.lookups):
+            if edit.dependent in result:
+                result |= donated(edit, result[edit.dependent], part, self.source)
+        for edit in self.edits.lookups:
+            if set(edit.of) & set(result):
+                new, _ = _dependent(edit, self._assigned(part, result), self.source.schema[edit.dependent])
+                result[edit.dependent] = cells(new)
+        return result
 
     def _penalty(self, part: pd.DataFrame) -> np.ndarray:
         """Return (m,) violations; numeric ones weigh less, because they can still be projected away."""
@@ -273,21 +315,39 @@ class _Settling:
     def _follow(self, rows: np.ndarray) -> None:
         """Empty a computed cell whose part was emptied; compute one whose last part was filled."""
         for edit in self.edits.dependents:
-            name = str(edit.dependent)
-            rest = [n for n in edit.terms if n != name]
-            if not rest:
-                continue
-            now, past = (f[rest].iloc[rows].isna().to_numpy() for f in (self.frame, self.before))
-            own = empty(cells(self.frame[name].iloc[rows]))
-            lost = rows[(now & ~past).any(axis=1) & ~own]
-            if len(lost):
-                gap = np.full(len(lost), np.nan if not self.source.schema[name].is_categorical else -1)
-                self._put(name, lost, gap, edit)
-            found = rows[(past & ~now).any(axis=1) & ~now.any(axis=1) & own]
-            if len(found) and not self.source.schema[name].is_categorical:
-                part = self.frame.iloc[found]
-                column, _ = _computed(edit, part.drop(columns=name), self.source.schema[name])
-                self._put(name, found, column.to_numpy(), edit)
+            if isinstance(edit, LookupEdit):
+                self._look_up_one(edit, rows)
+            elif edit.parts:
+                self._follow_sum(edit, rows)
+
+    def _follow_sum(self, edit: LinearEdit, rows: np.ndarray) -> None:
+        name, rest = str(edit.dependent), list(edit.parts)
+        now, past = (f[rest].iloc[rows].isna().to_numpy() for f in (self.frame, self.before))
+        own = empty(cells(self.frame[name].iloc[rows]))
+        lost = rows[(now & ~past).any(axis=1) & ~own]
+        if len(lost):
+            gap = np.full(len(lost), np.nan if not self.source.schema[name].is_categorical else -1)
+            self._put(name, lost, gap, edit)
+        found = rows[(past & ~now).any(axis=1) & ~now.any(axis=1) & own]
+        if len(found) and not self.source.schema[name].is_categorical:
+            part = self.frame.iloc[found]
+            column, _ = _computed(edit, part.drop(columns=name), self.source.schema[name])
+            self._put(name, found, column.to_numpy(), edit)
+
+    def _look_up(self, rows: np.ndarray) -> None:
+        for edit in self.edits.lookups:
+            self._look_up_one(edit, rows)
+
+    def _look_up_one(self, edit: LookupEdit, rows: np.ndarray) -> None:
+        """Look up the dependent again where a determinant was changed, or where it is another."""
+        changed = ~edit.holds(self.frame.iloc[rows])
+        for name in edit.of:
+            now, past = (cells(f[name].iloc[rows]) for f in (self.frame, self.before))
+            changed |= (now != past) & ~(empty(now) & empty(past))
+        if changed.any():
+            part = self.frame.iloc[rows[changed]]
+            column, _ = _dependent(edit, part, self.source.schema[edit.dependent])
+            self._put(edit.dependent, rows[changed], cells(column), edit)
 
     def _numbers(self, rows: np.ndarray) -> None:
         part = self.frame.iloc[rows]

@@ -10,6 +10,7 @@ import numpy as np
 
 from anoncore.edits.conditions import Condition
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import Edit
 from anoncore.errors import AnonymizationError
 
@@ -19,12 +20,14 @@ EDITS: dict[str, type[Any]] = {
     "set": SetEdit,
     "conditional": ConditionalEdit,
     "ratio": RatioEdit,
+    "lookup": LookupEdit,
 }
 
 
 def to_dict(edit: Edit) -> dict[str, Any]:
-    """Return an edit as plain JSON types, without what it leaves open."""
-    return {key: value for key, value in _plain(asdict(edit)).items() if value not in (None, [])}
+    """Return an edit as plain JSON types, without what it leaves open, and without what a lookup has learned."""
+    stated = {f.name: getattr(edit, f.name) for f in fields(EDITS[edit.edit])}
+    return {key: value for key, value in _plain(stated).items() if value not in (None, [])}
 
 
 def from_dict(stated: Mapping[str, Any]) -> Edit:
@@ -57,6 +60,8 @@ def from_dict(stated: Mapping[str, Any]) -> Edit:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Condition):
+        return _plain(asdict(value))
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items() if v is not None}
     if isinstance(value, list | tuple):

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from anoncore.boxes.edits import over_ranges
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
 from expectations import Suite, ValidationReport, validate
 from tasks.common.errors import Fault, Refused
@@ -19,7 +20,9 @@ from tasks.common.workspace import StoredMicrodata, StoredTable
 from tasks.intake.ingest import Ingested
 from tasks.masking.anonymize import Masked
 
-Rule = Annotated[LinearEdit | BoundEdit | SetEdit | ConditionalEdit | RatioEdit, Field(discriminator="edit")]
+Rule = Annotated[
+    LinearEdit | BoundEdit | SetEdit | ConditionalEdit | RatioEdit | LookupEdit, Field(discriminator="edit")
+]
 
 
 class EditsSection(Section):
@@ -30,7 +33,7 @@ class EditsSection(Section):
     on_violation : What happens to source records that violate an edit: ``refuse`` ends the run and names the edits;
         ``set-aside`` leaves the records out of the release; ``repair`` keeps them, since masked records are made to
         satisfy every edit in any case.
-    rules : Each of the kind ``linear``, ``bound``, ``set``, ``conditional`` or ``ratio``.
+    rules : Each of the kind ``linear``, ``bound``, ``set``, ``conditional``, ``ratio`` or ``lookup``.
     """
 
     on_violation: Literal["refuse", "set-aside", "repair"] = "refuse"
@@ -83,6 +86,7 @@ def validate_raw(run: Run, ingested: Ingested, section: EditsSection) -> Checked
     """
     data, stored = ingested.data.load(), ingested.data
     edits = section.edit_set()
+    edits.learned(data)  # refuses lookups that would repeat single records' values
     report = validate(data.frame, Suite.of(data.schema, edits))
     broken = report.violated
     failed = [rule for rule in broken if rule.error]
@@ -104,8 +108,8 @@ def validate_raw(run: Run, ingested: Ingested, section: EditsSection) -> Checked
     return Checked(stored, ingested.keys, aside, report)
 
 
-def validate_masked(masked: Masked, section: EditsSection) -> Validated:
-    """Prove that the data to be released satisfy every edit.
+def validate_masked(masked: Masked, section: EditsSection, original: StoredMicrodata) -> Validated:
+    """Prove that the data to be released satisfy every edit, lookups by the table of the records that were masked.
 
     Of ranges it is shown that each holds a value with which the edit is satisfied.
 
@@ -117,13 +121,13 @@ def validate_masked(masked: Masked, section: EditsSection) -> Validated:
         When ranges hold no such value.
     """
     data = masked.released.load()
-    edits = section.edit_set()
+    edits = section.edit_set().learned(original.load())
     unverifiable: tuple[str, ...] = ()
     if masked.points is not None:
         names = masked.points.load().schema.names
         edits, unverifiable = over_ranges(edits, [n for n in names if n not in data.schema])
     suite = Suite.of(data.schema, edits)
-    report = validate(data.frame, suite)
+    report = validate(data.frame, suite, edits)
     broken = [rule.name for rule in report.violated]
     if broken and masked.points is not None:
         raise Refused(

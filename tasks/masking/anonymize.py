@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from anoncore.claims import ClaimCheck
+from anoncore.edits.lookup import FEWEST_UNITS, LearnedLookup
 from anoncore.edits.model import EditSet
 from anoncore.edits.repair import Repaired, complete, repair, without_dependents
 from anoncore.method import Method
@@ -151,7 +152,7 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
         continuous=_continuous_form(run, done),
         confidential=store.store_arrays("confidential", **confidential) if confidential else None,
         claims=tuple(claim.check(released) for one in done for claim in one.release.claims),
-        repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed),
+        repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed, repaired.share),
         keeps_records=whole.keeps_records,
         notes=(*(note for one in done for note in _notes(one)), *notes),
         figures={name: value for one in done for name, value in one.named(one.release.figures).items()},
@@ -172,6 +173,8 @@ def _masked(streams: Streams, original: Microdata, steps: tuple[Step, ...], edit
         repaired = repair(_completed(done[-1].release.data, original.schema, edits), edits, rng=streams.rng("repair"))
     released = repaired.data.select(repaired.data.schema.masked)
     released, notes = _restored(released, done, original.schema, edits, streams.rng("settle"))
+    if not steps[-1].releases_ranges:
+        notes = (*notes, *_lookup_notes(released, edits))
     # Rows that stem from no record are of no unit.
     keeps_records = all(one.release.keeps_records for one in done)
     released = _held_levels(released).with_units_of(original if keeps_records else released.with_units(None))
@@ -218,11 +221,26 @@ def _notes(done: _Done) -> tuple[str, ...]:
     return done.release.notes
 
 
+def _lookup_notes(released: Microdata, edits: EditSet) -> Iterator[str]:
+    """Yield how variables that follow from others were released."""
+    for edit in edits.lookups:
+        if not isinstance(edit, LearnedLookup) or not set(edit.variables) <= set(released.frame):
+            continue
+        yield (
+            f"{edit.dependent} follows from {', '.join(edit.of)}: it was left out of the masking and looked up again"
+        )
+        if unknown := edit.unknown(released.frame):
+            yield (
+                f"{edit.dependent} is missing in {unknown} record(s): their {', '.join(edit.of)} were merged, "
+                f"do not occur together in the source, or give a value of fewer than {FEWEST_UNITS} units"
+            )
+
+
 def _hidden_variables(steps: tuple[Step, ...], edits: EditSet) -> tuple[str, ...]:
     """Return the variables along which a group is hidden, and what edits compute from them."""
     hidden = {name for step in steps for name in step.hidden_variables}
     for edit in edits.dependents:
-        if hidden & set(edit.terms):
+        if hidden & set(edit.parts):
             hidden = hidden | {str(edit.dependent)}
     return tuple(sorted(hidden))
 

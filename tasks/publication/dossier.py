@@ -83,7 +83,7 @@ def gather(run: Run, stated: Stated, results: Results) -> Dossier:
             set_aside=results.checked.set_aside,
             raw=results.checked.report,
             masked=results.validated.report,
-            repaired=masked.repair or RepairSummary(0, 0, {}),
+            repaired=masked.repair or RepairSummary(0, 0, {}, 0.0),
             unverifiable=results.validated.unverifiable,
         ),
         method=MethodFacts(tuple(MethodStep.of(public_parameters(step)) for step in stated.steps), masked.notes),

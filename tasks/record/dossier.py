@@ -102,11 +102,17 @@ class SplitSummary:
 
 @dataclass(frozen=True)
 class RepairSummary:
-    """What was changed after masking so that the edits hold: records, cells, and records by edit."""
+    """What was changed after masking so that the edits hold: records, cells, and records by edit.
+
+    Parameters
+    ----------
+    share : of all released cells, those that were changed
+    """
 
     records: int
     cells: int
     edits: Mapping[str, int]
+    share: float
 
 
 @dataclass(frozen=True)

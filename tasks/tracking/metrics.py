@@ -17,6 +17,7 @@ def metrics(dossier: Dossier) -> dict[str, float]:
         "risk/gates_inconclusive": sum(result.verdict == "inconclusive" for result in results),
         "edits/repaired_records": edits.repaired.records,
         "edits/repaired_cells": edits.repaired.cells,
+        "edits/repaired_share": edits.repaired.share,
         "edits/set_aside": edits.set_aside,
     }
     for side, report in (("raw", edits.raw), ("masked", edits.masked)):

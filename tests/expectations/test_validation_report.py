@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from anoncore.edits.conditions import Condition
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
+from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
 from anoncore.edits.serialization import from_dict
 from anoncore.errors import AnonymizationError
@@ -52,6 +53,7 @@ EDITS = EditSet(
             name="gap", when=(Condition(variable="o", upper=0),), then=Condition(variable="a", missing=True)
         ),
         RatioEdit(name="ratio", numerator="a", denominator="b", upper=1),
+        LookupEdit(name="lookup", dependent="o", of=("s", "b")),
     ]
 )
 SUITE = Suite.of(SCHEMA, EDITS)
@@ -87,6 +89,18 @@ def test_counts_are_those_of_the_edits(rows, plain):
     report = validate(frame, SUITE)
     assert_counts_agree(report, frame, EDITS)
     assert report.success == EDITS.satisfied(frame).all()
+
+
+def test_a_lookup_is_checked_against_what_was_learned_which_the_suite_does_not_hold():
+    source = Microdata(pd.DataFrame({"a": 0.0, "b": 0.0, "s": ["x", "y"] * 5, "o": [1, 2] * 5}), SCHEMA)
+    learned = EditSet([LookupEdit(name="lookup", dependent="o", of=("s",))]).learned(source)
+    suite = Suite.of(SCHEMA, learned)
+    other = source.frame.assign(o=source.frame["o"].cat.rename_categories({1: 2, 2: 1}))
+    assert suite.rules[-1].description == "o follows from s"
+    assert suite.rules[-1].arguments == {"edit": {"edit": "lookup", "name": "lookup", "dependent": "o", "of": ["s"]}}
+    assert [validate(f, suite, learned).rules[-1].violated for f in (source.frame, other)] == [0, 10]
+    # A reader has no table: the records of a release agree among themselves.
+    assert validate(other, suite).rules[-1].violated == 0
 
 
 def test_what_the_schema_implies():

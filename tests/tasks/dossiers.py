@@ -40,7 +40,7 @@ def small_dossier(**parts: Any) -> Dossier:
         "run": RUN,
         "source": SourceSummary(2, 2, (), 1, dropped=(), digest="2" * 64, records_digest="3" * 64),
         "split": SplitSummary("holdout", 1, 1, 0, 1, 1, "no row number is on both sides", 0),
-        "edits": EditFacts("refuse", 0, REPORT, REPORT, RepairSummary(0, 0, {})),
+        "edits": EditFacts("refuse", 0, REPORT, REPORT, RepairSummary(0, 0, {}, 0.0)),
         "method": MethodFacts((MethodStep("mdav", {"k": 5}),)),
         "assessment": assessment(),
         "verdict": Verdict("publish", "every gate passed", ()),

@@ -113,7 +113,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, Dossi
     sides = split(run, checked, ReferenceSection(), VARIABLES, base)
     steps = (SpectralSwap(),)
     masked = mask(run, sides.original, steps, EDITS.edit_set())
-    validated = validate_masked(masked, EDITS)
+    validated = validate_masked(masked, EDITS, sides.original)
     assessment = assess(run, sides, masked, AssessmentSection(), PolicySection()).assessment
     results = Results(
         ingested=ingested,

@@ -39,7 +39,7 @@ FULL = small_dossier(
         set_aside=0,
         raw=ValidationReport((RULE,), "5" * 64),
         masked=ValidationReport((replace(RULE, success=True, violated=0),), "6" * 64),
-        repaired=RepairSummary(3, 4, {"age": 3}),
+        repaired=RepairSummary(3, 4, {"age": 3}, 0.02),
         unverifiable=("income",),
     ),
     method=MethodFacts((MethodStep("mdav", {"k": 5, "columns": ["a", "b"], "seeded": None}),), ("a note",)),

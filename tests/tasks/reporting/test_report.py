@@ -254,7 +254,7 @@ def dossier(decision: str = "publish", **options: bool) -> Dossier:
             set_aside=3 if edits else 0,
             raw=ValidationReport((rule("weight change", 3), form) if edits else (), "1" * 64),
             masked=ValidationReport((rule("weight change", 0), form) if edits else (), "2" * 64),
-            repaired=RepairSummary(118, 118, {"weight change": 118}) if edits else RepairSummary(0, 0, {}),
+            repaired=RepairSummary(118, 118, {"weight change": 118}, 0.01) if edits else RepairSummary(0, 0, {}, 0.0),
         ),
         method=MethodFacts(
             steps=(
@@ -564,7 +564,7 @@ def test_figures_of_the_dossier_appear_with_baseline_and_size():
     for text in texts:
         assert re.sub(r"\s+", " ", text) in words, text
     assert "−0.000" not in words
-    assert "118 cell(s) in 118 record(s)" in words
+    assert "118 cell(s) in 118 record(s), 1.0" in words
     assert "assessed 2 time(s) before" in words
     assert "dead" * 16 not in words
 

@@ -1,0 +1,290 @@
+"""Functional dependencies: a variable that is looked up from others, by a table learned from the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn
+
+import numpy as np
+import pandas as pd
+from scipy.spatial import KDTree
+
+from anoncore.edits.conditions import numbers
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Units
+
+# Values that fewer statistical units hold are not looked up (minimum frequency rule).
+FEWEST_UNITS = 3
+MISSING, UNKNOWN, NUMBER = -1, -2, 0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Cell:
+    """Entries that share the levels of their determinants: their numbers in the table, and their scaled numbers."""
+
+    entries: np.ndarray
+    tree: KDTree | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LookupTable:
+    """The value of a dependent for each combination of its determinants in the source, E combinations.
+
+    It is confidential: it has no ``repr`` and cannot be pickled or copied.
+
+    Parameters
+    ----------
+    levels : of each determinant that has levels, those of the source; None for a number
+    scale : (numbers,), standard deviations of the determinants that are numbers
+    cells : entries by the levels of the determinants (by position; -1 for a missing value)
+    values : (E,) object or float64, the value that most records of the combination hold; missing where there is none
+    released : (E,) bool, the value is looked up: held by enough units, and present in half of the records or more
+    undetermined : (E,) bool, a determinant is missing, and the records do not agree
+    """
+
+    levels: tuple[pd.Index | None, ...]
+    scale: np.ndarray
+    cells: Mapping[tuple[int, ...], _Cell]
+    values: np.ndarray
+    released: np.ndarray
+    undetermined: np.ndarray
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be stored."""
+        raise TypeError("a lookup table is confidential and is not stored")
+
+    def find(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return (N,) int: the entry of each record of the determinants, (N, d); -1 where there is none.
+
+        Numbers take the nearest entry of the same levels, in standard deviations.
+        """
+        codes, values = _keys(frame, self.levels)
+        found = np.full(len(frame), -1)
+        combinations, of = np.unique(codes, axis=0, return_inverse=True)
+        for number, combination in enumerate(combinations):
+            cell = self.cells.get(tuple(combination.tolist()))
+            if cell is None:
+                continue
+            rows = np.flatnonzero(of.reshape(-1) == number)
+            at = np.zeros(len(rows), dtype=int)
+            if cell.tree is not None:
+                here = _present_numbers(combination, self.levels)
+                at = np.asarray(cell.tree.query(values[np.ix_(rows, here)] / self.scale[here])[1])
+            found[rows] = cell.entries[at]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookupEdit:
+    """A functional dependency: the dependent follows from other variables, as a division follows from the state.
+
+    The dependent is not masked but looked up again after masking. The table of values is learned from the source when
+    the plan runs and is not part of the plan. A number takes the value of the nearest number in the source. An unknown
+    combination and a missing determinant give a missing value, the latter unless the source determines one; so does a
+    value that fewer than 3 statistical units of the source hold. A record that holds another value than most records
+    of its combination violates the edit; a missing dependent does not.
+
+    Parameters
+    ----------
+    name : How reports refer to the edit.
+    dependent : The variable that is looked up.
+    of : The variables that determine it, one or more.
+    """
+
+    edit: Literal["lookup"] = "lookup"
+    name: str
+    dependent: str
+    of: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of", tuple(self.of))
+        if not self.of or len(set(self.of)) < len(self.of):
+            raise AnonymizationError(f"edit {self.name!r}: of needs one or more different variables")
+        if self.dependent in self.of:
+            raise AnonymizationError(f"edit {self.name!r}: dependent {self.dependent!r} must not be listed in of")
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of all variables that the edit reads."""
+        return (*self.of, self.dependent)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The variables from which the dependent is looked up."""
+        return self.of
+
+    def learned(self, frame: pd.DataFrame, units: Units | None = None) -> LearnedLookup:
+        """Return the edit with the table of values of a source, N records.
+
+        Raises
+        ------
+        AnonymizationError
+            When the determinants nearly identify records and the table would repeat single records' values.
+        """
+        return LearnedLookup(
+            name=self.name, dependent=self.dependent, of=self.of, table=_learned(self, frame, units, checked=True)
+        )
+
+    def _own(self, frame: pd.DataFrame) -> LearnedLookup:
+        table = _learned(self, frame, None, checked=False)
+        return LearnedLookup(name=self.name, dependent=self.dependent, of=self.of, table=table)
+
+    def applies(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return (N,) bool: the dependent is present, and determined where a determinant is missing."""
+        own = self._own(frame)
+        return own.applies(frame) & ~own.table.undetermined[own.table.find(frame[list(self.of)])]
+
+    def holds(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return (N,) bool: the dependent is that of most records of the combination; True where it does not apply."""
+        return self._own(frame).holds(frame) | ~self.applies(frame)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedLookup(LookupEdit):
+    """A functional dependency with the table of values that was learned from a source; the table is never shown."""
+
+    table: LookupTable = field(repr=False, compare=False)
+
+    def applies(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return (N,) bool: the dependent is present."""
+        return np.asarray(frame[self.dependent].notna())
+
+    def holds(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return (N,) bool: the dependent is the one in the table, or missing."""
+        entry = self.table.find(frame[list(self.of)])
+        same = np.asarray(_plain(frame[self.dependent]) == self.table.values[entry]) & (entry >= 0)
+        return same | ~self.applies(frame)
+
+    def look_up(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return (N,) object or float64: the value of the dependent for each record; None or NaN where missing."""
+        entry = self.table.find(frame[list(self.of)])
+        empty = None if self.table.values.dtype == object else np.nan
+        return np.asarray(np.where((entry >= 0) & self.table.released[entry], self.table.values[entry], empty))
+
+    def unknown(self, frame: pd.DataFrame) -> int:
+        """Return the number of records that hold every determinant and for which nothing is looked up."""
+        known = frame[list(self.of)].notna().all(axis=1).to_numpy()
+        entry = self.table.find(frame[list(self.of)])
+        # Where all records of a combination lack the dependent, missing is what follows.
+        follows = (entry >= 0) & (self.table.released[entry] | pd.isna(self.table.values[entry]))
+        return int((known & ~follows).sum())
+
+
+def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, *, checked: bool) -> LookupTable:
+    """Return the table of an edit; when ``checked``, refuse determinants that nearly identify records."""
+    determinants = frame[list(edit.of)]
+    levels = tuple(None if _is_number(column) else _levels(column) for _, column in determinants.items())
+    codes, amounts = _keys(determinants, levels)
+    keys = np.column_stack([codes, np.nan_to_num(amounts)])
+    combinations, entry = np.unique(keys, axis=0, return_inverse=True)
+    entry = entry.reshape(-1)
+    own, names = pd.factorize(frame[edit.dependent], sort=True)
+    size = len(combinations)
+    majority, agreed = _majority(entry, own, size)
+    if checked and _identifying(majority, len(frame) if units is None else len(np.unique(units))):
+        raise AnonymizationError(
+            f"edit {edit.name!r}: {', '.join(edit.of)} nearly identifies records, so that a lookup would repeat single "
+            f"records' values of {edit.dependent!r}; remove the edit, or state determinants whose values recur"
+        )
+    filled = np.bincount(entry, weights=own >= 0, minlength=size) * 2 >= np.bincount(entry, minlength=size)
+    frequent = np.append(_units_of(own, units, len(names)) >= FEWEST_UNITS, False)
+    patterns = combinations[:, : codes.shape[1]].astype(int)
+    undetermined = (patterns == MISSING).any(axis=1) & ~agreed
+    majority = np.where(undetermined, -1, majority)
+    missing = (np.nan,) if _is_number(frame[edit.dependent]) else (None,)
+    values = np.array([*names, *missing], dtype="float64" if missing != (None,) else object)
+    scale = np.array([own[~np.isnan(own)].std() if (~np.isnan(own)).any() else 0.0 for own in amounts.T])
+    scale = np.where(scale > 0, scale, 1.0)
+    return LookupTable(
+        levels,
+        scale,
+        _cells(patterns, combinations[:, codes.shape[1] :], levels, scale),
+        values[majority],
+        filled & frequent[majority],
+        undetermined,
+    )
+
+
+def _cells(
+    patterns: np.ndarray, amounts: np.ndarray, levels: tuple[pd.Index | None, ...], scale: np.ndarray
+) -> dict[tuple[int, ...], _Cell]:
+    """Return the entries of each pattern of levels, with a tree over their numbers where there are any."""
+    cells = {}
+    distinct, of = np.unique(patterns, axis=0, return_inverse=True)
+    order = np.argsort(of.reshape(-1), kind="stable")
+    ends = np.cumsum(np.bincount(of.reshape(-1), minlength=len(distinct)))
+    for pattern, entries in zip(distinct, np.split(order, ends)[:-1], strict=True):
+        here = _present_numbers(pattern, levels)
+        tree = KDTree(amounts[np.ix_(entries, here)] / scale[here]) if len(here) else None
+        cells[tuple(pattern.tolist())] = _Cell(entries, tree)
+    return cells
+
+
+def _majority(entry: np.ndarray, own: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (E,) the most frequent code of each entry, -1 where all are missing, and whether its records agree."""
+    counts = pd.DataFrame({"entry": entry, "own": own})[own >= 0].value_counts().reset_index()
+    counts = counts.sort_values(["entry", "count", "own"], ascending=[True, False, True])
+    first = counts.drop_duplicates("entry")
+    majority = np.full(size, -1)
+    majority[first["entry"].to_numpy()] = first["own"].to_numpy()
+    return majority, np.bincount(counts["entry"].to_numpy(dtype=int), minlength=size) <= 1
+
+
+def _identifying(majority: np.ndarray, units: int) -> bool:
+    """Whether most combinations belong to one unit, and their order explains the dependent hardly better than chance.
+
+    Parameters
+    ----------
+    majority : (E,) code of the dependent by combination, in the order of levels and numbers
+    units : number of statistical units
+
+    A band of neighbouring numbers or levels with one value, such as an age group or the region of a postal code, is
+    no single record's. Chance is a random order of the combinations: (E − 1)(1 − Σp²) changes of value are expected.
+    """
+    values = majority[majority >= 0]
+    share = np.bincount(values) / max(len(values), 1)
+    changes = np.count_nonzero(np.diff(values))
+    expected = (len(values) - 1) * (1.0 - np.sum(share**2))
+    return bool(2 * len(values) > units and 2 * changes > expected)
+
+
+def _units_of(own: np.ndarray, units: Units | None, size: int) -> np.ndarray:
+    """Return (L,) the number of statistical units that hold each value."""
+    pairs = pd.DataFrame({"own": own, "unit": np.arange(len(own)) if units is None else units}).drop_duplicates()
+    return np.bincount(pairs["own"].to_numpy()[pairs["own"].to_numpy() >= 0], minlength=size)
+
+
+def _keys(frame: pd.DataFrame, levels: tuple[pd.Index | None, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return (N, d) positions of levels, `NUMBER`, `MISSING` or `UNKNOWN`, and (N, numbers) the numbers."""
+    codes, amounts = [], []
+    for (_, column), known in zip(frame.items(), levels, strict=True):
+        if known is None:
+            value = numbers(column)
+            codes.append(np.where(np.isnan(value), MISSING, NUMBER))
+            amounts.append(value)
+        else:
+            own, names = pd.factorize(column)
+            at = known.get_indexer(pd.Index(names, dtype=object))
+            codes.append(np.append(np.where(at < 0, UNKNOWN, at), MISSING)[own])
+    empty = np.zeros((len(frame), 0))
+    return np.column_stack(codes), np.column_stack(amounts) if amounts else empty
+
+
+def _present_numbers(pattern: np.ndarray, levels: tuple[pd.Index | None, ...]) -> np.ndarray:
+    """Return which numbers are present in a pattern, by position among the numbers."""
+    own = np.array([code for code, known in zip(pattern, levels, strict=True) if known is None])
+    return np.flatnonzero(own == NUMBER)
+
+
+def _levels(column: pd.Series) -> pd.Index:
+    """Return the levels that the column holds, in their order."""
+    return pd.Index(list(pd.factorize(column, sort=True)[1]), dtype=object)
+
+
+def _is_number(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
+
+
+def _plain(column: pd.Series) -> np.ndarray:
+    return column.to_numpy(dtype="float64") if _is_number(column) else column.astype(object).to_numpy()

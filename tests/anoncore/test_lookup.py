@@ -1,0 +1,213 @@
+"""Functional dependencies: learned from a source, looked up again, and never shown."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anoncore.edits.conditions import Condition
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
+from anoncore.edits.lookup import LookupEdit
+from anoncore.edits.model import EditSet
+from anoncore.edits.repair import complete, repair, without_dependents
+from anoncore.edits.serialization import from_dict, to_dict
+from anoncore.errors import AnonymizationError
+from anoncore.methods import AdditiveNoise, SpectralSwap
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.registry import anonymize
+
+STATES = {"ak": "west", "ca": "west", "ny": "east", "me": "east"}
+DIVISION = LookupEdit(name="division", dependent="division", of=("state",))
+GROUP = LookupEdit(name="group", dependent="group", of=("age",))
+
+
+def rng(seed=1):
+    return np.random.default_rng(seed)
+
+
+def frame_of(states, **columns):
+    return pd.DataFrame({"state": states, "division": [STATES.get(s) for s in states], **columns})
+
+
+def people(n=200, seed=0):
+    """A table with two dependencies, the second of a computed sum, and a skip pattern."""
+    draw = rng(seed)
+    first, second = draw.integers(0, 20, n), draw.integers(0, 60, n)
+    smokes = draw.choice(["no", "yes"], n)
+    started = np.where(smokes == "yes", draw.integers(10, 30, n), np.nan)
+    frame = frame_of(draw.choice(list(STATES), n), first=first, second=second, age=first + second)
+    frame = frame.assign(group=np.where(frame["age"] < 40, "young", "old"), smokes=smokes, started=started)
+    kinds = dict.fromkeys(("first", "second", "age", "started"), "continuous")
+    kinds |= {"state": "nominal", "division": "nominal", "group": "ordinal", "smokes": "binary"}
+    levels = {"group": ("young", "old")}
+    return Microdata(frame, Schema(Variable(n, kinds[n], levels=levels.get(n)) for n in frame))
+
+
+SUM = LinearEdit(name="sum", terms={"first": 1, "second": 1, "age": -1}, dependent="age")
+SKIP = ConditionalEdit(
+    name="skip",
+    when=(Condition(variable="smokes", values=("no",)),),
+    then=Condition(variable="started", missing=True),
+)
+ASKED = ConditionalEdit(
+    name="asked",
+    when=(Condition(variable="smokes", values=("yes",)),),
+    then=Condition(variable="started", missing=False),
+)
+LIMITS = tuple(
+    BoundEdit(name=f"limits {n}", variable=n, lower=low, upper=high)
+    for n, low, high in (("first", 0, 19), ("second", 0, 59), ("started", 10, 29))
+)
+
+
+def test_the_majority_of_a_combination_decides():
+    frame = frame_of(["ca"] * 5 + ["ny"] * 4 + ["me"])
+    frame.loc[[0, 5], "division"] = ["east", None]
+    assert np.flatnonzero(~DIVISION.holds(frame)).tolist() == [0]
+    assert DIVISION.applies(frame).sum() == 9
+
+
+def test_a_table_is_learned_once_and_judges_other_records():
+    learned = DIVISION.learned(frame_of(list(STATES) * 5))
+    other = frame_of(["ca", "ca", None, "tx"]).assign(division=["east", "west", "west", None])
+    assert learned.holds(other).tolist() == [False, True, False, True]
+    assert learned.look_up(other).tolist() == ["west", "west", None, None]
+    assert learned.unknown(other) == 1
+    # Without the source, records are held against each other.
+    assert DIVISION.holds(other).sum() == 3
+
+
+def test_a_number_takes_the_value_of_the_nearest_within_the_same_levels():
+    frame = pd.DataFrame({"sex": ["f", "m"] * 30, "age": np.repeat(np.arange(30.0), 2)})
+    frame["group"] = np.where(frame["age"] < np.where(frame["sex"] == "f", 10, 20), "young", "old")
+    learned = LookupEdit(name="g", dependent="group", of=("sex", "age")).learned(frame)
+    assert learned.holds(frame).all()
+    asked = pd.DataFrame({"sex": ["f", "m", "f", "f"], "age": [9.6, 9.6, 300.0, np.nan]})
+    assert learned.look_up(asked).tolist() == ["old", "young", "old", None]
+
+
+def test_a_missing_determinant_gives_a_value_only_where_the_source_determines_one():
+    frame = frame_of(["ca"] * 6 + [None] * 6)
+    assert DIVISION.learned(frame).look_up(frame)[-1] is None
+    frame.loc[6:, "division"] = "abroad"
+    assert DIVISION.learned(frame).look_up(frame)[-1] == "abroad"
+    frame.loc[6:8, "division"] = "west"
+    assert DIVISION.holds(frame).all()
+    assert not DIVISION.applies(frame)[6:].any()
+    assert DIVISION.learned(frame).look_up(frame)[-1] is None
+
+
+def test_missing_values_and_values_of_few_units_are_not_looked_up():
+    frame = frame_of(["ca"] * 5 + ["ny"] * 5 + ["me"] * 2).assign(division=["west"] * 5 + ["east"] * 5 + ["north"] * 2)
+    frame.loc[:2, "division"] = None
+    assert pd.unique(DIVISION.learned(frame).look_up(frame)).tolist() == [None, "east"]
+    # Five records of two units.
+    units = np.array([0, 0, 0, 1, 1, *range(2, 9)])
+    assert pd.isna(DIVISION.learned(frame_of(["ca"] * 5 + ["ny"] * 7), units).look_up(frame)[:5]).all()
+
+
+def test_determinants_that_identify_records_are_refused():
+    frame = pd.DataFrame({"age": rng().permutation(100).astype(float), "group": rng().choice(["a", "b"], 100)})
+    with pytest.raises(AnonymizationError, match="nearly identifies records"):
+        GROUP.learned(frame)
+    # Bands of neighbouring numbers are no single record's.
+    assert GROUP.learned(frame.assign(group=np.where(frame["age"] < 50, "a", "b"))).look_up(frame)[0] in ("a", "b")
+
+
+def test_a_table_is_neither_shown_nor_stored():
+    learned = DIVISION.learned(frame_of(list(STATES) * 5))
+    assert "west" not in repr(learned) + str(learned.table) + repr(EditSet([learned]))
+    assert to_dict(learned) == to_dict(DIVISION) == {**to_dict(learned), "of": ["state"]}
+    assert from_dict(to_dict(learned)) == DIVISION
+    for store in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match="confidential"):
+            store(learned)
+
+
+@pytest.mark.parametrize(
+    ("edits", "message"),
+    [
+        ([DIVISION, LookupEdit(name="b", dependent="division", of=("age",))], "more than one edit: division"),
+        ([GROUP, LookupEdit(name="b", dependent="age", of=("group",))], "in a circle: group, b"),
+        ([SUM, LookupEdit(name="b", dependent="first", of=("age",))], "in a circle"),
+    ],
+)
+def test_circles_and_doubled_dependents_are_refused(edits, message):
+    with pytest.raises(AnonymizationError, match=message):
+        EditSet(edits)
+
+
+@pytest.mark.parametrize("of", [(), ("division",), ("a", "a")])
+def test_contradictory_determinants_are_refused(of):
+    with pytest.raises(AnonymizationError, match="of"):
+        LookupEdit(name="e", dependent="division", of=of)
+
+
+def test_chains_leave_masking_and_come_back():
+    data = people()
+    chain = LookupEdit(name="pays", dependent="smokes", of=("division",))
+    whole = data.frame.assign(smokes=np.where(data.frame["division"] == "west", "yes", "no"))
+    data = Microdata(whole, data.schema)
+    edits = EditSet([chain, GROUP, DIVISION, SUM])
+    parts = without_dependents(data, edits)
+    assert parts.schema.names == ("state", "first", "second", "started")
+    with pytest.raises(AnonymizationError, match="has not been learned"):
+        complete(parts, edits, data.schema)
+    pd.testing.assert_frame_equal(complete(parts, edits.learned(data), data.schema).frame, data.frame)
+
+
+def test_repair_looks_up_again_and_changes_determinants_only_where_it_must():
+    data = people()
+    edits = EditSet([DIVISION, GROUP, SUM]).learned(data)
+    wrong = data.frame.copy()
+    wrong.loc[:9, "division"] = ["east" if d == "west" else "west" for d in wrong.loc[:9, "division"]]
+    wrong.loc[20, ["first", "age"]] = np.nan
+    done = repair(Microdata(wrong, data.schema), edits, rng=rng())
+    pd.testing.assert_series_equal(done.data.frame["division"], data.frame["division"])
+    assert pd.isna(done.data.frame.loc[20, "group"])
+    assert done.share == done.cells_changed / data.frame.size == 11 / data.frame.size
+
+
+def test_a_determinant_is_changed_where_another_edit_forbids_what_follows_from_it():
+    data = people()
+    data = Microdata(data.frame.assign(started=20.0), data.schema)
+    asked = Condition(variable="started", missing=False)
+    forbidden = ConditionalEdit(name="no west", when=(asked,), then=Condition(variable="division", values=("east",)))
+    keep = ConditionalEdit(name="keep", when=(Condition(variable="age", lower=0),), then=asked)
+    rules = EditSet([DIVISION, forbidden, keep]).learned(data)
+    moved = repair(data, rules, rng=rng()).data.frame
+    assert rules.satisfied(moved).all()
+    assert set(moved["state"]) == {"ny", "me"}
+    pd.testing.assert_frame_equal(
+        moved.drop(columns=["state", "division"]), data.frame.drop(columns=["state", "division"])
+    )
+
+
+def test_a_number_that_is_looked_up_does_not_move():
+    data = people()
+    frame = data.frame.assign(
+        second=data.frame["state"].map({"ak": 1.0, "ca": 2.0, "ny": 3.0, "me": 4.0}).astype(float)
+    )
+    frame["age"] = frame["first"] + frame["second"]
+    data = Microdata(frame, data.schema)
+    rules = EditSet([LookupEdit(name="code", dependent="second", of=("state",)), SUM]).learned(data)
+    disturbed = Microdata(frame.assign(first=frame["first"] + 3), data.schema)
+    done = repair(disturbed, rules, rng=rng()).data.frame
+    assert rules.satisfied(done).all()
+    pd.testing.assert_series_equal(done["second"], frame["second"])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([SpectralSwap(), AdditiveNoise(b=0.5)]))
+def test_every_edit_holds_after_masking_and_repair(seed, method):
+    data = people(60, seed)
+    edits = EditSet([DIVISION, GROUP, SUM, SKIP, ASKED, *LIMITS]).learned(data)
+    assert not any(edits.violations(data.frame).values())
+    masked = anonymize(without_dependents(data, edits), method, rng=rng(seed), edits=edits).data
+    masked = Microdata(masked.frame.reset_index(drop=True), masked.schema)
+    done = repair(complete(masked, edits, data.schema), edits, rng=rng(seed))
+    assert not any(edits.violations(done.data.frame).values())
