@@ -13,7 +13,7 @@ import typer
 
 # Frameworks and numerics are imported inside the commands: `anonflow --help` must answer at once, and
 # the embedded Prefect server must be on its way before anything heavy is loaded.
-from flows.commands import audit, decisions, deliver, judged, people, plans, releases, serve
+from flows.commands import audit, decisions, deliver, judged, people, plans, releases, serve, tune
 from flows.commands.options import err
 from flows.commands.shown import print_json
 from flows.servers.process import ServerError
@@ -29,6 +29,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "plan": plans.plan,
     "assess": judged.assess,
     "compare": judged.compare,
+    "tune": tune.tune,
     "approve": decisions.approve,
     "reject": decisions.reject,
     "withdraw": decisions.withdraw,

@@ -13,7 +13,7 @@ from anoncore.risk.bounds import PASSES_WITHIN
 from flows.plan.model import Plan, PlanFile
 from flows.plan.overrides import MEASURES, Setting, acknowledged, candidate, settings_of
 from flows.release import Runner, wipe_dead
-from tasks.assessment.assess import assess
+from tasks.assessment.judge import mask_and_judge
 from tasks.common.digests import digest_of, plain
 from tasks.common.errors import ExitCode, Refused, sanitise_errors
 from tasks.common.home import Home, make_private, write_private
@@ -22,9 +22,7 @@ from tasks.common.run import Run, exclusive_run
 from tasks.decision.outcomes import published_before
 from tasks.intake.ingest import Ingested, ingest
 from tasks.intake.split import Split, split
-from tasks.intake.validate import Checked, validate_masked, validate_raw
-from tasks.masking.anonymize import mask
-from tasks.policy.verdict import decide
+from tasks.intake.validate import Checked, validate_raw
 from tasks.publication.dossier import Results, Stated, gather
 from tasks.record.dossier import Dossier, MethodStep, PlanIdentity, ReleaseIdentity
 from tasks.reporting import comparison, comparison_chart
@@ -229,17 +227,15 @@ def _rounded(figure: float | None) -> float | None:
 
 def _measured(run: Run, plan: Plan, job: _Job) -> Dossier:
     """Return what is known of a setting, in the form of a release's dossier."""
-    masked = mask(run, job.split.original, plan.steps, plan.edits.edit_set())
-    validated = validate_masked(masked, plan.edits, job.split.original)
-    assessment = assess(run, job.split, masked, plan.assessment, plan.policy).assessment
+    judged = mask_and_judge(run, job.split, plan)
     results = Results(
         ingested=job.ingested,
         checked=job.checked,
         split=job.split,
-        masked=masked,
-        validated=validated,
-        assessment=assessment,
-        verdict=decide(assessment, plan.policy),
+        masked=judged.masked,
+        validated=judged.validated,
+        assessment=judged.assessment,
+        verdict=judged.verdict,
         release=ReleaseIdentity("", plan.name, 0),
     )
     return gather(run, Stated(job.identity, plan.steps, plan.seed, plan.edits.on_violation, plan.policy), results)

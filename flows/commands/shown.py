@@ -144,6 +144,8 @@ def _summary(outcome: Outcome, home: Home, seconds: float) -> None:
         line("Decide", f"anonflow approve {options}")
         line("", f"anonflow reject {options}")
         line("Dossier", outcome.entry.facts.dossier)
+    if outcome.status in ("rejected", "awaiting") and any(g.verdict in ("fail", "inconclusive") for g in outcome.gates):
+        line("Next", "anonflow tune PLAN searches for settings that pass every gate")
     layout = read_layout(home)
     line("Pages", f"{layout.prefect} and {layout.mlflow}" if layout else f"anonflow ui{hint}")
     _took(seconds, outcome.seconds)

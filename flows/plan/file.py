@@ -68,6 +68,15 @@ def parse(text: str, name: str) -> tuple[Any, Lines]:
     raise Refused(f"plan {name} {cut(problem, LONGEST_PROBLEM)}")
 
 
+def node_of(text: str) -> yaml.Node | None:
+    """Return the document that `parse` has read as a tree of nodes, each with its place in the text."""
+    loader = _Loader(text)
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()
+
+
 def yaml_value(text: str) -> Any:
     """Return a value as a plan would have it; raises `ValueError` when it is not readable as one."""
     try:

@@ -109,6 +109,10 @@ class Home:
         """Return where the last in/out game of a plan is kept."""
         return self.path / "games" / f"{plan}.json"
 
+    def tuning(self, plan: str) -> Path:
+        """Return where the trials of the last search for settings of a plan are kept."""
+        return self.path / "tunings" / f"{plan}.json"
+
     @property
     def key(self) -> Path:
         """The key that signs the ledger and the manifests: ``ANONFLOW_KEY``, else in the home."""

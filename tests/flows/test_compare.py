@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from flows import compare as comparing
 from flows.compare import Wanted, compare
 from flows.plan.model import load_plan
 from flows.plan.overrides import settings_of
 from flows.release import Direct, carry_out
+from tasks.assessment import judge
 from tasks.common.errors import ExitCode, Fault, Refused
 from tasks.common.home import Home
 from tasks.common.run import Run, exclusive_run
@@ -192,14 +192,14 @@ def test_identical_groups_pass_only_when_acknowledged(small, home):
 
 
 def test_what_is_not_possible_is_told_and_the_others_go_on(small, home, monkeypatch):
-    mask = comparing.mask
+    mask = judge.mask
 
     def picky(run, data, steps, edits):
         if steps[0].method == "rhs":
             raise Refused("rhs cannot")
         return mask(run, data, steps, edits)
 
-    monkeypatch.setattr(comparing, "mask", picky)
+    monkeypatch.setattr(judge, "mask", picky)
     found = _by_name(_compare(small(), home, "mdav:k=999", "data-shuffling:confidential=[shoe]", "rhs"))
     assert {n: t.status for n, t in found.items() if n != "plan"} == dict.fromkeys(
         ("mdav:k=999", "data-shuffling:confidential=[shoe]", "rhs"), "not possible"
@@ -214,7 +214,7 @@ def test_a_fault_ends_the_comparison_and_wipes_the_workspace(small, home, monkey
     def broken(*_):
         raise ValueError("918273645")
 
-    monkeypatch.setattr(comparing, "assess", broken)
+    monkeypatch.setattr(judge, "assess", broken)
     with pytest.raises(Fault) as caught:
         _compare(small(), home, "mdav")
     assert "918273645" not in str(caught.value)

@@ -1,0 +1,134 @@
+"""Which variations a search tries: methods that suit the table first, then changes of the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import MISSING, fields, replace
+
+from anoncore.errors import AnonymizationError
+from anoncore.method import Method
+from anoncore.microdata import Schema
+from anoncore.registry import METHODS
+from tasks.assessment.tuning.trial import Trial
+from tasks.assessment.tuning.variation import Variation
+
+# Settings of a method worth a look besides its defaults.
+SETTINGS: dict[str, tuple[dict[str, object], ...]] = {
+    "spectral-swap": (
+        {"numeric": "normal"},
+        {"numeric": "normal", "marginals": "drawn"},
+        {"numeric": "normal", "marginals": "drawn", "local": 4},
+    ),
+    "spectral-rhs": ({"k": 5},),
+}
+# Parameters that count the records that stand together for one; k does so in steps that prepare or make groups.
+SIZES = ("k", "leaf")
+# Steps that treat what gives people away; a search adds them and makes them stronger, and never removes them.
+TREATMENTS: tuple[tuple[str, dict[str, object]], ...] = (
+    ("rare-levels", {"k": 5, "action": "suppress"}),
+    ("extreme-records", {"action": "set-aside"}),
+    ("extreme-records", {"action": "top-code"}),
+)
+COARSER = 10.0
+# Of the variables that drive failed gates, how many are looked at.
+DRIVERS = 3
+
+
+def first(own: Variation, acknowledged: Collection[str]) -> list[Variation]:
+    """Return what a search begins with: the plan's own steps, and each masking method in their place.
+
+    Left out are methods that release ranges, publish numbers of single records, or make a measure void that is not
+    ``acknowledged``: that is for a person to decide, not for a search.
+    """
+    masking = [i for i, step in enumerate(own.steps) if not step.prepares]
+    if not masking:
+        return [own]
+    prepared = [step for step in own.steps if step.prepares]
+    at = sum(step.prepares for step in own.steps[: masking[0]])
+    tried = (replace(own, steps=(*prepared[:at], one, *prepared[at:])) for one in _methods(acknowledged))
+    return list({one.key: one for one in (own, *tried)}.values())
+
+
+def _methods(acknowledged: Collection[str]) -> Iterator[Method]:
+    for name, method in METHODS.items():
+        if method.prepares or any(f.default is MISSING and f.default_factory is MISSING for f in fields(method)):
+            continue
+        for settings in ({}, *SETTINGS.get(name, ())):
+            step = method(**settings)
+            void = set(step.void_by_design) & {"uncertainty"}
+            if not (step.releases_ranges or step.publishes_source_values or void - set(acknowledged)):
+                yield step
+
+
+def neighbours(best: Variation, trial: Trial, schema: Schema) -> Iterator[Variation]:
+    """Yield changes of the best variation so far: what protects more where gates fail, else what loses less."""
+    if trial.failed:
+        yield from _treated(best)
+        yield from _sized(best, 2.0)
+        yield from _less(best, _drivers(trial), schema)
+    elif trial.unsettled:
+        yield from _treated(best)
+        yield from _sized(best, 2.0)
+    yield from _sized(best, 0.5)
+    yield from _local(best)
+
+
+def _drivers(trial: Trial) -> list[str]:
+    """Return the variables that drive the failed gates, the first of each gate first."""
+    named = [name for gate in trial.failed for name in gate.variables]
+    return list(dict.fromkeys(named))[:DRIVERS]
+
+
+def _treated(best: Variation) -> Iterator[Variation]:
+    """Add a treatment of rare levels or extreme records where the steps have none."""
+    present = {step.method for step in best.steps}
+    for name, settings in TREATMENTS:
+        if name not in present:
+            yield replace(best, steps=(METHODS[name](**settings), *best.steps))
+
+
+def _sized(best: Variation, factor: float) -> Iterator[Variation]:
+    """Change the number of records that stand together, step by step.
+
+    Below its default a masking step's is not lowered, and that of a step that prepares never is.
+    """
+    for i, step in enumerate(best.steps):
+        for name in SIZES:
+            size = getattr(step, name, None)
+            grouping = name != "k" or step.prepares or step.void_by_design
+            if not isinstance(size, int) or not grouping or (factor < 1 and step.prepares):
+                continue
+            new = round(size * factor)
+            if new >= min(size, getattr(type(step), name)):
+                yield from _changed(best, i, {name: new})
+
+
+def _local(best: Variation) -> Iterator[Variation]:
+    """Swap within more, or fewer, clusters."""
+    for i, step in enumerate(best.steps):
+        clusters = getattr(step, "local", None)
+        if isinstance(clusters, int):
+            for new in (4 * clusters, 2 * clusters, clusters // 4):
+                if new:
+                    yield from _changed(best, i, {"local": new})
+
+
+def _changed(best: Variation, number: int, settings: dict[str, object]) -> Iterator[Variation]:
+    try:
+        changed = replace(best.steps[number], **settings)
+    except AnonymizationError:
+        return
+    yield replace(best, steps=(*best.steps[:number], changed, *best.steps[number + 1 :]))
+
+
+def _less(best: Variation, drivers: Iterable[str], schema: Schema) -> Iterator[Variation]:
+    """Round the variables that drive failed gates more coarsely, and leave them out, each by itself."""
+    units = dict(best.rounded)
+    for name in drivers:
+        if name not in schema or name in best.without:
+            continue
+        unit = units.get(name, schema[name].precision)
+        if unit is not None:
+            yield replace(best, rounded=tuple((units | {name: unit * COARSER}).items()))
+        rest = tuple((other, value) for other, value in best.rounded if other != name)
+        yield replace(best, without=(*best.without, name), rounded=rest)

@@ -1,0 +1,93 @@
+"""The units of a table in three parts: members and non-members of the search, and those it never sees."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from anoncore.microdata import Microdata
+from tasks.assessment.tuning.variation import Variation
+from tasks.common.errors import Refused
+from tasks.common.run import Run
+from tasks.intake.split import Sides, Split
+
+# Fewer units than this on a side of the search prove nothing about any setting.
+LEAST_UNITS = 50
+# With so many on each side a harmless release passes every gate.
+ENOUGH_UNITS = 1200
+# Statistical units on each side of a first look at many settings.
+SCREEN_UNITS = 1000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """Members and, where there is one, the reference sample, in memory."""
+
+    original: Microdata
+    reference: Microdata | None
+
+    def stored(self, run: Run, variation: Variation) -> Sides:
+        """Put the sides into a run's workspace as a variation has them."""
+        store = run.workspace.store
+        reference = None if self.reference is None else store("reference", variation.of(self.reference))
+        return Sides(store("original", variation.of(self.original)), reference)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Parts:
+    """What a search looks at, a part of it for a first look, and what the choice is judged on.
+
+    Parameters
+    ----------
+    screen : None where the search's tables are small enough for every setting
+    search, judge : no unit of the judged members is in any of the others
+    """
+
+    screen: Table | None
+    search: Table
+    judge: Table
+
+
+def cut(run: Run, split: Split) -> Parts:
+    """Cut a table's units in three.
+
+    The reference sample is cut into halves: members and non-members of the search. The members of the release, which
+    the search never sees, are judged with the whole reference sample. Without a reference sample the search has one
+    random half of the units and the judgement the other. The same home cuts the same data alike.
+    """
+    original = split.original.load()
+    rng = np.random.default_rng(int(hashlib.sha256(f"tune {run.streams.persistent_key()}".encode()).hexdigest(), 16))
+    if split.reference is None:
+        seen, unseen = _halves(original, rng)
+        search, judge = Table(seen, None), Table(unseen, None)
+    else:
+        reference = split.reference.load()
+        search, judge = Table(*_halves(reference, rng)), Table(original, reference)
+    if search.original.n_units < LEAST_UNITS:
+        raise Refused(
+            f"a search needs at least {LEAST_UNITS} statistical units on each of its sides, and has "
+            f"{search.original.n_units}; a table this small is best judged by anonflow compare"
+        )
+    return Parts(_screen(search, rng), search, judge)
+
+
+def _screen(search: Table, rng: np.random.Generator) -> Table | None:
+    if search.original.n_units < 2 * SCREEN_UNITS:
+        return None
+    sides = (search.original, search.reference)
+    original, reference = (None if side is None else _drawn(side, SCREEN_UNITS, rng)[0] for side in sides)
+    assert original is not None
+    return Table(original, reference)
+
+
+def _halves(data: Microdata, rng: np.random.Generator) -> tuple[Microdata, Microdata]:
+    return _drawn(data, data.n_units // 2, rng)
+
+
+def _drawn(data: Microdata, units: int, rng: np.random.Generator) -> tuple[Microdata, Microdata]:
+    """Return the records of a random part of so many units, and the others."""
+    codes = np.arange(len(data)) if data.units is None else np.unique(data.units, return_inverse=True)[1]
+    chosen = np.isin(codes, rng.choice(data.n_units, min(units, data.n_units), replace=False))
+    return data.take(np.flatnonzero(chosen)), data.take(np.flatnonzero(~chosen))

@@ -1,0 +1,122 @@
+"""The search itself: many settings at a first look, the best of them on whole tables, then changes of the best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tasks.assessment.tuning.trial import Trial, unproven_gates
+from tasks.assessment.tuning.variation import Variation
+
+Stage = Literal["screen", "search", "judge"]
+# Of the settings at a first look, one in so many goes on, and at least so many do.
+KEPT_ONE_IN, LEAST_KEPT = 3, 4
+NEAREST = 3
+
+# Carries out one variation at a stage; None when the search must end.
+Attempt = Callable[[Variation, Stage], Trial | None]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A variation and what came of it."""
+
+    variation: Variation
+    trial: Trial
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found on its own tables.
+
+    Parameters
+    ----------
+    tried : on whole tables, the best first; empty where the search was ended before the first of them
+    screened : how many had a first look only
+    complete : whether it ended by itself, and not for time or by a person
+    """
+
+    tried: tuple[Tried, ...]
+    screened: int
+    complete: bool
+
+    @property
+    def best(self) -> Tried | None:
+        """The best one, unless a gate fails for all of them."""
+        passing = [one for one in self.tried if not one.trial.rank()[0]]
+        return passing[0] if passing else None
+
+    @property
+    def nearest(self) -> tuple[Tried, ...]:
+        """The two or three that came nearest to passing."""
+        possible = [one for one in self.tried if one.trial.decision != "not possible"]
+        return tuple(possible[:NEAREST])
+
+
+class _Ended(Exception):
+    """The search must end."""
+
+
+def search(
+    first: Sequence[Variation],
+    neighbours: Callable[[Tried], Iterable[Variation]],
+    attempt: Attempt,
+    *,
+    screened: bool,
+    enough: bool,
+) -> Found:
+    """Return what was tried, the best first, once no change of the best one is better.
+
+    Parameters
+    ----------
+    first : what to begin with, the plan's own first
+    neighbours : changes of the best one so far
+    attempt : carries out one of them; None ends the search
+    screened : whether all of ``first`` have a first look, of which one third is tried on whole tables
+    enough : whether the tables have the records to settle every gate; else gates that are open for most settings count
+        for nothing
+
+    Notes
+    -----
+    The first look is successive halving with one round (Karnin, Koren, Somekh 2013), the rest is a local search.
+    """
+    tried: dict[str, Tried] = {}
+
+    def whole(variations: Iterable[Variation]) -> None:
+        for one in variations:
+            if one.key not in tried:
+                tried[one.key] = Tried(one, _carried_out(attempt, one, "search"))
+
+    def ranked() -> list[Tried]:
+        return _ranked(list(tried.values()), enough=enough)
+
+    complete, looked = False, 0
+    try:
+        begin = list(first)
+        if screened:
+            kept = max(LEAST_KEPT, len(begin) // KEPT_ONE_IN) - 1
+            looks = _ranked([Tried(one, _carried_out(attempt, one, "screen")) for one in begin[1:]], enough=False)
+            looked = len(looks[kept:])
+            begin = [begin[0], *(one.variation for one in looks[:kept])]
+        whole(begin)
+        best = None
+        while best != (best := ranked()[0]):
+            whole(neighbours(best))
+        complete = True
+    except _Ended:
+        pass
+    return Found(tuple(ranked()), looked, complete)
+
+
+def _ranked(tried: Sequence[Tried], *, enough: bool) -> list[Tried]:
+    """Return what was tried, the best first."""
+    unproven = frozenset() if enough else unproven_gates([one.trial for one in tried])
+    return sorted(tried, key=lambda one: one.trial.rank(unproven))
+
+
+def _carried_out(attempt: Attempt, variation: Variation, stage: Stage) -> Trial:
+    trial = attempt(variation, stage)
+    if trial is None:
+        raise _Ended
+    return trial

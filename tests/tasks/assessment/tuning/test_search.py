@@ -1,0 +1,126 @@
+"""The search: what it begins with, where it goes, and when it ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, RareLevels, SpectralSwap
+from anoncore.microdata import Schema, Variable
+from tasks.assessment.tuning import moves
+from tasks.assessment.tuning.search import Found, Stage, Tried, search
+from tasks.assessment.tuning.trial import Trial, unproven_gates
+from tasks.assessment.tuning.variation import Variation
+from tasks.policy.gate import GateResult, GateVerdict
+
+SCHEMA = Schema([Variable("income", "continuous", precision=1.0), Variable("sex", "nominal", levels=("f", "m"))])
+
+
+def gate(verdict: GateVerdict, name: str = "membership", *variables: str) -> GateResult:
+    return GateResult(name, verdict, "0.6", "0.5", "0.5", 100, "", variables=variables)
+
+
+def trial(loss: float, *gates: GateResult, without: int = 0) -> Trial:
+    decision = "reject" if any(one.verdict == "fail" for one in gates) else "publish"
+    return Trial(f"loss {loss}", decision, "", gates, loss, 1.0, without)
+
+
+def local(clusters: int) -> Variation:
+    return Variation((SpectralSwap(local=clusters),))
+
+
+def clusters_of(variation: Variation) -> int:
+    (step,) = variation.steps
+    assert isinstance(step, SpectralSwap)
+    return step.local
+
+
+def found(*, most: int = 100, screened: bool = False, first: int = 1) -> tuple[Found, list[tuple[Stage, int]]]:
+    """Search for the number of clusters: up to 8 the loss falls, and with more a gate fails."""
+    asked: list[tuple[Stage, int]] = []
+
+    def attempt(variation: Variation, stage: Stage) -> Trial | None:
+        if len(asked) == most:
+            return None
+        asked.append((stage, clusters_of(variation)))
+        return trial(1 / clusters_of(variation), gate("pass" if clusters_of(variation) <= 8 else "fail"))
+
+    def neighbours(best: Tried) -> list[Variation]:
+        return [local(2 * clusters_of(best.variation))]
+
+    begin = [local(1), *(local(3 + i) for i in range(first - 1))]
+    return search(begin, neighbours, attempt, screened=screened, enough=True), asked
+
+
+def test_the_best_that_passes_is_found_and_nothing_is_tried_twice() -> None:
+    result, asked = found()
+    assert result.best is not None
+    assert (clusters_of(result.best.variation), result.complete) == (8, True)
+    assert asked == [("search", n) for n in (1, 2, 4, 8, 16)]
+
+
+def test_a_search_that_is_ended_has_the_best_so_far() -> None:
+    result, _ = found(most=2)
+    assert result.best is not None
+    assert (clusters_of(result.best.variation), result.complete) == (2, False)
+    assert found(most=0)[0].best is None
+
+
+def test_after_a_first_look_one_third_goes_on_and_the_plans_own_always_does() -> None:
+    result, asked = found(screened=True, first=10)
+    assert [n for stage, n in asked if stage == "screen"] == list(range(3, 12))
+    assert [n for stage, n in asked if stage == "search"][:4] == [1, 8, 7, 6]
+    assert result.screened == 6
+
+
+def test_failed_gates_count_before_open_ones_variables_left_out_and_loss() -> None:
+    ranked = [
+        trial(2.0, gate("pass")),
+        trial(0.1, gate("pass"), without=1),
+        trial(0.1, gate("inconclusive")),
+        trial(0.0, gate("fail")),
+        Trial("", "not possible", ""),
+    ]
+    assert sorted(ranked, key=lambda one: one.rank()) == ranked
+    assert trial(0.1, gate("inconclusive")).rank({"membership"}) < trial(2.0, gate("pass")).rank({"membership"})
+
+
+def test_gates_that_are_open_for_most_settings_are_open_for_want_of_records() -> None:
+    both = [gate("inconclusive"), gate("pass", "density")]
+    trials = [trial(1.0, *both), trial(2.0, *both), trial(3.0, gate("pass"), gate("inconclusive", "density"))]
+    assert unproven_gates(trials) == {"membership"}
+
+
+def test_it_begins_with_the_plans_steps_and_methods_that_no_person_must_acknowledge() -> None:
+    own = Variation((RareLevels(), AdditiveNoise(b=0.2), ExtremeRecords()))
+    tried = moves.first(own, ())
+    assert tried[0] == own
+    assert all([s.method for s in one.steps[::2]] == ["rare-levels", "extreme-records"] for one in tried)
+    assert "mdav" not in {one.steps[1].method for one in tried}
+    assert "mdav" in {one.steps[1].method for one in moves.first(own, {"uncertainty"})}
+
+
+def test_where_gates_fail_treatments_are_added_and_what_drives_them_is_rounded_or_left_out() -> None:
+    own = Variation((RareLevels(k=5), MDAV(k=10)))
+    tried = list(moves.neighbours(own, trial(1.0, gate("fail", "inference", "income", "sex")), SCHEMA))
+    assert {(one.without, one.rounded) for one in tried} >= {
+        (("income",), ()),
+        ((), (("income", 10.0),)),
+        (("sex",), ()),
+    }
+    assert {one.steps[0].method for one in tried} == {"rare-levels", "extreme-records"}
+    assert {one.steps for one in tried} >= {(RareLevels(k=10), MDAV()), (RareLevels(k=5), MDAV(k=20))}
+
+
+def test_what_passes_is_never_protected_less_than_the_plan_states() -> None:
+    own = Variation((RareLevels(k=5), MDAV(k=40)))
+    tried = list(moves.neighbours(own, trial(1.0, gate("pass")), SCHEMA))
+    assert tried == [replace(own, steps=(RareLevels(k=5), MDAV(k=20)))]
+    assert not list(moves.neighbours(replace(own, steps=(MDAV(),)), trial(1.0, gate("pass")), SCHEMA))
+
+
+@pytest.mark.parametrize(("changes", "name"), [({}, ""), ({"without": ("a",)}, "; without a")], ids=str)
+def test_a_variation_is_named_by_what_differs_from_the_defaults(changes: dict, name: str) -> None:
+    steps = (RareLevels(), SpectralSwap(local=4))
+    assert Variation(steps, **changes).name == f"rare-levels + spectral-swap local 4{name}"
