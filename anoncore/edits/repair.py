@@ -340,14 +340,17 @@ class _Settling:
 
     def _look_up_one(self, edit: LookupEdit, rows: np.ndarray) -> None:
         """Look up the dependent again where a determinant was changed, or where it is another."""
-        changed = ~edit.holds(self.frame.iloc[rows])
+        violated = ~edit.holds(self.frame.iloc[rows])
+        changed = np.zeros(len(rows), dtype=bool)
         for name in edit.of:
             now, past = (cells(f[name].iloc[rows]) for f in (self.frame, self.before))
             changed |= (now != past) & ~(empty(now) & empty(past))
-        if changed.any():
-            part = self.frame.iloc[rows[changed]]
-            column, _ = _dependent(edit, part, self.source.schema[edit.dependent])
-            self._put(edit.dependent, rows[changed], cells(column), edit)
+        # Where a determinant was changed, it was on account of another edit.
+        self.touched[edit.name][rows[violated & ~changed]] = True
+        at = rows[violated | changed]
+        if len(at):
+            column, _ = _dependent(edit, self.frame.iloc[at], self.source.schema[edit.dependent])
+            self._put(edit.dependent, at, cells(column))
 
     def _numbers(self, rows: np.ndarray) -> None:
         part = self.frame.iloc[rows]

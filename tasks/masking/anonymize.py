@@ -164,6 +164,7 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
 
 def _masked(streams: Streams, original: Microdata, steps: tuple[Step, ...], edits: EditSet) -> _MaskedRecords:
     """Carry out the steps, compute dependent variables again, repair, and restore what steps promised."""
+    edits = edits.learned(original)
     if steps[-1].releases_ranges:
         # A range holds what the record held, sums included: nothing to compute anew, nothing to repair.
         done = _carried_out(streams, original, steps, edits)
