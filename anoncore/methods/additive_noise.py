@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from anoncore.claims import NoFormalGuarantee
+from anoncore.edits.limits import limits_note, within_limits
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
@@ -27,7 +28,8 @@ class AdditiveNoise(Method):
     """Additive noise: normal noise of covariance bΣ is added to the encoded records.
 
     Every released record stems from one record and lies near it: a baseline to compare others with, and no
-    protection for tables with many variables. Claims nothing. Edits are left to the repair step.
+    protection for tables with many variables. Claims nothing. Numbers beyond the limits of bound edits
+    are moved to them; other edits are left to the repair step.
 
     Source: Kim 1986, Tendick and Matloff 1994, as in Lasko and Vinterbo 2010, section IV-B. Beyond the
     paper: calibrated decoding, exact covariances.
@@ -82,8 +84,9 @@ class AdditiveNoise(Method):
             "exact": "means and covariances are exact",
             "none": f"variances are larger than in the source, by the factor {1 + self.b:.4g} on average",
         }[self.correction]
+        masked, beyond = within_limits(encoder.decode(noisy, form=self.released, index=data.frame.index), edits)
         return Release(
-            data=encoder.decode(noisy, form=self.released, index=data.frame.index),
+            data=masked,
             claims=(NoFormalGuarantee(evidence=EVIDENCE),),
             keeps_records=True,
             notes=(
@@ -91,6 +94,7 @@ class AdditiveNoise(Method):
                 f"the scale on which it was added {effect}",
                 "every released record stems from one person, and an attacker who knows that person's record finds it "
                 "the more easily the more variables there are",
+                *limits_note(beyond),
             ),
             scores=noisy,
         )

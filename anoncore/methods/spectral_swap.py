@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from anoncore.claims import NoFormalGuarantee
+from anoncore.edits.limits import limits_note, within_limits
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Decoding, Encoder, NumericScale
 from anoncore.errors import AnonymizationError
@@ -25,7 +26,8 @@ class SpectralSwap(Method):
 
     The means of the encoded matrix are exact and its covariances approximate (exact on request);
     a released record stems from no single person. Nothing is proven about a single record. Linear
-    edits among variables that are neither logged nor rounded survive; the others are for the repair step.
+    edits among variables that are neither logged nor rounded survive; the others are for the repair step. A number
+    beyond the limits of a bound edit is moved to them, unless another edit ties it to other variables.
 
     Source: Lasko and Vinterbo 2010, section III-B1. Beyond the paper: calibrated decoding, exact
     covariance, exact marginals, normal scores, local swapping, jitter.
@@ -150,11 +152,12 @@ class SpectralSwap(Method):
                 "continuous variables hold original values, reassigned by rank; "
                 f"the {self.tail_coding} largest and smallest of each are replaced by their mean"
             )
+        masked, beyond = within_limits(masked, edits)
         return Release(
             data=masked,
             claims=(NoFormalGuarantee(evidence=EVIDENCE),),
             keeps_records=False,
-            notes=tuple(notes),
+            notes=(*notes, *limits_note(beyond)),
             scores=swapped if self.numeric == "log" else None,
         )
 

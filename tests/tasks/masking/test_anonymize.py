@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anoncore.edits.kinds import BoundEdit, LinearEdit
+from anoncore.edits.conditions import Condition
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.model import Edit, EditSet
 from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, GroupAnonymity, OptimalBoxes, RareLevels, SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
@@ -50,11 +51,21 @@ def test_what_an_edit_computes_is_computed_again_and_in_its_place(run: Run) -> N
 
 
 def test_what_edits_still_violate_is_repaired_and_counted(run: Run) -> None:
-    bound = BoundEdit(name="least", variable="wage", lower=1500)
-    done = masked(run, AdditiveNoise(), edits=(bound,))
+    above = Condition(variable="wage", lower=1500)
+    least = ConditionalEdit(name="least", when=(Condition(variable="ill", values=(0, 1)),), then=above)
+    done = masked(run, AdditiveNoise(), edits=(least,))
     assert done.repair is not None
     assert done.released.load().frame["wage"].min() >= 1500
-    assert done.repair.edits["least"] == done.repair.cells > 0
+    assert done.repair.edits["least"] == done.repair.cells == round(done.repair.share * 5 * N) > 0
+
+
+def test_numbers_beyond_limits_are_not_left_to_the_repair(run: Run) -> None:
+    bound = BoundEdit(name="limits", variable="wage", lower=1250.04, upper=4000)
+    done = masked(run, AdditiveNoise(), edits=(bound,))
+    assert done.repair is not None
+    assert done.repair.cells == 0
+    assert done.released.load().frame["wage"].agg(["min", "max"]).tolist() == [1250.1, 4000]
+    assert any("beyond the limits of edits" in note for note in done.notes)
 
 
 def test_levels_that_no_record_holds_any_more_are_not_named(run: Run) -> None:
