@@ -10,5 +10,6 @@ from anoncore.methods.mdav import MDAV as MDAV
 from anoncore.methods.optimal_boxes.parameters import OptimalBoxes as OptimalBoxes
 from anoncore.methods.rare_levels import RareLevels as RareLevels
 from anoncore.methods.rhs import RHS as RHS
+from anoncore.methods.sequential_trees.parameters import SequentialTrees as SequentialTrees
 from anoncore.methods.spectral_rhs import SpectralRHS as SpectralRHS
 from anoncore.methods.spectral_swap import SpectralSwap as SpectralSwap

@@ -21,6 +21,7 @@ from anoncore.methods import (
     GroupAnonymity,
     OptimalBoxes,
     RareLevels,
+    SequentialTrees,
     SpectralRHS,
     SpectralSwap,
 )
@@ -67,13 +68,15 @@ CASES = [
         caps={"n": 20},
         details="winsorised",
     ),
+    SequentialTrees(),
+    SequentialTrees(leaf=10, significance=1.0, first=("income",)),
     RareLevels(k=30),
     RareLevels(k=30, action="suppress"),
     ExtremeRecords(),
     ExtremeRecords(action="top-code", tail=0.05),
     ExtremeRecords(action="winsorise", tail=0.05),
 ]
-RANDOM = [case for case in CASES if isinstance(case, (SpectralSwap, AdditiveNoise, DataShuffling))]
+RANDOM = [case for case in CASES if isinstance(case, (SpectralSwap, AdditiveNoise, DataShuffling, SequentialTrees))]
 
 
 def test_every_method_is_in_the_cases():

@@ -1,0 +1,1 @@
+"""Sequential trees: the parameters, and the drawing of a table variable by variable."""

@@ -1,0 +1,235 @@
+"""A table drawn variable by variable, each from source records that are alike in the variables before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.linear_model import Ridge
+
+from anoncore.edits.model import Edit, EditSet
+from anoncore.kernels.donor_tree import DonorTree, level_scores
+from anoncore.kernels.groups import distinct_counts
+from anoncore.kernels.ranks import interpolate_quantiles, match_ranks, normal_scores
+from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values
+from anoncore.microdata import Microdata, Variable, round_to
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+Flags = NDArray[np.bool_]
+# Draws new values for the records of these numbers: codes of levels, or numbers.
+Draw = Callable[[Integers], Floats]
+
+# A number that at least this share of the records hold, and as many units as a leaf, is a level of its own.
+SPIKE = 0.05
+# Levels up to which each has a column of its own beside its place on axes.
+_OWN_COLUMNS = 8
+# Draws for a record whose values break an edit, before the repair step has to see to it.
+_ATTEMPTS = 20
+# Share of the variance of normal scores from which a linear model carries them, and the tree what is left.
+_LINEAR = 0.5
+_REGULAR, _MISSING = 0, 1
+
+
+@dataclass(eq=False, repr=False)
+class Drawing:
+    """The table drawn so far, and the variables in it as predictors of the next.
+
+    Parameters
+    ----------
+    data : Microdata, N records
+    leaf, k, significance : see `SequentialTrees`
+    rng : numpy Generator
+
+    Attributes
+    ----------
+    frame : DataFrame of N records, the variables drawn so far
+    """
+
+    data: Microdata
+    leaf: int
+    k: int
+    significance: float
+    rng: np.random.Generator
+    frame: pd.DataFrame = field(init=False)
+    # Columns of the source and of the table; and pairs of codes of levels, which become columns for each target.
+    _columns: list[tuple[Floats, Floats]] = field(default_factory=list)
+    _levels: list[tuple[Integers, Integers]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.frame = pd.DataFrame(index=pd.RangeIndex(len(self.data)))
+        self._units = np.arange(len(self.data)) if self.data.units is None else self.data.units
+        self._n_numbers = sum(self.data.schema[name].kind == "continuous" for name in self.data.schema.masked)
+
+    def add(self, variable: Variable, edits: EditSet) -> None:
+        """Draw one variable for all records, and once more for those that break an edit among the variables so far."""
+        source = self.data.frame[variable.name]
+        values, draw = self._numbers(variable) if variable.kind == "continuous" else self._codes(source)
+        seen = {*self.frame.columns, variable.name}
+        asked = [e for e in edits.edits if variable.name in e.variables and seen.issuperset(e.variables)]
+        for _ in range(_ATTEMPTS if asked else 0):
+            self.frame[variable.name] = _column(source, variable, values)
+            broken = np.flatnonzero(~_hold(asked, self.frame))
+            if not len(broken):
+                break
+            values[broken] = draw(broken)
+        self.frame[variable.name] = _column(source, variable, values)
+        self._remember(variable)
+
+    def _codes(self, source: pd.Series) -> tuple[Floats, Draw]:
+        """Draw levels, a missing value being one of them; return them, and what draws them again."""
+        codes = source.cat.codes.to_numpy().astype(np.intp)
+        donor = self._donors(codes, np.arange(len(codes)))
+
+        def draw(rows: Integers) -> Floats:
+            return codes[donor(rows)].astype(np.float64)
+
+        return draw(np.arange(len(self.frame))), draw
+
+    def _numbers(self, variable: Variable) -> tuple[Floats, Draw]:
+        """Draw what a number is (missing, a spike, or regular), then the regular ones."""
+        x = self.data.frame[variable.name].to_numpy(dtype=np.float64)
+        states, spikes = self._states(x)
+        donor = self._donors(states, np.arange(len(x)))
+        known = np.concatenate([[np.nan, np.nan], spikes])
+        drawn = states[donor(np.arange(len(self.frame)))]
+        values, regular = known[drawn], np.flatnonzero(drawn == _REGULAR)
+        if not len(regular):
+            return values, lambda rows: known[states[donor(rows)]]
+        values[regular], number = self._regular(x, np.flatnonzero(states == _REGULAR), regular, variable)
+
+        def draw(rows: Integers) -> Floats:
+            again = states[donor(rows)]
+            new, wanted = known[again], np.flatnonzero(again == _REGULAR)
+            new[wanted] = number(rows[wanted])
+            return new
+
+        return values, draw
+
+    def _states(self, x: Floats) -> tuple[Integers, Floats]:
+        """Return (N,) 0 regular, 1 missing, 2 … spikes; and the spikes' numbers."""
+        numbers, codes = np.unique(x, return_inverse=True)
+        held, by_units = np.bincount(codes), distinct_counts(codes, self._units)
+        spike = (held >= SPIKE * len(x)) & (by_units >= self.leaf) & ~np.isnan(numbers)
+        state_of = np.where(np.isnan(numbers), _MISSING, _REGULAR)
+        state_of[spike] = 2 + np.arange(int(spike.sum()))
+        states = state_of[codes]
+        regular = states == _REGULAR
+        if len(np.unique(self._units[regular])) < self.k:
+            states[regular] = _MISSING  # no average of so few hides the single unit
+        return states.astype(np.intp), numbers[spike]
+
+    def _regular(self, x: Floats, rows: Integers, wanted: Integers, variable: Variable) -> tuple[Floats, Draw]:
+        """Draw regular numbers for ``wanted``: a normal score by a linear model and a tree, and the number of its rank.
+
+        The linear model carries scores that follow others closely, since leaves are too wide for what lies within.
+        """
+        order = rows[np.argsort(x[rows], kind="stable")]
+        reach = max(recommended_reach(len(order), max(self._n_numbers, 1)), self.k)
+        units = None if self.data.units is None else self.data.units[order]
+        pool = np.sort(smoothed_values(x[order], reach, k=self.k, rng=self.rng, units=units))
+        scores = normal_scores(x[rows])
+        source, table = self._predictors(scores, rows)
+        carried, expected = np.zeros(len(rows)), np.zeros(len(self.frame))
+        if source.shape[1]:
+            model = Ridge(alpha=1.0 + 0.1 * source.shape[1]).fit(source, scores, sample_weight=self._weights(rows))
+            fitted, predicted = model.predict(source), model.predict(table)
+            source, table = np.column_stack([source, fitted]), np.column_stack([table, predicted])
+            if np.var(scores - fitted) <= (1 - _LINEAR) * np.var(scores):
+                carried, expected = fitted, predicted
+        left = scores - carried
+        tree = self._grow(source, left, rows)
+
+        def drawn(records: Integers) -> Floats:
+            return expected[records] + left[tree.donors(table[records], self.rng)]
+
+        first = drawn(wanted)
+        quantiles = pool[((np.arange(len(wanted)) + 0.5) / len(wanted) * len(pool)).astype(np.intp)]
+        values = match_ranks(first, quantiles)
+
+        def again(records: Integers) -> Floats:
+            return _rounded(interpolate_quantiles(drawn(records), np.sort(first), quantiles), variable)
+
+        return _rounded(values, variable), again
+
+    def _donors(self, target: Integers, rows: Integers) -> Callable[[Integers], Integers]:
+        source, table = self._predictors(target, rows)
+        tree = self._grow(source, target, rows)
+        return lambda records: tree.donors(table[records], self.rng)
+
+    def _grow(self, predictors: Floats, target: NDArray[np.generic], rows: Integers) -> DonorTree:
+        least, level, weights = self.leaf, self.significance, self._weights(rows)
+        return DonorTree.grow(predictors, target, least=least, significance=level, rng=self.rng, weights=weights)
+
+    def _weights(self, rows: Integers) -> Floats | None:
+        """Return one over the records of the same unit among ``rows``, so that units are counted."""
+        if self.data.units is None:
+            return None
+        _, unit, size = np.unique(self.data.units[rows], return_inverse=True, return_counts=True)
+        return np.asarray(1.0 / size[unit])
+
+    def _predictors(self, target: NDArray[np.generic], rows: Integers) -> tuple[Floats, Floats]:
+        """Return the predictors of ``target``: of the source's ``rows``, and of all records of the table."""
+        source, table = [column[rows] for column, _ in self._columns], [column for _, column in self._columns]
+        for ours, theirs in self._levels:
+            scores = level_scores(ours[rows], target, int(ours.max()) + 1)
+            source += list(scores[ours[rows]].T)
+            table += list(scores[theirs].T)
+        if not source:
+            return np.empty((len(rows), 0)), np.empty((len(self.frame), 0))
+        return np.column_stack(source), np.column_stack(table)
+
+    def _remember(self, variable: Variable) -> None:
+        """Let the variable drawn last predict those that follow."""
+        pair = self.data.frame[variable.name], self.frame[variable.name]
+        if variable.kind == "continuous":
+            x, y = (column.to_numpy(dtype=np.float64) for column in pair)
+            held = x[~np.isnan(x)]
+            if len(held):
+                points, places = np.unique(held, return_inverse=True)
+                score = np.zeros(len(points))
+                score[places] = normal_scores(held)
+                self._columns.append((_between(x, points, score), _between(y, points, score)))
+            self._indicate(np.isnan(x), np.isnan(y))
+            for spike in self._states(x)[1]:
+                self._indicate(x == spike, y == spike)
+            return
+        source, table = (column.cat.codes.to_numpy().astype(np.intp) + 1 for column in pair)
+        levels = np.unique(source)
+        if variable.kind == "ordinal":
+            self._columns.append((source.astype(np.float64), table.astype(np.float64)))
+            levels = levels[levels == 0]  # where it is missing
+        elif len(levels) > 2:
+            self._levels.append((source, table))
+        if len(levels) <= _OWN_COLUMNS:
+            for level in levels:
+                self._indicate(source == level, table == level)
+
+    def _indicate(self, source: Flags, table: Flags) -> None:
+        if source.any() and not source.all():
+            self._columns.append((source.astype(np.float64), table.astype(np.float64)))
+
+
+def _between(values: Floats, points: Floats, scores: Floats) -> Floats:
+    """Return the normal scores of ``values``, interpolated; 0, the mean, where missing."""
+    return np.where(np.isnan(values), 0.0, np.interp(values, points, scores))
+
+
+def _rounded(values: Floats, variable: Variable) -> Floats:
+    return np.asarray(round_to(values, variable.precision)) + 0.0  # no −0
+
+
+def _column(source: pd.Series, variable: Variable, values: Floats) -> pd.Series:
+    """Return drawn values as a column: numbers, or the levels of ``source`` by their codes."""
+    if variable.kind == "continuous":
+        return pd.Series(values)
+    codes = values.astype(np.intp)
+    return pd.Series(pd.Categorical.from_codes(codes, source.cat.categories, ordered=source.cat.ordered))
+
+
+def _hold(edits: list[Edit], frame: pd.DataFrame) -> Flags:
+    """Return (N,) whether a record satisfies all of ``edits``."""
+    return np.logical_and.reduce([edit.holds(frame) for edit in edits])

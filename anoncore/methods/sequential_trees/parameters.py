@@ -1,0 +1,113 @@
+"""Sequential trees: every variable is drawn from records that are alike in the variables drawn before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from anoncore.claims import NoFormalGuarantee
+from anoncore.edits.model import EditSet
+from anoncore.errors import AnonymizationError
+from anoncore.method import EVIDENCE, Method
+from anoncore.methods.sequential_trees.drawing import Drawing
+from anoncore.microdata import Microdata, Schema
+from anoncore.release import Release
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequentialTrees(Method):
+    """Sequential trees: every variable is drawn from records that are alike in the variables drawn before it.
+
+    The variables are taken in turn. A tree divides the original records into leaves that are alike in the variables
+    before; each released record falls into a leaf by what was already drawn for it, and takes the level of a random
+    record of that leaf. A number that many hold (zero, say) and a missing value are levels. Other numbers are drawn
+    by rank and smoothed: no number of fewer than k units is released but by chance, none lies outside the range of the
+    source. A combination that an edit forbids is drawn again. Splits that chance explains are removed.
+
+    Nothing is proven about a single record.
+
+    Source: Reiter 2005, *Journal of Official Statistics* 21, 441–462. Departures: leaves hold statistical units,
+    splits are tested, numbers are smoothed, a linear model carries strong linear relations, edits.
+
+    Parameters
+    ----------
+    leaf : int, at least 5
+        Statistical units in a leaf, at least. More hide the single record better and lose relations.
+    k : int, at least 2
+        Numbers that fewer units hold are not released as they are.
+    significance : float, in (0, 1]
+        Probability with which chance alone makes a split of a tree stay. More keeps weaker relations, and adapts
+        more to single records.
+    first : tuple of variable names
+        Variables to draw first, in this order; the others follow in the order of the table.
+    """
+
+    title: ClassVar[str] = "Sequential trees"
+    description: ClassVar[str] = (
+        "The variables are drawn one after the other. A tree groups the people who are alike in the variables drawn so "
+        "far, and a released row takes the next value from the values of such a group. A released row is put together "
+        "from the values of many people and stems from no single one."
+    )
+
+    method: Literal["sequential-trees"] = "sequential-trees"
+    leaf: int = 20
+    k: int = 5
+    significance: float = 0.05
+    first: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("leaf", self.leaf, 5), ("k", self.k, 2)):
+            if value < least:
+                raise AnonymizationError(f"{name} must be at least {least}, got {value}")
+        if not 0 < self.significance <= 1:
+            raise AnonymizationError(f"significance must be above 0 and at most 1, got {self.significance}")
+
+    def problems(self, schema: Schema, edits: EditSet) -> list[str]:
+        """Return what is wrong with the variables to draw first."""
+        computed = {e.dependent for e in edits.dependents}
+        unknown = [name for name in self.first if name not in schema.masked or name in computed]
+        twice = sorted({name for name in self.first if self.first.count(name) > 1})
+        return [
+            f"first: {', '.join(names)} {what}"
+            for names, what in (
+                (unknown, "is not masked; name variables that are released and not computed by an edit"),
+                (twice, "is named more than once; name each once"),
+            )
+            if names
+        ]
+
+    def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
+        """Draw a table of as many records.
+
+        Raises
+        ------
+        AnonymizationError
+            With fewer statistical units than two leaves hold, or no variable to release.
+        """
+        if problems := self.problems(data.schema, edits):
+            raise AnonymizationError("\n".join(problems))
+        if data.n_units < 2 * self.leaf:
+            raise AnonymizationError(
+                f"sequential trees with leaves of {self.leaf} need records of at least {2 * self.leaf} statistical "
+                f"units, got {data.n_units}; lower leaf"
+            )
+        names = data.schema.masked
+        if not names:
+            raise AnonymizationError("there is nothing to draw: no released variable")
+        drawing = Drawing(data, leaf=self.leaf, k=self.k, significance=self.significance, rng=rng)
+        for name in (*self.first, *(n for n in names if n not in self.first)):
+            drawing.add(data.schema[name], edits)
+        schema = data.schema.select(names)
+        return Release(
+            data=Microdata(drawing.frame[list(names)], schema),
+            claims=(NoFormalGuarantee(evidence=EVIDENCE),),
+            keeps_records=False,
+            notes=(
+                f"every variable was drawn from groups of at least {self.leaf} statistical units that are alike in the "
+                "variables drawn before; no released record stems from one person",
+                "a number that many records hold is kept, every other is drawn from averages over the ranks around "
+                f"it, so that no number of fewer than {self.k} units is published but by chance",
+            ),
+        )

@@ -1,0 +1,79 @@
+"""Trees whose leaves hold donors: leaves are large enough, chance splits go, levels are ordered by what they say."""
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeRegressor
+
+from anoncore.kernels.donor_tree import DonorTree, level_scores
+
+
+def grown(x, y, *, least=20, significance=0.05, weights=None, seed=0):
+    rng = np.random.default_rng(seed)
+    return DonorTree.grow(x, y, least=least, significance=significance, rng=rng, weights=weights)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_target_that_depends_on_nothing_is_not_split(seed):
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(600, 8))
+    for target in (draw.normal(size=600), draw.integers(0, 4, 600)):
+        assert len(np.unique(grown(x, target).leaves)) == 1
+        assert len(np.unique(grown(x, target, significance=1e9).leaves)) > 5
+
+
+def test_leaves_hold_so_many_units_and_donors_come_from_the_own_leaf():
+    draw = np.random.default_rng(1)
+    x = draw.normal(size=(900, 3))
+    y = x[:, 0] + x[:, 1] * (x[:, 2] > 0)
+    tree = grown(x, y, least=25)
+    sizes = np.unique(tree.leaves, return_counts=True)[1]
+    assert len(sizes) > 10
+    assert sizes.min() >= 25
+    donors = tree.donors(x, draw)
+    own = np.empty(900, dtype=int)
+    own[tree.ordered] = tree.leaves
+    assert (own[donors] == own).all()
+    assert np.corrcoef(y, y[donors])[0, 1] > 0.85
+
+
+def test_with_weights_units_are_counted_and_not_records():
+    draw = np.random.default_rng(2)
+    units = np.repeat(np.arange(60), 10)
+    x = np.repeat(draw.normal(size=60), 10)[:, None] + 1e-6 * draw.normal(size=(600, 1))
+    tree = grown(x, x[:, 0].copy(), least=12, weights=np.full(600, 0.1))
+    by_leaf = [len(np.unique(units[tree.ordered[tree.leaves == leaf]])) for leaf in np.unique(tree.leaves)]
+    assert len(by_leaf) >= 3
+    assert min(by_leaf) >= 12
+
+
+def test_without_pruning_leaves_are_those_of_the_tree_itself():
+    draw = np.random.default_rng(3)
+    x = draw.normal(size=(400, 4)).astype(np.float32)
+    y = x[:, 0] ** 2 + draw.normal(size=400)
+    tree = grown(x, y, significance=1e9)
+    reference = DecisionTreeRegressor(min_samples_leaf=20, random_state=0).fit(x, y)
+    assert len(np.unique(tree.leaves)) == reference.get_n_leaves()
+
+
+def test_a_relation_of_two_predictors_that_shows_in_neither_alone_is_kept():
+    draw = np.random.default_rng(4)
+    x = draw.normal(size=(2000, 2))
+    y = (x[:, 0] > 0) ^ (x[:, 1] > 0)
+    donors = grown(x, y).donors(x, draw)
+    assert (y[donors] == y).mean() > 0.9
+
+
+def test_levels_are_ordered_by_what_they_say_of_the_target():
+    draw = np.random.default_rng(5)
+    codes = draw.integers(0, 12, 5000)
+    effect = draw.permutation(12).astype(float)
+    first = level_scores(codes, effect[codes] + draw.normal(size=5000), 12)[:, 0]
+    assert abs(np.corrcoef(first, effect)[0, 1]) > 0.95
+
+
+def test_a_level_that_hardly_anybody_holds_lies_near_the_mean_of_all():
+    codes = np.concatenate([np.repeat([0, 1], 500), [2]])
+    target = np.concatenate([np.repeat([0, 1], 500), [1]])
+    scores = level_scores(codes, target, 4)[:, 0]
+    assert abs(scores[2]) < 0.25 * abs(scores[1])
+    assert scores[3] == pytest.approx(0, abs=1e-12)

@@ -1,0 +1,125 @@
+"""Sequential trees: what a release keeps of the structure of a table, and what it must not hold."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anoncore
+from anoncore import AnonymizationError, EditSet, Microdata, Schema, Variable
+from anoncore.edits.serialization import from_dict
+from anoncore.methods import SequentialTrees
+from anoncore.risk import measure_risk
+
+
+def household_survey(n=1200, seed=0):
+    """Return people with spikes, a skip pattern, an impossible combination, limits and strong relations."""
+    draw = np.random.default_rng(seed)
+    sex = draw.choice(["f", "m"], n)
+    relation = np.where(draw.random(n) < 0.5, np.where(sex == "f", "wife", "husband"), "single")
+    age = np.clip(np.rint(draw.gamma(9, 5, n)), 18, 95)
+    works = (age < 66) & (draw.random(n) < 0.8)
+    wage = np.where(works, np.exp(draw.normal(7 + 0.01 * age, 0.6)).round(2), 0.0)
+    tax = np.where(wage > 0, (0.2 * wage * np.exp(draw.normal(0, 0.05, n))).round(2), 0.0)
+    smokes = draw.choice(["no", "yes"], n, p=[0.7, 0.3])
+    since = np.where(smokes == "yes", np.rint(draw.normal(17, 3, n)), np.nan)
+    schema = Schema(
+        [
+            Variable("sex", "binary"),
+            Variable("relation", "nominal"),
+            Variable("age", "continuous", precision=1),
+            Variable("wage", "continuous", precision=0.01),
+            Variable("tax", "continuous", precision=0.01),
+            Variable("smokes", "binary"),
+            Variable("since", "continuous", precision=1),
+        ]
+    )
+    columns = dict(sex=sex, relation=relation, age=age, wage=wage, tax=tax, smokes=smokes, since=since)
+    return Microdata(pd.DataFrame(columns), schema)
+
+
+@pytest.fixture(scope="module")
+def people():
+    return household_survey()
+
+
+@pytest.fixture(scope="module")
+def released(people):
+    return anoncore.anonymize(people, SequentialTrees(), rng=np.random.default_rng(1)).data
+
+
+def test_structure_is_kept_by_construction(people, released):
+    source, frame = people.frame, released.frame
+    assert not ((frame.relation == "wife") & (frame.sex == "m")).any()
+    assert not ((frame.relation == "husband") & (frame.sex == "f")).any()
+    assert (frame.since.notna() == (frame.smokes == "yes")).mean() > 0.99
+    assert ((frame.wage > 0) == (frame.tax > 0)).mean() > 0.99
+    for name in ("age", "wage", "tax", "since"):
+        assert source[name].min() <= frame[name].min()
+        assert frame[name].max() <= source[name].max()
+    assert abs((frame.wage == 0).mean() - (source.wage == 0).mean()) < 0.04
+    assert not (frame.wage[frame.age > 75] > 0).any()
+
+
+def test_relations_are_kept_also_strong_and_non_linear_ones(people, released):
+    source, frame = (one.frame[one.frame.wage > 0] for one in (people, released))
+    for table in (source, frame):
+        assert np.corrcoef(np.log(table.wage), np.log(table.tax))[0, 1] > 0.98
+    works = [one.frame.groupby(one.frame.age > 65, observed=True).wage.median() for one in (people, released)]
+    np.testing.assert_allclose(works[1], works[0], rtol=0.15)
+
+
+def test_numbers_of_single_records_are_not_released(people, released):
+    counts = people.frame.tax.value_counts()
+    single = counts.index[counts == 1]
+    other = household_survey(seed=99).frame.tax
+    found = released.frame.tax.isin(single).mean()
+    assert found <= other.isin(single).mean() + 0.05
+
+
+def test_edits_are_respected_while_values_are_drawn(people):
+    rule = {
+        "edit": "conditional",
+        "name": "the young do not smoke",
+        "when": [{"variable": "smokes", "values": ["yes"]}],
+        "then": {"variable": "age", "lower": 40},
+    }
+    edits = EditSet([from_dict(rule)])
+    broken = edits.violations(people.frame)["the young do not smoke"]
+    assert broken > 50  # the source breaks it, so that leaves offer such values
+    done = anoncore.anonymize(people, SequentialTrees(), rng=np.random.default_rng(2), edits=edits).data
+    assert edits.violations(done.frame)["the young do not smoke"] <= 3
+
+
+def test_members_are_not_distinguished_from_others(people):
+    found = []
+    for seed in range(2):
+        done = anoncore.anonymize(people, SequentialTrees(), rng=np.random.default_rng(seed)).data
+        report = measure_risk(people, done, household_survey(seed=7), rng=np.random.default_rng(seed))
+        found += [report.membership.auc, report.agreement.worst.attack.area.auc, report.density.worst.attack.area.auc]
+    assert max(found) < 0.56
+
+
+def test_leaves_count_statistical_units():
+    base = household_survey(60)
+    panel = Microdata(base.frame.loc[base.frame.index.repeat(10)].reset_index(drop=True), base.schema)
+    panel = panel.with_units(np.repeat(np.arange(60), 10))
+    with pytest.raises(AnonymizationError, match="at least 80 statistical units, got 60"):
+        anoncore.anonymize(panel, SequentialTrees(leaf=40), rng=np.random.default_rng(0))
+    assert len(anoncore.anonymize(panel, SequentialTrees(leaf=10), rng=np.random.default_rng(0)).data) == 600
+
+
+def test_numbers_that_fewer_than_k_units_hold_at_all_are_emptied():
+    people = household_survey(300)
+    frame = people.frame.copy()
+    frame["since"] = np.where(np.arange(300) < 3, frame.age, np.nan)
+    done = anoncore.anonymize(Microdata(frame, people.schema), SequentialTrees(), rng=np.random.default_rng(0)).data
+    assert done.frame.since.isna().all()
+
+
+def test_first_variables_are_drawn_first_and_unknown_ones_refused(people):
+    first = SequentialTrees(first=("tax", "age"))
+    assert anoncore.anonymize(people, first, rng=np.random.default_rng(0)).data.schema.names == people.schema.names
+    with pytest.raises(AnonymizationError, match="first: shoe is not masked"):
+        anoncore.anonymize(people, SequentialTrees(first=("shoe",)), rng=np.random.default_rng(0))
+    with pytest.raises(AnonymizationError, match="leaf must be at least 5"):
+        SequentialTrees(leaf=4)
