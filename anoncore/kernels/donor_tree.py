@@ -19,6 +19,23 @@ _AXES, _SHRINKAGE = 3, 5.0
 _PARTS = 10  # of a number's range, by rank, in place of classes
 
 
+@dataclass(frozen=True)
+class LeafRule:
+    """When a leaf is divided.
+
+    Parameters
+    ----------
+    least : int
+        Smallest number of statistical units in a leaf.
+    significance : float
+        Probability with which chance alone makes any split of a tree stay. A split stays if it, or one below it, is
+        better than that.
+    """
+
+    least: int
+    significance: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class DonorTree:
     """A grown and pruned tree over (N, p) predictors, whose leaves hold at least so many statistical units.
@@ -28,7 +45,7 @@ class DonorTree:
     Examples
     --------
     >>> x = np.arange(100.0)[:, None]
-    >>> tree = DonorTree.grow(x, x[:, 0] > 49, least=20, significance=0.05, rng=np.random.default_rng(0))
+    >>> tree = DonorTree.grow(x, x[:, 0] > 49, LeafRule(20, 0.05), rng=np.random.default_rng(0))
     >>> bool((tree.donors(x[:10], np.random.default_rng(1)) < 50).all())
     True
     """
@@ -43,9 +60,8 @@ class DonorTree:
         cls,
         predictors: Floats,
         target: NDArray[np.generic],
+        rule: LeafRule,
         *,
-        least: int,
-        significance: float,
         rng: np.random.Generator,
         weights: Floats | None = None,
     ) -> DonorTree:
@@ -57,11 +73,7 @@ class DonorTree:
             Stored as float32.
         target : (N,)
             Classes (integers or booleans), or numbers (float), for which squared errors are reduced.
-        least : int
-            Smallest number of statistical units in a leaf.
-        significance : float
-            Probability with which chance alone makes any split of the tree stay. A split stays if it, or one below it,
-            is better than that.
+        rule : LeafRule
         rng : numpy.random.Generator
             Decides between equally good splits.
         weights : (N,) float, optional
@@ -84,13 +96,13 @@ class DonorTree:
         weight = np.ones(len(target)) if weights is None else weights
         kept, found = np.zeros(1, dtype=np.intp), np.zeros(len(target), dtype=np.intp)
         tree = None
-        if predictors.shape[1] and weight.sum() >= 2 * least:
+        if predictors.shape[1] and weight.sum() >= 2 * rule.least:
             classes = 0 if target.dtype.kind == "f" else len(np.unique(target))
             kind = DecisionTreeClassifier if classes else DecisionTreeRegressor
-            share = min((least - 1e-6) / weight.sum(), 0.5)
+            share = min((rule.least - 1e-6) / weight.sum(), 0.5)
             tree = kind(min_weight_fraction_leaf=share, random_state=int(rng.integers(2**31)))
             tree.fit(predictors.astype(np.float32), target, sample_weight=weight)
-            kept = _kept_nodes(tree, classes, significance / (_CUTS * predictors.shape[1]))
+            kept = _kept_nodes(tree, classes, rule.significance / (_CUTS * predictors.shape[1]))
             found = kept[tree.apply(predictors.astype(np.float32))]
         order = np.argsort(found, kind="stable")
         return cls(tree, kept, order, found[order])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from anoncore.edits.model import Edit, EditSet
-from anoncore.kernels.donor_tree import DonorTree, level_scores
+from anoncore.kernels.donor_tree import DonorTree, LeafRule, level_scores
 from anoncore.kernels.groups import distinct_counts
 from anoncore.kernels.ranks import interpolate_quantiles, match_ranks, normal_scores
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values
@@ -41,7 +41,9 @@ class Drawing:
     Parameters
     ----------
     data : Microdata, N records
-    leaf, k, significance : see `SequentialTrees`
+    rule : LeafRule
+    k : int
+        Numbers that fewer statistical units hold are not released as they are.
     rng : numpy Generator
 
     Attributes
@@ -50,9 +52,8 @@ class Drawing:
     """
 
     data: Microdata
-    leaf: int
+    rule: LeafRule
     k: int
-    significance: float
     rng: np.random.Generator
     frame: pd.DataFrame = field(init=False)
     # Columns of the source and of the table; and pairs of codes of levels, which become columns for each target.
@@ -113,7 +114,7 @@ class Drawing:
         """Return (N,) 0 regular, 1 missing, 2 … spikes; and the spikes' numbers."""
         numbers, codes = np.unique(x, return_inverse=True)
         held, by_units = np.bincount(codes), distinct_counts(codes, self._units)
-        spike = (held >= SPIKE * len(x)) & (by_units >= self.leaf) & ~np.isnan(numbers)
+        spike = (held >= SPIKE * len(x)) & (by_units >= self.rule.least) & ~np.isnan(numbers)
         state_of = np.where(np.isnan(numbers), _MISSING, _REGULAR)
         state_of[spike] = 2 + np.arange(int(spike.sum()))
         states = state_of[codes]
@@ -161,8 +162,7 @@ class Drawing:
         return lambda records: tree.donors(table[records], self.rng)
 
     def _grow(self, predictors: Floats, target: NDArray[np.generic], rows: Integers) -> DonorTree:
-        least, level, weights = self.leaf, self.significance, self._weights(rows)
-        return DonorTree.grow(predictors, target, least=least, significance=level, rng=self.rng, weights=weights)
+        return DonorTree.grow(predictors, target, self.rule, rng=self.rng, weights=self._weights(rows))
 
     def _weights(self, rows: Integers) -> Floats | None:
         """Return one over the records of the same unit among ``rows``, so that units are counted."""

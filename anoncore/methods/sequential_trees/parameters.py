@@ -10,6 +10,7 @@ import numpy as np
 from anoncore.claims import NoFormalGuarantee
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.donor_tree import LeafRule
 from anoncore.method import EVIDENCE, Method
 from anoncore.methods.sequential_trees.drawing import Drawing
 from anoncore.microdata import Microdata, Schema
@@ -96,7 +97,7 @@ class SequentialTrees(Method):
         names = data.schema.masked
         if not names:
             raise AnonymizationError("there is nothing to draw: no released variable")
-        drawing = Drawing(data, leaf=self.leaf, k=self.k, significance=self.significance, rng=rng)
+        drawing = Drawing(data, LeafRule(self.leaf, self.significance), self.k, rng)
         for name in (*self.first, *(n for n in names if n not in self.first)):
             drawing.add(data.schema[name], edits)
         schema = data.schema.select(names)

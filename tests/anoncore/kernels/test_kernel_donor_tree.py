@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeRegressor
 
-from anoncore.kernels.donor_tree import DonorTree, level_scores
+from anoncore.kernels.donor_tree import DonorTree, LeafRule, level_scores
 
 
 def grown(x, y, *, least=20, significance=0.05, weights=None, seed=0):
     rng = np.random.default_rng(seed)
-    return DonorTree.grow(x, y, least=least, significance=significance, rng=rng, weights=weights)
+    return DonorTree.grow(x, y, LeafRule(least, significance), rng=rng, weights=weights)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -33,8 +33,8 @@ def household_survey(n=1200, seed=0):
             Variable("since", "continuous", precision=1),
         ]
     )
-    columns = dict(sex=sex, relation=relation, age=age, wage=wage, tax=tax, smokes=smokes, since=since)
-    return Microdata(pd.DataFrame(columns), schema)
+    columns = (sex, relation, age, wage, tax, smokes, since)
+    return Microdata(pd.DataFrame(dict(zip(schema.names, columns, strict=True))), schema)
 
 
 @pytest.fixture(scope="module")
