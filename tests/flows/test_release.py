@@ -95,6 +95,29 @@ def test_the_published_file_keeps_the_edits_and_drops_identifiers(made):
     pd.testing.assert_frame_equal(again, published, check_exact=False)
 
 
+def test_a_dependency_holds_in_the_release_and_its_table_is_nowhere(office, people, home):
+    frame = people()
+    frame.loc[:1, "region"] = "west"
+    divisions = {"north": "cold", "east": "cold", "south": "warm", "west": CANARY_TEXT}
+    plan = office(frame.assign(division=frame["region"].map(divisions)).drop(columns="person"))
+    person, division = "{name: person, kind: nominal, role: identifier}", "{name: division, kind: nominal}"
+    text = plan.read_text().replace(person, division)
+    rule = "    - {edit: lookup, name: division follows from region, dependent: division, of: [region]}\n"
+    plan.write_text(text.replace("assessment:", f"{rule}assessment:"))
+    outcome = _run(plan, home)
+    assert outcome.status == "published", outcome.reason
+    published = pd.read_parquet(outcome.folder / "data.parquet")
+    pairs = set(published[["region", "division"]].astype(object).fillna("").itertuples(index=False, name=None))
+    assert pairs == {("north", "cold"), ("east", "cold"), ("south", "warm"), ("west", "")}
+    method = (outcome.folder / "method.md").read_text()
+    assert "division follows from region: it was left out of the masking and looked up again" in method
+    assert "division is missing in" in method
+    suite = json.loads((outcome.folder / "expectations.json").read_text())["expectations"]
+    (lookup,) = [one["kwargs"]["edit"] for one in suite if one["type"] == "expect_lookup_edit"]
+    assert set(lookup) == {"edit", "name", "dependent", "of"}
+    assert not [p for p in home.path.rglob("*") if p.is_file() and CANARY_TEXT.encode() in p.read_bytes()]
+
+
 def test_unchanged_data_and_plan_publish_nothing_new(office, after, home):
     first = after()
     second = _run(office(), home)
