@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -160,13 +160,13 @@ def _prepared(run: Run, file: PlanFile, runner: Runner, wish: Wish) -> _Job:
 
 
 def _tuned(job: _Job, deadline: float, on_trial: OnTrial) -> Tuned:
-    schema = job.parts.search.original.schema
+    seen = job.parts.search.original
     found = search(
         moves.first(job.own, acknowledged(job.file.plan, job.wish.by_design)),
-        partial(_neighbours, schema),
+        partial(_neighbours, seen.schema, moves.telling(seen)),
         partial(_within, job, deadline, on_trial),
         screened=job.parts.screen is not None,
-        enough=job.parts.search.original.n_units >= ENOUGH_UNITS,
+        enough=seen.n_units >= ENOUGH_UNITS,
     )
     chosen, judged, text = found.best, None, job.file.text
     if chosen is not None:
@@ -189,8 +189,8 @@ def _tuned(job: _Job, deadline: float, on_trial: OnTrial) -> Tuned:
     )
 
 
-def _neighbours(schema: Schema, best: Tried) -> Iterable[Variation]:
-    return moves.neighbours(best.variation, best.trial, schema)
+def _neighbours(schema: Schema, telling: Sequence[str], best: Tried) -> Iterable[Variation]:
+    return moves.neighbours(best.variation, best.trial, schema, telling)
 
 
 def _within(job: _Job, deadline: float, on_trial: OnTrial, variation: Variation, stage: Stage) -> Trial | None:

@@ -54,11 +54,11 @@ def test_a_search_stopped_by_hand_judges_the_best_so_far_once_and_goes_on_from_t
     assert not any(home.workspaces.glob("*/"))
 
 
-def test_where_nothing_passes_the_nearest_is_named_with_its_gates_and_no_unit_is_spent(searched) -> None:
+def test_what_fails_in_few_records_is_judged_and_refused_with_its_gates(searched) -> None:
     _, _, tuned, trials = searched(2, step="{method: additive-noise, b: 0.001}")
-    assert [stage for _, _, stage in trials] == ["search", "search"]
-    assert (tuned.exit_code, tuned.judged, tuned.diff) == (ExitCode.REJECTED, None, "")
-    assert tuned.sentence.startswith("nothing that was tried passes; nearest: additive-noise b 0.001, which failed: ")
+    assert [stage for _, _, stage in trials] == ["search", "search", "judge"]
+    assert (tuned.exit_code, tuned.looks) == (ExitCode.REJECTED, 1)
+    assert tuned.sentence.startswith("the search chose, and unseen units refuse, additive-noise b 0.001: failed: ")
     (nearest,) = tuned.nearest
     assert all(gate.figure and gate.limit for gate in nearest.failed)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import MISSING, fields, replace
 
 from anoncore.errors import AnonymizationError
 from anoncore.method import Method
-from anoncore.microdata import Schema
+from anoncore.microdata import Microdata, Schema
 from anoncore.registry import METHODS
 from tasks.assessment.tuning.trial import Trial
 from tasks.assessment.tuning.variation import Variation
@@ -60,12 +60,19 @@ def _methods(acknowledged: Collection[str]) -> Iterator[Method]:
                 yield step
 
 
-def neighbours(best: Variation, trial: Trial, schema: Schema) -> Iterator[Variation]:
-    """Yield changes of the best variation so far: what protects more where gates fail, else what loses less."""
+def neighbours(best: Variation, trial: Trial, schema: Schema, telling: Sequence[str] = ()) -> Iterator[Variation]:
+    """Yield changes of one of the best variations so far: what protects more where gates fail, else what loses less.
+
+    Parameters
+    ----------
+    telling : variables by which people differ most, for failed gates that name none
+    """
+    if trial.decision == "not possible":
+        return
     if trial.failed:
         yield from _treated(best)
         yield from _sized(best, 2.0)
-        yield from _less(best, _drivers(trial), schema)
+        yield from _less(best, _drivers(trial) or telling[:DRIVERS], schema)
     elif trial.unsettled:
         yield from _treated(best)
         yield from _sized(best, 2.0)
@@ -77,6 +84,12 @@ def _drivers(trial: Trial) -> list[str]:
     """Return the variables that drive the failed gates, the first of each gate first."""
     named = [name for gate in trial.failed for name in gate.variables]
     return list(dict.fromkeys(named))[:DRIVERS]
+
+
+def telling(data: Microdata) -> tuple[str, ...]:
+    """Return the variables by which people differ most: the more different values, the earlier."""
+    counts = data.frame[list(data.schema.masked)].nunique()
+    return tuple(sorted(counts.index, key=lambda name: -counts[name]))
 
 
 def _treated(best: Variation) -> Iterator[Variation]:

@@ -35,21 +35,26 @@ class Found:
     tried : on whole tables, the best first; empty where the search was ended before the first of them
     screened : how many had a first look only
     complete : whether it ended by itself, and not for time or by a person
+    enough : whether the tables had the records to settle every gate
     """
 
     tried: tuple[Tried, ...]
     screened: int
     complete: bool
+    enough: bool
 
     @property
     def best(self) -> Tried | None:
-        """The best one, unless a gate fails for all of them."""
-        passing = [one for one in self.tried if not one.trial.rank()[0]]
-        return passing[0] if passing else None
+        """The one to judge; None where a gate fails for all of them, in tables with enough records.
+
+        With fewer the best one is judged though it fails: in the release it may hide among twice as many.
+        """
+        first = self.nearest[:1]
+        return first[0] if first and not (self.enough and first[0].trial.rank()[0]) else None
 
     @property
     def nearest(self) -> tuple[Tried, ...]:
-        """The two or three that came nearest to passing."""
+        """The three best ones of those that were possible."""
         possible = [one for one in self.tried if one.trial.decision != "not possible"]
         return tuple(possible[:NEAREST])
 
@@ -66,12 +71,12 @@ def search(
     screened: bool,
     enough: bool,
 ) -> Found:
-    """Return what was tried, the best first, once no change of the best one is better.
+    """Return what was tried, the best first, once no change of the three best ones is better.
 
     Parameters
     ----------
     first : what to begin with, the plan's own first
-    neighbours : changes of the best one so far
+    neighbours : changes of one of the best so far
     attempt : carries out one of them; None ends the search
     screened : whether all of ``first`` have a first look, of which one third is tried on whole tables
     enough : whether the tables have the records to settle every gate; else gates that are open for most settings count
@@ -79,7 +84,8 @@ def search(
 
     Notes
     -----
-    The first look is successive halving with one round (Karnin, Koren, Somekh 2013), the rest is a local search.
+    The first look is successive halving with one round (Karnin, Koren, Somekh 2013), the rest is a
+    best-first local search.
     """
     tried: dict[str, Tried] = {}
 
@@ -100,13 +106,14 @@ def search(
             looked = len(looks[kept:])
             begin = [begin[0], *(one.variation for one in looks[:kept])]
         whole(begin)
-        best = None
-        while best != (best := ranked()[0]):
-            whole(neighbours(best))
+        changed: set[str] = set()
+        while following := [one for one in ranked()[:NEAREST] if one.variation.key not in changed]:
+            changed.add(following[0].variation.key)
+            whole(neighbours(following[0]))
         complete = True
     except _Ended:
         pass
-    return Found(tuple(ranked()), looked, complete)
+    return Found(tuple(ranked()), looked, complete, enough)
 
 
 def _ranked(tried: Sequence[Tried], *, enough: bool) -> list[Tried]:

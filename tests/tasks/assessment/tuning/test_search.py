@@ -36,7 +36,9 @@ def clusters_of(variation: Variation) -> int:
     return step.local
 
 
-def found(*, most: int = 100, screened: bool = False, first: int = 1) -> tuple[Found, list[tuple[Stage, int]]]:
+def found(
+    *, most: int = 100, screened: bool = False, first: int = 1, enough: bool = True
+) -> tuple[Found, list[tuple[Stage, int]]]:
     """Search for the number of clusters: up to 8 the loss falls, and with more a gate fails."""
     asked: list[tuple[Stage, int]] = []
 
@@ -50,7 +52,7 @@ def found(*, most: int = 100, screened: bool = False, first: int = 1) -> tuple[F
         return [local(2 * clusters_of(best.variation))]
 
     begin = [local(1), *(local(3 + i) for i in range(first - 1))]
-    return search(begin, neighbours, attempt, screened=screened, enough=True), asked
+    return search(begin, neighbours, attempt, screened=screened, enough=enough), asked
 
 
 def test_the_best_that_passes_is_found_and_nothing_is_tried_twice() -> None:
@@ -58,6 +60,13 @@ def test_the_best_that_passes_is_found_and_nothing_is_tried_twice() -> None:
     assert result.best is not None
     assert (clusters_of(result.best.variation), result.complete) == (8, True)
     assert asked == [("search", n) for n in (1, 2, 4, 8, 16)]
+
+
+def test_where_every_setting_fails_one_is_judged_only_if_the_records_were_too_few() -> None:
+    fails = tuple(Tried(local(n), trial(1.0 / n, gate("fail"))) for n in (2, 1))
+    assert Found(fails, 0, complete=True, enough=True).best is None
+    few = Found(fails, 0, complete=True, enough=False)
+    assert few.best == few.nearest[0] == fails[0]
 
 
 def test_a_search_that_is_ended_has_the_best_so_far() -> None:
@@ -109,6 +118,8 @@ def test_where_gates_fail_treatments_are_added_and_what_drives_them_is_rounded_o
         ((), (("income", 10.0),)),
         (("sex",), ()),
     }
+    unnamed = moves.neighbours(own, trial(1.0, gate("fail")), SCHEMA, ["sex"])
+    assert {one.without for one in unnamed} == {(), ("sex",)}
     assert {one.steps[0].method for one in tried} == {"rare-levels", "extreme-records"}
     assert {one.steps for one in tried} >= {(RareLevels(k=10), MDAV()), (RareLevels(k=5), MDAV(k=20))}
 
