@@ -69,7 +69,7 @@ class Tuned:
     tried, screened : settings on whole tables, and with a first look only
     complete : whether the search ended by itself
     looks : how many choices were judged on the same unseen units so far
-    text : the plan's file with the choice; as it is where nothing was chosen, or nothing need change
+    text : the plan's file with the choice; as it is where nothing passed, or nothing need change
     diff : what differs, line by line
     """
 
@@ -161,16 +161,18 @@ def _prepared(run: Run, file: PlanFile, runner: Runner, wish: Wish) -> _Job:
 
 def _tuned(job: _Job, deadline: float, on_trial: OnTrial) -> Tuned:
     seen = job.parts.search.original
+    enough = seen.n_units >= ENOUGH_UNITS
     found = search(
         moves.first(job.own, acknowledged(job.file.plan, job.wish.by_design)),
-        partial(_neighbours, seen.schema, moves.telling(seen)),
+        partial(_neighbours, seen.schema, moves.telling(seen) if enough else ()),
         partial(_within, job, deadline, on_trial),
         screened=job.parts.screen is not None,
-        enough=seen.n_units >= ENOUGH_UNITS,
+        enough=enough,
     )
     chosen, judged, text = found.best, None, job.file.text
     if chosen is not None:
         judged = _attempt(job, on_trial, chosen.variation, "judge")
+    if chosen is not None and judged is not None and judged.decision != "reject":
         text = with_changes(text, job.file.plan, job.written(chosen.variation))
     name = job.file.path.name
     old, new = (one.splitlines(keepends=True) for one in (job.file.text, text))

@@ -46,7 +46,7 @@ def tune(
         raise Refused(f"--by-design takes {', '.join(MEASURES)}")
     file = load_plan(plan)
     tuned = search(file, where, Direct(shown.Progress(quiet=json_)), wish, _quiet if json_ else _show_trial)
-    written = write and bool(tuned.diff) and tuned.judged is not None and tuned.judged.decision != "reject"
+    written = write and bool(tuned.diff)
     if written:
         if read_text(plan) != file.text:
             raise Refused(f"{visible(plan.name)} was changed while the search ran; run the command again")
@@ -84,7 +84,7 @@ def _show(tuned: Tuned, path: str, seconds: float, *, written: bool) -> None:
     if tuned.diff:
         out.print()
         plain.print(visible_lines(tuned.diff))
-    elif tuned.judged is not None:
+    elif tuned.judged is not None and tuned.judged.decision != "reject":
         out.print("The plan as it is loses least of what was tried; nothing is to be changed.")
     shown.line("Tried", f"{tuned.tried} setting(s), and {tuned.screened} more at a first look on fewer records")
     if tuned.looks > 1:
@@ -93,7 +93,7 @@ def _show(tuned: Tuned, path: str, seconds: float, *, written: bool) -> None:
         shown.line("Ended", "early, for time or by you; the same command continues")
     if written:
         shown.line("Written", path)
-    elif tuned.diff and tuned.judged is not None and tuned.judged.decision != "reject":
+    elif tuned.diff:
         shown.line("Next", f"anonflow tune {path} --write, then anonflow run {path}")
     shown.line("Took", f"{seconds:.1f} s")
 

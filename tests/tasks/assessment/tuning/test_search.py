@@ -36,9 +36,7 @@ def clusters_of(variation: Variation) -> int:
     return step.local
 
 
-def found(
-    *, most: int = 100, screened: bool = False, first: int = 1, enough: bool = True
-) -> tuple[Found, list[tuple[Stage, int]]]:
+def found(*, most: int = 100, screened: bool = False, first: int = 1) -> tuple[Found, list[tuple[Stage, int]]]:
     """Search for the number of clusters: up to 8 the loss falls, and with more a gate fails."""
     asked: list[tuple[Stage, int]] = []
 
@@ -52,7 +50,7 @@ def found(
         return [local(2 * clusters_of(best.variation))]
 
     begin = [local(1), *(local(3 + i) for i in range(first - 1))]
-    return search(begin, neighbours, attempt, screened=screened, enough=enough), asked
+    return search(begin, neighbours, attempt, screened=screened, enough=True), asked
 
 
 def test_the_best_that_passes_is_found_and_nothing_is_tried_twice() -> None:
