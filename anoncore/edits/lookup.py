@@ -182,11 +182,6 @@ def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, *, chec
     own, names = pd.factorize(frame[edit.dependent], sort=True)
     size = len(combinations)
     majority, agreed = _majority(entry, own, size)
-    if checked and _identifying(majority, len(frame) if units is None else len(np.unique(units))):
-        raise AnonymizationError(
-            f"edit {edit.name!r}: {', '.join(edit.of)} nearly identifies records, so that a lookup would repeat single "
-            f"records' values of {edit.dependent!r}; remove the edit, or state determinants whose values recur"
-        )
     filled = np.bincount(entry, weights=own >= 0, minlength=size) * 2 >= np.bincount(entry, minlength=size)
     frequent = np.append(_units_of(own, units, len(names)) >= FEWEST_UNITS, False)
     patterns = combinations[:, : codes.shape[1]].astype(int)
@@ -194,16 +189,14 @@ def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, *, chec
     majority = np.where(undetermined, -1, majority)
     missing = (np.nan,) if _is_number(frame[edit.dependent]) else (None,)
     values = np.array([*names, *missing], dtype="float64" if missing != (None,) else object)
-    scale = np.array([own[~np.isnan(own)].std() if (~np.isnan(own)).any() else 0.0 for own in amounts.T])
-    scale = np.where(scale > 0, scale, 1.0)
-    return LookupTable(
-        levels,
-        scale,
-        _cells(patterns, combinations[:, codes.shape[1] :], levels, scale),
-        values[majority],
-        filled & frequent[majority],
-        undetermined,
-    )
+    scale = np.array([_deviation(amount) for amount in amounts.T])
+    cells = _cells(patterns, combinations[:, codes.shape[1] :], levels, scale)
+    if checked and _identifying(cells, majority, len(frame) if units is None else len(np.unique(units))):
+        raise AnonymizationError(
+            f"edit {edit.name!r}: {', '.join(edit.of)} nearly identifies records, so that a lookup would repeat single "
+            f"records' values of {edit.dependent!r}; remove the edit, or state determinants whose values recur"
+        )
+    return LookupTable(levels, scale, cells, values[majority], filled & frequent[majority], undetermined)
 
 
 def _cells(
@@ -231,22 +224,34 @@ def _majority(entry: np.ndarray, own: np.ndarray, size: int) -> tuple[np.ndarray
     return majority, np.bincount(counts["entry"].to_numpy(dtype=int), minlength=size) <= 1
 
 
-def _identifying(majority: np.ndarray, units: int) -> bool:
-    """Whether most combinations belong to one unit, and their order explains the dependent hardly better than chance.
+def _identifying(cells: Mapping[tuple[int, ...], _Cell], majority: np.ndarray, units: int) -> bool:
+    """Whether most combinations belong to one unit, and neighbours explain the dependent hardly better than chance.
 
     Parameters
     ----------
-    majority : (E,) code of the dependent by combination, in the order of levels and numbers
+    cells : the combinations by the levels of their determinants
+    majority : (E,) code of the dependent by combination, in the order of levels; -1 where there is none
     units : number of statistical units
 
     A band of neighbouring numbers or levels with one value, such as an age group or the region of a postal code, is
-    no single record's. Chance is a random order of the combinations: (E − 1)(1 − Σp²) changes of value are expected.
+    no single record's. The neighbour is the nearest number with the same levels, or the next level; by chance, a share
+    1 − Σp² of neighbours differ.
     """
-    values = majority[majority >= 0]
-    share = np.bincount(values) / max(len(values), 1)
-    changes = np.count_nonzero(np.diff(values))
-    expected = (len(values) - 1) * (1.0 - np.sum(share**2))
-    return bool(2 * len(values) > units and 2 * changes > expected)
+    neighbour = np.roll(np.arange(len(majority)), -1)
+    for cell in cells.values():
+        if cell.tree is not None and len(cell.entries) > 1:
+            nearest = np.asarray(cell.tree.query(cell.tree.data, k=2)[1])
+            neighbour[cell.entries] = cell.entries[nearest[:, 1]]
+    known = (majority >= 0) & (majority[neighbour] >= 0)
+    share = np.bincount(majority[known]) / max(known.sum(), 1)
+    differ = np.count_nonzero(majority[known] != majority[neighbour[known]])
+    return bool(2 * known.sum() > units and 2 * differ > known.sum() * (1.0 - np.sum(share**2)))
+
+
+def _deviation(values: np.ndarray) -> float:
+    """Return the standard deviation of the values that are present; 1 where they do not differ."""
+    present = values[~np.isnan(values)]
+    return float(present.std()) or 1.0 if len(present) else 1.0
 
 
 def _units_of(own: np.ndarray, units: Units | None, size: int) -> np.ndarray:

@@ -114,7 +114,10 @@ def test_determinants_that_identify_records_are_refused():
     frame = pd.DataFrame({"age": rng().permutation(100).astype(float), "group": rng().choice(["a", "b"], 100)})
     with pytest.raises(AnonymizationError, match="nearly identifies records"):
         GROUP.learned(frame)
-    # Bands of neighbouring numbers are no single record's.
+    # Bands of neighbouring numbers are no single record's, of one number or two.
+    two = frame.assign(height=rng(2).random(100))
+    two["group"] = np.where((two["age"] < 50) == (two["height"] < 0.5), "a", "b")
+    assert LookupEdit(name="g", dependent="group", of=("age", "height")).learned(two).holds(two).all()
     assert GROUP.learned(frame.assign(group=np.where(frame["age"] < 50, "a", "b"))).look_up(frame)[0] in ("a", "b")
 
 

@@ -20,6 +20,7 @@ from anoncore.methods import (
     GroupAnonymity,
     OptimalBoxes,
     RareLevels,
+    SequentialTrees,
     SpectralRHS,
     SpectralSwap,
 )
@@ -81,6 +82,7 @@ AREAS = {"vital": ({"smokes": ("yes",)},), "parameter": "state", "order": ("ak",
 @pytest.mark.parametrize(
     "steps",
     [
+        (SequentialTrees(),),
         (SpectralSwap(),),
         (SpectralSwap(numeric="normal", marginals="drawn"),),
         (RareLevels(k=5), SpectralRHS(k=5)),
