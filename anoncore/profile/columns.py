@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from anoncore.microdata.inference import Guess, facts_of, guess
+from anoncore.microdata.inference import BODY, Guess, facts_of, guess
 from anoncore.profile.findings import Finding
 from anoncore.profile.sums import find_sums
 
@@ -45,6 +45,7 @@ def profile(frame: pd.DataFrame, *, rng: np.random.Generator) -> Profile:
     numeric = {f.name: f.to_numbers(frame[f.name]) for f in facts if f.may_add_up}
     sums = find_sums(pd.DataFrame(numeric, index=frame.index), rng=rng) if len(numeric) > 1 else ()
     terms = {n for s in sums if s.active and len(s.edit.variables) > 2 for n in s.edit.variables}
-    guesses = tuple(guess(f, adds_up=f.name in terms) for f in facts)
+    bodies = any(f.words & BODY for f in facts)
+    guesses = tuple(guess(f, adds_up=f.name in terms, bodies=bodies) for f in facts)
     numbers = {g.variable.name for g in guesses if g.variable.kind == "continuous" and g.variable.is_masked}
     return Profile(guesses, tuple(s for s in sums if set(s.edit.variables) <= numbers))

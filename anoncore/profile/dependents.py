@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -15,11 +16,20 @@ from anoncore.profile.findings import Finding, outward
 from anoncore.profile.relations import ROUNDED, Relation, complete, deviation
 
 
-def with_dependents(relations: list[Relation], values: np.ndarray, names: Sequence[str]) -> list[Finding]:
-    """Turn relations into edits, each with a dependent that no other edit computes and no cycle needs.
+@dataclass(frozen=True)
+class Sum:
+    """A relation among columns, and the slack with which it holds; None for the noise of binary numbers."""
+
+    relation: Relation
+    tolerance: float | None = None
+
+
+def with_dependents(sums: list[Sum], values: np.ndarray, names: Sequence[str]) -> list[Finding]:
+    """Turn sums into edits, each with a dependent that no other edit computes and no cycle needs.
 
     The dependents are chosen jointly, by assignment, so that a total goes to its own parts.
     """
+    relations = [s.relation for s in sums]
     scores = np.full((len(relations), len(names)), -1e9)
     for i, relation in enumerate(relations):
         for j in relation[0]:
@@ -34,9 +44,17 @@ def with_dependents(relations: list[Relation], values: np.ndarray, names: Sequen
         target = next((j for j in free if not _circular(j, relation[0], computed_from)), None)
         if target is not None:
             computed_from[target] = set(relation[0]) - {target}
-        why = "" if target is not None else "each of them is computed from others already"
-        findings.append(Finding(_linear(relation, names, target), why, active=target is not None))
+        edit = _linear(relation, names, target, sums[i].tolerance)
+        broken = _broken(relation, values, sums[i].tolerance)
+        why = f"in all but {broken} of {len(complete(values, relation))} records" if broken else ""
+        why = why if target is not None else "each of them is computed from others already"
+        findings.append(Finding(edit, why, active=target is not None, broken=broken))
     return findings
+
+
+def _broken(relation: Relation, values: np.ndarray, tolerance: float | None) -> int:
+    """Return the number of complete records in which a relation does not hold."""
+    return int((~linear_holds(complete(values, relation), np.array(relation[1]), "==", 0.0, tolerance)).sum())
 
 
 def _circular(target: int, columns: Iterable[int], computed_from: dict[int, set[int]]) -> bool:
@@ -64,6 +82,9 @@ def _dependence(j: int, relation: Relation, values: np.ndarray, names: Sequence[
     negative = {k: bool(np.nanmin(values[:, k]) < 0) for k in columns}
     score += 2.0 * (negative[j] and not any(negative[k] for k in others))
     score += 1.0 * (lone and not any(negative.values()))
+    score += 2.0 * (lone and len(columns) > 3) + 3.0 * (abs(coefficients[columns.index(j)]) not in (0.0, 1.0))
+    largest = max(columns, key=lambda k: float(np.nanmean(np.abs(values[:, k]))))
+    score += 0.5 * (j == largest and lone)
     return score + 1e-3 * j / len(names)
 
 
@@ -81,18 +102,14 @@ def _linear(relation: Relation, names: Sequence[str], target: int | None, tolera
     )
 
 
-def nearly(relation: Relation, values: np.ndarray, names: Sequence[str]) -> Finding | None:
-    """Propose a sum that holds in nearly every record, or up to rounding."""
+def nearly(relation: Relation, values: np.ndarray) -> Sum | None:
+    """Return a sum that holds in nearly every record, or up to rounding; None where it does not."""
     gap = deviation(values, relation)
     if not 0 < gap < math.inf:
         return None
     part = complete(values, relation)
-    target = max(relation[0], key=lambda j: _dependence(j, relation, values, names))
-    wrong = int((~linear_holds(part, np.array(relation[1]), "==", 0.0)).sum())
-    if wrong <= 0.01 * len(part):
-        why = f"holds in all but {wrong} of {len(part)} records"
-        return Finding(_linear(relation, names, target), why, active=False)
+    if _broken(relation, values, None) <= 0.01 * len(part):
+        return Sum(relation)
     if gap > ROUNDED * float(part.std(axis=0).min()):
         return None
-    edit = _linear(relation, names, target, outward(gap, upward=True))
-    return Finding(edit, "holds up to rounding; the tolerance is rounded up", active=False)
+    return Sum(relation, outward(gap, upward=True))

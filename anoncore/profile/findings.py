@@ -13,11 +13,12 @@ MAX_SUGGESTED = 20  # of each kind
 
 @dataclass(frozen=True)
 class Finding:
-    """One rule, why it is proposed, and whether it is safe to use without asking."""
+    """One rule, a remark, whether it is safe to use without asking, and how many records break it."""
 
     edit: Edit
-    reason: str
-    active: bool
+    reason: str = ""
+    active: bool = True
+    broken: int = 0
 
 
 def outward(value: float, *, upward: bool) -> float:

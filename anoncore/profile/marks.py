@@ -53,15 +53,3 @@ class Marks:
         empty = self.level < 0
         beside[:, self.own[empty]] = self.counts[:, empty]
         return beside
-
-    def deciding(self, beside: np.ndarray) -> np.ndarray:
-        """Return (m, n): whether each level of a mark's variable has a cell always or never missing.
-
-        Both must happen, in ``beside``, the records in which the cell is missing. False for missing values.
-        """
-        decides = np.zeros(beside.shape, dtype=bool)
-        for at in self.levels.values():
-            part, size = beside[at], self.sizes[at, None]
-            never, always = (part == 0) & (size > 0), (part == size) & (size > 0)
-            decides[at] = (never | always | (size == 0)).all(axis=0) & never.any(axis=0) & always.any(axis=0)
-        return decides

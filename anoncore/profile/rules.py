@@ -11,12 +11,18 @@ import numpy as np
 import pandas as pd
 
 from anoncore.edits.kinds import BoundEdit, LinearEdit
+from anoncore.edits.lookup import LookupEdit
 from anoncore.microdata import Microdata
 from anoncore.microdata.inference import MIN_RECORDS
-from anoncore.profile.cuts import cuts
-from anoncore.profile.findings import MAX_SUGGESTED, MIN_ROWS, Finding, outward
-from anoncore.profile.implications import implications
+from anoncore.profile.exclusions import exclusive_levels, level_ranges
+from anoncore.profile.findings import MIN_ROWS, Finding, outward
+from anoncore.profile.lookups import Dependency, lookups
+from anoncore.profile.marks import Marks
+from anoncore.profile.skips import skips
+from anoncore.profile.support import needed
 from anoncore.profile.tables import Table
+
+SOME_BELOW = 0.05  # of the records in which one number is truly below the other
 
 
 def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, ...]:
@@ -24,16 +30,15 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
 
     Parameters
     ----------
-    data : Microdata, N records
+    data : Microdata, N records; where they have units, evidence is counted by unit
     sums : what `profile` found; those among continuous variables are kept
 
     Returns
     -------
     tuple of Finding
-        Sums; limits; levels that follow from a number's range (older where age is above 50);
-        cells that are empty, or levels that are fixed, where another variable takes a level; and,
-        as suggestions only, orders between numbers and cells that are empty together. Every
-        active rule was evaluated on all records. Names are unique.
+        Sums; variables that follow from another one; limits, rounded outward; cells that are empty where another
+        variable has certain values; levels, and levels and ranges of a number, that never occur together; numbers
+        that never exceed another one. Names are unique. Proposals are at the end.
 
     Examples
     --------
@@ -43,20 +48,35 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     >>> frame["older"] = (frame.age > 50).astype(int)
     >>> schema = Schema([Variable("age", "continuous"), Variable("older", "binary")])
     >>> [f.edit.name for f in find_rules(Microdata(frame, schema)) if f.active]
-    ['age is not negative', 'older follows from age', 'older follows from age (2)']
+    ['older follows from age', 'limits of age']
     """
     table = Table(data)
     sums = [f for f in sums if all(n in table.numeric for n in f.edit.variables)]
     computed = {str(f.edit.dependent) for f in sums if f.active and isinstance(f.edit, LinearEdit)}
-    findings = [*sums, *_bounds(table, sums), *cuts(table), *implications(table, computed), *_orders(table, sums)]
-    return tuple(_with_unique_names(_checked(f, data.frame) for f in findings))
+    found = lookups(table, computed)
+    derived = [Finding(_lookup(d)) for d in found]
+    computed |= {d.dependent for d in found}
+    # What follows from a variable whose levels or numbers are compared themselves says nothing that is new.
+    seen = {*table.numbers(), *table.levels}
+    barred = computed - {d.dependent for d in found if d.determinant not in seen}
+    marks = Marks(table)
+    findings = [*sums, *derived, *_bounds(table, computed), *skips(table, marks, computed, barred)]
+    findings += [*exclusive_levels(table, marks, barred), *level_ranges(table, barred), *_orders(table, sums, barred)]
+    checked = (_checked(f, data.frame) for f in findings)
+    return tuple(_with_unique_names(sorted(checked, key=lambda f: not f.active)))
+
+
+def _lookup(found: Dependency) -> LookupEdit:
+    name = f"{found.dependent} follows from {found.determinant}"
+    return LookupEdit(name=name, dependent=found.dependent, of=(found.determinant,))
 
 
 def _checked(finding: Finding, frame: pd.DataFrame) -> Finding:
-    """Keep a rule active only when every record satisfies it as it will be checked."""
-    if finding.active and not finding.edit.holds(frame).all():
-        return replace(finding, active=False, reason=f"{finding.reason}; not in every record")
-    return finding
+    """Keep a rule active only when every record satisfies it as it will be checked, or those that do not are known."""
+    known = isinstance(finding.edit, LookupEdit) or finding.broken or not finding.active
+    if known or finding.edit.holds(frame).all():
+        return finding
+    return replace(finding, active=False, reason="not in every record")
 
 
 def _with_unique_names(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -72,12 +92,11 @@ def _with_unique_names(findings: Iterable[Finding]) -> Iterator[Finding]:
         yield replace(finding, edit=replace(finding.edit, name=name))
 
 
-def _bounds(table: Table, sums: Sequence[Finding]) -> Iterator[Finding]:
-    """Propose limits: 0 where nothing is below it; others rounded outward, for a person to correct."""
-    implied = {f.edit.dependent for f in sums if isinstance(f.edit, LinearEdit) and _sum_of_parts(f, table)}
+def _bounds(table: Table, computed: set[str]) -> Iterator[Finding]:
+    """Limit each number that is not computed, on both sides, rounded outward; 0 where nothing is below it."""
     for name, column in table.numeric.items():
         present = column[~np.isnan(column)]
-        if len(present) < MIN_ROWS or name in implied:
+        if len(present) < MIN_ROWS or name in computed or present.min() == present.max():
             continue
         low, high = float(present.min()), float(present.max())
         lower, upper = outward(low, upward=False), outward(high, upward=True)
@@ -85,55 +104,42 @@ def _bounds(table: Table, sums: Sequence[Finding]) -> Iterator[Finding]:
             lower = math.floor(lower)
         if low >= 0 and high <= 1 and (present != np.round(present)).any():
             lower, upper = 0.0, 1.0
-        if low >= 0:
-            edit = BoundEdit(name=f"{name} is not negative", variable=name, lower=0.0)
-            hint = f"the data suggest {lower:.12g} to {upper:.12g}, rounded outward"
-            yield Finding(edit, hint, active=True)
-        elif np.isfinite([lower, upper]).all():
-            edit = BoundEdit(name=f"limits of {name}", variable=name, lower=lower, upper=upper)
-            yield Finding(edit, "rounded outward", active=False)
+        if np.isfinite([lower, upper]).all():
+            yield Finding(BoundEdit(name=f"limits of {name}", variable=name, lower=lower, upper=upper))
 
 
-def _sum_of_parts(finding: Finding, table: Table) -> bool:
-    """Whether the dependent is a plain sum of parts that are never negative."""
-    edit = finding.edit
-    assert isinstance(edit, LinearEdit)
-    parts = {n: c for n, c in edit.terms.items() if n != edit.dependent}
-    whole = edit.dependent is not None and edit.terms[edit.dependent] < 0
-    return whole and all(c > 0 and np.nanmin(table.numeric[n]) >= 0 for n, c in parts.items())
-
-
-def _orders(table: Table, sums: Sequence[Finding]) -> list[Finding]:
-    """Find numbers that never exceed another; suggestions, the most surprising ones first."""
-    names = [n for n, c in table.numeric.items() if np.sum(~np.isnan(c)) >= 5 * MIN_RECORDS]
-    if not names:
+def _orders(table: Table, sums: Sequence[Finding], computed: set[str]) -> list[Finding]:
+    """Find numbers that never exceed another, though many come up to it: as an age at first and the age."""
+    names = table.numbers(computed, 5 * MIN_RECORDS)
+    if len(names) < 2:
         return []
     together = {frozenset(pair) for f in sums for pair in combinations(f.edit.variables, 2)}
     numbers = np.column_stack([table.numeric[n] for n in names])
     sample = numbers[:: max(1, table.records // 1000)]
-    ranked = [np.sort(column[~np.isnan(column)]) for column in sample.T]
-    shares = np.zeros((len(names), len(names)))
+    limit = needed(len(names) ** 2) / math.log(2) / table.weight
+    held = np.zeros((len(names), len(names)), dtype="float32")
     for low in range(len(names)):
-        near = _never_above(sample, low).tolist()
-        highs = [h for h in near if frozenset((names[low], names[h])) not in together]
-        surprising = {h: share for h in highs if (share := _share_above(ranked[low], ranked[h])) >= 0.05}
-        for high in _ordered(numbers, low, list(surprising)):
-            shares[low, high] = surprising[high]
-    held = (shares > 0).astype("float32")
-    direct = np.argwhere((shares > 0) & (held @ held == 0))
-    best = sorted(direct.tolist(), key=lambda pair: -shares[tuple(pair)])[:MAX_SUGGESTED]
-    return [
-        Finding(
-            LinearEdit(
-                name=f"{names[low]} is at most {names[high]}",
-                terms={names[high]: 1.0, names[low]: -1.0},
-                relation=">=",
-            ),
-            f"by chance {shares[low, high]:.0%} of the records would break it",
-            active=False,
-        )
-        for low, high in best
-    ]
+        for high in _never_above(sample, low).tolist():
+            if frozenset((names[low], names[high])) not in together:
+                held[low, high] = _comes_up_to(numbers[:, low], numbers[:, high], limit)
+    direct = np.argwhere((held > 0) & (held @ held == 0)).tolist()
+    return [Finding(_order(names[low], names[high])) for low, high in direct]
+
+
+def _order(low: str, high: str) -> LinearEdit:
+    return LinearEdit(name=f"{low} is at most {high}", terms={high: 1.0, low: -1.0}, relation=">=")
+
+
+def _comes_up_to(low: np.ndarray, high: np.ndarray, limit: float) -> bool:
+    """Whether ``low`` (N,) never exceeds ``high`` (N,), and equals it, not as 0, in at least ``limit`` records.
+
+    Where one number may exceed the other, a record in which they are equal might as well have exceeded it by a unit.
+    """
+    gap = high - low
+    gap = gap[~np.isnan(gap) & ~((high == low) & (low == 0))]
+    if len(gap) < 5 * MIN_RECORDS or gap.min() < 0:
+        return False
+    return bool((gap == 0).sum() >= limit and (gap > 0).mean() > SOME_BELOW)
 
 
 def _never_above(sample: np.ndarray, low: int) -> np.ndarray:
@@ -145,21 +151,3 @@ def _never_above(sample: np.ndarray, low: int) -> np.ndarray:
         left = left[~(sample[rows, low, None] > sample[rows][:, left]).any(axis=0)]
         start, size = start + size, 4 * size
     return left
-
-
-def _ordered(numbers: np.ndarray, low: int, highs: list[int]) -> list[int]:
-    """Return which of ``highs`` column ``low`` of ``numbers`` (N, n) never exceeds, and enough to say so."""
-    kept = []
-    for high in highs:
-        gap = numbers[:, high] - numbers[:, low]
-        gap = gap[~np.isnan(gap)]
-        if len(gap) >= 5 * MIN_RECORDS and gap.min() >= 0 and gap.max() > 0:
-            kept.append(high)
-    return kept
-
-
-def _share_above(one: np.ndarray, other: np.ndarray) -> float:
-    """Return the share of all pairs, as if independent, in which ``one`` exceeds ``other``, both sorted."""
-    if not len(one) or not len(other) or one[-1] <= other[0]:
-        return 0.0
-    return float(np.searchsorted(other, one, side="left").mean() / len(other))

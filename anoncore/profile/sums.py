@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from anoncore.profile.dependents import nearly, with_dependents
-from anoncore.profile.findings import MAX_SUGGESTED, Finding
+from anoncore.profile.dependents import Sum, nearly, with_dependents
+from anoncore.profile.findings import Finding
 from anoncore.profile.null_space import null_space
 from anoncore.profile.relations import Relation, deviation, vector
+from anoncore.profile.rounded_sums import rounded_sums
 from anoncore.profile.triples import triples
 
 
@@ -25,8 +26,8 @@ def find_sums(frame: pd.DataFrame, *, rng: np.random.Generator) -> tuple[Finding
     -------
     tuple of Finding
         Linear edits with coefficients ±1, at most `MAX_TERMS` terms, none implied by the others.
-        Active ones hold exactly and name a dependent. Sums of three terms that hold up to
-        rounding, or in at least 99 % of the records, are suggestions.
+        They hold exactly, or up to rounding, in all records or in nearly all, and name a dependent. Not active are
+        those all of whose columns are computed from others already.
 
     Screening is by brute force over pairs for three terms, so that none is passed over; longer
     sums come from the null space of complete records (QR with column pivoting), so they are found
@@ -42,9 +43,12 @@ def find_sums(frame: pd.DataFrame, *, rng: np.random.Generator) -> tuple[Finding
     chosen = _independent([*copies, *(r for r in short if r in exact)], [], len(names))
     longer = null_space(values, columns, chosen, rng)
     chosen = _independent([r for r in longer if deviation(values, r) == 0.0], chosen, len(names))
-    inexact = _independent([r for r in short if r not in exact], chosen, len(names))[len(chosen) :]
-    suggested = (nearly(relation, values, names) for relation in inexact[:MAX_SUGGESTED])
-    return *with_dependents(chosen, values, names), *(finding for finding in suggested if finding)
+    inexact = [s for r in short if r not in exact and (s := nearly(r, values))]
+    fixed = {r[0][-1] for r in chosen}
+    inexact += [Sum(*found) for found in rounded_sums(values, [j for j in columns if j not in fixed])]
+    more = _independent([s.relation for s in inexact], chosen, len(names))[len(chosen) :]
+    slack = {s.relation: s for s in reversed(inexact)}
+    return tuple(with_dependents([*map(Sum, chosen), *(slack[r] for r in more)], values, names))
 
 
 def _copies(values: np.ndarray) -> tuple[list[Relation], list[int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from anoncore.microdata import Microdata
@@ -13,21 +15,30 @@ class Table:
 
     Attributes
     ----------
+    records : how many there are
+    weight : statistical units for each record
     numeric, precision : (N,) values, and their unit, of each continuous variable
+    weights : the continuous variables that are survey weights
     levels, codes : levels, and (N,) positions in them, of each variable with at most `MAX_LISTED`
+    values : (N,) values or codes of all variables
     missing : (N,) bool for each variable, in column order
     position : of each variable in that order
     """
 
     def __init__(self, data: Microdata) -> None:
         self.records = len(data)
+        self.weight = data.n_units / max(1, len(data))
         released = [v for v in data.schema if v.is_masked]
         numeric = [v for v in released if v.kind == "continuous"]
-        listed = [v for v in released if v.is_categorical and v.levels and len(v.levels) <= MAX_LISTED]
         self.numeric = {v.name: data.frame[v.name].to_numpy(dtype="float64") for v in numeric}
         self.precision = {v.name: v.precision for v in numeric}
-        self.levels = {v.name: v.levels or () for v in listed}
-        self.codes = {v.name: data.frame[v.name].cat.codes.to_numpy() for v in listed}
+        self.weights = {v.name for v in numeric if v.role == "weight"}
+        codes = {v.name: data.frame[v.name].cat.codes.to_numpy() for v in released if v.is_categorical}
+        self.levels = {
+            v.name: v.levels for v in released if v.is_categorical and v.levels and len(v.levels) <= MAX_LISTED
+        }
+        self.codes = {name: codes[name] for name in self.levels}
+        self.values = {v.name: self.numeric[v.name] if v.name in self.numeric else codes[v.name] for v in released}
         self.missing = {v.name: data.frame[v.name].isna().to_numpy() for v in released}
         self.position = {name: i for i, name in enumerate(self.missing)}
 
@@ -35,3 +46,8 @@ class Table:
         """Return (q,) the records at each level."""
         codes = self.codes[name]
         return np.bincount(codes[codes >= 0], minlength=len(self.levels[name]))
+
+    def numbers(self, without: Collection[str] = (), at_least: int = 0) -> list[str]:
+        """Return the continuous variables other than weights and those in ``without``, with enough values."""
+        names = (n for n in self.numeric if n not in self.weights and n not in without)
+        return [n for n in names if self.records - int(self.missing[n].sum()) >= at_least]

@@ -1,16 +1,19 @@
 """Inference of kinds, roles and levels from the columns of a data frame, for a person to confirm."""
 
 from anoncore.microdata.inference.columns import MAX_LISTED, MIN_COUNT, NESTED, facts_of, words_of
-from anoncore.microdata.inference.guesses import MAX_CODES, MIN_RECORDS, Guess, guess, guess_columns
-from anoncore.microdata.inference.vocabulary import DIFFERENCES, TOTALS
+from anoncore.microdata.inference.guesses import MAX_CODES, MAYBE_IDENTIFIER, MIN_RECORDS, Guess, guess, guess_columns
+from anoncore.microdata.inference.vocabulary import BODY, DIFFERENCES, TIMES, TOTALS
 
 __all__ = [
+    "BODY",
     "DIFFERENCES",
     "MAX_CODES",
     "MAX_LISTED",
+    "MAYBE_IDENTIFIER",
     "MIN_COUNT",
     "MIN_RECORDS",
     "NESTED",
+    "TIMES",
     "TOTALS",
     "Guess",
     "facts_of",

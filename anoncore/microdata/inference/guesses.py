@@ -19,25 +19,35 @@ from anoncore.microdata.inference.columns import (
 from anoncore.microdata.inference.vocabulary import (
     AMOUNT,
     AREA,
+    DATE_PARTS,
+    DESIGN,
     HOUSEHOLD,
     IDENTIFIER,
+    MEASURED,
     MISSING_CODES,
     MISSING_TEXTS,
+    NO_HOUSEHOLD,
+    ONE_UNIT,
     PERSONAL,
     QUASI,
     SCALES,
     SENSITIVE,
     TEXT_PATTERNS,
     UNORDERED,
-    WEIGHT,
 )
+from anoncore.microdata.inference.weights import weighs_records
 from anoncore.microdata.precision import observed_precision
 from anoncore.microdata.variable import Kind, Role, Variable
 
 MAX_LEVELS = 100  # levels that can be masked; more need recoding first
+MAX_COUNTED = 7  # different numbers of a count that are taken for codes
 MAX_CODES = 12  # whole numbers that may be codes of an ordinal variable
 MIN_RECORDS = 20  # before uniqueness says anything
 UNIQUE = 0.99  # distinct values per record, from which on a value says whose record it is
+LARGEST_HOUSEHOLDS = 50.0  # records of a household, on average
+COLLISIONS = 7.0  # equal values that chance would give; with none, the numbers were given out one by one
+FILLED = 0.5  # of the numbers in a range
+MAYBE_IDENTIFIER = "whole numbers that hardly repeat, taken for an amount"
 DATES = "turn them into a year or a number (of days) and give it another role"
 
 
@@ -89,16 +99,27 @@ def guess_columns(frame: pd.DataFrame) -> tuple[Guess, ...]:
     return tuple(guess(facts_of(frame[name])) for name in frame.columns)
 
 
-def guess(facts: ColumnFacts, *, adds_up: bool = False) -> Guess:
-    """Guess what one column is; ``adds_up`` when it is a term of a sum of columns."""
+def guess(facts: ColumnFacts, *, adds_up: bool = False, bodies: bool = False) -> Guess:
+    """Guess what one column is; ``adds_up`` when it is a term of a sum of columns, ``bodies`` in a table of bodies."""
+    if weighs_records(facts, bodies=bodies):
+        precision = observed_precision(facts.numbers)
+        variable = Variable(facts.name, "continuous", role="weight", precision=precision)
+        constant = "; the same in every record" if len(facts.counts) == 1 else ""
+        return Guess(variable, f"name and values suggest a survey weight{constant}", True)
     if dropped := _unreleasable(facts, adds_up):
-        confirm = not (facts.words & (IDENTIFIER | PERSONAL)) and facts.content != "empty"
+        confirm = dropped.names_unit and not facts.words & (IDENTIFIER | ONE_UNIT)
         role: Role = "identifier" if dropped.names_unit else "excluded"
         return Guess(Variable(facts.name, "nominal", role=role), dropped.reason, confirm)
-    if facts.words & HOUSEHOLD and facts.distinct_share < 1 and len(facts.counts) > 2:
+    if facts.words & HOUSEHOLD and not facts.words & NO_HOUSEHOLD and _numbers_groups(facts):
         reason = "the name suggests a household; it is not released by methods that mask records"
         return Guess(Variable(facts.name, "nominal", role="household"), reason, True)
     return _released(facts, adds_up)
+
+
+def _numbers_groups(facts: ColumnFacts) -> bool:
+    """Whether the values may number households: small groups of records, and no fractions."""
+    whole = facts.content == "text" or facts.all_whole
+    return whole and len(facts.counts) > MAX_LISTED and LARGEST_HOUSEHOLDS**-1 <= facts.distinct_share < 1
 
 
 def _unreleasable(facts: ColumnFacts, adds_up: bool) -> _Reason | None:
@@ -115,7 +136,9 @@ def _unreleasable(facts: ColumnFacts, adds_up: bool) -> _Reason | None:
     # A region's id, or a hospital's name, is a code of something that many share.
     shared = facts.words & (HOUSEHOLD | AREA | UNORDERED) and facts.distinct_share < 0.5
     if not two_levels and not shared:
-        if facts.words & IDENTIFIER:
+        numbered = facts.words & ONE_UNIT and not facts.words & MEASURED and len(facts.counts) > MAX_LEVELS
+        named = facts.words & IDENTIFIER and (len(facts.counts) > MAX_CODES or facts.distinct_share > 0.5)
+        if named or (numbered and (facts.content == "text" or facts.all_whole)):
             return _Reason("the name suggests an identifier", names_unit=True)
         if facts.words & PERSONAL:
             return _Reason("the name suggests names, addresses or free text; identifier if it says whose record it is")
@@ -146,11 +169,42 @@ def _number_reason(facts: ColumnFacts, adds_up: bool) -> _Reason | None:
         return None
     if facts.present >= MIN_RECORDS and _as_dates(values):
         return _Reason("holds dates written as year, month, day; turn them into a year and give it another role")
-    if facts.distinct_share >= UNIQUE and facts.present >= MIN_RECORDS and not facts.words & AMOUNT:
-        return _Reason("a whole number, another one in (almost) every record", names_unit=True)
-    if facts.words & UNORDERED and len(values) > MAX_LEVELS:
+    if _hardly_repeats(facts) and _given_out(facts):
+        return _Reason("whole numbers that do not repeat and were given out one by one", names_unit=True)
+    if _unordered(facts) and len(values) > MAX_LEVELS:
         return _Reason(f"more than {MAX_LEVELS} codes, too many to mask; group them and give another role")
     return None
+
+
+def _hardly_repeats(facts: ColumnFacts) -> bool:
+    unique = facts.distinct_share >= UNIQUE and facts.present >= MIN_RECORDS
+    return unique and facts.all_whole and not facts.words & AMOUNT
+
+
+def _given_out(facts: ColumnFacts) -> bool:
+    """Whether whole numbers that never repeat fill their range, or are spread evenly.
+
+    Spread evenly, they must never repeat where chance would repeat some, or have all one length.
+    """
+    values, n = facts.numbers, len(facts.numbers)
+    if facts.distinct_share < 1 or not (values % 10).any():
+        return False
+    low, high = values[[0, -1]]
+    if n >= FILLED * (high - low + 1):
+        return True
+    even = np.abs((values - low) / (high - low) - np.linspace(0, 1, n)).max() <= 1.63 / np.sqrt(n)
+    repeats = n**2 / (high - low) / 2 >= COLLISIONS
+    return bool(even and (repeats or (low >= 10_000 and len(str(int(low))) == len(str(int(high))))))
+
+
+def _unordered(facts: ColumnFacts) -> bool:
+    """Whether the name is that of codes without an order."""
+    return bool(facts.words & (UNORDERED | DESIGN) and not facts.words & MEASURED)
+
+
+def _in_steps(values: np.ndarray) -> bool:
+    """Whether the values follow each other at equal distances, as codes in an order do."""
+    return len(values) < 3 or float(np.ptp(np.diff(values))) == 0
 
 
 def _as_dates(values: np.ndarray) -> bool:
@@ -160,15 +214,14 @@ def _as_dates(values: np.ndarray) -> bool:
 
 def _released(facts: ColumnFacts, adds_up: bool) -> Guess:
     kind, reason, confirm = _kind(facts, adds_up)
-    role, why, unsure = _role(facts)
+    role, why = _role(facts)
     levels = None if kind == "continuous" else _levels(facts, kind)
     if facts.missing_texts:
-        confirm = True
         reason += f"; text where a number is missing ({sum(facts.missing_texts.values())} record(s))"
     unlisted_codes = facts.content == "number" and not facts.numeric_dtype and levels is None and kind != "continuous"
     if unlisted_codes and (kind == "ordinal" or not facts.parsed):
         # Levels that are read as text have the order of text, unless they are listed.
-        kind, reason, confirm = "continuous", f"{reason}; some too rare to list, so kept as a number", True
+        kind, reason, confirm = "continuous", f"{reason}; some too rare to list, so kept as a number", False
     parts = [reason, why, "codes with leading zeros" if facts.leading_zeros else ""]
     if len(facts.counts) == 1:
         parts.append("the same in every record that has a value")
@@ -181,7 +234,7 @@ def _released(facts: ColumnFacts, adds_up: bool) -> Guess:
     precision = observed_precision(facts.numbers) if kind == "continuous" else None
     missing = tuple(facts.missing_texts)
     variable = Variable(facts.name, kind, role=role, levels=levels, missing=missing, precision=precision)
-    return Guess(variable, "; ".join(p for p in parts if p), confirm or unsure, _codes(facts))
+    return Guess(variable, "; ".join(p for p in parts if p), confirm, _codes(facts))
 
 
 def _levels(facts: ColumnFacts, kind: Kind) -> tuple[Any, ...] | None:
@@ -201,21 +254,27 @@ def _kind(facts: ColumnFacts, adds_up: bool) -> tuple[Kind, str, bool]:
         return "continuous", "adds up with other columns", False
     if facts.content == "boolean":
         spelled = "true or false" + (", spelled in several ways" if count > 2 else "")
-        return "binary" if count <= 2 else "nominal", spelled, count > 2
+        return "binary" if count <= 2 else "nominal", spelled, False
     if count <= 2:
         return "binary", "", False
     if facts.content == "text":
         if facts.listable_levels and (facts.ordered or _scale(facts)):
-            return "ordinal", f"{count} levels that seem to be ordered", True
+            return "ordinal", f"{count} levels that seem to be ordered", False
         return "nominal", f"{count} levels", False
     if not facts.all_whole:
         return "continuous", "", False
-    if facts.words & UNORDERED and count <= MAX_LEVELS:
-        return "nominal", f"{count} codes without an order, by the name", True
+    if _unordered(facts) and count <= MAX_LEVELS:
+        return "nominal", f"{count} codes, by the name without an order", False
     codes = [value for value, _ in _codes(facts)]
-    span = np.ptp(facts.numbers[~np.isin(facts.numbers, codes)])
-    if count <= MAX_CODES and span <= 30 and facts.present >= 10 * count:
-        return "ordinal", f"{count} whole numbers, taken for codes in an order", True
+    usual = facts.numbers[~np.isin(facts.numbers, codes)]
+    many = count > MAX_COUNTED and facts.words & MEASURED
+    if count <= MAX_CODES and np.ptp(usual) <= 30 and facts.present >= 10 * count and not many:
+        frequent = usual[[facts.counts[v] >= 0.01 * facts.present for v in usual.tolist()]]
+        if _in_steps(frequent) or usual[-1] > 9 or facts.words & (MEASURED | DATE_PARTS):
+            return "ordinal", f"{count} whole numbers, taken for codes in an order", False
+        return "nominal", f"{count} whole numbers with gaps, taken for codes without an order", False
+    if _hardly_repeats(facts):
+        return "continuous", MAYBE_IDENTIFIER, True
     return "continuous", "", False
 
 
@@ -228,20 +287,19 @@ def _scale(facts: ColumnFacts) -> dict[str, int]:
     return {word: rank for rank, word in enumerate(scale)}
 
 
-def _role(facts: ColumnFacts) -> tuple[Role, str, bool]:
-    """Return the role that the name suggests, the reason, and whether to confirm."""
+def _role(facts: ColumnFacts) -> tuple[Role, str]:
+    """Return the role that the name suggests, and the reason."""
     words = facts.words
-    numbers = facts.content == "number" and len(facts.counts) > 2
-    if numbers and facts.numbers[0] >= 0 and words & WEIGHT:
-        return "weight", "the name suggests a survey weight", True
+    if len(facts.counts) == 1:
+        return "other", ""
     if words & AREA:
-        return "area", "the name suggests an area", True
+        return "area", "the name suggests an area"
     if words & SENSITIVE:
-        return "sensitive", "", False
-    if words & QUASI:
-        weighs = numbers and "weight" in words
-        return "quasi-identifier", "role weight if it is a survey weight" if weighs else "", weighs
-    return "other", "", False
+        return "sensitive", ""
+    # Hours per day are no date.
+    if words & (QUASI - DATE_PARTS if words & MEASURED else QUASI):
+        return "quasi-identifier", ""
+    return "other", ""
 
 
 def _codes(facts: ColumnFacts) -> tuple[tuple[Any, int], ...]:

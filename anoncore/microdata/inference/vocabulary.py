@@ -22,10 +22,12 @@ MISSING_CODES = frozenset(
 
 IDENTIFIER = _words(
     "id ids uid uuid guid pid oid idno idnr idnumber caseid recordid personid patientid respondentid subjectid "
-    "studyid companyid firmid enterpriseid establishmentid utilityid hospitalid customerid clientid memberid userid "
+    "studyid unitid companyid firmid enterpriseid establishmentid utilityid hospitalid customerid clientid memberid userid "
     "seqn ssn sin nin nino nric bsn cpf curp dni nif ahv pesel mrn iban passport licence license plate vin username "
     "login email mail"
 )
+# The person, or other unit, that a column of many numbers or texts is about.
+ONE_UNIT = _words("individual person subject respondent participant patient pupil student worker employee customer")
 # Never released, but shared by people who have nothing to do with each other.
 PERSONAL = _words(
     "name names firstname forename lastname surname fullname phone telephone tel mobile cellphone fax address addr "
@@ -39,10 +41,25 @@ AREA = _words(
     "area areacode state county province district municipality commune canton ward parish tract nuts lsoa msoa puma "
     "fips metro bundesland department village town city geo geocode territory"
 )
+# Household columns that count or weigh, and do not say which household it is.
+NO_HOUSEHOLD = _words(
+    "size income type head members persons weight weights wgt wt wts history hist tenure status rooms relationship "
+    "relation composition expenditure food owner own"
+)
 WEIGHT = _words(
     "pweight fweight aweight iweight wgt wgtp pwgtp fnlwgt finalwt perwt hhwt asecwt pspwght anweight dweight "
     "designweight sampleweight samplingweight surveyweight finalweight personweight householdweight popweight "
     "calibrationweight grossingfactor expansionfactor statweight"
+)
+# Body weights are called so as well; their values decide.
+PERHAPS_WEIGHT = _words("weight weights wt wts w wght pond ponderation factor fexp expansion ipw")
+WEIGHS_A_SAMPLE = _words("sampling sample survey household hh person design base final replicate population jackknife")
+BODY = _words("height ht bmi waist stature length headcirc bodyweight")
+DESIGN = _words("psu strata stratum stra cluster clusters sdmvpsu sdmvstra vpsu vstrat vstratum segment")
+# What is counted or measured has an order, whatever else the name says.
+MEASURED = _words(
+    "age num number count counts n no nr times days weeks months years hours hrs mins minutes score rate pct percent "
+    "share ratio size amount total first last mean avg ave index"
 )
 QUASI = _words(
     "age agegroup sex gender race ethnic ethnicity birth birthday birthdate birthyear birthmonth birthplace dob yob "
@@ -58,14 +75,19 @@ SENSITIVE = _words(
 )
 AMOUNT = _words(
     "income salary wage wages earnings amount price cost costs revenue turnover sales tax taxes expenditure spending "
-    "assets debt wealth value total sum profit loss balance payment rent budget weight population count"
+    "assets debt wealth value total sum profit loss balance payment rent budget weight population count expend exp "
+    "spending savings sav pay gdp pop volume vol area distance charge charges fee loan mortgage capital"
 )
 UNORDERED = _words(
     "sex gender race ethnic ethnicity marital maritalstatus marstat country region state county district area nuts "
     "nationality citizenship occupation occ job profession industry sector religion language type kind category code "
     "birthplace party reason cause group arm site center centre hospital zip zipcode postcode postal plz city town "
-    "municipality province method source status"
+    "municipality province method source status relationship relation relat rel relhead civil hhcivil walls wall roof "
+    "floor water fuel toilet lighting material heating housing tenure material mode nation ethn firm company brand"
 )
+DATE_PARTS = _words("date year month day")
+# With one record of each unit per point in time, a table is a panel.
+TIMES = _words("year month quarter week day date wave round visit period time yr qtr semester season")
 TOTALS = _words("total tot sum gross all overall combined")
 DIFFERENCES = _words("diff difference change delta net gain loss balance margin profit growth surplus deficit")
 
@@ -100,6 +122,11 @@ TEXT_PATTERNS = (
     (
         re.compile(r"-?\d{1,3}([.\s]\d{3})*,\d+|-?\d+,\d+"),
         "holds numbers with a comma; write them with a point and give the column another role",
+        False,
+    ),
+    (
+        re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(\s?[apAP]\.?[mM]\.?)?"),
+        "holds times of day; turn them into hours or minutes and give it another role",
         False,
     ),
     (re.compile(r"\+?[\d\s()/-]{7,}"), "looks like telephone or account numbers", False),

@@ -1,0 +1,66 @@
+"""What chance gives: bounds on the probability that a rule holds among values permuted at random.
+
+A rule is active only when that probability, times the number of rules of its kind that were tried, is at most
+`FAMILY`: so at most one draft in a hundred of tables of independent columns holds an accidental rule of the kind.
+Where records come in statistical units, a unit counts as one record.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import gammaln
+
+SHARP = 0.1  # of the rate that chance gives: below it, a range thins out and has no edge
+FAMILY = 0.01  # probability, for each kind of rule, that a table of independent columns gives one
+
+
+def needed(tried: float) -> float:
+    """Return the evidence, −log probability, that each of ``tried`` rules needs."""
+    return math.log(max(1.0, tried) / FAMILY)
+
+
+def never_meeting(total: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return −log of the probability that ``one`` and ``other`` of ``total`` records, drawn at random, never meet."""
+    left = np.maximum(total - one, 0.0)
+    possible = other <= left
+    rest = np.where(possible, left - other, 0.0)
+    drawn = np.where(possible, other, 0.0)
+    log_p = gammaln(left + 1) - gammaln(rest + 1) - gammaln(total + 1) + gammaln(total - drawn + 1)
+    return np.asarray(np.where(possible, -log_p, np.inf))
+
+
+def arrangements(counts: np.ndarray) -> float:
+    """Return the log of the number of ways to order records with ``counts`` (q,) equal values."""
+    return float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())
+
+
+def choices(n: int, k: int) -> float:
+    """Return the log of n over k."""
+    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+
+
+def beyond(sample: np.ndarray, rank: int) -> float:
+    """Return a number as far below the least of ``sample`` as that is below the ``rank``-th least.
+
+    Another sample of as many records from a tail that thins out exponentially has about one chance in ``rank`` to
+    fall below it, from a tail that thins out faster less, and from one that ends at a wall none: the number is at the
+    wall then.
+    """
+    least = np.partition(sample, rank - 1)[:rank]
+    low = float(least.min())
+    return 2 * low - float(least.max())
+
+
+def edge_rate(sample: np.ndarray, everyone: np.ndarray, rank: int) -> float:
+    """Return how often ``sample`` has its ``rank`` least values, of how often chance would give them; at most 1.
+
+    Both are without missing values. Where a sample thins out, what lies beyond would be rare anyway; below `SHARP` the
+    rate is given as 0.
+    """
+    low, high = float(sample.min()), float(np.partition(sample, rank - 1)[rank - 1])
+    here = float(((sample >= low) & (sample <= high)).mean())
+    there = float(((everyone >= low) & (everyone <= high)).mean())
+    rate = here / max(there, 1e-12)
+    return min(1.0, rate) if rate >= SHARP else 0.0
