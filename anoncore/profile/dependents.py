@@ -84,7 +84,7 @@ def _dependence(j: int, relation: Relation, values: np.ndarray, names: Sequence[
     score += 1.0 * (lone and not any(negative.values()))
     score += 2.0 * (lone and len(columns) > 3) + 3.0 * (abs(coefficients[columns.index(j)]) not in (0.0, 1.0))
     largest = max(columns, key=lambda k: float(np.nanmean(np.abs(values[:, k]))))
-    score += 0.5 * (j == largest and lone)
+    score += 0.5 * (j == largest and lone and len(columns) > 2)
     return score + 1e-3 * j / len(names)
 
 

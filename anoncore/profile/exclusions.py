@@ -52,22 +52,23 @@ def _never(both: np.ndarray, limit: float) -> np.ndarray:
 def _fewest(table: Table, one: str, other: str, never: np.ndarray) -> list[Finding]:
     """Return the rules of two variables in the direction that needs fewer of them, and fewer words."""
     ways = [_rules(table, one, other, never), _rules(table, other, one, never.T)]
-    return min(ways, key=lambda rules: (len(rules), sum(len(f.edit.then.values or ()) for f in rules)))
+    best = min(ways, key=lambda rules: (len(rules), sum(len(rule.then.values or ()) for rule in rules)))
+    return [Finding(rule) for rule in best]
 
 
-def _rules(table: Table, one: str, other: str, never: np.ndarray) -> list[Finding]:
+def _rules(table: Table, one: str, other: str, never: np.ndarray) -> list[ConditionalEdit]:
     """Return one rule for all levels of ``one`` that exclude the same levels of ``other``."""
     groups: dict[bytes, list[int]] = {}
     for level in np.flatnonzero(never.any(axis=1)).tolist():
         groups.setdefault(never[level].tobytes(), []).append(level)
     missing = True if table.missing[other].any() else None
-    findings = []
+    rules = []
     for at in groups.values():
         left = tuple(v for v, excluded in zip(table.levels[other], never[at[0]], strict=True) if not excluded)
         when = Condition(variable=one, values=tuple(table.levels[one][q] for q in at))
         then = Condition(variable=other, values=left, missing=missing)
-        findings.append(Finding(ConditionalEdit(name=f"{other} by {one}", when=(when,), then=then)))
-    return findings
+        rules.append(ConditionalEdit(name=f"{other} by {one}", when=(when,), then=then))
+    return rules
 
 
 def level_ranges(table: Table, computed: set[str]) -> list[Finding]:
@@ -103,7 +104,7 @@ def _restricted(table: Table, name: str, values: np.ndarray, ranked: list[np.nda
         below = np.searchsorted(column, low[:, j]).astype("float64")
         above = len(column) - np.searchsorted(column, high[:, j], side="right").astype("float64")
         most = np.maximum(below, above) * (sizes[:, j] > 0)
-        if (never_meeting(np.float64(len(column)), most, sizes[:, j]) >= limit).any():
+        if (never_meeting(len(column), most, sizes[:, j]) >= limit).any():
             hopeful.append(j)
     return hopeful
 
@@ -124,7 +125,7 @@ def _limits(table: Table, name: str, by: str, limit: float) -> Iterator[tuple[Fi
             outside = (sign * column)[both & (sign * column < within)]
             if not len(outside):
                 continue
-            evidence = never_meeting(np.float64(total), len(outside), len(inside))
+            evidence = never_meeting(total, len(outside), len(inside))
             if evidence * edge_rate(inside, (sign * column)[both], RANK) < limit:
                 continue
             bound = _bound(column, sign, float(outside.max()), within, table.precision[by])

@@ -28,7 +28,7 @@ def lookups(table: Table, computed: set[str]) -> list[Dependency]:
     """Find for each variable the coarsest other one that determines it; the result has no cycles.
 
     Of variables that determine each other the one that holds few numbers, or else the first one with levels,
-    determines the others. Variables in ``computed`` take no part. Where the determinant is missing, so is the dependent.
+    determines the others. Variables in ``computed`` take no part. Where a determinant is missing, so is its dependent.
     """
     barred = table.weights | computed
     names = [n for n in table.values if n not in barred and len(np.unique(table.values[n])) > 1]

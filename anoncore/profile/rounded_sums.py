@@ -9,13 +9,14 @@ import numpy as np
 
 from anoncore.microdata.precision import observed_precision
 from anoncore.profile.findings import MIN_ROWS
-from anoncore.profile.relations import ROUNDED, Relation, canonical
+from anoncore.profile.relations import Relation, canonical
 
 NEAREST = 12  # columns, most correlated with the total, among which its parts are looked for
 SAMPLE = 2000  # records on which coefficients are fitted
 HOLDS = 0.985  # share of the records that must satisfy a sum up to rounding
 KEPT = 0.95  # share of the totals whose parts are all present
 TRIMMED = 0.9  # share of the records, with the smallest deviations, that are fitted again
+COARSE = 0.1  # of a term's standard deviation: the unit to which it may be rounded
 NEAR_WHOLE = 0.06  # how far a fitted coefficient may be from the fraction it is taken for
 MAX_SHARE = 3  # parts of an average, at most
 MOST_COLUMNS = 200
@@ -103,7 +104,7 @@ def _tolerance(values: np.ndarray, units: np.ndarray, relation: Relation, total:
         return None
     part = part[whole]
     coarsest = float(np.max(units[columns]))
-    if not np.isfinite(coarsest) or coarsest > ROUNDED * 4 * float(part.std(axis=0).min()):
+    if not np.isfinite(coarsest) or coarsest > COARSE * float(part.std(axis=0).min()):
         return None
     gap = np.abs(part @ coefficients)
     share = np.array([(gap <= (t + 1e-6) * coarsest).mean() for t in range(1, len(columns))])

@@ -13,7 +13,7 @@ import pandas as pd
 from anoncore.edits.kinds import BoundEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.microdata import Microdata
-from anoncore.microdata.inference import MIN_RECORDS
+from anoncore.microdata.inference import MAX_LISTED, MIN_RECORDS
 from anoncore.profile.exclusions import exclusive_levels, level_ranges
 from anoncore.profile.findings import MIN_ROWS, Finding, outward
 from anoncore.profile.lookups import Dependency, lookups
@@ -22,6 +22,7 @@ from anoncore.profile.skips import skips
 from anoncore.profile.support import needed
 from anoncore.profile.tables import Table
 
+SPIKE = 0.1  # share of the records
 SOME_BELOW = 0.05  # of the records in which one number is truly below the other
 
 
@@ -105,7 +106,15 @@ def _bounds(table: Table, computed: set[str]) -> Iterator[Finding]:
         if low >= 0 and high <= 1 and (present != np.round(present)).any():
             lower, upper = 0.0, 1.0
         if np.isfinite([lower, upper]).all():
-            yield Finding(BoundEdit(name=f"limits of {name}", variable=name, lower=lower, upper=upper))
+            edit = BoundEdit(name=f"limits of {name}", variable=name, lower=lower, upper=upper)
+            yield Finding(edit, _spike(present, low))
+
+
+def _spike(present: np.ndarray, low: float) -> str:
+    """Return a remark where many records hold 0, or the least value, of a number that otherwise varies."""
+    at = 0.0 if low <= 0 <= present.max() else low
+    share = float((present == at).mean())
+    return f"{at:.12g} in {share:.0%} of the records" if share >= SPIKE and len(np.unique(present)) > MAX_LISTED else ""
 
 
 def _orders(table: Table, sums: Sequence[Finding], computed: set[str]) -> list[Finding]:

@@ -21,9 +21,9 @@ BLOCK_SHARE = 0.5  # of the missing cells left over, that another missing cell m
 RANK = 20  # see `beyond`
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Gate:
-    """A condition under which a cell was always missing, the records (N,) with such a value, and a factor of evidence."""
+    """A condition under which a cell is always missing, the records (N,) with such a value, a factor of evidence."""
 
     when: Condition
     holds: np.ndarray
@@ -78,7 +78,7 @@ def _explained(table: Table, name: str, gates: list[_Gate], limit: float) -> Ite
         while candidates and len(chosen) < MOST_GATES:
             gained = np.array([int((g.holds & left).sum()) for g in candidates], dtype=float)
             best = int(gained.argmax())
-            evidence = never_meeting(np.float64(left.sum()), (left & ~empty).sum(), gained[best])
+            evidence = never_meeting(left.sum(), (left & ~empty).sum(), gained[best])
             least = max(MIN_RECORDS, BLOCK_SHARE * (left & empty).sum() if candidates[best].is_empty_cell else 0)
             if gained[best] < least or evidence * candidates[best].rate < limit:
                 break

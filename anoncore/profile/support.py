@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 SHARP = 0.1  # of the rate that chance gives: below it, a range thins out and has no edge
@@ -21,8 +22,9 @@ def needed(tried: float) -> float:
     return math.log(max(1.0, tried) / FAMILY)
 
 
-def never_meeting(total: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def never_meeting(total: ArrayLike, one: ArrayLike, other: ArrayLike) -> np.ndarray:
     """Return −log of the probability that ``one`` and ``other`` of ``total`` records, drawn at random, never meet."""
+    total, one, other = (np.asarray(count, dtype="float64") for count in (total, one, other))
     left = np.maximum(total - one, 0.0)
     possible = other <= left
     rest = np.where(possible, left - other, 0.0)

@@ -6,12 +6,14 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 import numpy as np
 import yaml
 
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
+from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.serialization import to_dict
 from anoncore.microdata import Variable
 from anoncore.profile import Finding, Guess
@@ -19,44 +21,54 @@ from flows.draft.table import Table
 from flows.draft.units import Units
 from tasks.assessment.assess import AssessmentSection
 from tasks.assessment.game import GameSection
+from tasks.common.errors import visible
 from tasks.common.sections import Section
 from tasks.intake.split import ReferenceSection
 from tasks.policy.section import PolicySection
 from tasks.publication.candidate import PublicationSection
 
+MOST_NAMED = 6  # columns of one question
 LONGEST_NAME = 200  # of a variable in an edit: YAML allows keys of 1024 characters
 WIDTH = 108
 
 HEAD = """\
 #
-# A draft is a list of guesses, safe to run but not yet right:
-#   - what is marked "confirm" is for you to decide before the first run;
-#   - identifiers and excluded columns are dropped and never released; give a column another role to keep it;
-#   - rules and steps that start with # are proposals: remove the # to use one.
-# It holds no value that fewer than 5 records hold, and limits are rounded away from the extremes.
+# A draft is a list of guesses that runs as it stands. Rules and steps that start with # are proposals: remove the #
+# to use one. It holds no value that fewer than 5 records hold, and limits are rounded away from the extremes.
 # Every key is described in the documentation, page "Plan file" (make docs: site/reference/plan.html).
 # Next: anonflow check PLAN, then anonflow run PLAN
 anonflow: 1"""
 
+QUESTIONS = "# Confirm before the first run, in order of consequence, and delete the comment at the line:"
+NO_QUESTIONS = "# Nothing needs to be confirmed: every guess follows from names that leave no doubt."
+DROPPED = "# Dropped, never released; give a column another role to keep it:"
+
 VARIABLES = """\
 # kind is the scale of the values, role what the variable means for disclosure; levels lists the values, missing the
-# codes for missing values. Whole numbers taken for ordered codes (ordinal) may as well be codes without an order
-# (nominal), a count (continuous), or yes and no beside a code for a missing value (binary)."""
+# codes for missing values."""
 
 NOTHING_LEFT = """\
 # confirm: every column would be dropped, so nothing would be released; give one another role."""
 
 UNIT = """\
 # Whom the release protects: a person, a household, an enterprise. Records that share any identifier, or all columns of
-# unit, are one unit: they are held out together and count once. A column that is dropped without saying whose record
-# it is, such as a date, has the role excluded."""
+# unit, are one unit: they are held out together and count once."""
 
 EDITS = """\
 # What every record must satisfy, before masking and after it.
 edits:
   # Raw records that violate an edit: refuse ends the run, set-aside leaves them out, repair keeps them as they
   # are; only the released data are made to fit.
-  on_violation: refuse"""
+  on_violation: """
+
+# The kinds of rules, in the order of a draft, and what stands above each.
+LIMITS = "Limits, rounded outward."
+GROUPS = (
+    (LinearEdit, "Sums and orders. A dependent is not masked but computed from the other terms."),
+    (LookupEdit, "What follows from another variable is not masked but looked up again."),
+    (BoundEdit, LIMITS),
+    (ConditionalEdit, "Cells that are missing, and values that never occur, beside others."),
+)
 
 STEPS = """\
 # What is done to the records, in this order.
@@ -83,51 +95,118 @@ POLICY = ("approval", "inconclusive", "by_design", "tail_p", "membership_auc", "
 PUBLICATION = ("title", "description", "contact", "licence", "formats")
 
 
+@dataclass(frozen=True)
+class _Line:
+    """A line of the draft, and what a person should confirm there: the more it matters, the lower the rank."""
+
+    text: str
+    question: str = ""
+    rank: int = 0
+    subject: str = ""
+
+
 def document(table: Table, guesses: tuple[Guess, ...], units: Units, rules: Iterable[Finding]) -> str:
-    """Return the draft of a table's plan."""
-    parts = (_head(table, units.records), _variables(guesses), _unit(units), _edits(rules), _choices(table), [""])
-    return "\n".join(line for part in parts for line in part)
+    """Return the draft of a table's plan; what needs a person is listed first, with its lines."""
+    rest = [*_edits(rules), *_choices(table)]
+    body = [*_opening(table), *_variables(guesses), *_unit(units), *map(_line, rest)]
+    head = [
+        f"# Drafted by anonflow from {to_yaml(table.path.name)}: {units.records} records, {len(table.names)} columns."
+    ]
+    dropped = list(_dropped(guesses))
+    # The lines of the questions are known once it is known how many lines stand before them.
+    questions = _questions(body, 0)
+    before = len(head) + len(questions) + len(dropped)
+    return "\n".join([*head, *_questions(body, before), *dropped, *(line.text for line in body), ""])
 
 
-def _head(table: Table, records: int) -> Iterator[str]:
-    name = to_yaml(table.path.name)
-    yield f"# Drafted by anonflow from {name}: {records} records, {len(table.names)} columns."
-    yield HEAD
-    yield f"name: {to_yaml(_slug(table.path.stem))}"
-    yield ""
-    yield "source:"
-    yield f"  path: {to_yaml(table.source.path)}  # relative to this file, or absolute"
-    yield f"  format: {table.kind}"
-    if table.kind == "csv":
-        yield f"  delimiter: {to_yaml(table.source.delimiter)}"
-        yield f"  encoding: {table.source.encoding}{_comment(table.remark)}"
-    yield ""
+def _line(text: str) -> _Line:
+    return _Line(text)
 
 
-def _variables(guesses: tuple[Guess, ...]) -> Iterator[str]:
-    yield VARIABLES
-    if not any(g.variable.is_masked for g in guesses):
-        yield NOTHING_LEFT
-    yield "variables:"
+def _questions(body: list[_Line], before: int) -> list[str]:
+    """Return what to confirm, numbered, questions of one kind together."""
+    asked: dict[tuple[int, str], list[tuple[int, str]]] = {}
+    for number, line in enumerate(body, start=before + 1):
+        if line.question:
+            asked.setdefault((line.rank, line.question), []).append((number, line.subject))
+    lines = []
+    for place, ((_, question), at) in enumerate(sorted(asked.items(), key=lambda item: item[0][0]), start=1):
+        where = ", ".join(f"{number} ({subject})" if subject else str(number) for number, subject in at[:MOST_NAMED])
+        more = f" and {len(at) - MOST_NAMED} more" if len(at) > MOST_NAMED else ""
+        lines.append(f"#   {place}. line{'s' if len(at) > 1 else ''} {where}{more}: {question}")
+    return [QUESTIONS, *lines] if lines else [NO_QUESTIONS]
+
+
+def _dropped(guesses: tuple[Guess, ...]) -> Iterator[str]:
+    """Yield the columns that are not released, those of one reason on one line."""
+    reasons: dict[str, list[str]] = {}
     for guess in guesses:
-        reason = f"confirm: {guess.reason or 'a guess'}" if guess.confirm else guess.reason
-        yield f"  - {to_yaml(_facts(guess.variable))}{_comment(reason)}"
+        if not guess.variable.is_masked:
+            reason = f"{guess.variable.role}: {guess.reason}"
+            reasons.setdefault(reason, []).append(visible(guess.variable.name))
+    if reasons:
+        yield DROPPED
+    for reason, names in reasons.items():
+        yield from textwrap.wrap(
+            f"{', '.join(names)} ({reason})", WIDTH, initial_indent="#   ", subsequent_indent="#     "
+        )
+
+
+def _opening(table: Table) -> Iterator[_Line]:
+    yield from map(_line, HEAD.splitlines())
+    yield _line(f"name: {to_yaml(_slug(table.path.stem))}")
+    yield _line("")
+    yield _line("source:")
+    yield _line(f"  path: {to_yaml(table.source.path)}  # relative to this file, or absolute")
+    yield _line(f"  format: {table.kind}")
+    if table.kind == "csv":
+        yield _line(f"  delimiter: {to_yaml(table.source.delimiter)}")
+        yield _Line(
+            f"  encoding: {table.source.encoding}{_comment(table.remark)}",
+            "latin-1 reads any file: look at accented letters" if table.remark else "",
+            5,
+        )
+    yield _line("")
+
+
+def _variables(guesses: tuple[Guess, ...]) -> Iterator[_Line]:
+    yield from map(_line, VARIABLES.splitlines())
+    if not any(g.variable.is_masked for g in guesses):
+        yield _Line(NOTHING_LEFT, "every column would be dropped; give one another role", 1)
+    yield _line("variables:")
+    for guess in guesses:
+        rank, question = _question(guess)
+        reason = f"confirm: {guess.reason}" if question else guess.reason
+        subject = visible(guess.variable.name)
+        yield _Line(f"  - {to_yaml(_facts(guess.variable))}{_comment(reason)}", question, rank, subject)
         for value, count in guess.codes:
             code, listed = to_yaml(value), value in (guess.variable.levels or ())
             action = "move it from levels to missing" if listed else f"add missing: [{code}]"
-            yield f"    # does {code} mean a missing value ({count} records)? then {action}"
-    yield ""
+            yield _line(f"    # does {code} mean a missing value ({count} records)? then {action}")
+    yield _line("")
 
 
-def _unit(units: Units) -> Iterator[str]:
-    yield UNIT
+def _question(guess: Guess) -> tuple[int, str]:
+    """Return what a person should confirm of a column, and how much it matters; nothing of most."""
+    if guess.confirm and guess.variable.role == "identifier":
+        return 2, "identifiers by their values, not by name: if they do not say whose record it is, another role"
+    if guess.confirm and guess.variable.is_masked and guess.variable.role != "weight":
+        return 3, "whole numbers that hardly repeat, taken for amounts: role identifier if they say whose record it is"
+    return (
+        (4, "survey weights: if they are not, another role") if guess.confirm and guess.variable.is_masked else (0, "")
+    )
+
+
+def _unit(units: Units) -> Iterator[_Line]:
+    yield from map(_line, UNIT.splitlines())
     if units.keys:
-        columns = " or ".join(" and ".join(map(to_yaml, key)) for key in units.keys)
-        yield f"# confirm: {units.records} records are of {units.units} units, joined by {columns}."
-        yield f"unit: {to_yaml(list(units.keys[0]) if len(units.keys) == 1 else [])}"
+        columns = " or ".join(" and ".join(map(visible, key)) for key in units.keys)
+        question = f"{units.records} records are of {units.units} units, joined by {columns}"
+        yield _line(f"# confirm: {question}.")
+        yield _Line(f"unit: {to_yaml(list(units.keys[0]) if len(units.keys) == 1 else [])}", question, 1)
     else:
-        yield "unit: []  # confirm: no identifier repeats, so each record is a unit of its own"
-    yield ""
+        yield _line("unit: []  # no identifier repeats, so each record is a unit of its own")
+    yield _line("")
 
 
 def _facts(variable: Variable) -> dict[str, Any]:
@@ -138,18 +217,15 @@ def _facts(variable: Variable) -> dict[str, Any]:
 
 def _edits(rules: Iterable[Finding]) -> Iterator[str]:
     writable = [f for f in rules if all(len(n) <= LONGEST_NAME for n in f.edit.variables)]
-    active = [f"    - {_rule(f)}" for f in writable if f.active]
-    proposed = [f"    # - {_rule(f)}" for f in writable if not f.active]
-    yield EDITS
-    if active:
-        yield "  # These hold in every record, and not by chance. Remove what is no law of the subject."
-        yield "  rules:"
-        yield from active
-    else:
-        yield "  rules: []  # no rule holds in every record and not by chance; write your own in place of []"
+    active, proposed = [f for f in writable if f.active], [f for f in writable if not f.active]
+    yield EDITS + ("repair" if any(f.broken for f in active) else "refuse")
+    yield "  rules:" if active else "  rules: []  # no rule holds and not by chance; write your own in place of []"
+    for kind, title in GROUPS:
+        lines = [f"    - {_rule(f)}" for f in active if isinstance(f.edit, kind)]
+        yield from [f"    # {title}", *lines] if lines else []
     if proposed:
-        yield "    # Proposals: they hold in every record, or up to rounding, and may be no more than chance."
-        yield from proposed
+        yield "    # Proposals: no rule of its own would be computed, or not every record satisfies it."
+        yield from (f"    # - {_rule(f)}" for f in proposed)
     yield ""
 
 

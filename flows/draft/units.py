@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pandas as pd
 
+from anoncore.microdata import Variable
+from anoncore.microdata.inference import TIMES, words_of
 from anoncore.profile import Guess
 from tasks.intake.units import Declared, joins_most, keys_of, units_of
 
@@ -14,13 +17,27 @@ TOO_COMMON = "its values join most of the records, so that they do not say whose
 BY_CHANCE = "; it repeats in few records, perhaps by chance; identifier if it says whose record it is"
 
 
-@dataclass(frozen=True)
-class Units:
-    """How many records and statistical units there are, and the columns that, taken together, join records."""
+PANEL = "each value has one record for each {}, so that it names the unit of a panel"
+FULL = 0.5  # of the combinations of units and times that a panel must hold
+FEWEST_UNITS = 5
 
-    records: int
-    units: int
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The statistical unit of each record, (N,), and the columns that, taken together, join records."""
+
+    of_records: np.ndarray = field(repr=False)
     keys: tuple[tuple[str, ...], ...]
+
+    @property
+    def records(self) -> int:
+        """The number of records."""
+        return len(self.of_records)
+
+    @property
+    def units(self) -> int:
+        """The number of statistical units."""
+        return len(np.unique(self.of_records))
 
     @classmethod
     def of(cls, guesses: Iterable[Guess], frame: pd.DataFrame) -> Units:
@@ -28,7 +45,38 @@ class Units:
         columns = Declared(tuple(g.variable for g in guesses)).keys
         keys = keys_of(frame, columns)
         joining = tuple(key for key, name in zip(columns, keys.columns, strict=True) if _repeats(keys[name]))
-        return cls(len(frame), len(set(units_of(keys).tolist())), joining)
+        return cls(units_of(keys), joining)
+
+
+def panel_named(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, ...]:
+    """Take for an identifier what names the units of a panel: with a time it tells records apart, and repeats.
+
+    Not where an identifier that repeats is named as such.
+    """
+    guesses = tuple(guesses)
+    if any(g.variable.role in ("identifier", "household") and _repeats(frame[g.variable.name]) for g in guesses):
+        return guesses
+    names = [g.variable.name for g in guesses if g.variable.role not in ("identifier", "weight", "household")]
+    times = [n for n in names if words_of(n) & TIMES and frame[n].nunique() > 2]
+    for time in times:
+        for place, guess in enumerate(guesses):
+            name = guess.variable.name
+            if name in names and name not in times and _names_units(frame, name, time):
+                variable = Variable(name, "nominal", role="identifier")
+                return (*guesses[:place], Guess(variable, PANEL.format(time), True), *guesses[place + 1 :])
+    return guesses
+
+
+def _names_units(frame: pd.DataFrame, name: str, time: str) -> bool:
+    """Whether a column that is no amount names a unit, each of which has at most one record at a time."""
+    column, n = frame[name], len(frame)
+    if column.isna().any() or frame[time].isna().any():
+        return False
+    if pd.api.types.is_numeric_dtype(column.dtype) and not (column == column.round()).all():
+        return False
+    units, moments = column.nunique(), frame[time].nunique()
+    full = n >= max(FULL * units * moments, 3 * units) and units >= FEWEST_UNITS
+    return full and not frame.duplicated([name, time]).any()
 
 
 def told_apart(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, ...]:

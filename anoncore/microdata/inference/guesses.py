@@ -265,17 +265,31 @@ def _kind(facts: ColumnFacts, adds_up: bool) -> tuple[Kind, str, bool]:
         return "continuous", "", False
     if _unordered(facts) and count <= MAX_LEVELS:
         return "nominal", f"{count} codes, by the name without an order", False
-    codes = [value for value, _ in _codes(facts)]
-    usual = facts.numbers[~np.isin(facts.numbers, codes)]
-    many = count > MAX_COUNTED and facts.words & MEASURED
-    if count <= MAX_CODES and np.ptp(usual) <= 30 and facts.present >= 10 * count and not many:
-        frequent = usual[[facts.counts[v] >= 0.01 * facts.present for v in usual.tolist()]]
-        if _in_steps(frequent) or usual[-1] > 9 or facts.words & (MEASURED | DATE_PARTS):
-            return "ordinal", f"{count} whole numbers, taken for codes in an order", False
-        return "nominal", f"{count} whole numbers with gaps, taken for codes without an order", False
+    if _few_codes(facts):
+        return _codes_or_numbers(facts)
     if _hardly_repeats(facts):
         return "continuous", MAYBE_IDENTIFIER, True
     return "continuous", "", False
+
+
+def _usual(facts: ColumnFacts) -> np.ndarray:
+    """Return the distinct numbers without those that may mean "missing"."""
+    return np.asarray(facts.numbers[~np.isin(facts.numbers, [value for value, _ in _codes(facts)])])
+
+
+def _few_codes(facts: ColumnFacts) -> bool:
+    count = len(facts.counts)
+    counted = count > MAX_COUNTED and facts.words & MEASURED
+    return bool(count <= MAX_CODES and np.ptp(_usual(facts)) <= 30 and facts.present >= 10 * count and not counted)
+
+
+def _codes_or_numbers(facts: ColumnFacts) -> tuple[Kind, str, bool]:
+    """Take codes that leave out some for names, and others for places in an order."""
+    usual, count = _usual(facts), len(facts.counts)
+    frequent = usual[[facts.counts[v] >= 0.01 * facts.present for v in usual.tolist()]]
+    if _in_steps(frequent) or usual[-1] > 9 or facts.words & (MEASURED | DATE_PARTS):
+        return "ordinal", f"{count} whole numbers, taken for codes in an order", False
+    return "nominal", f"{count} whole numbers with gaps, taken for codes without an order", False
 
 
 def _scale(facts: ColumnFacts) -> dict[str, int]:
