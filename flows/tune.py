@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
 
@@ -18,7 +18,7 @@ from flows.release import Runner, wipe_dead
 from tasks.assessment.judge import mask_and_judge
 from tasks.assessment.tuning import moves
 from tasks.assessment.tuning.parts import ENOUGH_UNITS, Parts, Table, cut
-from tasks.assessment.tuning.search import Found, Stage, Tried, search
+from tasks.assessment.tuning.search import Found, Stage, Tried, confirmed, search
 from tasks.assessment.tuning.store import TrialStore
 from tasks.assessment.tuning.trial import Trial, trial_of
 from tasks.assessment.tuning.variation import Variation
@@ -33,9 +33,14 @@ from tasks.reporting import comparison
 
 # As anonflow compare ranks by default.
 LOSS = "overall"
-STAGES: dict[Stage, str] = {"screen": "First look", "search": "Try", "judge": "Judge on units not seen before"}
+STAGES: dict[Stage, str] = {
+    "screen": "First look",
+    "search": "Try",
+    "confirm": "Second look",
+    "judge": "Judge on units not seen before",
+}
 EXIT_CODES = {"publish": ExitCode.PUBLISHED, "await": ExitCode.AWAITING}
-# By how much longer the judgement may take than a trial, at least: it has twice as many records.
+# By how much longer than a trial the judgement may take, with twice as many records.
 JUDGE_TAKES = 2.5
 # Called with each trial, whether it was known from an earlier search, and its stage.
 OnTrial = Callable[[Trial, bool, Stage], None]
@@ -103,11 +108,25 @@ def tune(file: PlanFile, home: Home, runner: Runner, wish: Wish, on_trial: OnTri
     ReleaseError
         With a safe message. A setting that is refused is reported as not possible, and the others continue.
     """
-    deadline = time.monotonic() + 60.0 * wish.minutes
+    clock = _Clock(time.monotonic() + 60.0 * wish.minutes)
     with exclusive_run(home, file.plan.name):
         wipe_dead(home, runner.step)
         with Run.opened(home, file.plan.seed) as run:
-            return _tuned(_prepared(run, file, runner, wish), deadline, on_trial)
+            return _tuned(_prepared(run, file, runner, wish), clock, on_trial)
+
+
+@dataclass
+class _Clock:
+    """When a search must end, how long its trials have taken, and whether a person has ended it."""
+
+    deadline: float
+    longest: float = 0.0
+    stopped: bool = False
+
+    def allows(self, stage: Stage) -> bool:
+        """Return whether there is time for one more trial and what must follow it."""
+        following = {"screen": 2.0, "search": 2.0, "confirm": 1.0}.get(stage, 0.0) + JUDGE_TAKES
+        return not self.stopped and time.monotonic() + following * self.longest <= self.deadline
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,7 +139,6 @@ class _Job:
     wish: Wish
     parts: Parts
     store: TrialStore
-    longest: dict[Stage, float] = field(default_factory=dict)
 
     @property
     def own(self) -> Variation:
@@ -159,19 +177,22 @@ def _prepared(run: Run, file: PlanFile, runner: Runner, wish: Wish) -> _Job:
     return _Job(run, file, runner, wish, parts, TrialStore(run.home, plan.name, about))
 
 
-def _tuned(job: _Job, deadline: float, on_trial: OnTrial) -> Tuned:
+def _tuned(job: _Job, clock: _Clock, on_trial: OnTrial) -> Tuned:
     seen = job.parts.search.original
     enough = seen.n_units >= ENOUGH_UNITS
+    attempt = partial(_within, job, clock, on_trial)
     found = search(
         moves.first(job.own, acknowledged(job.file.plan, job.wish.by_design)),
         partial(_neighbours, seen.schema, moves.telling(seen) if enough else ()),
-        partial(_within, job, deadline, on_trial),
+        attempt,
         screened=job.parts.screen is not None,
         enough=enough,
     )
-    chosen, judged, text = found.best, None, job.file.text
+    candidates = [one for one in found.candidates if not job.store.refused(one.variation)]
+    second = attempt if job.parts.confirm else lambda variation, stage: None
+    chosen, judged, text = confirmed(candidates, second), None, job.file.text
     if chosen is not None:
-        judged = _attempt(job, on_trial, chosen.variation, "judge")
+        judged = _attempt(job, clock, on_trial, chosen.variation, "judge")
     if chosen is not None and judged is not None and judged.decision != "reject":
         text = with_changes(text, job.file.plan, job.written(chosen.variation))
     name = job.file.path.name
@@ -195,33 +216,29 @@ def _neighbours(schema: Schema, telling: Sequence[str], best: Tried) -> Iterable
     return moves.neighbours(best.variation, best.trial, schema, telling)
 
 
-def _within(job: _Job, deadline: float, on_trial: OnTrial, variation: Variation, stage: Stage) -> Trial | None:
-    """Try a variation if there is time for it and for the judgement after it; None where there is not, or on Ctrl-C."""
-    trial = job.longest.get(stage, 0.0)
-    judgement = JUDGE_TAKES * job.longest.get("search", 0.0)
-    known = job.store.get(variation, stage) is not None
-    if not known and time.monotonic() + trial + judgement > deadline:
+def _within(job: _Job, clock: _Clock, on_trial: OnTrial, variation: Variation, stage: Stage) -> Trial | None:
+    """Try a variation; None where there is no time for it and for what must follow, or on Ctrl-C."""
+    if job.store.get(variation, stage) is None and not clock.allows(stage):
         return None
     try:
-        return _attempt(job, on_trial, variation, stage)
+        return _attempt(job, clock, on_trial, variation, stage)
     except KeyboardInterrupt:
+        clock.stopped = True
         return None
 
 
-def _attempt(job: _Job, on_trial: OnTrial, variation: Variation, stage: Stage) -> Trial:
+def _attempt(job: _Job, clock: _Clock, on_trial: OnTrial, variation: Variation, stage: Stage) -> Trial:
     """Return what came of a variation, now or in an earlier search."""
     known = job.store.get(variation, stage)
     if known is not None:
+        clock.longest = max(clock.longest, known.seconds) if stage == "search" else clock.longest
         on_trial(known, True, stage)
         return known
-    tables: dict[Stage, Table | None] = {"screen": job.parts.screen, "search": job.parts.search}
-    table = tables.get(stage, job.parts.judge)
-    assert table is not None
+    table = getattr(job.parts, stage)
     begun = time.perf_counter()
-    label = f"{STAGES[stage]}: {variation.name}"
-    trial = job.runner.step(label, _try, job, variation, stage, table)
+    trial = job.runner.step(f"{STAGES[stage]}: {variation.name}", _try, job, variation, stage, table)
     trial = replace(trial, seconds=round(time.perf_counter() - begun, 2))
-    job.longest[stage] = max(trial.seconds, job.longest.get(stage, 0.0))
+    clock.longest = max(clock.longest, trial.seconds)
     job.store.add(variation, stage, trial)
     on_trial(trial, False, stage)
     return trial
@@ -255,11 +272,15 @@ def _sentence(found: Found, judged: Trial | None) -> str:
         return "the search was ended before anything was tried; give it more --minutes"
     if judged is None:
         best = found.tried[0].trial
+        if not best.rank()[0]:
+            return "everything that passed in the search was refused by unseen units before; change the plan"
         return f"nothing that was tried passes; nearest: {best.name}, which {best.reason}"
     if judged.decision == "publish":
         return f"{judged.name} passes every gate on units that the search has not seen; loss {_figure(judged)}"
-    said = "a person would decide on" if judged.decision == "await" else "the search chose, and unseen units refuse,"
-    return f"{said} {judged.name}: {judged.reason}"
+    if judged.decision == "await":
+        return f"a person would decide on {judged.name}: {judged.reason}"
+    another = "; the same command judges the next best one" if len(found.candidates) > 1 else ""
+    return f"the search chose, and unseen units refuse, {judged.name}: {judged.reason}{another}"
 
 
 def _figure(trial: Trial) -> str:

@@ -100,10 +100,10 @@ def _show(tuned: Tuned, path: str, seconds: float, *, written: bool) -> None:
 
 def _show_nearest(nearest: tuple[Trial, ...]) -> None:
     """Show what came nearest to passing, and which gates it fails by which figures."""
-    rows = [
-        (one.name, gate.cause, gate.figure, gate.limit, "" if one.loss is None else f"{one.loss:g}")
-        for one in nearest
-        for gate in one.failed or one.unsettled
-    ]
+    rows = []
+    for one in nearest:
+        loss = "" if one.loss is None else f"{one.loss:g}"
+        gates = [(gate.cause, gate.figure, gate.limit) for gate in one.failed or one.unsettled]
+        rows += [(one.name, *gate, loss) for gate in gates or [("none: it passes in the search", "", "")]]
     out.print()
     out.print(shown.table(("Nearest", "Gate", "Observed", "Limit", "Loss"), rows))

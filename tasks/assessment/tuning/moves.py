@@ -14,6 +14,7 @@ from tasks.assessment.tuning.variation import Variation
 
 # Settings of a method worth a look besides its defaults.
 SETTINGS: dict[str, tuple[dict[str, object], ...]] = {
+    "sequential-trees": ({"leaf": 10}, {"leaf": 10, "significance": 0.2}),
     "spectral-swap": (
         {"numeric": "normal"},
         {"numeric": "normal", "marginals": "drawn"},
@@ -23,6 +24,8 @@ SETTINGS: dict[str, tuple[dict[str, object], ...]] = {
 }
 # Parameters that count the records that stand together for one; k does so in steps that prepare or make groups.
 SIZES = ("k", "leaf")
+# Parameters that follow the data more closely the larger they are, and the factors by which they are changed.
+CLOSENESS: dict[str, tuple[float, ...]] = {"local": (4.0, 2.0, 0.25), "significance": (4.0, 0.25)}
 # Steps that treat what gives people away; a search adds them and makes them stronger, and never removes them.
 TREATMENTS: tuple[tuple[str, dict[str, object]], ...] = (
     ("rare-levels", {"k": 5, "action": "suppress"}),
@@ -77,7 +80,7 @@ def neighbours(best: Variation, trial: Trial, schema: Schema, telling: Sequence[
         yield from _treated(best)
         yield from _sized(best, 2.0)
     yield from _sized(best, 0.5)
-    yield from _local(best)
+    yield from _closer(best)
 
 
 def _drivers(trial: Trial) -> list[str]:
@@ -103,7 +106,7 @@ def _treated(best: Variation) -> Iterator[Variation]:
 def _sized(best: Variation, factor: float) -> Iterator[Variation]:
     """Change the number of records that stand together, step by step.
 
-    Below its default a masking step's is not lowered, and that of a step that prepares never is.
+    That of a step that prepares is never lowered, and groups are not made smaller than by default.
     """
     for i, step in enumerate(best.steps):
         for name in SIZES:
@@ -112,18 +115,18 @@ def _sized(best: Variation, factor: float) -> Iterator[Variation]:
             if not isinstance(size, int) or not grouping or (factor < 1 and step.prepares):
                 continue
             new = round(size * factor)
-            if new >= min(size, getattr(type(step), name)):
+            if name != "k" or new >= min(size, getattr(type(step), name)):
                 yield from _changed(best, i, {name: new})
 
 
-def _local(best: Variation) -> Iterator[Variation]:
-    """Swap within more, or fewer, clusters."""
+def _closer(best: Variation) -> Iterator[Variation]:
+    """Follow the data more closely, or less."""
     for i, step in enumerate(best.steps):
-        clusters = getattr(step, "local", None)
-        if isinstance(clusters, int):
-            for new in (4 * clusters, 2 * clusters, clusters // 4):
-                if new:
-                    yield from _changed(best, i, {"local": new})
+        for name, factors in CLOSENESS.items():
+            value = getattr(step, name, None)
+            if isinstance(value, int | float):
+                for new in (value * factor for factor in factors):
+                    yield from _changed(best, i, {name: int(new) if isinstance(value, int) else new})
 
 
 def _changed(best: Variation, number: int, settings: dict[str, object]) -> Iterator[Variation]:

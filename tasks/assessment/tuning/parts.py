@@ -42,11 +42,13 @@ class Parts:
     Parameters
     ----------
     screen : None where the search's tables are small enough for every setting
+    confirm : the search's tables, members and non-members exchanged; None without non-members
     search, judge : no unit of the judged members is in any of the others
     """
 
     screen: Table | None
     search: Table
+    confirm: Table | None
     judge: Table
 
 
@@ -61,16 +63,17 @@ def cut(run: Run, split: Split) -> Parts:
     rng = np.random.default_rng(int(hashlib.sha256(f"tune {run.streams.persistent_key()}".encode()).hexdigest(), 16))
     if split.reference is None:
         seen, unseen = _halves(original, rng)
-        search, judge = Table(seen, None), Table(unseen, None)
+        search, confirm, judge = Table(seen, None), None, Table(unseen, None)
     else:
         reference = split.reference.load()
-        search, judge = Table(*_halves(reference, rng)), Table(original, reference)
+        one, other = _halves(reference, rng)
+        search, confirm, judge = Table(one, other), Table(other, one), Table(original, reference)
     if search.original.n_units < LEAST_UNITS:
         raise Refused(
             f"a search needs at least {LEAST_UNITS} statistical units on each of its sides, and has "
             f"{search.original.n_units}; a table this small is best judged by anonflow compare"
         )
-    return Parts(_screen(search, rng), search, judge)
+    return Parts(_screen(search, rng), search, confirm, judge)
 
 
 def _screen(search: Table, rng: np.random.Generator) -> Table | None:

@@ -9,10 +9,12 @@ from typing import Literal
 from tasks.assessment.tuning.trial import Trial, unproven_gates
 from tasks.assessment.tuning.variation import Variation
 
-Stage = Literal["screen", "search", "judge"]
+Stage = Literal["screen", "search", "confirm", "judge"]
 # Of the settings at a first look, one in so many goes on, and at least so many do.
 KEPT_ONE_IN, LEAST_KEPT = 3, 4
 NEAREST = 3
+# How many of the best have a second look.
+CONFIRMED = 5
 
 # Carries out one variation at a stage; None when the search must end.
 Attempt = Callable[[Variation, Stage], Trial | None]
@@ -44,13 +46,13 @@ class Found:
     enough: bool
 
     @property
-    def best(self) -> Tried | None:
-        """The one to judge; None where a gate fails for all of them, in tables with enough records.
+    def candidates(self) -> tuple[Tried, ...]:
+        """Those that may be judged, the best first: no gate fails for them.
 
-        With fewer the best one is judged though it fails: in the release it may hide among twice as many.
+        In tables with few records they may fail: in the release their units hide among twice as many.
         """
-        first = self.nearest[:1]
-        return first[0] if first and not (self.enough and first[0].trial.rank()[0]) else None
+        possible = (one for one in self.tried if one.trial.decision != "not possible")
+        return tuple(one for one in possible if not (self.enough and one.trial.rank()[0]))
 
     @property
     def nearest(self) -> tuple[Tried, ...]:
@@ -114,6 +116,21 @@ def search(
     except _Ended:
         pass
     return Found(tuple(ranked()), looked, complete, enough)
+
+
+def confirmed(candidates: Sequence[Tried], attempt: Attempt) -> Tried | None:
+    """Return the best candidate that fails no gate at a second look either; None without a candidate.
+
+    The best of many is the one that was lucky at its first look. Where all fail at the second, it is the one that fails
+    least in both; where a second look is not possible any more, the best that had none.
+    """
+    refused: list[tuple[int, int]] = []
+    for number, one in enumerate(candidates[:CONFIRMED]):
+        again = attempt(one.variation, "confirm")
+        if again is None or not again.rank()[0]:
+            return one
+        refused.append((again.rank()[0] + one.trial.rank()[0], number))
+    return candidates[min(refused)[1]] if refused else None
 
 
 def _ranked(tried: Sequence[Tried], *, enough: bool) -> list[Tried]:

@@ -48,6 +48,11 @@ class TrialStore:
         """How many choices were judged on the units that no search has seen."""
         return sum(name.startswith("judge ") for name in self._kept.trials)
 
+    def refused(self, variation: Variation) -> bool:
+        """Return whether it was judged before and did not pass."""
+        judged = self.get(variation, "judge")
+        return judged is not None and judged.decision == "reject"
+
     def _name(self, variation: Variation, stage: Stage) -> str:
         steps = [asdict(step) for step in variation.steps]
         form = digest_of([steps, variation.without, variation.rounded])

@@ -59,6 +59,8 @@ def test_the_search_never_sees_the_members_that_its_choice_is_judged_on(run: Run
     assert [len(side) for side in sides] == [60, 60, 120]
     assert sum(map(len, sides)) == len(set.union(*sides))
     assert units_of(judge.reference) == sides[0] | sides[1]
+    assert cut_in_three.confirm is not None
+    assert [units_of(cut_in_three.confirm.original), units_of(cut_in_three.confirm.reference)] == sides[1::-1]
     assert cut_in_three.screen is None
     assert units_of(parts(run, 120, name=" again").search.original) == sides[0]
 
@@ -66,7 +68,7 @@ def test_the_search_never_sees_the_members_that_its_choice_is_judged_on(run: Run
 def test_without_a_reference_the_search_has_one_half_of_the_units(run: Run) -> None:
     halves = parts(run, 200, reference=False)
     assert not units_of(halves.search.original) & units_of(halves.judge.original)
-    assert (halves.search.reference, halves.judge.reference) == (None, None)
+    assert (halves.search.reference, halves.confirm, halves.judge.reference) == (None, None, None)
 
 
 def test_a_first_look_has_a_part_of_a_large_table_and_a_small_one_is_refused(run: Run) -> None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, RareLevels, SpectralSwap
+from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, RareLevels, SequentialTrees, SpectralSwap
 from anoncore.microdata import Schema, Variable
 from tasks.assessment.tuning import moves
-from tasks.assessment.tuning.search import Found, Stage, Tried, search
+from tasks.assessment.tuning.search import Found, Stage, Tried, confirmed, search
 from tasks.assessment.tuning.trial import Trial, unproven_gates
 from tasks.assessment.tuning.variation import Variation
 from tasks.policy.gate import GateResult, GateVerdict
@@ -55,23 +55,40 @@ def found(*, most: int = 100, screened: bool = False, first: int = 1) -> tuple[F
 
 def test_the_best_that_passes_is_found_and_nothing_is_tried_twice() -> None:
     result, asked = found()
-    assert result.best is not None
-    assert (clusters_of(result.best.variation), result.complete) == (8, True)
+    assert (clusters_of(result.candidates[0].variation), result.complete) == (8, True)
     assert asked == [("search", n) for n in (1, 2, 4, 8, 16)]
 
 
-def test_where_every_setting_fails_one_is_judged_only_if_the_records_were_too_few() -> None:
+def test_settings_that_fail_are_judged_only_if_the_records_were_too_few() -> None:
     fails = tuple(Tried(local(n), trial(1.0 / n, gate("fail"))) for n in (2, 1))
-    assert Found(fails, 0, complete=True, enough=True).best is None
-    few = Found(fails, 0, complete=True, enough=False)
-    assert few.best == few.nearest[0] == fails[0]
+    assert not Found(fails, 0, complete=True, enough=True).candidates
+    assert Found(fails, 0, complete=True, enough=False).candidates == fails
+
+
+def test_the_best_that_passes_a_second_look_too_is_chosen() -> None:
+    tried = [Tried(local(n), trial(1.0 / n, gate("pass"))) for n in (8, 4, 2)]
+
+    def chosen(*passing: int, most: int = 9) -> int:
+        looks: list[Stage] = []
+
+        def attempt(variation: Variation, stage: Stage) -> Trial | None:
+            looks.append(stage)
+            passes = clusters_of(variation) in passing
+            return trial(1.0, gate("pass" if passes else "fail")) if len(looks) <= most else None
+
+        one = confirmed(tried, attempt)
+        assert one is not None
+        assert set(looks) == {"confirm"}
+        return clusters_of(one.variation)
+
+    assert [chosen(8, 4), chosen(4, 2), chosen(), chosen(most=1)] == [8, 4, 8, 4]
+    assert confirmed([], lambda variation, stage: None) is None
 
 
 def test_a_search_that_is_ended_has_the_best_so_far() -> None:
     result, _ = found(most=2)
-    assert result.best is not None
-    assert (clusters_of(result.best.variation), result.complete) == (2, False)
-    assert found(most=0)[0].best is None
+    assert (clusters_of(result.candidates[0].variation), result.complete) == (2, False)
+    assert not found(most=0)[0].candidates
 
 
 def test_after_a_first_look_one_third_goes_on_and_the_plans_own_always_does() -> None:
@@ -127,6 +144,9 @@ def test_what_passes_is_never_protected_less_than_the_plan_states() -> None:
     tried = list(moves.neighbours(own, trial(1.0, gate("pass")), SCHEMA))
     assert tried == [replace(own, steps=(RareLevels(k=5), MDAV(k=20)))]
     assert not list(moves.neighbours(replace(own, steps=(MDAV(),)), trial(1.0, gate("pass")), SCHEMA))
+    trees = moves.neighbours(Variation((SequentialTrees(leaf=8),)), trial(1.0, gate("pass")), SCHEMA)
+    # Leaves of four are refused by the method.
+    assert [one.name for one in trees] == [f"sequential-trees leaf 8 significance {s}" for s in (0.2, 0.0125)]
 
 
 @pytest.mark.parametrize(("changes", "name"), [({}, ""), ({"without": ("a",)}, "; without a")], ids=str)
