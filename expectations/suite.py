@@ -162,13 +162,13 @@ def describe(edit: Edit) -> str:
         relation = {"==": "equals", "<=": "is at most", ">=": "is at least"}[edit.relation]
         constant = "0" if edit.constant == 0 else "its stated constant"
         text = f"{_sum(edit)} {relation} {constant}" + (" within its tolerance" if edit.tolerance else "")
-        return text + (f", where {_names(edit)} are as stated" if edit.when else "")
+        return text + (f", where {_names(edit)} as stated" if edit.when else "")
     if isinstance(edit, RatioEdit):
         return f"{edit.numerator} / {edit.denominator} lies within its stated limits"
     if isinstance(edit, SetEdit):
         return f"{edit.variable} is one of {len(edit.values)} stated values"
     if isinstance(edit, ConditionalEdit):
-        return f"where {_names(edit)} are as stated, {_consequent(edit)}"
+        return f"where {_names(edit)} as stated, {_consequent(edit)}"
     if isinstance(edit, LookupEdit):
         return f"{edit.dependent} follows from {', '.join(edit.of)}"
     return f"{edit.variable} lies within its stated bounds"
@@ -183,7 +183,8 @@ def _sum(edit: LinearEdit) -> str:
 
 
 def _names(edit: LinearEdit | ConditionalEdit) -> str:
-    return ", ".join(dict.fromkeys(c.variable for c in edit.when))
+    names = list(dict.fromkeys(c.variable for c in edit.when))
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _consequent(edit: ConditionalEdit) -> str:

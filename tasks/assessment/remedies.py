@@ -71,8 +71,9 @@ def changes(mask: ShadowMask, original: Microdata, targets: tuple[TargetRisk, ..
         ):
             yield Change(words, replace(mask, steps=(extreme(**settings), *mask.steps)))
     if name := _most_revealing(targets, mask.edits):
-        change = Change(f"without the variable {name}", mask, name)
-        if not any(step.problems(change.people(original).schema, mask.edits) for step in mask.steps):
+        edits = mask.edits.within(other for other in original.schema.names if other != name)
+        change = Change(f"without the variable {name}", replace(mask, edits=edits), name)
+        if not any(step.problems(change.people(original).schema, edits) for step in mask.steps):
             yield change
 
 
@@ -112,8 +113,8 @@ def _coarser(step: Method) -> Method:
 
 
 def _most_revealing(targets: tuple[TargetRisk, ...], edits: EditSet) -> str:
-    """Return the variable that reveals the most vulnerable people most, of those that no edit names."""
-    bound = {name for edit in edits.edits for name in edit.variables}
+    """Return the variable that reveals the most vulnerable people most, of those that no edit ties to others."""
+    bound = {name for edit in edits.edits if len(set(edit.variables)) > 1 for name in edit.variables}
     shares: Mapping[str, float] = {}
     for target in targets[:VULNERABLE]:
         shares = dict(shares) | {n: shares.get(n, 0.0) + share for n, share in target.drivers if n not in bound}

@@ -150,6 +150,14 @@ def test_contradictory_determinants_are_refused(of):
         LookupEdit(name="e", dependent="division", of=of)
 
 
+def test_problems_with_a_schema_name_the_variables():
+    schema = Schema([Variable("state", "nominal", role="identifier"), Variable("division", "nominal")])
+    assert EditSet([DIVISION, GROUP]).problems(schema) == [
+        "edit 'division' uses state, which is not released",
+        "edit 'group' names unknown variable(s) age, group",
+    ]
+
+
 def test_chains_leave_masking_and_come_back():
     data = people()
     chain = LookupEdit(name="pays", dependent="smokes", of=("division",))

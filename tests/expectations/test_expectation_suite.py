@@ -75,9 +75,9 @@ def test_a_name_is_given_once():
 def test_descriptions_hold_no_value():
     descriptions = {r.name: r.description for r in Suite.of(SCHEMA, EDITS).rules}
     assert descriptions["cap"] == (
-        "wages − 2.5·income is at most its stated constant within its tolerance, where size are as stated"
+        "wages − 2.5·income is at most its stated constant within its tolerance, where size is as stated"
     )
-    assert descriptions["if"] == "where size are as stated, sex is one of 1 stated value(s) or empty"
+    assert descriptions["if"] == "where size is as stated, sex is one of 1 stated value(s) or empty"
     assert "4711" not in "".join(descriptions.values())
     reverse = LinearEdit(name="e", terms={"a": -1, "b": 1})
     assert describe(reverse) == "−a + b equals 0"

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from anoncore.edits.kinds import BoundEdit
+from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
 from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, RareLevels
 from anoncore.microdata import Microdata, Schema, Variable
@@ -14,6 +15,7 @@ from tasks.assessment.remedies import Change, changes, try_change
 from tasks.masking.anonymize import ShadowMask
 
 BOUND = BoundEdit(name="least", variable="a", lower=0)
+TIED = LookupEdit(name="tied", dependent="c", of=("a",))
 
 
 def people() -> Microdata:
@@ -44,10 +46,11 @@ def test_larger_groups_and_treated_extremes_are_tried_where_the_plan_has_or_lack
     assert list(proposed(ExtremeRecords(), AdditiveNoise())) == []
 
 
-def test_the_variable_that_tells_most_is_left_out_unless_an_edit_names_it() -> None:
+def test_the_most_revealing_variable_is_left_out_unless_an_edit_ties_it_to_others() -> None:
     told = (target(a=0.7, b=0.2, c=0.1), target(a=0.6, b=0.3, c=0.1))
     assert proposed(MDAV(), targets=told)["without the variable a"].people(people()).schema.names == ("b", "c")
-    assert "without the variable b" in proposed(MDAV(), edits=EditSet((BOUND,)), targets=told)
+    assert proposed(MDAV(), edits=EditSet((BOUND,)), targets=told)["without the variable a"].mask.edits == EditSet()
+    assert "without the variable b" in proposed(MDAV(), edits=EditSet((BOUND, TIED)), targets=told)
 
 
 def test_a_remedy_shows_its_effect_on_the_same_people() -> None:

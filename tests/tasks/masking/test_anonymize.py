@@ -10,6 +10,7 @@ import pytest
 
 from anoncore.edits.conditions import Condition
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
+from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import Edit, EditSet
 from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, GroupAnonymity, OptimalBoxes, RareLevels, SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
@@ -84,7 +85,8 @@ def test_steps_that_only_prepare_leave_single_records_as_they_are(run: Run) -> N
 def test_a_hidden_group_hides_what_edits_compute_from_its_variables_too() -> None:
     step = GroupAnonymity(vital=({"ill": (1,)},), parameter="land", order=("a", "b"), level=1, raises={"a": 25})
     code = LinearEdit(name="code", terms={"land": 1, "code": -1}, dependent="code")
-    assert _hidden_variables((step,), EditSet([code])) == ("code", "land")
+    region = LookupEdit(name="region", dependent="region", of=("code", "wage"))
+    assert _hidden_variables((step,), EditSet([region, code])) == ("code", "land", "region")
     assert _hidden_variables((step,), EditSet([SUM])) == ("land",)
     assert _hidden_variables((MDAV(),), EditSet([code])) == ()
 
