@@ -17,7 +17,7 @@ from anoncore.profile.support import beyond, edge_rate, needed, never_meeting
 from anoncore.profile.tables import Table
 
 MOST_GATES = 3  # for one variable
-BLOCK_SHARE = 0.5  # of the missing cells left over, that another missing cell must explain
+BLOCK, BLOCK_SHARE = 100, 0.5  # missing cells left over, and their share, that another missing cell must explain
 RANK = 20  # see `beyond`
 
 
@@ -79,7 +79,7 @@ def _explained(table: Table, name: str, gates: list[_Gate], limit: float) -> Ite
             gained = np.array([int((g.holds & left).sum()) for g in candidates], dtype=float)
             best = int(gained.argmax())
             evidence = never_meeting(left.sum(), (left & ~empty).sum(), gained[best])
-            least = max(MIN_RECORDS, BLOCK_SHARE * (left & empty).sum() if candidates[best].is_empty_cell else 0)
+            least = max(BLOCK, BLOCK_SHARE * (left & empty).sum()) if candidates[best].is_empty_cell else MIN_RECORDS
             if gained[best] < least or evidence * candidates[best].rate < limit:
                 break
             chosen.append(candidates[best])

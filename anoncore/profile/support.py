@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-SHARP = 0.1  # of the rate that chance gives: below it, a range thins out and has no edge
+SHARP = 0.25  # of the rate that chance gives: below it, a range thins out and has no edge
 FAMILY = 0.01  # probability, for each kind of rule, that a table of independent columns gives one
 
 
