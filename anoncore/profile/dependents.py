@@ -82,7 +82,9 @@ def _dependence(j: int, relation: Relation, values: np.ndarray, names: Sequence[
     negative = {k: bool(np.nanmin(values[:, k]) < 0) for k in columns}
     score += 2.0 * (negative[j] and not any(negative[k] for k in others))
     score += 1.0 * (lone and not any(negative.values()))
-    score += 2.0 * (lone and len(columns) > 3) + 3.0 * (abs(coefficients[columns.index(j)]) not in (0.0, 1.0))
+    size = abs(coefficients[columns.index(j)])
+    average = lone and size == max(map(abs, coefficients)) > min(map(abs, coefficients))
+    score += 2.0 * (lone and len(columns) > 3) + 4.0 * average
     largest = max(columns, key=lambda k: float(np.nanmean(np.abs(values[:, k]))))
     score += 0.5 * (j == largest and lone and len(columns) > 2)
     return score + 1e-3 * j / len(names)

@@ -13,6 +13,7 @@ from anoncore.profile.tables import Table
 
 SCREENED = 512  # records in groups, on which all pairs are tried first
 FEWEST = 5.0  # records of a value, on average, unless levels occupy ranges of a number
+MAX_NUMBERS = 100  # between which the nearest value would say little, unless levels occupy ranges
 LEFT_EMPTY = 0.02  # of the records: cells that a lookup may fill
 
 
@@ -80,6 +81,7 @@ def _depends(codes: np.ndarray, target: np.ndarray, numeric: bool, limit: float)
     maps = groups * np.log(levels)
     if numeric:
         maps = min(maps, choices(groups - 1, runs - 1) + runs * np.log(levels))
-    if len(value) < FEWEST * groups and not (numeric and levels <= MAX_CODES and runs == levels):
+    in_ranges = numeric and levels <= MAX_CODES and runs == levels
+    if not in_ranges and (len(value) < FEWEST * groups or (numeric and groups > MAX_NUMBERS)):
         return False
     return arrangements(counts) - maps >= limit

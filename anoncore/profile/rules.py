@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,8 @@ from anoncore.profile.skips import skips
 from anoncore.profile.support import needed
 from anoncore.profile.tables import Table
 
+FACTORS = (7, 12, 24, 60, 100, 1000)  # days of a week, months, hours, minutes, per cent
+FEWEST_MULTIPLES = 5  # different numbers in the larger unit
 SPIKE = 0.1  # share of the records
 SOME_BELOW = 0.05  # of the records in which one number is truly below the other
 
@@ -62,7 +64,12 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     barred = computed - {d.dependent for d in found if d.determinant not in seen}
     marks = Marks(table)
     findings = [*sums, *derived, *_bounds(table, computed), *skips(table, marks, computed, barred)]
-    findings += [*exclusive_levels(table, marks, barred), *level_ranges(table, barred), *_orders(table, sums, barred)]
+    findings += [
+        *exclusive_levels(table, marks, barred),
+        *level_ranges(table, barred),
+        *_multiples(table, computed),
+        *_orders(table, sums, barred),
+    ]
     checked = (_checked(f, data.frame) for f in findings)
     return tuple(_with_unique_names(sorted(checked, key=lambda f: not f.active)))
 
@@ -133,6 +140,27 @@ def _orders(table: Table, sums: Sequence[Finding], computed: set[str]) -> list[F
                 held[low, high] = _comes_up_to(numbers[:, low], numbers[:, high], limit)
     direct = np.argwhere((held > 0) & (held @ held == 0)).tolist()
     return [Finding(_order(names[low], names[high])) for low, high in direct]
+
+
+def _multiples(table: Table, computed: set[str]) -> Iterator[Finding]:
+    """Find whole numbers that count another one in larger units: years beside months of age."""
+    names = [n for n in table.numbers(computed, 5 * MIN_RECORDS) if table.precision[n] == 1]
+    sample = slice(None, None, max(1, table.records // 200))
+    for large, small in permutations(names, 2):
+        one, other = table.numeric[large], table.numeric[small]
+        for factor in FACTORS:
+            if _counts(one[sample], other[sample], factor) and _counts(one, other, factor):
+                name = f"{small} divided by {factor} is {large}"
+                terms = {small: 1.0, large: -float(factor)}
+                yield Finding(LinearEdit(name=name, terms=terms, relation=">="))
+                yield Finding(LinearEdit(name=name, terms=terms, relation="<=", constant=factor - 1.0))
+
+
+def _counts(large: np.ndarray, small: np.ndarray, factor: int) -> bool:
+    """Whether ``large`` is ``small`` in units of ``factor``, without the rest, in enough different records."""
+    both = ~np.isnan(large) & ~np.isnan(small)
+    fits = (np.floor(small[both] / factor) == large[both]).all()
+    return bool(fits and both.sum() >= MIN_ROWS and len(np.unique(large[both])) >= FEWEST_MULTIPLES)
 
 
 def _order(low: str, high: str) -> LinearEdit:

@@ -23,12 +23,12 @@ nhefs.load_pandas().data[columns.split()].to_csv("people.csv", index=False)
 # !sed -n '/^variables:/,/^$/p' people.yaml
 
 # %% [markdown]
-# The draft marks what a person has to confirm. Here `education` and `income` are correct as codes with an order. One
-# change: the limits of `age` are known, so state them as an edit.
+# The first lines of the draft list what a person has to confirm; here nothing is left to ask. `education` and `income`
+# are correct as codes with an order. One change: the limits of `age` are known, so state them in place of the rounded.
 
 # %%
 plan = Path("people.yaml").read_text()
-draft = "{edit: bound, name: age is not negative, variable: age, lower: 0}"
+draft = "{edit: bound, name: limits of age, variable: age, lower: 20, upper: 100}"
 assert draft in plan
 Path("people.yaml").write_text(
     plan.replace(

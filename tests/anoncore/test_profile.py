@@ -310,10 +310,10 @@ def test_an_average_of_readings_is_found():
     draw = np.random.default_rng(5)
     person = draw.normal(120, 15, 2000)
     frame = pd.DataFrame({c: (person + draw.normal(0, 5, 2000)).round(0) for c in ("first", "second", "third")})
-    frame["average"] = ((frame.second + frame.third) / 2).round(0)
+    frame.insert(0, "average", ((frame.second + frame.third) / 2).round(0))
     (found,) = find_sums(frame, rng=rng())
     assert found.edit.dependent == "average"
-    assert found.edit.terms == {"second": 1, "third": 1, "average": -2}
+    assert found.edit.terms == {"average": -1, "second": 0.5, "third": 0.5}
 
 
 @pytest.mark.parametrize("n", [1, 5, 29])
@@ -392,6 +392,12 @@ def test_a_dependency_with_an_exception_or_a_missing_determinant_is_none():
     frame.loc[frame.index[frame.age > 80][0], "older"] = 0
     frame.loc[:20, "age"] = np.nan
     assert lookups(frame) == set()
+
+
+def test_months_of_age_are_twelve_to_a_year():
+    frame = survey().assign(months=lambda f: 12 * f.age + np.random.default_rng(3).integers(0, 12, len(f)))
+    found = {(e.relation, e.constant) for e in active(frame, LinearEdit) if e.terms == {"months": 1, "age": -12}}
+    assert found == {(">=", 0), ("<=", 11)}
 
 
 def test_an_age_at_first_never_exceeds_the_age():
