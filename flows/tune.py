@@ -17,7 +17,7 @@ from flows.plan.overrides import PLAN, Setting, acknowledged, candidate
 from flows.release import Runner, wipe_dead
 from tasks.assessment.judge import mask_and_judge
 from tasks.assessment.tuning import moves
-from tasks.assessment.tuning.parts import ENOUGH_UNITS, Parts, Table, cut
+from tasks.assessment.tuning.parts import ENOUGH_UNITS, Parts, Table, cut, level_of_half
 from tasks.assessment.tuning.search import Found, Stage, Tried, confirmed, search
 from tasks.assessment.tuning.store import TrialStore
 from tasks.assessment.tuning.trial import Trial, trial_of
@@ -188,7 +188,7 @@ def _tuned(job: _Job, clock: _Clock, on_trial: OnTrial) -> Tuned:
         screened=job.parts.screen is not None,
         enough=enough,
     )
-    candidates = [one for one in found.candidates if not job.store.refused(one.variation)]
+    candidates = _open(found, job.store)
     second = attempt if job.parts.confirm else lambda variation, stage: None
     chosen, judged, text = confirmed(candidates, second), None, job.file.text
     if chosen is not None:
@@ -210,6 +210,14 @@ def _tuned(job: _Job, clock: _Clock, on_trial: OnTrial) -> Tuned:
         text=text,
         diff="".join(difflib.unified_diff(old, new, name, name, n=1)),
     )
+
+
+def _open(found: Found, store: TrialStore) -> list[Tried]:
+    """Return the candidates that unseen units have not refused, those of methods not refused yet first."""
+    refused = [one for one in found.candidates if store.refused(one.variation)]
+    methods = {one.variation.masking for one in refused}
+    rest = [one for one in found.candidates if one not in refused]
+    return sorted(rest, key=lambda one: one.variation.masking in methods)
 
 
 def _neighbours(schema: Schema, telling: Sequence[str], best: Tried) -> Iterable[Variation]:
@@ -247,6 +255,9 @@ def _attempt(job: _Job, clock: _Clock, on_trial: OnTrial, variation: Variation, 
 def _try(job: _Job, variation: Variation, stage: Stage, table: Table) -> Trial:
     """Mask and measure one variation in a workspace of its own, which is wiped."""
     plan = job.plan(variation)
+    if stage == "confirm":
+        stricter = {"tail_p": level_of_half(plan.policy.tail_p)}
+        plan = plan.model_copy(update={"policy": plan.policy.model_copy(update=stricter)})
     name, without = variation.name, len(variation.without)
     if problems := plan.problems(job.file.base):
         return Trial(name, "not possible", "; ".join(problems), without=without)

@@ -6,12 +6,14 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import norm
 
 from anoncore.microdata import Microdata
 from tasks.assessment.tuning.variation import Variation
 from tasks.common.errors import Refused
 from tasks.common.run import Run
 from tasks.intake.split import Sides, Split
+from tasks.policy.attack_family import SHARE
 
 # Fewer units than this on a side of the search prove nothing about any setting.
 LEAST_UNITS = 50
@@ -50,6 +52,20 @@ class Parts:
     search: Table
     confirm: Table | None
     judge: Table
+
+
+def level_of_half(level: float) -> float:
+    """Return the level at which half of the records show what all of them show at ``level``.
+
+    A deviation of z standard errors among all is one of z / √2 among half of them. The level is that of a family of
+    attacks, each test of which has a share of it.
+
+    Examples
+    --------
+    >>> round(level_of_half(0.01), 3)
+    0.114
+    """
+    return float(norm.sf(norm.isf(level * SHARE) / np.sqrt(2.0)) / SHARE)
 
 
 def cut(run: Run, split: Split) -> Parts:

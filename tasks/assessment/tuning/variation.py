@@ -37,6 +37,11 @@ class Variation:
         return "; ".join(words)
 
     @property
+    def masking(self) -> tuple[str, ...]:
+        """The methods that mask, whatever their settings."""
+        return tuple(step.method for step in self.steps if not step.prepares)
+
+    @property
     def key(self) -> str:
         """What tells variations apart, also those whose parameters have no hash; for the memory of a search alone."""
         return repr(self)
