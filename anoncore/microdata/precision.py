@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 MAX_DECIMALS = 9
@@ -43,3 +45,21 @@ def round_to(values: np.ndarray, unit: float | None) -> np.ndarray:
     if abs(decimals - round(decimals)) < 1e-12:
         return np.round(np.round(values, round(decimals) + 6), round(decimals))
     return np.round(np.round(values / unit, 6)) * unit
+
+
+def outward(value: float, *, upward: bool) -> float:
+    """Return the next 1, 2 or 5 × 10ᵉ beyond ``value``, never ``value`` itself; 0 stays 0.
+
+    Examples
+    --------
+    >>> outward(74, upward=True), outward(25, upward=False), outward(100, upward=True)
+    (100.0, 20.0, 200.0)
+    """
+    if value == 0:
+        return 0.0
+    size = abs(value)
+    exponent = math.floor(math.log10(size))
+    ladder = [float(f"{s}e{e}") for e in range(exponent - 1, exponent + 2) for s in (1, 2, 5)]
+    if (value > 0) == upward:
+        return math.copysign(min(v for v in ladder if v > size * (1 + 1e-9)), value)
+    return math.copysign(max(v for v in ladder if v < size * (1 - 1e-9)), value)

@@ -8,8 +8,9 @@ where at least `MIN_COUNT` records hold them; limits are rounded outward, away f
 """
 
 from anoncore.microdata.inference import MIN_COUNT, NESTED, Guess
+from anoncore.microdata.precision import outward
 from anoncore.profile.columns import Profile, profile
-from anoncore.profile.findings import Finding, outward
+from anoncore.profile.findings import Finding
 from anoncore.profile.rules import find_rules
 from anoncore.profile.sums import find_sums
 

@@ -12,7 +12,8 @@ from scipy.optimize import linear_sum_assignment
 
 from anoncore.edits.kinds import LinearEdit, linear_holds
 from anoncore.microdata.inference import DIFFERENCES, TOTALS, words_of
-from anoncore.profile.findings import Finding, outward
+from anoncore.microdata.precision import outward
+from anoncore.profile.findings import Finding
 from anoncore.profile.relations import ROUNDED, Relation, complete, deviation
 
 

@@ -14,8 +14,9 @@ from anoncore.edits.kinds import BoundEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.microdata import Microdata
 from anoncore.microdata.inference import MAX_LISTED, MIN_RECORDS
+from anoncore.microdata.precision import outward
 from anoncore.profile.exclusions import exclusive_levels, level_ranges
-from anoncore.profile.findings import MIN_ROWS, Finding, outward
+from anoncore.profile.findings import MIN_ROWS, Finding
 from anoncore.profile.lookups import Dependency, lookups
 from anoncore.profile.marks import Marks
 from anoncore.profile.skips import skips

@@ -11,6 +11,7 @@ from anoncore.utility.figures import (
     utility_figures,
 )
 from anoncore.utility.marginals import MarginalUtility, marginal_utility
+from anoncore.utility.pairs import PAIR_LIMIT, PairChange, PairUtility, pair_utility
 from anoncore.utility.propensity import Propensity, propensity_utility, tree_propensity
 from anoncore.utility.regression import RegressionComparison, RegressionUtility, regression_utility
 from anoncore.utility.regression_model import Regression
@@ -22,7 +23,9 @@ from anoncore.utility.report import (
     kept_columns,
     measure_utility,
 )
+from anoncore.utility.structure import Pattern, Structure, structure
 from anoncore.utility.variables import (
+    DISTANCE_LIMIT,
     VariableTable,
     VariableUtility,
     WorstVariable,
@@ -30,17 +33,23 @@ from anoncore.utility.variables import (
 )
 
 __all__ = [
+    "DISTANCE_LIMIT",
+    "PAIR_LIMIT",
     "Coefficient",
     "Estimate",
     "Figure",
     "FigureComparison",
     "MarginalUtility",
+    "PairChange",
+    "PairUtility",
+    "Pattern",
     "Propensity",
     "PropensityComparison",
     "Regression",
     "RegressionComparison",
     "RegressionUtility",
     "Shift",
+    "Structure",
     "Summary",
     "UtilityComparison",
     "UtilityFigures",
@@ -54,8 +63,10 @@ __all__ = [
     "kept_columns",
     "marginal_utility",
     "measure_utility",
+    "pair_utility",
     "propensity_utility",
     "regression_utility",
+    "structure",
     "tree_propensity",
     "utility_figures",
     "variable_utility",

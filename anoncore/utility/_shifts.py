@@ -7,12 +7,16 @@ from dataclasses import dataclass, replace
 from itertools import compress
 
 import numpy as np
+from scipy.stats import norm
 
 from anoncore.encoding import probability_names
-from anoncore.microdata import Microdata, Variable
-from anoncore.utility._sides import Distribution, Floats, level_codes, numbers
+from anoncore.microdata import Microdata, Variable, outward
+from anoncore.utility._sides import Distribution, Floats, effective_size, level_codes, numbers
 
 QUANTILES = np.arange(1, 20) / 20.0
+# Of the absolute value of a standard normal number.
+MEAN, DEVIATION = np.sqrt(2 / np.pi), np.sqrt(1 - 2 / np.pi)
+SPIKE = 0.05  # share of the values present that one value holds, from which it is a spike
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,10 @@ class Shift:
     kolmogorov : numbers and ordinal variables
     quantile : numbers only; mean |difference| of the 5 % … 95 % quantiles / sd
     total_variation : levels only, half the sum of |differences| of shares
+    beyond : numbers only; share of the records whose value lies beyond the original's range, each end of it rounded
+        outward to the next of 1, 2 or 5 × 10ᵉ
+    spike : numbers only; largest |difference| of the share of a value that at least 5 % of the original's values are
+    spike_error : its standard error between two samples; both None where there is no such value
 
     Notes
     -----
@@ -63,13 +71,17 @@ class Shift:
     kolmogorov: float | None = None
     quantile: float | None = None
     total_variation: float | None = None
+    beyond: float | None = None
+    spike: float | None = None
+    spike_error: float | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Side:
-    """The summary of one variable in one table, and of numbers their distribution."""
+    """The summary of one variable in one table, of so many units, and of numbers their distribution."""
 
     summary: Summary
+    size: float
     distribution: Distribution | None = None
 
 
@@ -79,12 +91,13 @@ def number_side(table: Microdata, variable: Variable, array: Floats | None) -> S
     missing = np.isnan(values)
     present, share = ~missing if array is None else ~missing & (array > 0), _share(missing, array)
     if not present.any():
-        return Side(Summary(share))
+        return Side(Summary(share), effective_size(array, table.n_units))
+    size = effective_size(array, table.n_units)
     values, array = values[present], None if array is None else array[present]
     shifted = values - values[0]  # a constant then varies by exactly zero
     mean = float(np.average(shifted, weights=array))
     variance = float(np.average((shifted - mean) ** 2, weights=array)) if np.ptp(shifted) > 0 else 0.0
-    return Side(Summary(share, mean + float(values[0]), variance), Distribution.of(values, array))
+    return Side(Summary(share, mean + float(values[0]), variance), size, Distribution.of(values, array))
 
 
 def level_side(table: Microdata, variable: Variable, levels: tuple[object, ...], array: Floats | None) -> Side:
@@ -102,7 +115,7 @@ def level_side(table: Microdata, variable: Variable, levels: tuple[object, ...],
         held[: chances.shape[1]] = own.sum(axis=0) if array is None else array[~missing] @ own
     total = held.sum()
     shares = tuple((held / total).tolist()) if total > 0 else None
-    return Side(Summary(_share(missing, array), shares=shares))
+    return Side(Summary(_share(missing, array), shares=shares), effective_size(array, table.n_units))
 
 
 def _share(which: np.ndarray, array: Floats | None) -> float:
@@ -125,6 +138,7 @@ def shift_of(variable: Variable, ours: Side, theirs: Side) -> Shift:
     assert ours.distribution is not None
     assert theirs.distribution is not None
     scale = a.variance if a.variance > 0 else 1.0
+    spike, error = _spike(ours, theirs)
     apart = ours.distribution.kolmogorov(theirs.distribution)
     moved = np.abs(theirs.distribution.quantiles(QUANTILES) - ours.distribution.quantiles(QUANTILES))
     return Shift(
@@ -134,4 +148,49 @@ def shift_of(variable: Variable, ours: Side, theirs: Side) -> Shift:
         variance=abs(b.variance - a.variance) / scale,
         kolmogorov=apart,
         quantile=float(moved.mean() / np.sqrt(scale)),
+        beyond=_beyond(ours.distribution, theirs.distribution) * (1.0 - b.missing),
+        spike=spike,
+        spike_error=error,
     )
+
+
+def _beyond(ours: Distribution, theirs: Distribution) -> float:
+    """Return the share of values beyond the range of ours, rounded outward."""
+    low, high = outward(float(ours.values[0]), upward=False), outward(float(ours.values[-1]), upward=True)
+    below, above = theirs.at(np.array([np.nextafter(low, -np.inf), high]))
+    return float(below + 1.0 - above)
+
+
+def _spike(ours: Side, theirs: Side) -> tuple[float | None, float | None]:
+    """Return how far the share of a frequent value has moved at most, and the standard error of that by chance."""
+    assert ours.distribution is not None
+    assert theirs.distribution is not None
+    shares = np.diff(ours.distribution.cumulative, prepend=0.0)
+    spikes, held = ours.distribution.values[shares >= SPIKE], shares[shares >= SPIKE]
+    if not len(spikes):
+        return None, None
+    at = theirs.distribution.at(spikes) - theirs.distribution.at(np.nextafter(spikes, -np.inf))
+    worst = int(np.abs(at - held).argmax())
+    sizes = [side.size * (1.0 - side.summary.missing) for side in (ours, theirs)]
+    error = np.sqrt(held[worst] * (1 - held[worst]) * sum(1 / size for size in sizes))
+    return float(abs(at - held)[worst]), float(error)
+
+
+def two_samples(variable: Variable, ours: Side, theirs: Side, of: int) -> float:
+    """Return what the distance of the worst of so many variables is between two samples, on this variable's scale.
+
+    The median of the largest: Kolmogorov's distribution for numbers; for levels the mean of the total variation and
+    so many standard deviations, in the normal approximation; and the same for the share that is missing.
+    """
+    tail = 1.0 - 0.5 ** (1.0 / of)
+    z = float(norm.isf(tail / 2))
+    missing = ours.summary.missing
+    apart = z * np.sqrt(missing * (1 - missing) * (1 / ours.size + 1 / theirs.size))
+    sizes = [side.size * (1.0 - side.summary.missing) for side in (ours, theirs)]
+    if not all(sizes):
+        return float(apart)
+    error = sum(1 / size for size in sizes)
+    if not variable.is_categorical:
+        return float(max(apart, np.sqrt(np.log(2 / tail) / 2 * error)))
+    shares = np.array(ours.summary.shares)
+    return float(max(apart, np.sqrt(shares * (1 - shares) * error).sum() / 2 * (MEAN + DEVIATION * z)))

@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 Weights = str | Sequence[ArrayLike | None] | None
 
+BINS = 10
 FEW = 256  # distinct values up to which counting is faster than sorting positions
 GOLDEN = 0.6180339887498949
 SIDES = ("original", "released", "reference")
@@ -108,15 +109,15 @@ def effective_size(array: Floats | None, records: int) -> float:
     return float(records) if array is None else float(array.sum() ** 2 / (array @ array))
 
 
-def matrix(name: str, values: ArrayLike, columns: int | None = None) -> Floats:
-    """Return a finite (N ≥ 1, n ≥ 1) matrix, with the stated number of columns if one is stated."""
+def matrix(name: str, values: ArrayLike, columns: int | None = None, *, missing: bool = False) -> Floats:
+    """Return a finite (N ≥ 1, n ≥ 1) matrix, with the stated number of columns if one is stated; or with NaN."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise AnonymizationError(f"{name} must be numeric; encode the table before measuring") from None
     if array.ndim != 2 or 0 in array.shape:
         raise AnonymizationError(f"{name} must be a matrix of records by columns, got shape {array.shape}")
-    if not np.isfinite(array).all():
+    if not (np.isfinite(array) | (missing & np.isnan(array))).all():
         count = int((~np.isfinite(array)).sum())
         raise AnonymizationError(f"{name} must be finite, got {count} missing or infinite values; encode them")
     if columns is not None and array.shape[1] != columns:
@@ -220,3 +221,44 @@ def frozen(values: Floats) -> Floats:
     copy = np.array(values)
     copy.setflags(write=False)
     return copy
+
+
+def decile_codes(variable: Variable, tables: Sequence[Microdata], array: Floats | None) -> tuple[int, list[Integers]]:
+    """Return how many codes there are, the last for a missing value, and the (N,) codes of each table.
+
+    Numbers are cut at the deciles of the original, whose weights are ``array``; up to ten different ones stay apart.
+    """
+    if variable.is_categorical:
+        levels = all_levels(variable, tables)
+        codes = [level_codes(table, variable.name, levels) for table in tables]
+        return len(levels) + 1, [np.where(own < 0, len(levels), own) for own in codes]
+    columns = [numbers(table, variable.name) for table in tables]
+    missing = [np.isnan(values) for values in columns]
+    present = ~missing[0] if array is None else ~missing[0] & (array > 0)
+    if not present.any():
+        return 2, [own.astype(np.intp) for own in missing]
+    original = Distribution.of(columns[0][present], None if array is None else array[present])
+    if len(original.values) <= BINS:
+        cuts, width = original.values, 2 * len(original.values) + 2
+        binned = [cuts.searchsorted(v, "left") + cuts.searchsorted(v, "right") for v in columns]
+    else:
+        cuts = np.unique(original.quantiles(np.arange(1, BINS) / BINS))
+        width = len(cuts) + 2
+        binned = [cuts.searchsorted(values, "left") for values in columns]
+    return width, [np.where(own, width - 1, codes) for own, codes in zip(missing, binned, strict=True)]
+
+
+def value_matrices(tables: Sequence[Microdata]) -> list[Floats]:
+    """Return (N, n) numbers, and places of levels, of the variables that all tables have; NaN where missing."""
+    columns: list[list[Floats]] = [[] for _ in tables]
+    for variable in tables[0].schema:
+        if not variable.is_masked or not all(comparable(variable, table) for table in tables):
+            continue
+        levels = all_levels(variable, tables) if variable.is_categorical else ()
+        for side, table in zip(columns, tables, strict=True):
+            if levels:
+                places = level_codes(table, variable.name, levels)
+                side.append(np.where(places < 0, np.nan, places).astype(np.float64))
+            else:
+                side.append(numbers(table, variable.name))
+    return [np.column_stack([np.zeros((len(table), 0)), *side]) for side, table in zip(columns, tables, strict=True)]

@@ -9,24 +9,20 @@ from math import comb
 import numpy as np
 
 from anoncore.errors import AnonymizationError
-from anoncore.microdata import Microdata, Variable
+from anoncore.microdata import Microdata
 from anoncore.utility._sides import (
-    Distribution,
     Floats,
     Integers,
     Weights,
-    all_levels,
     comparable,
+    decile_codes,
     effective_size,
     evenly_spread,
     frozen,
-    level_codes,
-    numbers,
     tables_of,
     weighting,
 )
 
-BINS = 10
 DENSE = 1 << 20  # tables with more cells than this are counted by sorting what is there
 
 MEANING = (
@@ -126,7 +122,7 @@ def marginal_utility(
 
     Examples
     --------
-    >>> import pandas as pd; from anoncore.microdata import Schema
+    >>> import pandas as pd; from anoncore.microdata import Schema, Variable
     >>> schema = Schema([Variable("x", "binary", levels=(0, 1)), Variable("y", "binary", levels=(0, 1))])
     >>> a = Microdata(pd.DataFrame({"x": [0, 0, 1, 1], "y": [0, 0, 1, 1]}), schema)
     >>> b = Microdata(pd.DataFrame({"x": [0, 0, 1, 1], "y": [0, 1, 0, 1]}), schema)
@@ -140,7 +136,7 @@ def marginal_utility(
     tables = tables_of(original, released, reference)
     arrays = weighting(tables, weights).arrays
     names = [n for n in original.schema.masked if all(comparable(original.schema[n], t) for t in tables)]
-    coded = [_codes(original.schema[name], tables, arrays[0]) for name in names]
+    coded = [decile_codes(original.schema[name], tables, arrays[0]) for name in names]
     which = list(_tuples(len(names), size, limit))
     distances, expected = np.zeros((len(tables) - 1, len(which))), np.zeros(len(which))
     sizes = [effective_size(w, len(t)) for t, w in zip(tables, arrays, strict=True)]
@@ -177,28 +173,6 @@ def marginal_utility(
 def _over_tables(values: Floats, worst: int | None) -> tuple[float, float, float]:
     """Return the mean and the largest of (used,) values, and the one of the worst table; 0 without tables."""
     return (0.0, 0.0, 0.0) if worst is None else (float(values.mean()), float(values.max()), float(values[worst]))
-
-
-def _codes(variable: Variable, tables: Sequence[Microdata], array: Floats | None) -> tuple[int, list[Integers]]:
-    """Return how many codes there are, the last for a missing value, and the (N,) codes of each table."""
-    if variable.is_categorical:
-        levels = all_levels(variable, tables)
-        codes = [level_codes(table, variable.name, levels) for table in tables]
-        return len(levels) + 1, [np.where(own < 0, len(levels), own) for own in codes]
-    columns = [numbers(table, variable.name) for table in tables]
-    missing = [np.isnan(values) for values in columns]
-    present = ~missing[0] if array is None else ~missing[0] & (array > 0)
-    if not present.any():
-        return 2, [own.astype(np.intp) for own in missing]
-    original = Distribution.of(columns[0][present], None if array is None else array[present])
-    if len(original.values) <= BINS:
-        cuts, width = original.values, 2 * len(original.values) + 2
-        binned = [cuts.searchsorted(v, "left") + cuts.searchsorted(v, "right") for v in columns]
-    else:
-        cuts = np.unique(original.quantiles(np.arange(1, BINS) / BINS))
-        width = len(cuts) + 2
-        binned = [cuts.searchsorted(values, "left") for values in columns]
-    return width, [np.where(own, width - 1, codes) for own, codes in zip(missing, binned, strict=True)]
 
 
 def _shares(members: Sequence[tuple[int, list[Integers]]], arrays: Sequence[Floats | None]) -> list[Floats]:

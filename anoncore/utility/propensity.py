@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.threads import one_blas_thread
+from anoncore.kernels.threads import in_threads, one_blas_thread
 from anoncore.utility._sides import Floats, checked_weights, matrix
 from anoncore.utility._stacked import Rows, Stacked, independent_directions, spread_pairs
 
@@ -147,14 +147,14 @@ def tree_propensity(
     other: ArrayLike,
     *,
     rng: np.random.Generator,
-    permutations: int = 10,
-    records: int = 10_000,
+    permutations: int = 4,
+    records: int = 5000,
 ) -> Propensity:
     """Measure how well a classification tree separates the other table's records from the original's.
 
     Parameters
     ----------
-    original, other : (N, n), (M, n), encoded, in any units
+    original, other : (N, n), (M, n), in any units; NaN where missing
     rng : numpy Generator, for the sample of records and the permutations
     permutations : at least 2; how often labels are exchanged to learn the null
     records : per table; a larger one is sampled
@@ -166,7 +166,7 @@ def tree_propensity(
     Raises
     ------
     AnonymizationError
-        When the tables are not finite matrices with the same columns, or a parameter is out of range.
+        When the tables are not matrices with the same columns, or a parameter is out of range.
 
     Notes
     -----
@@ -182,15 +182,16 @@ def tree_propensity(
     >>> tree_propensity(x, x, rng=np.random.default_rng(0)).pmse
     0.0
     """
-    ours = matrix("original", original)
-    theirs = matrix("other", other, ours.shape[1])
+    ours = matrix("original", original, missing=True)
+    theirs = matrix("other", other, ours.shape[1], missing=True)
     if records < 1 or permutations < 2:
         raise AnonymizationError(f"records must be at least 1 and permutations 2, got {records} and {permutations}")
     sides = [s if len(s) <= records else s[rng.choice(len(s), records, replace=False)] for s in (ours, theirs)]
     rows = np.concatenate(sides)
     labels = np.repeat([0.0, 1.0], [len(side) for side in sides])
     pmse, leaves = _grown(rows, labels)
-    null = np.array([_grown(rows, rng.permutation(labels))[0] for _ in range(permutations)])
+    shuffled = [rng.permutation(labels) for _ in range(permutations)]
+    null = np.array([grown for grown, _ in in_threads(lambda own: _grown(rows, own), shuffled)])
     c = float(labels.mean())
     mean, sd = float(null.mean()), float(null.std(ddof=1))
     return _result("tree", pmse, c, leaves - 1, ((1 - c) * mean, (1 - c) * sd, mean, sd), 0)

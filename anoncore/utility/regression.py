@@ -78,6 +78,16 @@ class RegressionUtility:
     reference: RegressionComparison | None
     meaning: str = MEANING
 
+    @property
+    def formula(self) -> str:
+        """The model as analysts write it."""
+        return self.regression.formula
+
+    @property
+    def coefficients(self) -> tuple[Coefficient, ...]:
+        """The coefficients that the release can estimate."""
+        return tuple(row for row in self.released.coefficients if row.other is not None)
+
     def without_lost_terms(self) -> RegressionUtility:
         """Return the same without the names of the coefficients that the release cannot estimate."""
         estimated = {row.term for row in self.released.coefficients if row.other is not None}

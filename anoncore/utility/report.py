@@ -14,13 +14,16 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.threads import in_threads
 from anoncore.microdata import Microdata
 from anoncore.summary import Summarised, SummaryTable
-from anoncore.utility._sides import Floats, Weights, weighting
+from anoncore.utility._sides import Floats, Weights, value_matrices, weighting
+from anoncore.utility.automatic import automatic_regressions
 from anoncore.utility.figures import FigureComparison, UtilityComparison, compare_utility
 from anoncore.utility.marginals import MarginalUtility, marginal_utility
-from anoncore.utility.propensity import Propensity, propensity_utility
+from anoncore.utility.pairs import PairUtility, pair_utility
+from anoncore.utility.propensity import MODELS, Propensity, propensity_utility, tree_propensity
 from anoncore.utility.regression import RegressionUtility, regression_utility
 from anoncore.utility.regression_model import Regression
-from anoncore.utility.variables import VariableTable, variable_utility
+from anoncore.utility.structure import Structure, structure
+from anoncore.utility.variables import VariableTable, VariableUtility, variable_utility
 
 WORST = 10  # marginal tables that are named, the worst first
 PAIRS = 2000  # tables of two variables that are compared at most
@@ -34,11 +37,13 @@ class UtilitySettings:
     Parameters
     ----------
     regressions : those whose results the release should keep
+    automatic : regressions that are chosen from the original's associations beside them, at most
     interactions : products of columns that the propensity score uses at most
     triples : tables of three variables that are compared at most
     """
 
     regressions: tuple[Regression, ...] = ()
+    automatic: int = 3
     interactions: int = 0
     triples: int = 0
 
@@ -77,9 +82,13 @@ class UtilityReport(Summarised):
     left_out : encoded columns that are not compared, their level or variable being suppressed
     figures : means, variances, correlations of the encoded columns; None when no column is left
     variables : every variable by itself
+    pairs : the associations of all pairs of variables, on their own scales
+    structure : what the original never holds, and how much of it the release does
     propensity : on all encoded columns, suppressed ones too; None when no column varies in the original
+    tree : the same of a classification tree on the variables themselves; None where they cannot be compared
     marginals : tables of two variables, and of three where they were asked for; named are the worst alone
     regressions : those declared, in their order
+    automatic : those chosen from the original's associations
     weights : how the survey weights were used that all of these respect
     """
 
@@ -87,13 +96,22 @@ class UtilityReport(Summarised):
     left_out: int
     figures: UtilityComparison | None
     variables: VariableTable
+    pairs: PairUtility
+    structure: Structure
     propensity: PropensityComparison | None
+    tree: PropensityComparison | None
     marginals: tuple[MarginalUtility, ...]
     regressions: tuple[RegressionUtility, ...]
+    automatic: tuple[RegressionUtility, ...]
     weights: WeightUse
 
     def __repr__(self) -> str:
         return f"UtilityReport({len(self.variables.variables)} variables, {len(self.columns)} encoded columns)"
+
+    @property
+    def worst_variable(self) -> VariableUtility | None:
+        """The variable whose distance is largest beside its limit; None without variables."""
+        return max(self.variables.variables, key=lambda one: one.beside_limit, default=None)
 
     def figure(self, name: str) -> FigureComparison | None:
         """Return one of the four figures; None when no column is left."""
@@ -102,14 +120,23 @@ class UtilityReport(Summarised):
     def summary_tables(self) -> Iterator[SummaryTable]:
         """Return the main figures beside the reference's; 0 is unchanged, but 1 in ratios and overlaps."""
         rows: list[tuple[object, ...]] = []
+        if variable := self.worst_variable:
+            base = variable.reference_shift and variable.reference_shift.distance
+            rows.append((f"distance of {variable.name}, the worst variable", variable.released_shift.distance, base))
+        if self.pairs.worst:
+            pair = self.pairs.worst[0]
+            rows.append(
+                (f"{pair.measure} of {' and '.join(pair.variables)}, the worst pair", pair.change, pair.reference)
+            )
+        for name, score in (("propensity score", self.propensity), ("propensity score by a tree", self.tree)):
+            if score:
+                other = score.reference and score.reference.ratio
+                rows.append((f"{name}, ratio to chance", score.released.ratio, other))
         for one in self.figures.figures if self.figures else ():
             rows.append((f"{one.name.replace('_', ' ')}, median", one.released_median, one.reference_median))
-        if self.propensity:
-            base = self.propensity.reference
-            rows.append(("propensity score, ratio to chance", self.propensity.released.ratio, base and base.ratio))
         for table in self.marginals:
             rows.append((f"tables of {table.size} variables, mean distance", table.mean, table.reference_mean))
-        for fit in self.regressions:
+        for fit in (*self.regressions, *self.automatic):
             overlap = fit.reference and fit.reference.mean_overlap
             rows.append((f"interval overlap of {fit.regression.formula}", fit.released.mean_overlap, overlap))
         yield SummaryTable("Utility: difference from the original", HEADER, rows)
@@ -170,26 +197,43 @@ def measure_utility(
     score = partial(propensity_utility, weights=arrays[0], interactions=settings.interactions)
     marginals = partial(marginal_utility, original, released, reference, weights=arrays)
     regression = partial(regression_utility, original=original, released=released, reference=reference, weights=arrays)
+    plain = value_matrices(tables)
+    tree = partial(tree_propensity, plain[0])
+    others = plain[1:] if plain[0].shape[1] else []
+    chosen = automatic_regressions(original, settings.automatic) if settings.automatic else ()
     sides = list(zip(matrices, arrays, strict=True))[1:] if encoder.width else []
     sizes = [(2, PAIRS)] + ([(3, settings.triples)] if settings.triples else [])
     jobs: list[Callable[[], Any]] = [
         partial(_compared, matrices, kept, names, arrays),
         *(partial(score, matrices[0], matrix, other_weights=array) for matrix, array in sides),
+        # Which records and permutations are taken is no secret: the same table gives the same figure.
+        *(partial(tree, side, rng=np.random.default_rng(0)) for side in others),
+        partial(pair_utility, original, released, reference, weights=arrays),
+        partial(structure, original, released, reference),
         *(partial(marginals, size=size, limit=limit) for size, limit in sizes),
-        *(partial(regression, one) for one in settings.regressions),
+        *(partial(regression, one) for one in (*settings.regressions, *chosen)),
     ]
     done = list(in_threads(lambda job: job(), jobs))
-    scores = [one for one in done if isinstance(one, Propensity)]
+    scores, trees = ([one for one in done if isinstance(one, Propensity) and one.model == m] for m in MODELS)
+    fits = [one for one in done if isinstance(one, RegressionUtility)]
     return UtilityReport(
         columns=names,
         left_out=int((~kept).sum()),
         figures=done[0],
         variables=variables,
-        propensity=PropensityComparison(scores[0], scores[1] if len(scores) > 1 else None) if scores else None,
+        pairs=next(one for one in done if isinstance(one, PairUtility)),
+        structure=next(one for one in done if isinstance(one, Structure)),
+        propensity=_beside(scores),
+        tree=_beside(trees),
         marginals=tuple(one.worst_only(WORST) for one in done if isinstance(one, MarginalUtility)),
-        regressions=tuple(one for one in done if isinstance(one, RegressionUtility)),
+        regressions=tuple(fits[: len(settings.regressions)]),
+        automatic=tuple(fits[len(settings.regressions) :]),
         weights=WeightUse(weighted.variable, any(array is not None for array in arrays), weighted.repaired),
     )
+
+
+def _beside(scores: Sequence[Propensity]) -> PropensityComparison | None:
+    return PropensityComparison(scores[0], scores[1] if len(scores) > 1 else None) if scores else None
 
 
 def kept_columns(encoder: Encoder, released: Microdata, without: Sequence[str] = ()) -> np.ndarray:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 
 from anoncore.encoding import probability_names
 from anoncore.microdata import Kind, Microdata, Variable
-from anoncore.utility._shifts import Shift, Summary, level_side, number_side, shift_of
+from anoncore.utility._shifts import Shift, Summary, level_side, number_side, shift_of, two_samples
 from anoncore.utility._sides import Floats, Weights, all_levels, comparable, tables_of, weighting
+
+DISTANCE_LIMIT = 0.05
 
 MEANINGS = {
     "distance": "The largest difference between the two distributions of the variable, whatever its kind: "
@@ -23,6 +25,8 @@ MEANINGS = {
     "the original.",
     "total_variation": "The share of records that would have to change their level to make the two "
     "distributions equal.",
+    "beyond": "The share of released values beyond the original's range, its ends rounded outward.",
+    "spike": "How far the share of a value has moved that at least 5 % of the original's values are.",
 }
 
 
@@ -36,6 +40,7 @@ class VariableUtility:
     levels : the original's, then those that only another table has; None for numbers
     original, released, reference : what each table holds
     released_shift, reference_shift : how far the two lie from the original
+    two_samples : the distance of the worst of all variables between two samples, on this variable's scale
 
     Notes
     -----
@@ -50,6 +55,17 @@ class VariableUtility:
     reference: Summary | None
     released_shift: Shift
     reference_shift: Shift | None
+    two_samples: float
+
+    @property
+    def accepted(self) -> float:
+        """The larger of 0.05 and twice the distance of two samples."""
+        return max(DISTANCE_LIMIT, 2 * self.two_samples)
+
+    @property
+    def beside_limit(self) -> float:
+        """The release's distance in multiples of the accepted one."""
+        return self.released_shift.distance / self.accepted
 
     def with_levels(self, shown: Collection[str]) -> VariableUtility:
         """Return the same without the names and shares of the levels that are not ``shown``."""
@@ -88,6 +104,9 @@ class VariableTable:
     variables: tuple[VariableUtility, ...]
     worst: tuple[WorstVariable, ...]
     absent: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[VariableUtility]:
+        return iter(self.variables)
 
 
 def variable_utility(
@@ -133,7 +152,9 @@ def variable_utility(
     present = [
         v for v in map(original.schema.__getitem__, original.schema.masked) if all(_present(v, t) for t in tables)
     ]
-    rows = tuple(_row(v, tables, unweighted if v.name == weighted.variable else weighted.arrays) for v in present)
+    rows = tuple(
+        _row(v, tables, unweighted if v.name == weighted.variable else weighted.arrays, len(present)) for v in present
+    )
     names = {v.name for v in present}
     return VariableTable(rows, _worst(rows), tuple(n for n in original.schema.masked if n not in names))
 
@@ -146,7 +167,7 @@ def _present(variable: Variable, table: Microdata) -> bool:
     )
 
 
-def _row(variable: Variable, tables: Sequence[Microdata], arrays: Sequence[Floats | None]) -> VariableUtility:
+def _row(variable: Variable, tables: Sequence[Microdata], arrays: Sequence[Floats | None], of: int) -> VariableUtility:
     levels = all_levels(variable, tables)
     sides = [
         level_side(table, variable, levels, array) if variable.is_categorical else number_side(table, variable, array)
@@ -162,6 +183,7 @@ def _row(variable: Variable, tables: Sequence[Microdata], arrays: Sequence[Float
         reference=sides[2].summary if len(sides) > 2 else None,
         released_shift=shifts[0],
         reference_shift=shifts[1] if len(shifts) > 1 else None,
+        two_samples=two_samples(variable, sides[0], sides[1], of),
     )
 
 

@@ -68,9 +68,7 @@ def compare(
     ] = None,
     by_design: ByDesign = None,
     risk: Annotated[str, typer.Option("--risk", help="distance, ambiguity, uncertainty or membership.")] = "distance",
-    utility: Annotated[
-        str, typer.Option("--utility", help="overall, mean, variance, correlation, rank_correlation or propensity.")
-    ] = "overall",
+    utility: Annotated[str, typer.Option("--utility", help="overall, variable, pair or propensity.")] = "overall",
     home: Where = None,
     inline: Inline = False,
     json_: Json = False,

@@ -25,7 +25,6 @@ from tasks.common.errors import ExitCode, visible, visible_lines
 from tasks.common.home import Home
 
 if TYPE_CHECKING:
-    from anoncore.utility import UtilityReport
     from flows.compare import Comparison
     from flows.external import Judgement
     from tasks.decision.outcomes import Outcome
@@ -46,6 +45,7 @@ GATES = {
     "by design": Text("by design", "dim"),
     "not tested": Text("not tested", "dim"),
     "waived": Text("waived", "dim"),
+    "to decide": Text("to decide", "yellow"),
 }
 SETTINGS = {
     "passes": Text("passes", "green"),
@@ -131,6 +131,8 @@ def _summary(outcome: Outcome, home: Home, seconds: float) -> None:
     if outcome.gates:
         out.print(gates(outcome.gates))
         out.print()
+        _usefulness(outcome.gates)
+        out.print()
     out.print(f"{OUTCOMES[outcome.status]} {safe(outcome.release)}: {safe_lines(outcome.reason)}")
     hint = _home_hint(home)
     if outcome.folder:
@@ -160,22 +162,18 @@ def judged(judgement: Judgement, name: str) -> None:
     for what, names in (("Not in the release", judgement.left_out), ("Not measured", judgement.unknown)):
         if names:
             out.print(safe(f"{what}: {', '.join(names)}"), soft_wrap=True)
-    for text in usefulness(judgement.assessment.utility):
-        out.print(safe(text), soft_wrap=True)
+    out.print()
+    _usefulness(verdict.gates)
 
 
-def usefulness(utility: UtilityReport) -> list[str]:
-    """Return two lines on the utility of a release; no gate asks for it unless a plan's policy does."""
-    lines = []
-    for name, what in (("mean", "Means, in standard deviations"), ("correlation", "Correlations")):
-        one = utility.figure(name)
-        if one is None or not one.worst:
-            continue
-        beside = ""
-        if one.reference_median is not None:
-            beside = f"; another sample {one.reference_median:.3f} and {one.reference_largest:.3f}"
-        lines.append(f"{what}: moved by {one.released_median:.3f} (median), {one.released_largest:.3f} at most{beside}")
-    return lines
+def _usefulness(results: tuple[GateResult, ...]) -> None:
+    """Answer whether the release tells what the source tells, and show the worst figures."""
+    from tasks.policy.usefulness import QUESTION, headline, usefulness
+
+    found = usefulness(results)
+    out.print(safe(f"{QUESTION} {found.answer}"), style="bold")
+    for one in found.headlines:
+        out.print(safe(f"  {headline(one)}"), soft_wrap=True)
 
 
 def compared(comparison: Comparison, home: Home, seconds: float) -> None:

@@ -12,8 +12,8 @@ from tasks.policy.attack import Attack
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import Rounding
 
-GateVerdict = Literal["pass", "fail", "inconclusive", "by design", "not tested", "waived"]
-Topic = Literal["Risk", "Claims", "Utility"]
+GateVerdict = Literal["pass", "fail", "inconclusive", "by design", "not tested", "waived", "to decide"]
+Topic = Literal["Risk", "Claims", "Sense", "Utility"]
 Metrics = Mapping[str, float | None]
 
 

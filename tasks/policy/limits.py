@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from pydantic import Field
 from scipy.stats import norm
@@ -52,6 +53,62 @@ class MembershipLimit(Section):
     def area_verdict(self, lower: float, upper: float) -> Verdict:
         """Compare the interval of an area under the curve with both limits."""
         return three_way(lower, upper, self.area_passes_within, fails_above=self.membership_auc)
+
+
+class UtilityLimits(Section):
+    """What may be lost, and how much nonsense is accepted. Between two samples as much may differ again.
+
+    Parameters
+    ----------
+    marginal : Largest distance of a variable's distributions (Kolmogorov's, total variation, or the difference of the
+        share missing).
+    pair : Largest change of an association of two variables (correlation, correlation ratio, Cramér's V).
+    two_samples : So many times what the worst variable, or pair, differs by between two samples is accepted in any
+        case.
+    spike : Largest change of the share of a value that at least 5 % of a variable's values are, beside five standard
+        errors.
+    propensity : Largest ratio of the propensity score's error to its null, by regression and by classification tree.
+    overlap : Least mean overlap of the confidence intervals of a declared regression, or what two samples nearly
+        always reach where that is less.
+    exceeded : When one of these five is not met, ask a ``person``, or ``reject``.
+    beyond : Share of values beyond the source's range, rounded outward, of one variable, that is accepted.
+    impossible : Share of records with one combination that the source never holds, and of records that break a
+        dependency, that is accepted. Failing this or ``beyond`` always rejects. Beside both, a few records are
+        accepted that chance accounts for, as another sample would show them.
+    """
+
+    marginal: float = Field(default=0.05, ge=0, le=1)
+    pair: float = Field(default=0.10, ge=0, le=2)
+    two_samples: float = Field(default=2.0, ge=0)
+    spike: float = Field(default=0.02, ge=0, le=1)
+    propensity: float = Field(default=5.0, ge=1)
+    overlap: float = Field(default=0.5, ge=0, le=1)
+    exceeded: Literal["person", "reject"] = "person"
+    beyond: float = Field(default=0.0, ge=0, le=1)
+    impossible: float = Field(default=0.0, ge=0, le=1)
+
+    def distance(self, two_samples: float) -> float:
+        """Return the largest distance of a variable that is accepted."""
+        return max(self.marginal, self.two_samples * two_samples)
+
+    def change(self, two_samples: float) -> float:
+        """Return the largest change of an association that is accepted."""
+        return max(self.pair, self.two_samples * two_samples)
+
+    def loss_verdict(self, accepted: bool) -> Literal["pass", "fail", "to decide"]:
+        """Return the verdict on a loss: beyond its limit a person decides, or the release is rejected."""
+        return "pass" if accepted else "fail" if self.exceeded == "reject" else "to decide"
+
+
+class UtilityLimit(Section):
+    """How much of the statistics may be lost.
+
+    Parameters
+    ----------
+    utility : What may be lost, and how much nonsense is accepted.
+    """
+
+    utility: UtilityLimits = UtilityLimits()
 
 
 class MembershipPolicy(ChanceLimit, MembershipLimit):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,12 +12,15 @@ from anoncore.risk import Comparison, RiskReport
 from anoncore.utility import (
     FigureComparison,
     MarginalUtility,
+    PairUtility,
     Propensity,
     PropensityComparison,
     RegressionComparison,
     RegressionUtility,
     Shift,
+    Structure,
     UtilityReport,
+    VariableUtility,
     WeightUse,
 )
 from tasks.common import values
@@ -41,11 +45,32 @@ class PublishedColumn:
 
 @dataclass(frozen=True)
 class PublishedVariable:
-    """One variable: how far it has moved, without what any table holds."""
+    """One variable: how far it has moved, without what any table holds; fields as those of `VariableUtility`."""
 
     name: str
     kind: str
-    shift: Shift
+    released_shift: Shift
+    two_samples: float
+
+
+@dataclass(frozen=True)
+class PublishedPair:
+    """A pair of variables: how far their association moved, without what it is; fields as those of `PairChange`."""
+
+    variables: tuple[str, str]
+    measure: str
+    change: float
+    two_samples: float
+
+
+@dataclass(frozen=True)
+class PublishedPairs:
+    """The pairs of variables that moved most."""
+
+    compared: int
+    median: float | None
+    reference_median: float | None
+    worst: tuple[PublishedPair, ...]
 
 
 @dataclass(frozen=True)
@@ -122,9 +147,13 @@ class PublishedUtility:
     columns: tuple[PublishedColumn, ...]
     left_out: int
     variables: tuple[PublishedVariable, ...]
+    pairs: PublishedPairs
+    structure: Structure
     propensity: PropensityComparison | None
+    tree: PropensityComparison | None
     marginals: tuple[PublishedMarginals, ...]
     regressions: tuple[PublishedRegression, ...]
+    automatic: tuple[PublishedRegression, ...]
     weights: WeightUse
 
     def figure(self, name: str) -> FigureComparison | None:
@@ -165,13 +194,14 @@ def published_utility(utility: UtilityReport, step: float) -> PublishedUtility:
         figures=() if compared is None else coarse(compared.figures, step),
         columns=() if compared is None else coarse(_columns(utility), step),
         left_out=utility.left_out,
-        variables=tuple(
-            PublishedVariable(one.name, one.kind, coarse(one.released_shift, step))
-            for one in utility.variables.variables
-        ),
+        variables=tuple(_variable(one, step) for one in utility.variables),
+        pairs=_pairs(utility.pairs, step),
+        structure=_structure(utility.structure),
         propensity=_propensity(utility.propensity, step),
+        tree=_propensity(utility.tree, step),
         marginals=tuple(_marginals(one, step) for one in utility.marginals),
         regressions=tuple(_regression(one, step) for one in utility.regressions),
+        automatic=tuple(_regression(one, step) for one in utility.automatic),
         weights=utility.weights,
     )
 
@@ -181,6 +211,29 @@ def _columns(utility: UtilityReport) -> tuple[PublishedColumn, ...]:
     assert utility.figures is not None
     parts = [one.values.tolist() for one in utility.figures.released.figures]
     return tuple(PublishedColumn(name, *row) for name, *row in zip(utility.columns, *parts, strict=True))
+
+
+def _variable(one: VariableUtility, step: float) -> PublishedVariable:
+    """Return how far a variable moved; how many values lie beyond a rounded range describes the release."""
+    shift, error = one.released_shift, one.released_shift.spike_error
+    shown = replace(coarse(shift, step), beyond=shift.beyond, spike_error=error and float(f"{error:.1g}"))
+    return PublishedVariable(one.name, one.kind, shown, coarse(one.two_samples, step))
+
+
+def _pairs(pairs: PairUtility, step: float) -> PublishedPairs:
+    """Return the changes alone: the associations of the source are not published exactly."""
+    worst = (PublishedPair(one.variables, one.measure, one.change, one.two_samples) for one in pairs.worst)
+    return coarse(PublishedPairs(pairs.compared, pairs.median, pairs.reference_median, tuple(worst)), step)
+
+
+def _structure(found: Structure) -> Structure:
+    """Return what the release holds; how many combinations the source lacks, and holds once, to the next ten."""
+    rare = None if found.reference is None else _next_ten(found.reference)
+    return replace(found, absent=round(_next_ten(found.absent)), by_chance=_next_ten(found.by_chance), reference=rare)
+
+
+def _next_ten(count: float) -> float:
+    return 10.0 * math.ceil(count / 10.0)
 
 
 def _propensity(both: PropensityComparison | None, step: float) -> PropensityComparison | None:

@@ -30,7 +30,8 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
 
     A failed gate rejects; one about single records is waived where the plan waives their protection, and
     a person decides then. An inconclusive one asks a person, or rejects when the plan says so:
-    the sample was then too small to prove the release safe or unsafe.
+    the sample was then too small to prove the release safe or unsafe. Where more is lost than the plan accepts, a
+    person decides, unless the plan says that it fails.
     """
     waived = policy.individual_protection == "none"
     shown = published(assessment)
@@ -42,7 +43,8 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
         if one.verdict == "inconclusive" or (one.verdict == "not tested" and gate.untested_as not in policy.untested)
     ]
     failed = [one.cause for one in results if one.verdict == "fail"]
-    return Verdict(*_decision(failed, undecided, policy), tuple(results))
+    lost = [one.cause for one in results if one.verdict == "to decide"]
+    return Verdict(*_decision(failed, undecided, lost, policy), tuple(results))
 
 
 def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, policy: PolicySection) -> list[GateResult]:
@@ -52,14 +54,15 @@ def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, pol
     return [replace(text, verdict=one.verdict) for one, text in zip(exact, coarse, strict=True)]
 
 
-def _decision(failed: list[str], undecided: list[str], policy: PolicySection) -> tuple[Decision, str]:
+def _decision(failed: list[str], undecided: list[str], lost: list[str], policy: PolicySection) -> tuple[Decision, str]:
     """Return the decision and its reason."""
     if failed:
         return "reject", f"failed: {', '.join(failed)}"
     if undecided and policy.inconclusive == "reject":
         return "reject", f"not proven safe at this sample size: {', '.join(undecided)}"
-    if undecided:
-        return "await", f"a person must decide: {', '.join(undecided)}"
+    if undecided or lost:
+        much = f"more is lost than the plan accepts: {', '.join(lost)}" if lost else ""
+        return "await", f"a person must decide: {'; '.join(part for part in (', '.join(undecided), much) if part)}"
     if policy.individual_protection == "none":
         return "await", "a person must decide: single records are not protected, by the plan"
     if policy.approval == "person":

@@ -16,6 +16,7 @@ from tasks.common.workspace import StoredArrays
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked, Step
 from tasks.policy.disclosure_control import published
+from tasks.policy.usefulness import usefulness
 from tasks.publication.candidate import AUTHORITY, Candidate, prepare_documents
 from tasks.record.dossier import Dossier
 from tasks.reporting import charts, prefect_artifacts, report
@@ -63,7 +64,11 @@ def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], 
     if shown.game is not None and (at_risk := shown.game.custodian_report) is not None:
         write_private(home / "custodian-game.html", custodian_page(at_risk).encode())
     show("risk", prefect_artifacts.risk_markdown(assessment), "Disclosure risk with its baseline")
-    show("utility", prefect_artifacts.utility_markdown(assessment), "Utility of the release")
+    show(
+        "utility",
+        prefect_artifacts.utility_markdown(assessment, usefulness(dossier.verdict.gates)),
+        "Utility of the release",
+    )
     show("verdict", prefect_artifacts.verdict_markdown(dossier), "Verdict of the policy, gate by gate")
     return candidate
 

@@ -9,15 +9,13 @@ from typing import Literal
 import numpy as np
 
 from anoncore.risk import MeasureComparison, RiskReport
-from anoncore.utility import UtilityReport
+from anoncore.utility import Propensity, UtilityReport
 from tasks.common.formatting import NOTHING, count, markdown_cell, markdown_table, number
 from tasks.policy.gate import GateResult
+from tasks.policy.limits import UtilityLimits
 from tasks.record.dossier import MethodStep
 
 Status = Literal["passes", "awaiting", "rejected", "refused", "not possible"]
-
-# A median of the reference below this counts as this: in large samples it is sampling error and nothing else.
-LEAST_MEDIAN = 0.001
 
 RISKS = {
     "distance": "excess share of members with a close released record, upper bound",
@@ -26,15 +24,11 @@ RISKS = {
     "membership": "membership inference, upper bound of the AUC",
 }
 LOSSES = {
-    "overall": "largest of the four differences, in multiples of the reference's",
-    "mean": "median difference of means, in standard deviations",
-    "variance": "median difference of variances, as a share",
-    "correlation": "median difference of correlations",
-    "rank_correlation": "median difference of rank correlations",
-    "propensity": "how well a classifier separates released from original records, 0 to 1",
+    "overall": "worst of variable, pair and propensity score, in multiples of its limit",
+    "variable": "largest distance of a variable's distributions beside its limit, 0 to 1",
+    "pair": "largest change of an association of two variables beside its limit",
+    "propensity": "how well a classifier separates released from original records, in multiples of the null",
 }
-# Without a reference there is nothing to be a multiple of.
-BARE = "largest of the four median differences"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,23 +75,50 @@ def risk_of(risk: RiskReport, axis: str) -> float | None:
 def loss_of(utility: UtilityReport, axis: str) -> tuple[float | None, float | None]:
     """Return what the release loses and what the reference sample does; smaller is better.
 
-    ``overall`` divides the medians of the four figures by the reference's and takes the largest: at 1 or
-    below, no statistic is further off than in another sample of the same population.
+    ``overall`` takes the worst variable, the worst pair and the propensity score, each in multiples of the limit that
+    the policy has by default, or of twice what two samples differ by where that is more: at 1 or below, all are within.
     """
-    if axis == "propensity":
-        score = utility.propensity
-        if score is None:
-            return None, None
-        return score.released.share_of_maximum, score.reference.share_of_maximum if score.reference else None
-    if axis != "overall":
-        figure = utility.figure(axis)
-        return (None, None) if figure is None else (figure.released_median, figure.reference_median)
-    # Without figures there was nothing to compare: no column varies, or there is one alone.
-    if utility.figures is None:
-        return None, None
-    pairs = [(one.released_median, one.reference_median) for one in utility.figures.figures]
-    ratios = [ours / max(other, LEAST_MEDIAN) for ours, other in pairs if other is not None]
-    return (max(ratios), 1.0) if len(ratios) == len(pairs) else (max(ours for ours, _ in pairs), None)
+    losses = {"variable": _variable(utility), "pair": _pair(utility), "propensity": _propensity(utility)}
+    if axis == "overall":
+        own = [both for both, _ in losses.values() if both is not None]
+        others = [both for _, both in losses.values() if both is not None]
+        return max((one[1] for one in own), default=None), max((one[1] for one in others), default=None)
+    ours, reference = losses[axis]
+    return ours and ours[0], reference and reference[0]
+
+
+# A figure, and the same in multiples of its limit.
+_Loss = tuple[float, float] | None
+
+
+def _variable(utility: UtilityReport) -> tuple[_Loss, _Loss]:
+    ours = [(one.released_shift.distance, one.beside_limit) for one in utility.variables]
+    shifts = [(one.reference_shift, one.accepted) for one in utility.variables]
+    others = [(shift.distance, shift.distance / accepted) for shift, accepted in shifts if shift is not None]
+    return _worst(ours), _worst(others)
+
+
+def _pair(utility: UtilityReport) -> tuple[_Loss, _Loss]:
+    pairs = utility.pairs.worst
+    ours = [(one.change, one.change / one.accepted) for one in pairs]
+    others = [(one.reference, one.reference / one.accepted) for one in pairs if one.reference is not None]
+    return _worst(ours), _worst(others)
+
+
+def _propensity(utility: UtilityReport) -> tuple[_Loss, _Loss]:
+    both = [one for one in (utility.propensity, utility.tree) if one is not None]
+    limit = UtilityLimits().propensity
+    ours = [_ratio(one.released) for one in both]
+    others = [_ratio(one.reference) for one in both if one.reference is not None]
+    return _worst([(one, one / limit) for one in ours]), _worst([(one, one / limit) for one in others])
+
+
+def _ratio(score: Propensity) -> float:
+    return np.inf if score.ratio is None else score.ratio
+
+
+def _worst(figures: Sequence[tuple[float, float]]) -> _Loss:
+    return max(figures, key=lambda one: one[1], default=None)
 
 
 def frontier(tried: Sequence[Tried]) -> tuple[Tried, ...]:
@@ -119,17 +140,8 @@ def sentence(tried: Sequence[Tried], axis: str) -> str:
     if one is None:
         waiting = sum(t.status == "awaiting" for t in tried)
         return "nothing passes" + (f"; {waiting} must be decided by a person" if waiting else "")
-    if axis == "overall" and one.baseline is not None:
-        how = f"its statistics differ at most {number(one.loss, 2)} times as much as another sample's"
-    else:
-        beside = "" if one.baseline is None else f", another sample's {number(one.baseline)}"
-        how = f"{label_of(axis, one.baseline)}: {number(one.loss)}{beside}"
-    return f"best utility among those that pass: {one.name}; {how}"
-
-
-def label_of(axis: str, baseline: float | None) -> str:
-    """Return what a utility axis counts."""
-    return BARE if axis == "overall" and baseline is None else LOSSES[axis]
+    beside = "" if one.baseline is None else f", another sample's {number(one.baseline)}"
+    return f"best utility among those that pass: {one.name}; {LOSSES[axis]}: {number(one.loss)}{beside}"
 
 
 def place(one: Tried) -> tuple[float, float]:

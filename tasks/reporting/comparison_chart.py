@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.reporting.comparison import RISKS, Tried, best, frontier, label_of, place, sentence
+from tasks.reporting.comparison import LOSSES, RISKS, Tried, best, frontier, place, sentence
 from tasks.reporting.figures import (
     AFTER,
     EXCESS,
@@ -89,7 +89,7 @@ def draw(tried: Sequence[Tried], *, risk: str, loss: str) -> bytes:
             axes.plot(*place(winner), "o", ms=15, mfc="none", mec=AFTER, mew=1.2, zorder=3)
         _label(figure, axes, drawn, (edge, limit, baseline), winner)
         _key(figure, drawn, edge, winner, baseline)
-        notes = [f"risk: {RISKS[risk]}", f"lost utility: {label_of(loss, baseline)}"]
+        notes = [f"risk: {RISKS[risk]}", f"lost utility: {LOSSES[loss]}"]
         if absent:
             notes.append(shorten(f"not on the map: {', '.join(absent)}", 150))
         figure.text(0.07, 0.012, "\n".join(notes), color=MUTED, fontsize=8, linespacing=1.35)

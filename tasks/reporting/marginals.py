@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from anoncore.microdata import Microdata, Variable
-from tasks.reporting.figures import AFTER, BEFORE, MUTED, legend, new_figure, plain_number, shorten, style, svg
+from anoncore.microdata import Microdata, Variable, outward
+from tasks.reporting.figures import AFTER, BEFORE, EXCESS, MUTED, legend, new_figure, plain_number, shorten, style, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +29,8 @@ class Marginal:
 
     ``edges`` (bars + 1,) are set for numbers, ``labels`` for levels; ``before`` and ``after`` are
     shares of the records that have a value; ``missing`` the shares that have none, where at least
-    k original records have none.
+    k original records have none; ``beyond`` the shares of released values below and above the original's
+    range, its ends rounded outward.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Marginal:
     labels: tuple[str, ...] = ()
     ordered: bool = False
     missing: tuple[float, float] | None = None
+    beyond: tuple[float, float] = (0.0, 0.0)
 
     @property
     def shift(self) -> float:
@@ -66,7 +68,8 @@ def marginals(original: Microdata, released: Microdata, *, k: int) -> bytes:
     Confidentiality, since the picture is published: no bar of the original holds fewer than
     k records. Numbers are counted in bins whose edges are round numbers, never data; the outer
     bins begin at the k-th smallest and largest original value (or at 2 % where that is further
-    in), rounded outward, and take in everything beyond, so no extreme shows; a bin with fewer
+    in), rounded outward, and take in everything beyond, so no extreme shows; released values beyond the
+    original's range, rounded outward, have bars of their own at the ends; a bin with fewer
     than k records is merged with its neighbour. Levels with fewer than k original records are
     pooled, together with the next rarest where the pool is still below k; neighbours are pooled
     when the levels are ordered. Missing values are shown from k on. A variable that leaves a single
@@ -84,7 +87,10 @@ def marginals(original: Microdata, released: Microdata, *, k: int) -> bytes:
             bottom = 1 - (0.36 + 1.16 * row + 0.88) / height
             axes = figure.add_axes((0.015 + 0.249 * column, bottom, 0.222, 0.64 / height))
             _marginal_panel(axes, marginal)
-        legend(figure, ("area", BEFORE, "before masking"), ("line", AFTER, "after masking"))
+        entries = [("area", BEFORE, "before masking"), ("line", AFTER, "after masking")]
+        if any(sum(marginal.beyond) for marginal in shown):
+            entries.append(("area", EXCESS, "beyond the range before"))
+        legend(figure, *entries)
         text = f"{len(shown)} of {len(both)} variables before and after masking, the least preserved first."
         return svg(figure, text)
 
@@ -126,6 +132,10 @@ def _numbers(kind: Variable, before: pd.Series, after: pd.Series, k: int) -> Mar
         before=np.add.reduceat(counts, starts) / len(x),
         after=np.add.reduceat(others, starts) / len(y),
         edges=(first + np.append(starts, bins)) * step,
+        beyond=(
+            float((y < outward(float(x.min()), upward=False)).mean()),
+            float((y > outward(float(x.max()), upward=True)).mean()),
+        ),
     )
 
 
@@ -197,6 +207,17 @@ def _group_label(group: list[str], frequent: set[str], *, ordered: bool) -> str:
     return ends if len(named) == len(group) else f"{ends}, rare"
 
 
+def _show_beyond(axes: Axes, marginal: Marginal, edges: np.ndarray, width: float) -> None:
+    """Draw the released values beyond the original's range as bars of their own outside the axis, and say how many."""
+    below, above = marginal.beyond
+    left, right = width * (below > 0), width * (above > 0)
+    axes.bar([edges[0] - left / 2, edges[-1] + right / 2], [below / width, above / width], [left, right], color=EXCESS)
+    axes.set_xlim(edges[0] - left, edges[-1] + right)
+    if below + above > 0:
+        text = f"beyond {max(below + above, 0.001):.1%}"
+        axes.text(0.99, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=7.2, color=EXCESS)
+
+
 def _marginal_panel(axes: Axes, marginal: Marginal) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
@@ -211,7 +232,7 @@ def _marginal_panel(axes: Axes, marginal: Marginal) -> None:
         before, after = marginal.before / width, marginal.after / width
         axes.stairs(before, edges, fill=True, color=BEFORE, lw=0)
         axes.stairs(after, edges, color=AFTER, lw=1.3)
-        axes.set_xlim(edges[0], edges[-1])
+        _show_beyond(axes, marginal, edges, float(np.diff(edges).mean()))
         axes.set_xticks([edges[0], edges[-1]], [plain_number(edges[0]), plain_number(edges[-1])])
         low, high = axes.get_xticklabels()
         low.set_horizontalalignment("left")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tasks.common.formatting import count, markdown_cell, markdown_table, number, percent, significant
 from tasks.policy.published import PublishedAssessment, PublishedUtility
+from tasks.policy.usefulness import QUESTION, Usefulness, headline
 from tasks.record.dossier import Dossier
 from tasks.reporting.attack_table import attack_groups
 from tasks.reporting.report import DECISIONS, STATISTICS
@@ -53,8 +54,8 @@ def risk_markdown(assessment: PublishedAssessment) -> str:
     return f"{measures}\n\n{attacks}"
 
 
-def utility_markdown(assessment: PublishedAssessment) -> str:
-    """Return the utility figures as Markdown tables, with the reference's."""
+def utility_markdown(assessment: PublishedAssessment, found: Usefulness) -> str:
+    """Return the utility figures as Markdown: the answer, the worst figures, and tables with the reference's."""
     utility = assessment.utility
     rows = []
     for name, label in STATISTICS.items():
@@ -62,9 +63,10 @@ def utility_markdown(assessment: PublishedAssessment) -> str:
         keys = ("released_median", "reference_median", "released_largest", "reference_largest")
         rows.append((label, *(significant(getattr(one, key, None)) for key in keys)))
     head = ("Difference of", "Median", "Reference", "Largest", "Reference")
+    lines = [f"**{QUESTION}** {found.answer}", *(f"- {markdown_cell(headline(one))}" for one in found.headlines)]
     sizes = f"{count(assessment.records.released)} released records, {count(assessment.risk.columns)} columns."
     beyond = markdown_table(("Figure", "Release", "Reference", "Expected by chance"), _beyond(utility))
-    return "\n\n".join((markdown_table(head, rows), beyond, sizes))
+    return "\n\n".join(("\n".join(lines), beyond, markdown_table(head, rows), sizes))
 
 
 def _beyond(utility: PublishedUtility) -> Iterable[tuple[str, ...]]:

@@ -33,6 +33,7 @@ from tasks.common.formatting import (
 from tasks.policy.assessment import Records
 from tasks.policy.gate import GateResult
 from tasks.policy.published import PublishedAssessment, PublishedVariable
+from tasks.policy.usefulness import QUESTION, usefulness
 from tasks.record.dossier import Dossier, EditFacts
 from tasks.reporting.attack_table import attack_groups, authority_page
 
@@ -45,7 +46,7 @@ DECISIONS = {
 }
 # Of the 95 % quantile: of a normal variable, and of Kolmogorov's distance times √N.
 NORMAL, KOLMOGOROV = 1.96, 1.358
-VERDICTS = ("pass", "fail", "inconclusive", "by design", "waived", "not tested")
+VERDICTS = ("pass", "fail", "inconclusive", "by design", "waived", "not tested", "to decide")
 PICTURES = ("curves", "marginals", "correlations")
 # Kinds of rules that follow from the declared variables and not from an edit.
 FORM = ("columns", "levels", "numbers")
@@ -57,6 +58,8 @@ FIGURES = {
     "kolmogorov": "Kolmogorov",
     "quantile": "Quantiles",
     "total_variation": "Total variation",
+    "beyond": "Beyond range",
+    "spike": "Frequent value",
 }
 STATISTICS = {
     "mean": "Means",
@@ -122,6 +125,9 @@ def render(dossier: Dossier, assessment: PublishedAssessment, pictures: dict[str
             tally=_tally(gates),
             gate_groups=groups,
             failed=[name for name, members in groups if any(g.verdict == "fail" for g in members)],
+            useful=usefulness(gates),
+            question=QUESTION,
+            to_decide=any(g.verdict == "to decide" for g in gates),
             unsettled=any(g.verdict == "inconclusive" for g in gates),
             attacks=attack_groups(assessment),
             authority=authority_page(assessment, gates),
@@ -193,7 +199,7 @@ def _largest_shifts(variables: Iterable[PublishedVariable]) -> list[LargestShift
     """Return, of each figure, the variable that moved most; figures that no variable has are left out."""
     rows = []
     for key, meaning in MEANINGS.items():
-        moved = {one.name: shift for one in variables if (shift := getattr(one.shift, key)) is not None}
+        moved = {one.name: shift for one in variables if (shift := getattr(one.released_shift, key)) is not None}
         if moved:
             worst = max(moved, key=moved.__getitem__)
             rows.append(LargestShift(key, FIGURES[key], meaning, worst, moved[worst], len(moved)))

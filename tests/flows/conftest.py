@@ -13,6 +13,7 @@ import pytest
 
 from tasks.common import randomness
 from tasks.common.home import Home, make_private, write_private
+from tests.limits import with_any_loss
 from tests.nursery import Nursery
 
 CANARY_TEXT = "Qx7-Canary-Zw"
@@ -91,6 +92,7 @@ def write_office() -> Callable[..., Path]:
     ) -> Path:
         (make_people() if frame is None else frame).to_csv(folder / "people.csv", index=False)
         path = folder / "office.yaml"
+        more = with_any_loss(more)
         path.write_text(
             PLAN.format(source="people.csv", step=step, on_violation=on_violation, more=more, margin=margin)
         )

@@ -19,12 +19,16 @@ from flows.release import Direct, carry_out
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.publication.manifest import verify_release
+from tests.limits import UTILITY
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
 SEED = {"public": 12, "data_are_public": True}
 # What is tested are ranges and their claims, not how many people it takes to prove a release harmless.
-POLICY = "policy: {by_design: [ambiguity, uncertainty], membership_auc: 0.9}\nseed: {public: 12, data_are_public: true}"
+POLICY = (
+    f"policy: {{by_design: [ambiguity, uncertainty], membership_auc: 0.9, {UTILITY}}}\n"
+    "seed: {public: 12, data_are_public: true}"
+)
 STEP = (
     "{method: optimal-boxes, k: 8, l: 2, rare: fuzzy, limits: {age: [18, 99]}, statistics: "
     "[{statistic: mean, of: [net], accuracy: 100}, {statistic: correlation, of: [net, tax], probability: 2}]}"

@@ -18,6 +18,7 @@ from tasks.common.home import Home
 from tasks.decision.approval import decide
 from tasks.publication.manifest import verify_release
 from tasks.record.decision import Decision
+from tests.limits import UTILITY
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -50,7 +51,7 @@ steps:
 policy: POLICY
 """
 REASON = "the file has long been public but for the area"
-ALONE = f"{{individual_protection: none, individual_protection_reason: {REASON}, untested: [membership]}}"
+ALONE = f"{{{UTILITY}, individual_protection: none, individual_protection_reason: {REASON}, untested: [membership]}}"
 
 
 def people(records=6000, seed=3):

@@ -147,9 +147,9 @@ def test_a_public_seed_repeats_to_the_byte(office, home, tmp_path):
 
 
 def test_rejected_publishes_nothing_and_says_why(made):
-    _, home, outcome = made("policy: {utility: {correlation: 0}}")
+    _, home, outcome = made("policy: {utility: {pair: 0, two_samples: 0, exceeded: reject}}")
     assert outcome.status == "rejected"
-    assert "utility: correlation" in outcome.reason
+    assert "worst pair (" in outcome.reason
     assert outcome.folder is None
     assert not home.releases.exists() or not any(home.releases.rglob("data*"))
     assert outcome.report.exists()
@@ -157,7 +157,7 @@ def test_rejected_publishes_nothing_and_says_why(made):
 
 def test_a_rejection_stands_until_plan_or_data_change(office, after, home, people):
     """Else a schedule would draw until chance lets one through."""
-    strict = "policy: {utility: {correlation: 0}}"
+    strict = "policy: {utility: {pair: 0, two_samples: 0, exceeded: reject}}"
     first = after(strict)
     again = _run(office(more=strict), home)
     assert (again.status, again.release) == ("rejected", first.release)

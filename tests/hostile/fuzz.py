@@ -80,7 +80,7 @@ reference: {kind: leave-one-out}
 steps:
   - {method: rare-levels, k: 5, action: suppress}
   - {method: spectral-swap}
-policy: {utility: {correlation: 0.05}}
+policy: {utility: {pair: 0, two_samples: 0, exceeded: reject}}
 schedule: {cron: "0 3 * * mon-fri", timezone: UTC}
 """
 SETTINGS = (

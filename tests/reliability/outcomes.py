@@ -75,7 +75,7 @@ def endings(place: Place, run: Run, way: str) -> Iterator[Ended]:
     done = run("withdraw", release, "--by", "A. Smith", "--reason", "a test")
     yield judge(place, "withdrawn", way, done, {0})
     place.clear()
-    done = run("run", place.write(policy="utility: {correlation: 0}"), *inline)
+    done = run("run", place.write(policy="utility: {pair: 0, two_samples: 0, exceeded: reject}"), *inline)
     yield judge(place, "rejected", way, done, {3})
     for decision in ("approve", "reject"):
         place.clear()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import NO_LOSS
 from tests.reliability.canaries import LENIENT, Canaries, leaky, told
 from tests.reliability.outcomes import broken_steps, judge, refused_inputs
 from tests.reliability.running import Nursery, Place, settled
@@ -40,7 +41,11 @@ def test_a_name_of_a_file_is_searched(tmp_path: Path) -> None:
 
 
 def test_no_canary_is_left_by_a_release_a_rejection_or_a_question(place: Place, nursery: Nursery) -> None:
-    for policy, code in ((LENIENT, 0), ("utility: {correlation: 0}", 3), (f"approval: person, {LENIENT}", 4)):
+    for policy, code in (
+        (LENIENT, 0),
+        (NO_LOSS, 3),
+        (f"approval: person, {LENIENT}", 4),
+    ):
         place.clear()
         done = nursery.command("run", place.write(policy=policy), "--inline")
         ended = judge(place, policy, "direct", done, {code})

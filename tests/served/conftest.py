@@ -29,6 +29,7 @@ from tasks.common.locks import locked
 from tasks.publication.manifest import verify_release
 from tasks.record import ledger
 from tasks.record.entry import ReleaseFacts
+from tests.limits import UTILITY
 
 PROGRAM = Path(sys.executable).parent / "anonflow"
 CANARY = "Qx7-Canary-Zw"
@@ -51,7 +52,7 @@ edits:
 assessment: {{margin: 0.9}}
 steps:
   - {{method: spectral-swap}}
-policy: {{approval: person, untested: [membership], membership_auc: 0.9, tail_p: 0.000001{policy}}}
+policy: {{approval: person, untested: [membership], membership_auc: 0.9, tail_p: 0.000001, {utility}{policy}}}
 publication: {{title: Incomes of the office, description: Made up for a test.{to}}}
 schedule: {{{schedule}}}
 """
@@ -301,7 +302,7 @@ class Served:
         if "source" not in parts:
             people(seed).to_csv(self.plans / f"{name}.csv", index=False)
             parts["source"] = f"{{path: {name}.csv}}"
-        filled = {"name": name, "policy": "", "to": "", "schedule": "", **parts}
+        filled = {"name": name, "utility": UTILITY, "policy": "", "to": "", "schedule": "", **parts}
         beside = self.plans / f".{name}"
         beside.write_text(PLAN.format(**filled))
         beside.replace(self.plans / f"{name}.yaml")

@@ -25,6 +25,8 @@ GATES: tuple[Gate, ...] = tuple(
         "prior_releases",
         "source_values",
         "claims",
+        "value_limits",
+        "structure",
         "utility",
         "files",
         "reference_sample",

@@ -1,95 +1,166 @@
-"""How much of the statistics the release preserves, where the policy limits what may be lost."""
+"""How much of the statistics the release loses, by the worst variable, pair, spike and regression."""
 
 from __future__ import annotations
 
-from pydantic import Field
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
-from anoncore.utility import FigureComparison
-from tasks.common.sections import Section
+from anoncore.utility import PairChange, Propensity, UtilityReport, VariableUtility
+from tasks.common.formatting import number, percent, significant
 from tasks.policy.assessment import Assessment
-from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
-from tasks.policy.published import published_utility
+from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics, fields_of
+from tasks.policy.limits import UtilityLimit, UtilityLimits
+from tasks.policy.published import PublishedPair, PublishedUtility, PublishedVariable, published_utility
+
+Utility: TypeAlias = UtilityReport | PublishedUtility
 
 SIDES = ("released", "reference")
-
-
-class UtilityLimits(Section):
-    """The largest median differences that are accepted. A limit that is not stated is reported and has no gate.
-
-    Parameters
-    ----------
-    mean : Of the variables' means, in standard deviations.
-    variance : Of their variances, as a share of the variance.
-    correlation : Of their correlations.
-    rank_correlation : Of their rank correlations.
-    """
-
-    mean: float | None = Field(default=None, ge=0)
-    variance: float | None = Field(default=None, ge=0)
-    correlation: float | None = Field(default=None, ge=0)
-    rank_correlation: float | None = Field(default=None, ge=0)
-
-
-class UtilityLimit(Section):
-    """How much of the statistics may be lost.
-
-    Parameters
-    ----------
-    utility : The largest median differences that are accepted.
-    """
-
-    utility: UtilityLimits = UtilityLimits()
+LEAST = 1e-9  # limit that figures are divided by
+ERRORS = 5  # standard errors that the share of a spike may differ by beside its limit
+# Of the overlap of a coefficient's intervals between two samples: mean, standard deviation, and a normal quantile.
+OVERLAP, OVERLAP_DEVIATION, QUANTILE = 0.71, 0.22, 2.33
 
 
 def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, ...]:
-    """Compare the median differences with the limits that are stated."""
-    records = assessment.records.released
-    return tuple(
-        _result(name, assessment.utility.figure(name), limit, records)
-        for name, limit in policy.utility
-        if limit is not None
-    )
+    """Compare the worst variable, spike, pair, regression and the propensity score with their limits."""
+    parts = (_variable, _spike, _pair, _separated, _regression)
+    found = (part(assessment.utility, policy.utility) for part in parts)
+    return tuple(replace(one, records=assessment.records.released) for one in found if one is not None)
 
 
-def _result(name: str, figure: FigureComparison | None, limit: float, records: int) -> GateResult:
-    observed = None if figure is None else figure.released_median
-    other = None if figure is None else figure.reference_median
-    return GateResult(
-        name=f"utility: {name.replace('_', ' ')}",
-        # Where nothing varies nothing was measured, and a limit on it is not kept.
-        verdict="pass" if observed is not None and observed <= limit else "fail",
-        figure="nothing to compare" if observed is None else f"median difference {observed:.2f}",
-        limit=f"≤ {limit:g}",
-        baseline="no reference sample" if other is None else f"{other:.2f} in the reference",
-        records=records,
-        meaning="how much of the statistics is preserved",
-        topic="Utility",
+def _result(name: str, verdict: GateVerdict, texts: tuple[str, ...], variables: tuple[str, ...] = ()) -> GateResult:
+    """Return a result from its figure, limit, baseline and meaning."""
+    figure, limit, baseline, meaning = texts
+    return GateResult(name, verdict, figure, limit, baseline, 0, meaning, "Utility", variables)
+
+
+def _variable(utility: Utility, limits: UtilityLimits) -> GateResult | None:
+    """Return the variable whose distribution moved most."""
+    variables: Sequence[VariableUtility | PublishedVariable] = tuple(utility.variables)
+    if not variables:
+        return None
+    own = {one.name: limits.distance(one.two_samples) for one in variables}
+    worst = max(variables, key=lambda one: one.released_shift.distance / max(own[one.name], LEAST))
+    texts = (
+        f"{worst.name}: distance {number(worst.released_shift.distance, 2)}",
+        f"≤ {number(own[worst.name], 2)}",
+        f"{number(worst.two_samples, 2)}, the worst between two samples",
+        "the variable whose distribution moved most: the share of records that would have to move",
     )
+    good = worst.released_shift.distance <= own[worst.name]
+    return _result("worst variable", limits.loss_verdict(good), texts, (worst.name,))
+
+
+def _spike(utility: Utility, limits: UtilityLimits) -> GateResult | None:
+    """Return the variable in which the share of a frequent value moved most."""
+    found = [
+        (one.released_shift.spike, one.released_shift.spike_error, one.name)
+        for one in utility.variables
+        if one.released_shift.spike is not None and one.released_shift.spike_error is not None
+    ]
+    if not found:
+        return None
+    moved, error, name = max(found, key=lambda one: one[0] - ERRORS * one[1])
+    limit = limits.spike + ERRORS * error
+    texts = (
+        f"{name}: the share of a frequent value moved by {percent(moved)}",
+        f"≤ {percent(limit)}",
+        f"{percent(error)}, standard error between two samples",
+        "values that at least 5 % of a variable’s values are, often 0",
+    )
+    return _result("spikes", limits.loss_verdict(moved <= limit), texts, (name,))
+
+
+def _pair(utility: Utility, limits: UtilityLimits) -> GateResult | None:
+    """Return the pair of variables whose association moved most."""
+    pairs: Sequence[PairChange | PublishedPair] = utility.pairs.worst
+    if not pairs:
+        return None
+    own = {one.variables: limits.change(one.two_samples) for one in pairs}
+    worst = max(pairs, key=lambda one: one.change / max(own[one.variables], LEAST))
+    texts = (
+        f"{' and '.join(worst.variables)}: {worst.measure} moved by {number(worst.change, 2)}",
+        f"≤ {number(own[worst.variables], 2)}",
+        f"{number(worst.two_samples, 2)}, the worst between two samples",
+        "the two variables whose association moved most, on the records that hold both",
+    )
+    return _result("worst pair", limits.loss_verdict(worst.change <= own[worst.variables]), texts, worst.variables)
+
+
+def _separated(utility: Utility, limits: UtilityLimits) -> GateResult | None:
+    """Return how well the better of two classifiers separates released from original records."""
+    models = {"logistic regression": utility.propensity, "classification tree": utility.tree}
+    scores = [(_ratio(one.released), name, one) for name, one in models.items() if one is not None]
+    if not scores:
+        return None
+    ratio, name, one = max(scores, key=lambda score: score[0])
+    reference = "" if one.reference is None else f"; {significant(one.reference.ratio)}, the reference"
+    texts = (
+        f"{significant(ratio)} times its null, by {name}",
+        f"≤ {limits.propensity:g} times",
+        f"about {significant(1 / (1 - one.released.share_released))}, another sample{reference}",
+        "whether a classifier can separate released from original records",
+    )
+    return _result("propensity score", limits.loss_verdict(ratio <= limits.propensity), texts)
+
+
+def _ratio(score: Propensity) -> float:
+    return math.inf if score.ratio is None else score.ratio
+
+
+def _regression(utility: Utility, limits: UtilityLimits) -> GateResult | None:
+    """Return the declared regression whose confidence intervals overlap least."""
+    fits = [(one.released.mean_overlap, one) for one in utility.regressions if one.released.mean_overlap is not None]
+    if not fits:
+        return None
+    overlap, one = min(fits, key=lambda fit: fit[0])
+    usual = OVERLAP - QUANTILE * OVERLAP_DEVIATION / math.sqrt(max(len(one.coefficients), 1))
+    limit = min(limits.overlap, max(0.0, usual))
+    texts = (
+        f"{one.formula}: mean overlap {percent(overlap, 0)}",
+        f"≥ {percent(limit, 0)}",
+        f"about {percent(OVERLAP, 0)}, another sample",
+        "how far the confidence intervals of a declared regression overlap, the least of all",
+    )
+    return _result("regressions", limits.loss_verdict(overlap >= limit), texts)
 
 
 def metrics(assessment: Assessment) -> Metrics:
-    """Return what is preserved of the statistics, beside the reference's; regressions by number."""
+    """Return the worst figures, and the others beside the reference's; regressions by number."""
     utility = assessment.utility
     flat: dict[str, float | None] = {}
+    if worst := utility.worst_variable:
+        base = worst.reference_shift
+        flat |= {
+            "utility/variable/largest": worst.released_shift.distance,
+            "utility/variable/two_samples": worst.two_samples,
+        }
+        flat["utility/variable/reference"] = None if base is None else base.distance
+    if utility.pairs.worst:
+        flat |= fields_of(utility.pairs.worst[0], ("change", "reference", "two_samples"), "utility/pair/")
     for part in utility.figures.figures if utility.figures else ():
         keys = tuple(f"{side}_{key}" for side in SIDES for key in ("median", "largest"))
         flat |= fields_of(part, keys, f"utility/{part.name}/")
-    for side in SIDES:
-        keys = ("pmse", "ratio", "share_of_maximum")
-        flat |= fields_of(getattr(utility.propensity, side, None), keys, f"utility/propensity/{side}_")
+    for name in ("propensity", "tree"):
+        for side in SIDES:
+            keys = ("pmse", "ratio", "share_of_maximum")
+            flat |= fields_of(getattr(getattr(utility, name), side, None), keys, f"utility/{name}/{side}_")
     for one in utility.marginals:
         flat |= fields_of(one, ("mean", "largest", "reference_mean"), f"utility/marginals_{one.size}/")
-    for number, regression in enumerate(utility.regressions, start=1):
+    for place, regression in enumerate(utility.regressions, start=1):
         for side in SIDES:
             if (compared := getattr(regression, side)) is not None:
-                flat[f"utility/regression_{number}/{side}_overlap"] = compared.mean_overlap
+                flat[f"utility/regression_{place}/{side}_overlap"] = compared.mean_overlap
     return flat
 
 
 GATE = Gate(
     name="utility",
-    description="Median differences of means, variances, correlations and rank correlations from the original's. Fail "
-    "when one is above the limit that the policy states in `utility`; without a limit they are reported.",
+    description="The worst variable, spike, pair of variables and declared regression, and the propensity score, "
+    "each beside what two samples of one population differ by. Where one is beyond the limit that the policy states in "
+    "`utility`, a person decides, or the release is rejected where `exceeded` says so.",
     evaluate=evaluate,
     limits=UtilityLimit,
     publishes={"utility": published_utility},

@@ -63,6 +63,8 @@ def test_whole_weights_are_repeated_records(seed, spread):
     found, brute = variable_utility(*sides), variable_utility(*repeated)
     for side in ("released_shift", "reference_shift"):
         ours, theirs = asdict(getattr(found.variables[0], side)), asdict(getattr(brute.variables[0], side))
+        # How far chance moves a share depends on the number of records.
+        del ours["spike_error"], theirs["spike_error"]
         for name, value in ours.items():
             assert (value is None) == (theirs[name] is None)
             assert value is None or value == pytest.approx(theirs[name], abs=1e-9), name

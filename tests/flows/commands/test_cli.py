@@ -152,7 +152,7 @@ def test_no_canary_is_left_by_a_failure_in_a_task(office, people, tmp_path):
 @pytest.mark.parametrize(
     ("more", "code"),
     [
-        ("policy: {utility: {correlation: 0}}", 3),
+        ("policy: {utility: {pair: 0, two_samples: 0, exceeded: reject}}", 3),
         ("policy: {approval: person}", 4),
         ("policy: {approval: nobody}", 2),
     ],

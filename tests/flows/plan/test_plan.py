@@ -255,7 +255,7 @@ def test_wrong_values_are_refused_with_the_line(tmp_path, line, text, message):
         ("edits: {rules: }", "line 10: edits.rules: must be a list"),
         ("reference: {kind: file}", "line 10: reference: a reference of kind file needs a source"),
         ("policy: {by_design: [zz]}", "line 10: policy.by_design.1: "),
-        ("policy: {utility: {median: 1}}", "line 10: policy.utility.median: .*; allowed: mean, variance, "),
+        ("policy: {utility: {median: 1}}", "line 10: policy.utility.median: .*; allowed: marginal, pair, "),
         ("publication: {formats: []}", "line 10: publication.formats: must not be empty"),
         ("seed: {public: -1}", "line 10: seed.public: "),
         (

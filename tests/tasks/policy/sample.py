@@ -44,10 +44,16 @@ from anoncore.risk.inference import NEAREST, NEAREST_BY_HALF, NEAREST_BY_KEYS, T
 from anoncore.utility import (
     Figure,
     FigureComparison,
+    PairChange,
+    PairUtility,
+    Shift,
+    Structure,
+    Summary,
     UtilityComparison,
     UtilityFigures,
     UtilityReport,
     VariableTable,
+    VariableUtility,
     WeightUse,
 )
 from tasks.policy.assessment import Assessment, PriorReleases, Records
@@ -127,6 +133,13 @@ def tail(**changes: Any) -> TailTest:
     return TailTest(**given | {"tau": 0.1, "level": 0.01, "p": 0.6, "verdict": "pass"} | changes)
 
 
+def variable(name: str, distance: float, **shift: Any) -> VariableUtility:
+    """Return a variable that moved by so much, 0.06 being the worst between two samples."""
+    moved = Shift(distance, 0.0, kolmogorov=distance, **{"beyond": 0.0, "spike": 0.01, "spike_error": 0.01} | shift)
+    none = Summary(0.0)
+    return VariableUtility(name, "continuous", None, none, none, none, moved, Shift(0.03, 0.0), 0.06)
+
+
 def utility(**medians: tuple[float, float | None]) -> UtilityReport:
     """Return a report with these medians of release and reference, by figure."""
     none = np.zeros(0)
@@ -140,10 +153,16 @@ def utility(**medians: tuple[float, float | None]) -> UtilityReport:
         columns=(),
         left_out=0,
         figures=UtilityComparison(figures, None, compared, None),
-        variables=VariableTable((), (), ()),
+        variables=VariableTable((variable("income", 0.02), variable("height", 0.03)), (), ()),
+        pairs=PairUtility(
+            1, 0.01, 0.01, (PairChange(("income", "height"), "correlation", 0.5, 0.47, 0.03, 0.02, 0.05),)
+        ),
+        structure=Structure(9, (), 0, 3.0, 2.0, 1, (), 12),
         propensity=None,
+        tree=None,
         marginals=(),
         regressions=(),
+        automatic=(),
         weights=WeightUse(None, False, (0, 0, 0)),
     )
 

@@ -26,6 +26,7 @@ from tasks.masking.anonymize import mask
 from tasks.policy.assessment import Assessment
 from tasks.policy.section import PolicySection
 from tasks.policy.verdict import Verdict, decide
+from tests.limits import ANY_LOSS
 from tests.papers.reproduction import nhefs_complete
 
 GROUPS = ("uncertainty",)
@@ -38,7 +39,7 @@ def rhs(k: int) -> dict[str, Any]:
 
 
 def planned(folder: Path, step: dict[str, Any], by_design: tuple[str, ...] = (), *, gaps: bool = True) -> PlanFile:
-    """Load the demonstration's plan with another masking step; the policy is the default one.
+    """Load the demonstration's plan with another masking step; the policy on risk is the default one.
 
     Without ``gaps`` of the variables of the paper's kinds that everybody has answered, a narrower table.
     """
@@ -52,7 +53,7 @@ def planned(folder: Path, step: dict[str, Any], by_design: tuple[str, ...] = (),
         plan["variables"] = [v for v in plan["variables"] if v["name"] in kept]
         plan["edits"]["rules"] = [r for r in plan["edits"]["rules"] if named(r) <= kept]
     plan["steps"][-1] = step
-    plan["policy"] = {"by_design": list(by_design)} if by_design else {}
+    plan["policy"] = {"utility": ANY_LOSS} | ({"by_design": list(by_design)} if by_design else {})
     path = folder / "plan.yaml"
     path.write_text(yaml.safe_dump(plan))
     return load_plan(path)
@@ -96,7 +97,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 def test_calibrated_swapping_passes(home: Home, tmp_path: Path) -> None:
     file = planned(tmp_path, SWAP)
-    assert file.plan.policy == PolicySection()
+    assert file.plan.policy == PolicySection(utility=ANY_LOSS)
     found = [judged(file, home, seed) for seed in range(1, 5)]
     assert len({held_out for _, _, held_out in found}) == 4
     assert sum(verdict.decision == "publish" for verdict, _, _ in found) >= 3

@@ -68,7 +68,7 @@ def test_no_statistic_of_the_source_or_of_the_reference_is_told(measured: Assess
 def test_figures_are_coarse(measured: Assessment) -> None:
     shown = published(measured).utility
     for one in shown.variables:
-        for value in vars(one.shift).values():
+        for value in vars(one.released_shift).values():
             # Of 300 people, in twentieths.
             assert value is None or value * 20 == pytest.approx(round(value * 20))
     for regression in shown.regressions:

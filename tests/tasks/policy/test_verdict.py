@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from anoncore.risk._proportions import Difference
+from anoncore.utility import Pattern
 from tasks.policy.assessment import Assessment, ExternalFiles, ReferenceOverlap
 from tasks.policy.gates import linkage
-from tasks.policy.gates.utility import UtilityLimits
 from tasks.policy.section import PolicySection
 from tasks.policy.verdict import decide
 from tests.tasks.policy.sample import assessment, by_subset, changed
@@ -19,8 +19,8 @@ from tests.tasks.policy.sample import assessment, by_subset, changed
 NAN = float("nan")
 GOOD = assessment()
 OWN = {f.name for f in fields(Assessment)}
-LIMITS = UtilityLimits(mean=0.05, variance=0.05, correlation=0.05, rank_correlation=0.05)
-POLICY = PolicySection(utility=LIMITS)
+POLICY = PolicySection()
+REJECTS = {"utility": {"exceeded": "reject"}}
 
 
 def figures(**changes: Any) -> Assessment:
@@ -55,10 +55,12 @@ def test_when_every_gate_passes_it_is_published() -> None:
         "attribute inference",
         "earlier releases",
         "5-anonymity",
-        "utility: mean",
-        "utility: variance",
-        "utility: correlation",
-        "utility: rank correlation",
+        "values beyond limits",
+        "impossible combinations",
+        "dependencies",
+        "worst variable",
+        "spikes",
+        "worst pair",
     ]
     assert set(verdicts(GOOD).values()) == {"pass"}
 
@@ -77,10 +79,12 @@ FAILURES = {
     "linkage with certainty": {"subset_linkage": by_subset(0.1, 0.15, (0.021, 0.03))},
     "attribute inference": {"inference__variables__0__excess": Difference(0.1, 0.051, 0.2)},
     "5-anonymity": {"claims__0__holds": False},
-    "utility: mean": {"utility__figures__figures__0__released_median": 0.051},
-    "utility: variance": {"utility__figures__figures__1__released_median": 0.051},
-    "utility: correlation": {"utility__figures__figures__2__released_median": 0.051},
-    "utility: rank correlation": {"utility__figures__figures__3__released_median": 0.051},
+    "values beyond limits": {"utility__variables__variables__0__released_shift__beyond": 0.02},
+    "impossible combinations": {"utility__structure__impossible": 31},
+    "dependencies": {"utility__structure__broken": (Pattern(("income", "height"), 13),)},
+    "worst variable": {"utility__variables__variables__1__released_shift__distance": 0.13},
+    "spikes": {"utility__variables__variables__1__released_shift__spike": 0.08},
+    "worst pair": {"utility__pairs__worst__0__change": 0.11},
 }
 
 
@@ -88,21 +92,35 @@ FAILURES = {
 CAUSES = dict(zip(FAILURES, FAILURES, strict=True)) | {
     "value pairs": "value pairs (income, height)",
     "attribute inference": "attribute inference (income)",
+    "values beyond limits": "values beyond limits (income)",
+    "dependencies": "dependencies (income, height)",
+    "worst variable": "worst variable (height)",
+    "spikes": "spikes (height)",
+    "worst pair": "worst pair (income, height)",
 }
+LOSSES = ("worst variable", "spikes", "worst pair")
 
 
 @pytest.mark.parametrize("gate", FAILURES)
 @pytest.mark.parametrize("policy", [{}, {"approval": "person"}, {"inconclusive": "reject"}], ids=str)
 def test_each_gate_alone_rejects_and_is_named(gate: str, policy: dict[str, str]) -> None:
     given = figures(**FAILURES[gate])
-    verdict = decide(given, PolicySection(utility=LIMITS, **policy))
+    verdict = decide(given, PolicySection(**REJECTS, **policy))
     assert (verdict.decision, verdict.reason) == ("reject", f"failed: {CAUSES[gate]}")
     assert [g.name for g in verdict.gates if g.verdict == "fail"] == [gate]
 
 
 def test_all_failed_gates_are_named() -> None:
     every = {path: value for change in FAILURES.values() for path, value in change.items()}
-    assert decide(figures(**every), POLICY).reason == f"failed: {', '.join(CAUSES.values())}"
+    assert decide(figures(**every), PolicySection(**REJECTS)).reason == f"failed: {', '.join(CAUSES.values())}"
+
+
+@pytest.mark.parametrize("gate", LOSSES)
+def test_a_loss_beyond_its_limit_asks_a_person_unless_the_plan_rejects_it(gate: str) -> None:
+    verdict = decide(figures(**FAILURES[gate]), POLICY)
+    assert verdict.decision == "await"
+    assert verdict.reason == f"a person must decide: more is lost than the plan accepts: {CAUSES[gate]}"
+    assert decide(figures(**FAILURES[gate]), PolicySection(inconclusive="reject")).decision == "await"
 
 
 OPEN = {
@@ -132,7 +150,7 @@ def test_texts_are_rounded_as_figures_are_published() -> None:
         texts.items()
         >= {
             "linkage": "0.10 [0.10, 0.10] 0.00123, guessing",
-            "utility: mean": "median difference 0.00 0.00 in the reference",
+            "worst variable": "income: distance 0.00 0.10, the worst between two samples",
         }.items()
     )
     assert verdicts(figures(records__original=60)) == verdicts(GOOD)
@@ -162,7 +180,7 @@ def test_a_failure_outweighs_an_open_gate() -> None:
 
 def test_gates_on_single_records_are_waived_where_the_plan_waives_their_protection() -> None:
     reason = {"individual_protection": "none", "individual_protection_reason": "a group alone is hidden"}
-    policy = PolicySection(utility=LIMITS, **reason)
+    policy = PolicySection(**reason)
     verdict = decide(figures(**FAILURES["membership"]), policy)
     assert (verdict.decision, verdict.reason.split(":")[1]) == (
         "await",
@@ -210,7 +228,7 @@ def test_membership_without_a_reference_is_not_tested_and_a_plan_may_accept_that
         {"tail__p": NAN},
         {"identical__p": NAN},
         {"membership__lower": NAN},
-        {"utility__figures__figures__0__released_median": NAN},
+        {"utility__structure__impossible": NAN},
     ],
     ids=str,
 )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anoncore.utility import Propensity, PropensityComparison
+from anoncore.utility import PairUtility, Propensity, PropensityComparison, VariableTable
 from tasks.reporting import comparison, comparison_chart
 from tasks.reporting.comparison import Tried
 from tasks.reporting.figures import DARK
@@ -60,38 +60,33 @@ def test_the_best_passes_and_loses_least():
     ]
     assert comparison.best(tried).name == "best"
     assert "best utility among those that pass: best;" in comparison.sentence(tried, "overall")
-    assert "0.70 times" in comparison.sentence(tried, "overall")
-    assert "another sample's 1.000" in comparison.sentence(tried, "correlation")
+    assert "in multiples of its limit: 0.700, another sample's 1.000" in comparison.sentence(tried, "overall")
     assert comparison.best(tried[:2]) is None
     assert comparison.sentence(tried[:2], "overall") == "nothing passes; 1 must be decided by a person"
     assert comparison.sentence(tried[:1], "overall") == "nothing passes"
 
 
-def test_the_overall_loss_is_the_worst_figure_in_multiples_of_the_references():
-    found = utility(mean=(0.03, 0.02), variance=(0.02, 0.04), correlation=(0.01, 0.04), rank=(0.0, 0.03))
-    assert comparison.loss_of(found, "overall") == (pytest.approx(1.5), 1.0)
-    assert comparison.loss_of(found, "variance") == (0.02, 0.04)
-    # A reference that differs by nothing but rounding does not make any difference infinite.
-    tiny = utility(mean=(0.002, 0.0), variance=(0.02, 0.04))
-    assert comparison.loss_of(tiny, "overall") == (pytest.approx(2.0), 1.0)
+def propensity(ratio: float) -> Propensity:
+    return Propensity("logistic", 0.1, 0.5, 3, 0.1, 0.1, 0.2, 0.1, ratio, 0.0, 0.4, 0, "")
 
 
-def propensity(share: float) -> Propensity:
-    return Propensity("logistic", 0.1, 0.5, 3, 0.1, 0.1, 0.2, 0.1, 1.0, 0.0, share, 0, "")
+def test_the_loss_is_the_worst_figure_in_multiples_of_its_limit():
+    """Of the variables 0.03 of 0.12, of the pairs 0.03 of 0.10, and 2 of 5 for the propensity score."""
+    found = utility()
+    assert comparison.loss_of(found, "variable") == (0.03, 0.03)
+    assert comparison.loss_of(found, "pair") == (0.03, 0.02)
+    assert comparison.loss_of(found, "overall") == (pytest.approx(0.3), pytest.approx(0.25))
+    apart = replace(found, propensity=PropensityComparison(propensity(2.0), propensity(1.0)))
+    assert comparison.loss_of(apart, "propensity") == (2.0, 1.0)
+    assert comparison.loss_of(apart, "overall") == (pytest.approx(0.4), pytest.approx(0.25))
+    one_side = replace(found, tree=PropensityComparison(propensity(10.0), None))
+    assert comparison.loss_of(one_side, "propensity") == (10.0, None)
+    assert comparison.loss_of(one_side, "overall")[0] == pytest.approx(2.0)
 
 
-def test_without_a_reference_or_figures_the_loss_says_so():
-    alone = utility(mean=(0.03, None), variance=(0.02, None))
-    assert comparison.loss_of(alone, "overall") == (0.03, None)
-    assert comparison.loss_of(alone, "mean") == (0.03, None)
-    assert comparison.label_of("overall", None) == comparison.BARE
-    nothing = replace(alone, figures=None)
-    assert comparison.loss_of(nothing, "overall") == comparison.loss_of(nothing, "mean") == (None, None)
-    assert comparison.loss_of(nothing, "propensity") == (None, None)
-    both = replace(alone, propensity=PropensityComparison(propensity(0.2), propensity(0.1)))
-    assert comparison.loss_of(both, "propensity") == (0.2, 0.1)
-    one_side = replace(alone, propensity=PropensityComparison(propensity(0.2), None))
-    assert comparison.loss_of(one_side, "propensity") == (0.2, None)
+def test_where_nothing_was_compared_the_loss_says_so():
+    nothing = replace(utility(), variables=VariableTable((), (), ()), pairs=PairUtility(0, None, None, ()))
+    assert all(comparison.loss_of(nothing, axis) == (None, None) for axis in comparison.LOSSES)
 
 
 def test_the_risk_is_the_bound_that_the_gate_is_put_to():

@@ -23,6 +23,7 @@ from tasks.common.digests import sha256_of
 from tasks.common.home import Home
 from tasks.record.dossier import Dossier, read_dossier
 from tasks.tracking.runs import description
+from tests.limits import UTILITY
 
 ROOT = Path(__file__).resolve().parents[3]
 CANARY = "CANARY4711"
@@ -40,9 +41,9 @@ variables:
 edits: {rules: [{edit: bound, name: age, variable: age, lower: 18, upper: 90}]}
 steps: [{method: spectral-swap}]
 assessment: {margin: 0.4}
-policy: {approval: person, membership_auc: 0.9}
+policy: {approval: person, membership_auc: 0.9, UTILITY}
 seed: {secret: ANONFLOW_TEST_SEED}
-"""
+""".replace("UTILITY", UTILITY)
 SEED = "730274627364518273645182736451827364518273"
 
 # A process of its own, because MLflow reads its settings at import and other tests have theirs.

@@ -1,42 +1,57 @@
-"""Limits on what may be lost."""
+"""Limits on what may be lost: the worst variable, spike, pair, regression and the propensity score."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from anoncore.utility import PropensityComparison, propensity_utility
 from tasks.policy.gates.utility import GATE
 from tasks.policy.section import PolicySection
-from tests.tasks.policy.sample import STATISTICS, assessment, changed, results, utility
+from tests.tasks.policy.sample import assessment, changed, results, variable
+
+VARIABLES = "utility__variables__variables"
 
 
-@pytest.mark.parametrize("name", STATISTICS)
-def test_a_median_above_its_limit_fails(name: str) -> None:
-    label = f"utility: {name.replace('_', ' ')}"
-    for median, verdict in ((0.05, "pass"), (0.051, "fail"), (float("nan"), "fail")):
-        given = replace(
-            assessment(), utility=utility(**dict.fromkeys(STATISTICS, (0.02, 0.03)) | {name: (median, 0.03)})
-        )
-        found = results(GATE, given, utility={name: 0.05})
-        assert {key: one.verdict for key, one in found.items()} == {label: verdict}
-        assert found[label].baseline == "0.03 in the reference"
+@pytest.mark.parametrize(
+    ("name", "path", "within", "beyond", "limits"),
+    [
+        # Twice what two samples differ by is accepted where that is more than the limit.
+        ("worst variable", f"{VARIABLES}__0__released_shift__distance", 0.12, 0.121, {}),
+        ("worst variable", f"{VARIABLES}__0__released_shift__distance", 0.2, 0.21, {"marginal": 0.2}),
+        ("spikes", f"{VARIABLES}__0__released_shift__spike", 0.07, 0.071, {}),
+        ("worst pair", "utility__pairs__worst__0__change", 0.1, 0.101, {}),
+        ("worst pair", "utility__pairs__worst__0__change", 0.3, 0.31, {"pair": 0.3}),
+    ],
+)
+def test_a_figure_beyond_its_limit_is_for_a_person(
+    name: str, path: str, within: float, beyond: float, limits: dict[str, Any]
+) -> None:
+    for figure, verdict in ((within, "pass"), (beyond, "to decide"), (float("nan"), "to decide")):
+        found = results(GATE, changed(assessment(), **{path: figure}), utility=limits)
+        assert found[name].verdict == verdict
+    rejected = results(GATE, changed(assessment(), **{path: beyond}), utility={**limits, "exceeded": "reject"})
+    assert rejected[name].verdict == "fail"
 
 
-def test_a_limit_that_is_not_stated_is_no_gate() -> None:
-    assert not results(GATE, assessment())
+def test_the_worst_variable_is_the_one_furthest_beyond_its_own_limit() -> None:
+    """A distance that chance explains, as of a variable that few records hold, does not hide another."""
+    few = replace(variable("rare", 0.3), two_samples=0.2)
+    given = changed(assessment(), utility__variables__variables=(few, variable("income", 0.13)))
+    assert results(GATE, given)["worst variable"].variables == ("income",)
 
 
-def test_without_a_reference_or_figures_it_says_so() -> None:
-    limits = {"mean": 0.05}
-    alone = changed(assessment(), utility__figures__figures__0__reference_median=None)
-    assert results(GATE, alone, utility=limits)["utility: mean"].baseline == "no reference sample"
-    nothing = results(GATE, changed(assessment(), utility__figures=None), utility=limits)["utility: mean"]
-    assert (nothing.verdict, nothing.figure) == ("fail", "nothing to compare")
+def test_the_propensity_score_is_read_beside_its_null() -> None:
+    same, apart = (propensity_utility([[0.0], [1.0], [2.0]] * 30, [[x], [x + 1], [x + 2]] * 30) for x in (0, 1))
+    for score, verdict in ((same, "pass"), (apart, "to decide")):
+        given = changed(assessment(), utility__tree=PropensityComparison(score, None))
+        assert results(GATE, given)["propensity score"].verdict == verdict
 
 
-@pytest.mark.parametrize("wrong", [{"mean": -1}, {"kurtosis": 1}], ids=str)
+@pytest.mark.parametrize("wrong", [{"marginal": -1}, {"kurtosis": 1}, {"exceeded": "publish"}], ids=str)
 def test_impossible_limits_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         PolicySection(utility=wrong)

@@ -1,0 +1,76 @@
+"""What the source never shows: combinations of levels, records that should be missing, broken dependencies."""
+
+from __future__ import annotations
+
+import math
+
+from tasks.common.formatting import count, number
+from tasks.policy.assessment import Assessment
+from tasks.policy.gate import Gate, GateResult, Metrics
+from tasks.policy.limits import UtilityLimit
+
+
+def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, ...]:
+    """Count released records with combinations that the source never holds, and those that break a dependency."""
+    found, records = assessment.utility.structure, assessment.records.released
+    accepted = int(policy.utility.impossible * records)
+    worst, broken = found.combinations[:1], found.broken[:1]
+    allowed = math.floor(found.most_impossible)
+    most = max((one.records for one in worst), default=0)
+    # One record can show every combination.
+    good = found.impossible <= accepted * found.absent + found.most_impossible and most <= accepted + found.per_pattern
+    pair = f"; most of {' and '.join(worst[0].variables)}, {count(most)} of one combination" if worst else ""
+    combinations = GateResult(
+        name="impossible combinations",
+        verdict="pass" if good else "fail",
+        figure=f"{count(found.impossible)} records{pair}",
+        limit=f"{count(accepted)}, and by chance at most {count(allowed)} in all, {count(found.per_pattern)} of one",
+        baseline=f"about {number(found.by_chance, 0)}, another sample",
+        records=records,
+        meaning="levels, missing values and tenths of numbers that never meet in the source, though independence "
+        "would make at least 10 records of them",
+        topic="Sense",
+        variables=worst[0].variables if worst else (),
+    )
+    if not found.dependencies:
+        return (combinations,)
+    count_ = broken[0].records if broken else 0
+    which = f"{broken[0].variables[1]} does not follow from {broken[0].variables[0]} in " if broken else ""
+    return (
+        combinations,
+        GateResult(
+            name="dependencies",
+            verdict="pass" if count_ <= accepted + found.per_pattern else "fail",
+            figure=f"{which}{count(count_)} records",
+            limit=f"{count(accepted)}, and at most {count(found.per_pattern)} by chance",
+            baseline="0, the source",
+            records=records,
+            meaning=f"variables that follow from another in every record of the source; {found.dependencies} do",
+            topic="Sense",
+            variables=broken[0].variables if broken else (),
+        ),
+    )
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the counts."""
+    found = assessment.utility.structure
+    worst = max((one.records for one in found.broken), default=0)
+    return {
+        "utility/structure/impossible": found.impossible,
+        "utility/structure/by_chance": found.by_chance,
+        "utility/structure/dependencies": found.dependencies,
+        "utility/structure/broken": worst,
+    }
+
+
+GATE = Gate(
+    name="structure",
+    description="Combinations of two levels that no record of the source holds and at least ten would, were the "
+    "variables independent, which takes in who is not asked (missing) and tenths of numbers; and variables that follow "
+    "from another in every record. Fail when the release holds more of them than the policy accepts (none) and chance "
+    "accounts for.",
+    evaluate=evaluate,
+    limits=UtilityLimit,
+    metrics=metrics,
+)

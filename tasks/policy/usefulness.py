@@ -1,0 +1,53 @@
+"""Whether a release tells what its source tells, as the gates on sense and utility answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tasks.policy.gate import GateResult
+
+QUESTION = "Do they still tell what the source tells?"
+HEADLINES = ("worst variable", "worst pair", "propensity score")
+
+
+@dataclass(frozen=True)
+class Usefulness:
+    """The answer, and what does not hold.
+
+    Parameters
+    ----------
+    answer : "yes" where every figure is within its limit; "no" where the release holds what the source never does, or
+        more than half of the figures are beyond their limits; else "partly"; "not known" where nothing was measured
+    beyond : the results beyond their limits
+    headlines : the worst variable, the worst pair and the propensity score, each beside two samples
+    """
+
+    answer: Literal["yes", "partly", "no", "not known"]
+    beyond: tuple[GateResult, ...]
+    headlines: tuple[GateResult, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The answer and what does not hold, in one sentence."""
+        figures = "; ".join(f"{one.name}: {one.figure} (limit {one.limit})" for one in self.beyond)
+        return f"{self.answer}; not within limits: {figures}" if figures else self.answer
+
+
+def usefulness(gates: Sequence[GateResult]) -> Usefulness:
+    """Answer from the results of the gates on sense and utility."""
+    asked = [one for one in gates if one.topic in ("Sense", "Utility")]
+    beyond = tuple(one for one in asked if one.verdict != "pass")
+    headlines = tuple(one for name in HEADLINES for one in asked if one.name == name)
+    if not asked:
+        return Usefulness("not known", beyond, headlines)
+    senseless = any(one.topic == "Sense" for one in beyond)
+    if senseless or 2 * len(beyond) > len(asked):
+        return Usefulness("no", beyond, headlines)
+    return Usefulness("partly" if beyond else "yes", beyond, headlines)
+
+
+def headline(one: GateResult) -> str:
+    """Return a headline as a line: figure, limit, and what two samples give."""
+    return f"{one.name}: {one.figure} (limit {one.limit}; {one.baseline})"

@@ -1,0 +1,34 @@
+"""What the source never holds rejects a release beyond what chance accounts for."""
+
+from __future__ import annotations
+
+import pytest
+
+from anoncore.utility import Pattern
+from tasks.policy.gates.structure import GATE
+from tests.tasks.policy.sample import N, assessment, changed, results
+
+PAIR = (Pattern(("sex", "relationship"), 12),)
+
+
+@pytest.mark.parametrize(
+    ("change", "gate", "fails"),
+    [
+        ({"impossible": 30}, "impossible combinations", False),
+        ({"impossible": 31}, "impossible combinations", True),
+        ({"impossible": 12, "combinations": PAIR}, "impossible combinations", False),
+        ({"impossible": 13, "combinations": (Pattern(("a", "b"), 13),)}, "impossible combinations", True),
+        ({"broken": PAIR}, "dependencies", False),
+        ({"broken": (Pattern(("state", "division"), 13),)}, "dependencies", True),
+    ],
+)
+def test_more_than_chance_accounts_for_fails(change: dict[str, object], gate: str, fails: bool) -> None:
+    given = changed(assessment(), **{f"utility__structure__{name}": value for name, value in change.items()})
+    assert results(GATE, given)[gate].verdict == ("fail" if fails else "pass")
+    accepted = results(GATE, given, utility={"impossible": 0.01})
+    assert accepted[gate].verdict == "pass", f"1 % of {N} records more are accepted"
+
+
+def test_without_a_dependency_there_is_no_question() -> None:
+    given = changed(assessment(), utility__structure__dependencies=0)
+    assert set(results(GATE, given)) == {"impossible combinations"}
