@@ -53,7 +53,7 @@ class SequentialTrees(Method):
     )
 
     method: Literal["sequential-trees"] = "sequential-trees"
-    leaf: int = 20
+    leaf: int = 40
     k: int = 5
     significance: float = 0.05
     first: tuple[str, ...] = ()
