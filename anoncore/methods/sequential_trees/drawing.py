@@ -105,7 +105,8 @@ class Drawing:
         def draw(rows: Integers) -> Floats:
             again = states[donor(rows)]
             new, wanted = known[again], np.flatnonzero(again == _REGULAR)
-            new[wanted] = number(rows[wanted])
+            if len(wanted):
+                new[wanted] = number(rows[wanted])
             return new
 
         return values, draw
