@@ -28,12 +28,6 @@ class Usefulness:
     beyond: tuple[GateResult, ...]
     headlines: tuple[GateResult, ...]
 
-    @property
-    def sentence(self) -> str:
-        """The answer and what does not hold, in one sentence."""
-        figures = "; ".join(f"{one.name}: {one.figure} (limit {one.limit})" for one in self.beyond)
-        return f"{self.answer}; not within limits: {figures}" if figures else self.answer
-
 
 def usefulness(gates: Sequence[GateResult]) -> Usefulness:
     """Answer from the results of the gates on sense and utility."""
@@ -42,7 +36,7 @@ def usefulness(gates: Sequence[GateResult]) -> Usefulness:
     headlines = tuple(one for name in HEADLINES for one in asked if one.name == name)
     if not asked:
         return Usefulness("not known", beyond, headlines)
-    senseless = any(one.topic == "Sense" for one in beyond)
+    senseless = any(one.topic == "Sense" and one.verdict == "fail" for one in beyond)
     if senseless or 2 * len(beyond) > len(asked):
         return Usefulness("no", beyond, headlines)
     return Usefulness("partly" if beyond else "yes", beyond, headlines)

@@ -19,7 +19,7 @@ from flows.release import Direct, carry_out
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.publication.manifest import verify_release
-from tests.limits import UTILITY
+from tests.limits import ANY_LOSS, UTILITY
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -76,7 +76,7 @@ def published(folder: Path, frame: pd.DataFrame, variables: list[dict], step: di
         "variables": variables,
         "steps": [step],
         "assessment": {"margin": 0.2},
-        "policy": {"by_design": ["ambiguity", "uncertainty"]},
+        "policy": {"by_design": ["ambiguity", "uncertainty"], "utility": ANY_LOSS},
         "seed": SEED,
     }
     (folder / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False))

@@ -25,6 +25,7 @@ from tasks.decision.approval import decide
 from tasks.record import ledger
 from tasks.record.decision import Decision
 from tasks.record.entry import DeliveryFacts, ReleaseFacts
+from tests.limits import ANY_LOSS
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 
@@ -70,7 +71,7 @@ class Office:
         text = (resources.files("deploy") / "plans" / "office.yaml").read_text(encoding="utf-8")
         stated = yaml.safe_load(text)
         stated["source"]["sql"] = f"{stated['source']['sql'].replace('registers.', f'{self.schema}.')} {order}"
-        stated["policy"]["approval"] = approval
+        stated["policy"] |= {"approval": approval, "utility": ANY_LOSS}
         stated["assessment"] = {"margin": 0.2}
         table = f"{{table: {self.schema}.released, database: OFFICE_PUBLIC, if_exists: replace}}"
         wanted = f"[{table}, {{folder: '{self.bucket}'}}]" if to is None else to

@@ -18,11 +18,12 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
     allowed = math.floor(found.most_impossible)
     most = max((one.records for one in worst), default=0)
     # One record can show every combination.
-    good = found.impossible <= accepted * found.absent + found.most_impossible and most <= accepted + found.per_pattern
+    few = found.impossible <= accepted * found.absent + found.most_impossible
+    proven = not most <= accepted + found.per_pattern
     pair = f"; most of {' and '.join(worst[0].variables)}, {count(most)} of one combination" if worst else ""
     combinations = GateResult(
         name="impossible combinations",
-        verdict="pass" if good else "fail",
+        verdict="fail" if proven else policy.utility.loss_verdict(few),
         figure=f"{count(found.impossible)} records{pair}",
         limit=f"{count(accepted)}, and by chance at most {count(allowed)} in all, {count(found.per_pattern)} of one",
         baseline=f"about {number(found.by_chance, 0)}, another sample",
@@ -68,8 +69,8 @@ GATE = Gate(
     name="structure",
     description="Combinations of two levels that no record of the source holds and at least ten would, were the "
     "variables independent, which takes in who is not asked (missing) and tenths of numbers; and variables that follow "
-    "from another in every record. Fail when the release holds more of them than the policy accepts (none) and chance "
-    "accounts for.",
+    "from another in every record. Fail when the release holds one of them more often than the policy accepts (never) "
+    "and chance accounts for; where only all combinations together exceed what chance accounts for, a person decides.",
     evaluate=evaluate,
     limits=UtilityLimit,
     metrics=metrics,

@@ -1,0 +1,38 @@
+"""The answer to whether a release tells what its source tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tasks.policy.section import PolicySection
+from tasks.policy.usefulness import headline, usefulness
+from tasks.policy.verdict import decide
+from tests.tasks.policy.sample import assessment
+
+GATES = decide(assessment(), PolicySection()).gates
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "answer"),
+    [
+        ({}, "yes"),
+        ({"worst pair": "to decide"}, "partly"),
+        ({"impossible combinations": "to decide"}, "partly"),
+        ({"dependencies": "fail"}, "no"),
+        (dict.fromkeys(("worst pair", "worst variable", "spikes", "impossible combinations"), "to decide"), "no"),
+    ],
+    ids=str,
+)
+def test_the_answer_follows_from_what_is_beyond_its_limit(verdicts: dict[str, Any], answer: str) -> None:
+    found = usefulness([replace(one, verdict=verdicts.get(one.name, one.verdict)) for one in GATES])
+    assert found.answer == answer
+    assert {one.name for one in found.beyond} == set(verdicts)
+    assert [one.name for one in found.headlines] == ["worst variable", "worst pair"]
+    assert "two samples" in headline(found.headlines[0])
+
+
+def test_where_nothing_was_measured_there_is_no_answer() -> None:
+    assert usefulness([one for one in GATES if one.topic == "Risk"]).answer == "not known"
