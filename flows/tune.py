@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
 
-from anoncore.microdata import Schema
 from anoncore.utility import UtilityReport
 from flows.plan.edit import with_changes
 from flows.plan.model import Plan, PlanFile
@@ -18,9 +17,9 @@ from flows.release import Runner, wipe_dead
 from tasks.assessment.judge import mask_and_judge
 from tasks.assessment.tuning import moves
 from tasks.assessment.tuning.parts import ENOUGH_UNITS, Parts, Table, cut, level_of_half
-from tasks.assessment.tuning.search import Found, Stage, Tried, confirmed, search
+from tasks.assessment.tuning.search import Found, Stage, confirmed, search
 from tasks.assessment.tuning.store import TrialStore
-from tasks.assessment.tuning.trial import Trial, trial_of
+from tasks.assessment.tuning.trial import Trial, Tried, trial_of
 from tasks.assessment.tuning.variation import Variation
 from tasks.common.digests import digest_of
 from tasks.common.errors import ExitCode, ReleaseError, sanitise_errors
@@ -183,7 +182,7 @@ def _tuned(job: _Job, clock: _Clock, on_trial: OnTrial) -> Tuned:
     attempt = partial(_within, job, clock, on_trial)
     found = search(
         moves.first(job.own, acknowledged(job.file.plan, job.wish.by_design)),
-        partial(_neighbours, seen.schema, moves.telling(seen) if enough else ()),
+        partial(moves.neighbours, schema=seen.schema, telling=moves.telling(seen), enough=enough),
         attempt,
         screened=job.parts.screen is not None,
         enough=enough,
@@ -218,10 +217,6 @@ def _open(found: Found, store: TrialStore) -> list[Tried]:
     methods = {one.variation.masking for one in refused}
     rest = [one for one in found.candidates if one not in refused]
     return sorted(rest, key=lambda one: one.variation.masking in methods)
-
-
-def _neighbours(schema: Schema, telling: Sequence[str], best: Tried) -> Iterable[Variation]:
-    return moves.neighbours(best.variation, best.trial, schema, telling)
 
 
 def _within(job: _Job, clock: _Clock, on_trial: OnTrial, variation: Variation, stage: Stage) -> Trial | None:

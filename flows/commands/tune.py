@@ -85,7 +85,7 @@ def _show(tuned: Tuned, path: str, seconds: float, *, written: bool) -> None:
         out.print()
         plain.print(visible_lines(tuned.diff))
     elif tuned.judged is not None and tuned.judged.decision != "reject":
-        out.print("The plan as it is loses least of what was tried; nothing is to be changed.")
+        out.print("The plan as it is was chosen; nothing is to be changed.")
     shown.line("Tried", f"{tuned.tried} setting(s), and {tuned.screened} more at a first look on fewer records")
     if tuned.looks > 1:
         shown.line("Note", f"{tuned.looks} choices were judged on the same units; each after the first proves less")

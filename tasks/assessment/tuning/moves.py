@@ -9,7 +9,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.method import Method
 from anoncore.microdata import Microdata, Schema
 from anoncore.registry import METHODS
-from tasks.assessment.tuning.trial import Trial
+from tasks.assessment.tuning.trial import Trial, Tried
 from tasks.assessment.tuning.variation import Variation
 
 # Settings of a method worth a look besides its defaults.
@@ -63,24 +63,25 @@ def _methods(acknowledged: Collection[str]) -> Iterator[Method]:
                 yield step
 
 
-def neighbours(best: Variation, trial: Trial, schema: Schema, telling: Sequence[str] = ()) -> Iterator[Variation]:
+def neighbours(best: Tried, schema: Schema, telling: Sequence[str], *, enough: bool) -> Iterator[Variation]:
     """Yield changes of one of the best variations so far: what protects more where gates fail, else what loses less.
 
     Parameters
     ----------
     telling : variables by which people differ most, for failed gates that name none
+    enough : whether the tables have the records to show the risk of following the data more closely
     """
+    variation, trial = best.variation, best.trial
     if trial.decision == "not possible":
         return
+    if trial.failed or (enough and trial.unsettled):
+        yield from _treated(variation)
+        yield from _sized(variation, 2.0)
     if trial.failed:
-        yield from _treated(best)
-        yield from _sized(best, 2.0)
-        yield from _less(best, _drivers(trial) or telling[:DRIVERS], schema)
-    elif trial.unsettled:
-        yield from _treated(best)
-        yield from _sized(best, 2.0)
-    yield from _sized(best, 0.5)
-    yield from _closer(best)
+        yield from _less(variation, _drivers(trial) or (telling[:DRIVERS] if enough else ()), schema)
+    if enough:
+        yield from _sized(variation, 0.5)
+        yield from _closer(variation)
 
 
 def _drivers(trial: Trial) -> list[str]:

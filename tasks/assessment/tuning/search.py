@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tasks.assessment.tuning.trial import Trial, unproven_gates
+from tasks.assessment.tuning.trial import Trial, Tried, unproven_gates
 from tasks.assessment.tuning.variation import Variation
 
 Stage = Literal["screen", "search", "confirm", "judge"]
@@ -18,14 +18,6 @@ CONFIRMED = 5
 
 # Carries out one variation at a stage; None when the search must end.
 Attempt = Callable[[Variation, Stage], Trial | None]
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A variation and what came of it."""
-
-    variation: Variation
-    trial: Trial
 
 
 @dataclass(frozen=True)

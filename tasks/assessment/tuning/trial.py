@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
+from tasks.assessment.tuning.variation import Variation
 from tasks.policy.gate import GateResult
 from tasks.policy.verdict import Verdict
 
@@ -58,6 +59,14 @@ class Trial:
         rejected = len(self.failed) or int(self.decision == "reject")
         open_ = sum(gate.verdict == "inconclusive" and gate.name not in unproven for gate in self.gates)
         return rejected, open_, self.without, math.inf if self.loss is None else self.loss
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A variation and what came of it."""
+
+    variation: Variation
+    trial: Trial
 
 
 def trial_of(name: str, verdict: Verdict, loss: Loss, without: int) -> Trial:

@@ -9,8 +9,8 @@ import pytest
 from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, RareLevels, SequentialTrees, SpectralSwap
 from anoncore.microdata import Schema, Variable
 from tasks.assessment.tuning import moves
-from tasks.assessment.tuning.search import Found, Stage, Tried, confirmed, search
-from tasks.assessment.tuning.trial import Trial, unproven_gates
+from tasks.assessment.tuning.search import Found, Stage, confirmed, search
+from tasks.assessment.tuning.trial import Trial, Tried, unproven_gates
 from tasks.assessment.tuning.variation import Variation
 from tasks.policy.gate import GateResult, GateVerdict
 
@@ -34,6 +34,10 @@ def clusters_of(variation: Variation) -> int:
     (step,) = variation.steps
     assert isinstance(step, SpectralSwap)
     return step.local
+
+
+def changes(own: Variation, of: Trial, *telling: str, enough: bool = True) -> list[Variation]:
+    return list(moves.neighbours(Tried(own, of), SCHEMA, telling, enough=enough))
 
 
 def found(*, most: int = 100, screened: bool = False, first: int = 1) -> tuple[Found, list[tuple[Stage, int]]]:
@@ -127,13 +131,13 @@ def test_it_begins_with_the_plans_steps_and_methods_that_no_person_must_acknowle
 
 def test_where_gates_fail_treatments_are_added_and_what_drives_them_is_rounded_or_left_out() -> None:
     own = Variation((RareLevels(k=5), MDAV(k=10)))
-    tried = list(moves.neighbours(own, trial(1.0, gate("fail", "inference", "income", "sex")), SCHEMA))
+    tried = changes(own, trial(1.0, gate("fail", "inference", "income", "sex")))
     assert {(one.without, one.rounded) for one in tried} >= {
         (("income",), ()),
         ((), (("income", 10.0),)),
         (("sex",), ()),
     }
-    unnamed = moves.neighbours(own, trial(1.0, gate("fail")), SCHEMA, ["sex"])
+    unnamed = changes(own, trial(1.0, gate("fail")), "sex")
     assert {one.without for one in unnamed} == {(), ("sex",)}
     assert {one.steps[0].method for one in tried} == {"rare-levels", "extreme-records"}
     assert {one.steps for one in tried} >= {(RareLevels(k=10), MDAV()), (RareLevels(k=5), MDAV(k=20))}
@@ -141,10 +145,11 @@ def test_where_gates_fail_treatments_are_added_and_what_drives_them_is_rounded_o
 
 def test_what_passes_is_never_protected_less_than_the_plan_states() -> None:
     own = Variation((RareLevels(k=5), MDAV(k=40)))
-    tried = list(moves.neighbours(own, trial(1.0, gate("pass")), SCHEMA))
+    tried = changes(own, trial(1.0, gate("pass")))
     assert tried == [replace(own, steps=(RareLevels(k=5), MDAV(k=20)))]
-    assert not list(moves.neighbours(replace(own, steps=(MDAV(),)), trial(1.0, gate("pass")), SCHEMA))
-    trees = moves.neighbours(Variation((SequentialTrees(leaf=8),)), trial(1.0, gate("pass")), SCHEMA)
+    assert not changes(replace(own, steps=(MDAV(),)), trial(1.0, gate("pass")))
+    trees = changes(Variation((SequentialTrees(leaf=8),)), trial(1.0, gate("pass")))
+    assert not changes(own, trial(1.0, gate("inconclusive")), enough=False)
     # Leaves of four are refused by the method.
     assert [one.name for one in trees] == [f"sequential-trees leaf 8 significance {s}" for s in (0.2, 0.0125)]
 
