@@ -110,7 +110,7 @@ class DonorTree:
     def donors(self, predictors: Floats, rng: np.random.Generator) -> Integers:
         """Draw for each row of ``predictors`` (M, p) a record of its leaf: (M,) numbers of grown-from records."""
         at = np.zeros(len(predictors), dtype=np.intp)
-        if self.tree is not None:
+        if self.tree is not None and len(predictors):
             at = self.kept[self.tree.apply(predictors.astype(np.float32))]
         first, last = (np.searchsorted(self.leaves, at, side) for side in ("left", "right"))
         return self.ordered[first + (rng.random(len(at)) * (last - first)).astype(np.intp)]

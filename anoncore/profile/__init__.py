@@ -1,17 +1,30 @@
 """What a table's columns seem to be, and which rules its records never break.
 
 Everything here is a guess for a person to confirm: kinds and roles come from names and counts,
-rules from the records. A rule is `Finding.active` only when no record breaks it and chance does
-not explain that: under independence at least `STRONG` records would break it (probability below
-e⁻²⁰), or, for sums, enough different combinations of values agree. Values appear in a result only
-where at least `MIN_COUNT` records hold them; limits are rounded outward, away from the extremes.
+rules from the records. A rule is `Finding.active` only when chance does not explain it: the probability that
+it holds among values permuted at random, times the number of rules tried, is at most `support.FAMILY`, or,
+for sums, enough different combinations of values agree. `Finding.broken` counts the records that break a sum.
+Values appear in a result only where at least `MIN_COUNT` records hold them; limits are rounded outward, away
+from the extremes.
 """
 
 from anoncore.microdata.inference import MIN_COUNT, NESTED, Guess
 from anoncore.microdata.precision import outward
 from anoncore.profile.columns import Profile, profile
 from anoncore.profile.findings import Finding
+from anoncore.profile.products import find_products
 from anoncore.profile.rules import find_rules
 from anoncore.profile.sums import find_sums
 
-__all__ = ["MIN_COUNT", "NESTED", "Finding", "Guess", "Profile", "find_rules", "find_sums", "outward", "profile"]
+__all__ = [
+    "MIN_COUNT",
+    "NESTED",
+    "Finding",
+    "Guess",
+    "Profile",
+    "find_products",
+    "find_rules",
+    "find_sums",
+    "outward",
+    "profile",
+]

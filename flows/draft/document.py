@@ -116,9 +116,11 @@ class _Line:
     subject: str = ""
 
 
-def document(table: Table, guesses: tuple[Guess, ...], units: Units, rules: Iterable[Finding]) -> str:
+def document(
+    table: Table, guesses: tuple[Guess, ...], units: Units, rules: Iterable[Finding], products: Iterable[str]
+) -> str:
     """Return the draft of a table's plan; what needs a person is listed first, with its lines."""
-    rest = [*_edits(rules), *_choices(table, units)]
+    rest = [*_edits(rules), *_products(products), *_choices(table, units)]
     body = [*_opening(table), *_variables(guesses), *_unit(units), *map(_line, rest)]
     head = [
         f"# Drafted by anonflow from {to_yaml(table.path.name)}: {units.records} records, {len(table.names)} columns."
@@ -237,6 +239,14 @@ def _edits(rules: Iterable[Finding]) -> Iterator[str]:
     if proposed:
         yield "    # Proposals: no rule of its own would be computed, or not every record satisfies it."
         yield from (f"    # - {_rule(f)}" for f in proposed)
+
+
+def _products(products: Iterable[str]) -> Iterator[str]:
+    found = [visible(product) for product in products]
+    if found:
+        yield "    # Products, up to a constant and rounding; no edit states them, so that masked columns need not agree:"
+        yield "    # give the first the role excluded, and compute it from the release."
+        yield from (f"    #   {product}" for product in found)
     yield ""
 
 

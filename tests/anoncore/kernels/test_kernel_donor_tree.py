@@ -34,6 +34,7 @@ def test_leaves_hold_so_many_units_and_donors_come_from_the_own_leaf():
     own[tree.ordered] = tree.leaves
     assert (own[donors] == own).all()
     assert np.corrcoef(y, y[donors])[0, 1] > 0.85
+    assert len(tree.donors(x[:0], draw)) == 0
 
 
 def test_with_weights_units_are_counted_and_not_records():
