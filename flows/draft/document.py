@@ -244,7 +244,7 @@ def _edits(rules: Iterable[Finding]) -> Iterator[str]:
 def _products(products: Iterable[str]) -> Iterator[str]:
     found = [visible(product) for product in products]
     if found:
-        yield "    # Products, up to a constant and rounding; no edit states them, so that masked columns need not agree:"
+        yield "    # Products, up to a constant and rounding; no edit states them, so masked columns need not agree:"
         yield "    # give the first the role excluded, and compute it from the release."
         yield from (f"    #   {product}" for product in found)
     yield ""
