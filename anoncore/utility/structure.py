@@ -101,7 +101,7 @@ def structure(original: Microdata, released: Microdata, reference: Microdata | N
     *Biometrika* 40, 237–264: the mass of what a sample does not hold is about that of what it holds once), at the
     release's size. Of one pattern alone, none among N original records and x among M released ones has probability
     (M / (N + M))ˣ where both are samples of one population; ``per_pattern`` is the largest x with a probability of
-    at least 1 % divided by the number of patterns. Records of one statistical unit count once for both.
+    at least 1 % divided by the number of patterns, times the records of a statistical unit on average.
 
     A dependency counts where the determinant has at most 200 values, 10 records for each, and independence would
     break it in at least 10 records. Released values of the determinant that the original does not hold, and
@@ -133,7 +133,7 @@ def structure(original: Microdata, released: Microdata, reference: Microdata | N
         reference=None if reference is None else found.records[1] * len(released) / len(reference),
         dependencies=rules,
         broken=tuple(named[:NAMED]),
-        per_pattern=original.records_of(max(1, math.floor(chance))),
+        per_pattern=math.floor(max(1.0, chance) * len(original) / original.n_units),
     )
 
 

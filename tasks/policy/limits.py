@@ -64,7 +64,7 @@ class UtilityLimits(Section):
         share missing).
     pair : Largest change of an association of two variables (correlation, correlation ratio, Cramér's V).
     two_samples : So many times what the worst variable, or pair, differs by between two samples is accepted in any
-        case.
+        case, and so many times the propensity score of the reference sample.
     spike : Largest change of the share of a value that at least 5 % of a variable's values are, beside five standard
         errors.
     propensity : Largest ratio of the propensity score's error to its null, by regression and by classification tree.
@@ -94,6 +94,10 @@ class UtilityLimits(Section):
     def change(self, two_samples: float) -> float:
         """Return the largest change of an association that is accepted."""
         return max(self.pair, self.two_samples * two_samples)
+
+    def ratio(self, reference: float | None) -> float:
+        """Return the largest ratio of the propensity score's error to its null that is accepted."""
+        return max(self.propensity, self.two_samples * (reference or 0.0))
 
     def loss_verdict(self, accepted: bool) -> Literal["pass", "fail", "to decide"]:
         """Return the verdict on a loss: beyond its limit a person decides, or the release is rejected."""

@@ -30,6 +30,11 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
     return tuple(replace(one, records=assessment.records.released) for one in found if one is not None)
 
 
+def _share(value: float, digits: int = 1) -> str:
+    """Return a share as consoles take it, too, with a plain space."""
+    return percent(value, digits).replace("\u00a0", " ")
+
+
 def _result(name: str, verdict: GateVerdict, texts: tuple[str, ...], variables: tuple[str, ...] = ()) -> GateResult:
     """Return a result from its figure, limit, baseline and meaning."""
     figure, limit, baseline, meaning = texts
@@ -65,9 +70,9 @@ def _spike(utility: Utility, limits: UtilityLimits) -> GateResult | None:
     moved, error, name = max(found, key=lambda one: one[0] - ERRORS * one[1])
     limit = limits.spike + ERRORS * error
     texts = (
-        f"{name}: the share of a frequent value moved by {percent(moved)}",
-        f"≤ {percent(limit)}",
-        f"{percent(error)}, standard error between two samples",
+        f"{name}: the share of a frequent value moved by {_share(moved)}",
+        f"≤ {_share(limit)}",
+        f"{_share(error)}, standard error between two samples",
         "values that at least 5 % of a variable’s values are, often 0",
     )
     return _result("spikes", limits.loss_verdict(moved <= limit), texts, (name,))
@@ -92,18 +97,22 @@ def _pair(utility: Utility, limits: UtilityLimits) -> GateResult | None:
 def _separated(utility: Utility, limits: UtilityLimits) -> GateResult | None:
     """Return how well the better of two classifiers separates released from original records."""
     models = {"logistic regression": utility.propensity, "classification tree": utility.tree}
-    scores = [(_ratio(one.released), name, one) for name, one in models.items() if one is not None]
+    scores = [
+        (_ratio(one.released), limits.ratio(None if one.reference is None else one.reference.ratio), name, one)
+        for name, one in models.items()
+        if one is not None
+    ]
     if not scores:
         return None
-    ratio, name, one = max(scores, key=lambda score: score[0])
+    ratio, limit, name, one = max(scores, key=lambda score: score[0] / score[1])
     reference = "" if one.reference is None else f"; {significant(one.reference.ratio)}, the reference"
     texts = (
         f"{significant(ratio)} times its null, by {name}",
-        f"≤ {limits.propensity:g} times",
+        f"≤ {significant(limit)} times",
         f"about {significant(1 / (1 - one.released.share_released))}, another sample{reference}",
         "whether a classifier can separate released from original records",
     )
-    return _result("propensity score", limits.loss_verdict(ratio <= limits.propensity), texts)
+    return _result("propensity score", limits.loss_verdict(ratio <= limit), texts)
 
 
 def _ratio(score: Propensity) -> float:
@@ -119,9 +128,9 @@ def _regression(utility: Utility, limits: UtilityLimits) -> GateResult | None:
     usual = OVERLAP - QUANTILE * OVERLAP_DEVIATION / math.sqrt(max(len(one.coefficients), 1))
     limit = min(limits.overlap, max(0.0, usual))
     texts = (
-        f"{one.formula}: mean overlap {percent(overlap, 0)}",
-        f"≥ {percent(limit, 0)}",
-        f"about {percent(OVERLAP, 0)}, another sample",
+        f"{one.formula}: mean overlap {_share(overlap, 0)}",
+        f"≥ {_share(limit, 0)}",
+        f"about {_share(OVERLAP, 0)}, another sample",
         "how far the confidence intervals of a declared regression overlap, the least of all",
     )
     return _result("regressions", limits.loss_verdict(overlap >= limit), texts)

@@ -46,8 +46,8 @@ def test_the_worst_variable_is_the_one_furthest_beyond_its_own_limit() -> None:
 
 def test_the_propensity_score_is_read_beside_its_null() -> None:
     same, apart = (propensity_utility([[0.0], [1.0], [2.0]] * 30, [[x], [x + 1], [x + 2]] * 30) for x in (0, 1))
-    for score, verdict in ((same, "pass"), (apart, "to decide")):
-        given = changed(assessment(), utility__tree=PropensityComparison(score, None))
+    for score, reference, verdict in ((same, None, "pass"), (apart, None, "to decide"), (apart, apart, "pass")):
+        given = changed(assessment(), utility__tree=PropensityComparison(score, reference))
         assert results(GATE, given)["propensity score"].verdict == verdict
 
 
