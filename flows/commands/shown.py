@@ -47,6 +47,8 @@ GATES = {
     "waived": Text("waived", "dim"),
     "to decide": Text("to decide", "yellow"),
 }
+# Verdicts that a search for other settings may change.
+OPEN = ("fail", "inconclusive", "to decide")
 SETTINGS = {
     "passes": Text("passes", "green"),
     "awaiting": Text("awaiting", "yellow"),
@@ -146,7 +148,7 @@ def _summary(outcome: Outcome, home: Home, seconds: float) -> None:
         line("Decide", f"anonflow approve {options}")
         line("", f"anonflow reject {options}")
         line("Dossier", outcome.entry.facts.dossier)
-    if outcome.status in ("rejected", "awaiting") and any(g.verdict in ("fail", "inconclusive") for g in outcome.gates):
+    if outcome.status in ("rejected", "awaiting") and any(g.verdict in OPEN for g in outcome.gates):
         line("Next", "anonflow tune PLAN searches for settings that pass every gate")
     layout = read_layout(home)
     line("Pages", f"{layout.prefect} and {layout.mlflow}" if layout else f"anonflow ui{hint}")

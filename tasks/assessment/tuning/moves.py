@@ -14,7 +14,7 @@ from tasks.assessment.tuning.variation import Variation
 
 # Settings of a method worth a look besides its defaults.
 SETTINGS: dict[str, tuple[dict[str, object], ...]] = {
-    "sequential-trees": ({"leaf": 10}, {"leaf": 10, "significance": 0.2}),
+    "sequential-trees": ({"significance": 0.2},),
     "spectral-swap": (
         {"numeric": "normal"},
         {"numeric": "normal", "marginals": "drawn"},
@@ -35,6 +35,8 @@ TREATMENTS: tuple[tuple[str, dict[str, object]], ...] = (
 COARSER = 10.0
 # Of the variables that drive failed gates, how many are looked at.
 DRIVERS = 3
+# Of the variables that lost most, how many are drawn first.
+FIRST = 4
 
 
 def first(own: Variation, acknowledged: Collection[str]) -> list[Variation]:
@@ -74,11 +76,12 @@ def neighbours(best: Tried, schema: Schema, telling: Sequence[str], *, enough: b
     variation, trial = best.variation, best.trial
     if trial.decision == "not possible":
         return
-    if trial.failed or (enough and trial.unsettled):
+    if trial.failed or (enough and trial.open):
         yield from _treated(variation)
         yield from _sized(variation, 2.0)
     if trial.failed:
         yield from _less(variation, _drivers(trial) or (telling[:DRIVERS] if enough else ()), schema)
+    yield from _ordered(variation, trial)
     if enough:
         yield from _sized(variation, 0.5)
         yield from _closer(variation)
@@ -118,6 +121,16 @@ def _sized(best: Variation, factor: float) -> Iterator[Variation]:
             new = round(size * factor)
             if name != "k" or new >= min(size, getattr(type(step), name)):
                 yield from _changed(best, i, {name: new})
+
+
+def _ordered(best: Variation, trial: Trial) -> Iterator[Variation]:
+    """Draw first what lost most, so that its association depends on little else."""
+    worst = list(dict.fromkeys(name for gate in trial.lost for name in gate.variables))[:FIRST]
+    for i, step in enumerate(best.steps):
+        before = getattr(step, "first", None)
+        if isinstance(before, tuple) and set(worst) - set(before):
+            rest = tuple(name for name in before if name not in worst)
+            yield from _changed(best, i, {"first": (*worst, *rest)})
 
 
 def _closer(best: Variation) -> Iterator[Variation]:

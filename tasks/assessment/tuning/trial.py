@@ -48,17 +48,27 @@ class Trial:
         return tuple(gate for gate in self.gates if gate.verdict == "fail")
 
     @property
+    def open(self) -> tuple[GateResult, ...]:
+        """The gates on risk that are open."""
+        return tuple(gate for gate in self.gates if gate.verdict == "inconclusive")
+
+    @property
+    def lost(self) -> tuple[GateResult, ...]:
+        """The gates on utility that a person must decide on."""
+        return tuple(gate for gate in self.gates if gate.verdict == "to decide")
+
+    @property
     def unsettled(self) -> tuple[GateResult, ...]:
-        """The gates that failed or are open, the failed ones first."""
-        return (*self.failed, *(gate for gate in self.gates if gate.verdict == "inconclusive"))
+        """The gates that do not pass, the failed ones first."""
+        return (*self.failed, *self.open, *self.lost)
 
     def rank(self, unproven: Collection[str] = ()) -> Rank:
         """Return what a search makes smallest; gates of the names ``unproven`` may be open."""
         if self.decision == "not possible":
             return NOT_POSSIBLE
         rejected = len(self.failed) or int(self.decision == "reject")
-        open_ = sum(gate.verdict == "inconclusive" and gate.name not in unproven for gate in self.gates)
-        return rejected, open_, self.without, math.inf if self.loss is None else self.loss
+        open_ = sum(gate.name not in unproven for gate in self.open)
+        return rejected, open_ + len(self.lost), self.without, math.inf if self.loss is None else self.loss
 
 
 @dataclass(frozen=True)

@@ -77,4 +77,6 @@ def _words(step: Method) -> str:
 
 
 def _brief(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(_brief, value))
     return str(value) if isinstance(value, str | int | float | None) else "…"

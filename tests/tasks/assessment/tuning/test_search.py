@@ -150,6 +150,10 @@ def test_what_passes_is_never_protected_less_than_the_plan_states() -> None:
     assert not changes(replace(own, steps=(MDAV(),)), trial(1.0, gate("pass")))
     trees = changes(Variation((SequentialTrees(leaf=8),)), trial(1.0, gate("pass")))
     assert not changes(own, trial(1.0, gate("inconclusive")), enough=False)
+    lost = changes(
+        Variation((SequentialTrees(first=("sex",)),)), trial(1.0, gate("to decide", "pair", "income", "sex"))
+    )
+    assert "sequential-trees first income, sex" in {one.name for one in lost}
     # Leaves of four are refused by the method.
     assert [one.name for one in trees] == [f"sequential-trees leaf 8 significance {s}" for s in (0.2, 0.0125)]
 
