@@ -100,6 +100,15 @@ def test_an_extreme_value_leaves_no_trace_in_marginals():
     assert [t for t in texts(planted) if t != "x"] == [t for t in texts(plain) if t != "x"]
 
 
+def test_released_values_beyond_the_original_s_range_are_shown():
+    before = np.random.default_rng(1).uniform(20, 80, 500)
+    within, beyond = (marginals(numbers("age", before), numbers("age", v), k=5) for v in (before, before * 2 - 40))
+    assert "beyond the range before" not in texts(within)
+    assert "beyond the range before" in texts(beyond)
+    share = ((before * 2 - 40 < 20) | (before * 2 - 40 > 100)).mean()
+    assert f"beyond {share:.1%}" in texts(beyond)
+
+
 def test_a_rare_level_is_not_named():
     levels = ["common"] * 200 + ["usual"] * 100 + ["planted"] * 3 + ["secret"]
     for kind in ("nominal", "ordinal"):
