@@ -79,20 +79,23 @@ steps:
   # Records far from all others tend to be reproduced. To leave them out:
   # - {method: extreme-records, action: set-aside}"""
 
-TREES = """\
+TREES = (
+    """\
   # Every variable is drawn from groups of people who are alike in the variables before it, so that limits, zeros,
   # cells that are missing, and relations stay. Smaller leaves keep more, larger ones hide people better; anonflow tune
   # PLAN searches. Proposed because other methods lost zeros, limits and relations of mixed tables in our measurements.
-  - {method: sequential-trees, leaf: 40}
+  - {{method: sequential-trees, leaf: {leaf}}}
 """
+    ""
+)
 
 SWAP = """\
   # Every principal score is permuted, so that no released record stems from one person; calibrated keeps the
-  # number of records at each level. Proposed because sequential-trees, which keeps more, needs groups of 40 units.
+  # number of records at each level. Proposed because sequential-trees, which keeps more, needs 200 units.
   - {method: spectral-swap, released: calibrated}
 """
-# Statistical units from which trees find relations after half of the units are held out.
-ENOUGH_FOR_TREES = 400
+# Leaves of sequential trees by the units of a table, of which half are held out; with fewer units, no trees.
+LEAVES = ((1600, 40), (800, 20), (200, 10))
 
 NO_SEED = """\
 # There is no seed section on purpose: the operating system supplies the seed, and it is not stored, since it can
@@ -263,7 +266,8 @@ def _choices(table: Table, units: Units) -> Iterator[str]:
     title = "".join(c for c in table.path.stem if c.isprintable())
     yield from _section("reference", ReferenceSection(), REFERENCE)
     yield STEPS
-    yield TREES if units.units >= ENOUGH_FOR_TREES else SWAP
+    leaf = next((leaf for least, leaf in LEAVES if units.units >= least), None)
+    yield SWAP if leaf is None else TREES.format(leaf=leaf)
     yield from _section("assessment", AssessmentSection(), ASSESSMENT)
     yield from _section("game", GameSection(), GAME)
     yield from _section("policy", PolicySection(approval="person"), POLICY)

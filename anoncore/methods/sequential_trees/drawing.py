@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from anoncore.edits.model import Edit, EditSet
+from anoncore.edits.model import EditSet
 from anoncore.kernels.donor_tree import DonorTree, LeafRule, level_scores
 from anoncore.kernels.groups import distinct_counts
 from anoncore.kernels.ranks import interpolate_quantiles, match_ranks, normal_scores
@@ -20,15 +20,17 @@ from anoncore.microdata import Microdata, Variable, round_to
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
-# Draws new values for the records of these numbers: codes of levels, or numbers.
-Draw = Callable[[Integers], Floats]
+# Draws new values for the records of these numbers, codes of levels or numbers: of donors in the leaf, or of anybody.
+Draw = Callable[[Integers, bool], Floats]
 
 # A number that at least this share of the records hold, and as many units as a leaf, is a level of its own.
 SPIKE = 0.05
 # Levels up to which each has a column of its own beside its place on axes.
 _OWN_COLUMNS = 8
-# Draws for a record whose values break an edit, before the repair step has to see to it.
-_ATTEMPTS = 20
+# Draws from the leaf, and from all donors, for a record that breaks an edit, before the repair step has to see to it.
+_ATTEMPTS = 20, 40
+# Two levels never occur together if no record holds both, and as many would if they were independent.
+NEVER = 5.0
 # Share of the variance of normal scores from which a linear model carries them, and the tree what is left.
 _LINEAR = 0.5
 _REGULAR, _MISSING = 0, 1
@@ -59,6 +61,8 @@ class Drawing:
     # Columns of the source and of the table; and pairs of codes of levels, which become columns for each target.
     _columns: list[tuple[Floats, Floats]] = field(default_factory=list)
     _levels: list[tuple[Integers, Integers]] = field(default_factory=list)
+    # What each variable so far holds, see `_held`: in the source and in the table.
+    _held_so_far: list[tuple[Integers, Integers]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.frame = pd.DataFrame(index=pd.RangeIndex(len(self.data)))
@@ -66,18 +70,35 @@ class Drawing:
         self._n_numbers = sum(self.data.schema[name].kind == "continuous" for name in self.data.schema.masked)
 
     def add(self, variable: Variable, edits: EditSet) -> None:
-        """Draw one variable for all records, and once more for those that break an edit among the variables so far."""
+        """Draw one variable for all records.
+
+        Those are drawn again that break an edit among the variables so far, or hold levels, spikes or missing values
+        together that never occur together in the source.
+        """
         source = self.data.frame[variable.name]
         values, draw = self._numbers(variable) if variable.kind == "continuous" else self._codes(source)
         seen = {*self.frame.columns, variable.name}
         asked = [e for e in edits.edits if variable.name in e.variables and seen.issuperset(e.variables)]
-        for _ in range(_ATTEMPTS if asked else 0):
-            self.frame[variable.name] = _column(source, variable, values)
-            broken = np.flatnonzero(~_hold(asked, self.frame))
+        theirs = self._held(variable, _drawn_of(source, variable))
+        never = [(table, _never_together(held, theirs)) for held, table in self._held_so_far]
+        broken = np.arange(len(self.frame))
+        for attempt in range(sum(_ATTEMPTS) + 1):
+            if attempt:
+                values[broken] = draw(broken, attempt > _ATTEMPTS[0])
+            ours = self._held(variable, values[broken])
+            good = np.logical_and.reduce([~pairs[table[broken], ours] for table, pairs in never], initial=True)
+            if asked:
+                frame = (
+                    self.frame.iloc[broken]
+                    .reset_index(drop=True)
+                    .assign(**{variable.name: _column(source, variable, values[broken])})
+                )
+                good = good & np.logical_and.reduce([edit.holds(frame) for edit in asked])
+            broken = broken[~np.broadcast_to(good, len(broken))]
             if not len(broken):
                 break
-            values[broken] = draw(broken)
         self.frame[variable.name] = _column(source, variable, values)
+        self._held_so_far.append((theirs, self._held(variable, values)))
         self._remember(variable)
 
     def _codes(self, source: pd.Series) -> tuple[Floats, Draw]:
@@ -85,10 +106,10 @@ class Drawing:
         codes = source.cat.codes.to_numpy().astype(np.intp)
         donor = self._donors(codes, np.arange(len(codes)))
 
-        def draw(rows: Integers) -> Floats:
-            return codes[donor(rows)].astype(np.float64)
+        def draw(rows: Integers, anybody: bool) -> Floats:
+            return codes[donor(rows, anybody)].astype(np.float64)
 
-        return draw(np.arange(len(self.frame))), draw
+        return draw(np.arange(len(self.frame)), False), draw
 
     def _numbers(self, variable: Variable) -> tuple[Floats, Draw]:
         """Draw what a number is (missing, a spike, or regular), then the regular ones."""
@@ -96,20 +117,29 @@ class Drawing:
         states, spikes = self._states(x)
         donor = self._donors(states, np.arange(len(x)))
         known = np.concatenate([[np.nan, np.nan], spikes])
-        drawn = states[donor(np.arange(len(self.frame)))]
+        drawn = states[donor(np.arange(len(self.frame)), False)]
         values, regular = known[drawn], np.flatnonzero(drawn == _REGULAR)
         if not len(regular):
-            return values, lambda rows: known[states[donor(rows)]]
+            return values, lambda rows, anybody: known[states[donor(rows, anybody)]]
         values[regular], number = self._regular(x, np.flatnonzero(states == _REGULAR), regular, variable)
 
-        def draw(rows: Integers) -> Floats:
-            again = states[donor(rows)]
+        def draw(rows: Integers, anybody: bool) -> Floats:
+            again = states[donor(rows, anybody)]
             new, wanted = known[again], np.flatnonzero(again == _REGULAR)
-            if len(wanted):
-                new[wanted] = number(rows[wanted])
+            new[wanted] = number(rows[wanted])
             return new
 
         return values, draw
+
+    def _held(self, variable: Variable, values: Floats) -> Integers:
+        """Return what ``values`` are: 0 missing and 1 … levels; of numbers 0 missing, 1 regular and 2 … spikes."""
+        if variable.kind != "continuous":
+            return values.astype(np.intp) + 1
+        held = (~np.isnan(values)).astype(np.intp)
+        spikes = self._states(self.data.frame[variable.name].to_numpy(dtype=np.float64))[1]
+        for number, spike in enumerate(spikes, start=2):
+            held[values == spike] = number
+        return held
 
     def _states(self, x: Floats) -> tuple[Integers, Floats]:
         """Return (N,) 0 regular, 1 missing, 2 … spikes; and the spikes' numbers."""
@@ -124,7 +154,9 @@ class Drawing:
             states[regular] = _MISSING  # no average of so few hides the single unit
         return states.astype(np.intp), numbers[spike]
 
-    def _regular(self, x: Floats, rows: Integers, wanted: Integers, variable: Variable) -> tuple[Floats, Draw]:
+    def _regular(
+        self, x: Floats, rows: Integers, wanted: Integers, variable: Variable
+    ) -> tuple[Floats, Callable[[Integers], Floats]]:
         """Draw regular numbers for ``wanted``: a normal score by a linear model and a tree, and the number of its rank.
 
         The linear model carries scores that follow others closely, since leaves are too wide for what lies within.
@@ -157,10 +189,14 @@ class Drawing:
 
         return _rounded(values, variable), again
 
-    def _donors(self, target: Integers, rows: Integers) -> Callable[[Integers], Integers]:
+    def _donors(self, target: Integers, rows: Integers) -> Callable[[Integers, bool], Integers]:
         source, table = self._predictors(target, rows)
         tree = self._grow(source, target, rows)
-        return lambda records: tree.donors(table[records], self.rng)
+
+        def donors(records: Integers, anybody: bool) -> Integers:
+            return self.rng.integers(len(rows), size=len(records)) if anybody else tree.donors(table[records], self.rng)
+
+        return donors
 
     def _grow(self, predictors: Floats, target: NDArray[np.generic], rows: Integers) -> DonorTree:
         return DonorTree.grow(predictors, target, self.rule, rng=self.rng, weights=self._weights(rows))
@@ -231,6 +267,16 @@ def _column(source: pd.Series, variable: Variable, values: Floats) -> pd.Series:
     return pd.Series(pd.Categorical.from_codes(codes, source.cat.categories, ordered=source.cat.ordered))
 
 
-def _hold(edits: list[Edit], frame: pd.DataFrame) -> Flags:
-    """Return (N,) whether a record satisfies all of ``edits``."""
-    return np.logical_and.reduce([edit.holds(frame) for edit in edits])
+def _drawn_of(source: pd.Series, variable: Variable) -> Floats:
+    """Return a column of the source in the form in which values are drawn: numbers, or codes of levels."""
+    column = source if variable.kind == "continuous" else source.cat.codes
+    return np.asarray(column, dtype=np.float64)
+
+
+def _never_together(one: Integers, other: Integers) -> NDArray[np.bool_]:
+    """Return (a, b) whether no record holds both, though `NEVER` would if they were independent."""
+    size = int(one.max()) + 1, int(other.max()) + 1
+    table = np.bincount(one * size[1] + other, minlength=size[0] * size[1]).reshape(size)
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / len(one)
+    never: NDArray[np.bool_] = (table == 0) & (expected >= NEVER)
+    return never
