@@ -125,7 +125,8 @@ def _sized(best: Variation, factor: float) -> Iterator[Variation]:
 
 def _ordered(best: Variation, trial: Trial) -> Iterator[Variation]:
     """Draw first what lost most, so that its association depends on little else."""
-    worst = list(dict.fromkeys(name for gate in trial.lost for name in gate.variables))[:FIRST]
+    lost = (gate for gate in (*trial.failed, *trial.lost) if gate.topic in ("Sense", "Utility"))
+    worst = list(dict.fromkeys(name for gate in lost for name in gate.variables))[:FIRST]
     for i, step in enumerate(best.steps):
         before = getattr(step, "first", None)
         if isinstance(before, tuple) and set(worst) - set(before):

@@ -12,13 +12,14 @@ from tasks.assessment.tuning import moves
 from tasks.assessment.tuning.search import Found, Stage, confirmed, search
 from tasks.assessment.tuning.trial import Trial, Tried, unproven_gates
 from tasks.assessment.tuning.variation import Variation
-from tasks.policy.gate import GateResult, GateVerdict
+from tasks.policy.gate import GateResult, GateVerdict, Topic
 
 SCHEMA = Schema([Variable("income", "continuous", precision=1.0), Variable("sex", "nominal", levels=("f", "m"))])
 
 
 def gate(verdict: GateVerdict, name: str = "membership", *variables: str) -> GateResult:
-    return GateResult(name, verdict, "0.6", "0.5", "0.5", 100, "", variables=variables)
+    topic: Topic = "Utility" if name == "pair" else "Risk"
+    return GateResult(name, verdict, "0.6", "0.5", "0.5", 100, "", topic, variables)
 
 
 def trial(loss: float, *gates: GateResult, without: int = 0) -> Trial:
