@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from anoncore.edits.donors import from_donors
 from anoncore.edits.kinds import ConditionalEdit, LinearEdit, SetEdit
 from anoncore.edits.levels import Source, cells, consequent, donated, empty, falsified, with_cells
 from anoncore.edits.lookup import LearnedLookup, LookupEdit
@@ -25,6 +26,8 @@ from anoncore.microdata import (
 PASSES = 10
 # From this pass on, whatever is still unsettled may also change the antecedents of its edits.
 SEARCH_FROM = 4
+# Of the records: so many may take cells of donors when nothing else has settled them.
+FEW = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +178,8 @@ def repair(data: Microdata, edits: EditSet, *, rng: np.random.Generator) -> Repa
     settled on their consequent; when that has failed `SEARCH_FROM` times, on whichever cell leaves
     the fewest edits violated. A computed variable follows its parts into and out of missingness; one that is looked
     up is looked up again, and only where other edits forbid the result do its determinants become those of a donor.
+    What is then left, if it is at most 5 % of the records, takes all variables that its edits tie together from the
+    nearest record without any violation.
 
     Parameters
     ----------
@@ -246,6 +251,7 @@ class _Settling:
             self._follow(rows)
             self._numbers(rows)
             self._look_up(rows)
+        self._donate(counts)
         self._refuse(counts)
 
     def _put(self, name: str, rows: np.ndarray, new: np.ndarray, because: Edit | None = None) -> None:
@@ -360,6 +366,16 @@ class _Settling:
                 self._put(name, rows[at], new)
             for name, moved in settled.moved.items():
                 self.touched[name][rows[moved]] = True
+
+    def _donate(self, counts: np.ndarray) -> None:
+        """Replace what edits tie together by the cells of sound records, where few records are left."""
+        left = np.flatnonzero(~self.edits.satisfied(self.frame))
+        if not len(left) or counts[left].sum() > FEW * len(self.source.file):
+            return
+        for edit in self.edits.edits:
+            rows = self._violators(edit, left)
+            for name, new in from_donors(edit, self.frame.iloc[rows], self.source).items():
+                self._put(name, rows, new, edit)
 
     def _refuse(self, counts: np.ndarray) -> None:
         """Raise when records remain that violate an edit."""

@@ -15,7 +15,7 @@ from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
 from anoncore.edits.repair import complete, repair, without_dependents
 from anoncore.edits.serialization import from_dict, to_dict
-from anoncore.errors import AnonymizationError
+from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.methods import AdditiveNoise, SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.registry import anonymize
@@ -196,6 +196,24 @@ def test_a_determinant_is_changed_where_another_edit_forbids_what_follows_from_i
     pd.testing.assert_frame_equal(
         moved.drop(columns=["state", "division"]), data.frame.drop(columns=["state", "division"])
     )
+
+
+def test_what_nothing_else_settles_takes_the_tied_variables_of_the_nearest_sound_record(monkeypatch):
+    monkeypatch.setattr("anoncore.edits.repair.PASSES", 0)
+    data = people()
+    edits = EditSet([DIVISION, GROUP, SUM, SKIP]).learned(data)
+    wrong = data.frame.copy()
+    wrong.loc[[3, 4], "division"] = wrong.loc[[3, 4], "division"].map({"west": "east", "east": "west"})
+    wrong.loc[5, "age"] += 1
+    done = repair(Microdata(wrong, data.schema), edits, rng=rng())
+    changed = (done.data.frame != wrong) & ~(done.data.frame.isna() & wrong.isna())
+    assert changed.any(axis=1).to_numpy().nonzero()[0].tolist() == [3, 4, 5]
+    assert changed.loc[[3, 4]].any()[lambda one: one].index.isin(["state", "division"]).all()
+    assert not changed.loc[5, ["state", "division", "smokes", "started"]].any()
+    assert done.changed == {"division": 2, "group": 0, "sum": 1, "skip": 0} | {"group": done.changed["group"]}
+    many = data.frame.assign(age=data.frame["age"] + 1)
+    with pytest.raises(InfeasibleError, match=r"200 record\(s\) could not"):
+        repair(Microdata(many, data.schema), edits, rng=rng())
 
 
 def test_a_number_that_is_looked_up_does_not_move():
