@@ -43,6 +43,8 @@ def without_source_levels(assessment: Assessment, released: Mapping[str, set[str
         one if one.levels is None else one.with_levels(released.get(one.name, set()))
         for one in utility.variables.variables
     )
-    regressions = tuple(one.without_lost_terms() for one in utility.regressions)
+    declared, chosen = (
+        tuple(one.without_lost_terms() for one in fits) for fits in (utility.regressions, utility.automatic)
+    )
     table = replace(utility.variables, variables=variables)
-    return replace(assessment, utility=replace(utility, variables=table, regressions=regressions))
+    return replace(assessment, utility=replace(utility, variables=table, regressions=declared, automatic=chosen))
