@@ -12,9 +12,10 @@ import numpy as np
 from pydantic import Field
 
 from anoncore.claims import ClaimCheck
+from anoncore.edits.dependents import complete, without_dependents
 from anoncore.edits.lookup import FEWEST_UNITS, LearnedLookup
 from anoncore.edits.model import EditSet
-from anoncore.edits.repair import Repaired, complete, repair, without_dependents
+from anoncore.edits.repair import Repaired, repair
 from anoncore.method import Method
 from anoncore.microdata import Microdata, Schema
 from anoncore.registry import METHODS, anonymize

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.edits.conditions import Condition
+from anoncore.edits.dependents import complete, without_dependents
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
-from anoncore.edits.repair import complete, repair, without_dependents
+from anoncore.edits.repair import repair
 from anoncore.edits.serialization import from_dict, to_dict
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.methods import AdditiveNoise, SpectralSwap

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from anoncore.claims import KAnonymity
 from anoncore.edits.conditions import Condition
+from anoncore.edits.dependents import complete, without_dependents
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
 from anoncore.edits.model import EditSet
-from anoncore.edits.repair import complete, repair, without_dependents
+from anoncore.edits.repair import repair
 from anoncore.edits.serialization import from_dict
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.microdata import Microdata, Schema, Variable
