@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
 
 import numpy as np
 
@@ -25,28 +24,42 @@ def exclusive_levels(table: Table, marks: Marks, computed: set[str]) -> list[Fin
     Chance must give many even at the lowest rate at which either level meets another of the two variables, since
     levels that seldom meet are not levels that cannot. Variables in ``computed`` are left out.
     """
-    names = [n for n in table.levels if n not in computed and (table.counts(n) > 0).sum() > 1]
     limit = needed(len(marks) ** 2 / 2) / table.weight
+    names, slices = list(table.levels), list(marks.levels.values())
+    if len(names) < 2:
+        return []
+    starts = np.array([at.start for at in slices])
+    own = np.repeat(np.arange(len(names)), [at.stop - at.start for at in slices])
+    counts = marks.counts[: len(own), : len(own)].astype("float64")
     findings: list[Finding] = []
-    for one, other in combinations(names, 2):
-        both = marks.counts[marks.levels[table.position[one]], marks.levels[table.position[other]]].astype("float64")
-        never = _never(both, limit)
-        if never.any():
-            findings += _fewest(table, one, other, never)
+    for place, one in enumerate(names):
+        never = _never(counts[slices[place]], starts, own, limit) if one not in computed else np.zeros((0, len(own)))
+        for other in np.unique(own[never.any(axis=0)]).tolist():
+            if other > place and names[other] not in computed:
+                findings += _fewest(table, one, names[other], never[:, slices[other]])
     return findings
 
 
-def _never(both: np.ndarray, limit: float) -> np.ndarray:
-    """Return (q, r) bool: the levels that never meet, of two variables that meet ``both`` (q, r) times."""
-    rows, columns, total = both.sum(axis=1, keepdims=True), both.sum(axis=0, keepdims=True), both.sum()
-    expected = rows * columns / max(1.0, total)
+def _never(both: np.ndarray, starts: np.ndarray, own: np.ndarray, limit: float) -> np.ndarray:
+    """Return (q, m) bool: the levels that a variable's levels never meet.
+
+    Parameters
+    ----------
+    both : (q, m) how often they meet
+    starts, own : (n,) the first of the levels of each variable, and (m,) the variable of each
+    limit : evidence that is needed
+    """
+    rows = np.add.reduceat(both, starts, axis=1)
+    total, columns = rows.sum(axis=0), both.sum(axis=0)
+    expected = rows[:, own] * columns / np.maximum(1.0, total[own])
     empty = (both == 0) & (expected >= EXPECTED)
-    if not empty.any():
-        return empty
-    rate = np.divide(both, expected, out=np.ones_like(both), where=both > 0)
-    lowest = np.minimum(rate.min(axis=1, keepdims=True), rate.min(axis=0, keepdims=True))
-    evidence = never_meeting(np.full_like(both, total), rows + 0 * both, columns + 0 * both)
-    return np.asarray(empty & (evidence * np.minimum(1.0, lowest) >= limit))
+    if empty.any():
+        rate = np.divide(both, expected, out=np.ones_like(both), where=both > 0)
+        by_row, by_column = np.minimum.reduceat(rate, starts, axis=1), rate.min(axis=0)
+        i, j = np.nonzero(empty)
+        lowest = np.minimum(1.0, np.minimum(by_row[i, own[j]], by_column[j]))
+        empty[i, j] = never_meeting(total[own[j]], rows[i, own[j]], columns[j]) * lowest >= limit
+    return empty
 
 
 def _fewest(table: Table, one: str, other: str, never: np.ndarray) -> list[Finding]:
@@ -99,14 +112,13 @@ def _restricted(table: Table, name: str, values: np.ndarray, ranked: list[np.nda
     rows = values[order]
     low, high = np.fmin.reduceat(rows, starts), np.fmax.reduceat(rows, starts)
     sizes = np.add.reduceat(~np.isnan(rows), starts).astype("float64")
-    hopeful = []
-    for j, column in enumerate(ranked):
-        below = np.searchsorted(column, low[:, j]).astype("float64")
-        above = len(column) - np.searchsorted(column, high[:, j], side="right").astype("float64")
-        most = np.maximum(below, above) * (sizes[:, j] > 0)
-        if (never_meeting(len(column), most, sizes[:, j]) >= limit).any():
-            hopeful.append(j)
-    return hopeful
+    if not ranked:
+        return []
+    below = np.column_stack([np.searchsorted(column, low[:, j]) for j, column in enumerate(ranked)])
+    known = np.array([len(column) for column in ranked], dtype="float64")
+    above = known - np.column_stack([np.searchsorted(c, high[:, j], side="right") for j, c in enumerate(ranked)])
+    evidence = never_meeting(np.broadcast_to(known, sizes.shape), np.maximum(below, above) * (sizes > 0), sizes)
+    return np.flatnonzero((evidence >= limit).any(axis=0)).tolist()
 
 
 def _limits(table: Table, name: str, by: str, limit: float) -> Iterator[tuple[Finding, float]]:

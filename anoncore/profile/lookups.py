@@ -11,7 +11,7 @@ from anoncore.microdata.inference import MAX_CODES, MAX_LISTED, MIN_RECORDS
 from anoncore.profile.support import arrangements, choices, needed
 from anoncore.profile.tables import Table
 
-SCREENED = 512  # records in groups, on which all pairs are tried first
+SCREENED = 128  # records in groups, on which all pairs are tried first
 FEWEST = 5.0  # records of a value, on average, unless levels occupy ranges of a number
 MAX_NUMBERS = 100  # between which the nearest value would say little, unless levels occupy ranges
 LEFT_EMPTY = 0.02  # of the records: cells that a lookup may fill

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, permutations
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -146,15 +146,20 @@ def _orders(table: Table, sums: Sequence[Finding], computed: set[str]) -> list[F
 def _multiples(table: Table, computed: set[str]) -> Iterator[Finding]:
     """Find whole numbers that count another one in larger units: years beside months of age."""
     names = [n for n in table.numbers(computed, 5 * MIN_RECORDS) if table.precision[n] == 1]
-    sample = slice(None, None, max(1, table.records // 200))
-    for large, small in permutations(names, 2):
-        one, other = table.numeric[large], table.numeric[small]
-        for factor in FACTORS:
-            if _counts(one[sample], other[sample], factor) and _counts(one, other, factor):
-                name = f"{small} divided by {factor} is {large}"
-                terms = {small: 1.0, large: -float(factor)}
-                yield Finding(LinearEdit(name=name, terms=terms, relation=">="))
-                yield Finding(LinearEdit(name=name, terms=terms, relation="<=", constant=factor - 1.0))
+    if len(names) < 2:
+        return
+    values = np.column_stack([table.numeric[n] for n in names])
+    sample = values[:: max(1, table.records // 200)]
+    for factor in FACTORS:
+        parts = np.floor(sample / factor)
+        for at, large in enumerate(names):
+            fits = (parts == sample[:, [at]]) | np.isnan(parts) | np.isnan(sample[:, [at]])
+            for other in np.flatnonzero(fits.all(axis=0)).tolist():
+                if other != at and _counts(values[:, at], values[:, other], factor):
+                    name = f"{names[other]} divided by {factor} is {large}"
+                    terms = {names[other]: 1.0, large: -float(factor)}
+                    yield Finding(LinearEdit(name=name, terms=terms, relation=">="))
+                    yield Finding(LinearEdit(name=name, terms=terms, relation="<=", constant=factor - 1.0))
 
 
 def _counts(large: np.ndarray, small: np.ndarray, factor: int) -> bool:

@@ -115,17 +115,24 @@ def _level_gates(
     """
     place = table.position[name]
     rate = 1 - beside[:, place] / np.maximum(1.0, marks.sizes)
-    for own, at in marks.levels.items():
+    starts = np.array([at.start for at in marks.levels.values()], dtype=int)
+    if not len(starts):
+        return
+    some = rate[: int((marks.level >= 0).sum())]
+    lowest = np.minimum.reduceat(np.where(some > 0, some, np.inf), starts)
+    decides = lowest < np.inf
+    decides &= np.maximum.reduceat(np.where(some == 0, marks.sizes[: len(some)], 0.0), starts) >= limit / lowest
+    for number in np.flatnonzero(decides).tolist():
+        own, at = list(marks.levels.items())[number]
         by = list(table.missing)[own]
-        lowest = rate[at].min(initial=1.0, where=rate[at] > 0)
-        levels = np.flatnonzero((rate[at] == 0) & (marks.sizes[at] * lowest >= limit))
-        if own == place or by in barred or not len(levels) or not rate[at].any():
+        if own == place or by in barred:
             continue
+        levels = np.flatnonzero((rate[at] == 0) & (marks.sizes[at] * lowest[number] >= limit))
         empty = marks.missing_mark[own]
         missing = bool(empty >= 0 and rate[empty] == 0)
         values = tuple(table.levels[by][q] for q in levels)
         when = Condition(variable=by, values=values, missing=True if missing else None)
-        yield _Gate(when, np.isin(table.codes[by], levels))
+        yield _Gate(when, np.isin(table.codes[by], levels) | _missing_too(table, when))
 
 
 def _range_gates(table: Table, by: str, name: str, ends: np.ndarray) -> Iterable[_Gate]:
