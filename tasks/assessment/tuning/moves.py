@@ -35,6 +35,8 @@ TREATMENTS: tuple[tuple[str, dict[str, object]], ...] = (
 COARSER = 10.0
 # Of the variables that drive failed gates, how many are looked at.
 DRIVERS = 3
+# Topics of gates that treating rare or extreme records does not help.
+SENSE = ("Sense", "Utility")
 # Of the variables that lost most, how many are drawn first.
 FIRST = 4
 
@@ -76,12 +78,12 @@ def neighbours(best: Tried, schema: Schema, telling: Sequence[str], *, enough: b
     variation, trial = best.variation, best.trial
     if trial.decision == "not possible":
         return
-    if trial.failed or (enough and trial.open):
+    yield from _ordered(variation, trial)
+    if any(gate.topic not in SENSE for gate in trial.failed) or (enough and trial.open):
         yield from _treated(variation)
         yield from _sized(variation, 2.0)
     if trial.failed:
         yield from _less(variation, _drivers(trial) or (telling[:DRIVERS] if enough else ()), schema)
-    yield from _ordered(variation, trial)
     if enough:
         yield from _sized(variation, 0.5)
         yield from _closer(variation)
@@ -125,7 +127,7 @@ def _sized(best: Variation, factor: float) -> Iterator[Variation]:
 
 def _ordered(best: Variation, trial: Trial) -> Iterator[Variation]:
     """Draw first what lost most, so that its association depends on little else."""
-    lost = (gate for gate in (*trial.failed, *trial.lost) if gate.topic in ("Sense", "Utility"))
+    lost = (gate for gate in (*trial.failed, *trial.lost) if gate.topic in SENSE)
     worst = list(dict.fromkeys(name for gate in lost for name in gate.variables))[:FIRST]
     for i, step in enumerate(best.steps):
         before = getattr(step, "first", None)
