@@ -115,6 +115,13 @@ class DonorTree:
         first, last = (np.searchsorted(self.leaves, at, side) for side in ("left", "right"))
         return self.ordered[first + (rng.random(len(at)) * (last - first)).astype(np.intp)]
 
+    def variance_within(self, target: Floats) -> float:
+        """Return the mean squared distance of ``target`` (N,) from the mean of the own leaf."""
+        leaf = np.unique(self.leaves, return_inverse=True)[1]
+        values = target[self.ordered]
+        mean = np.bincount(leaf, weights=values) / np.bincount(leaf)
+        return float(np.mean((values - mean[leaf]) ** 2))
+
 
 def _kept_nodes(tree: DecisionTreeClassifier | DecisionTreeRegressor, classes: int, level: float) -> Integers:
     """Return for each node the node at which whoever reaches it stays, after pruning."""

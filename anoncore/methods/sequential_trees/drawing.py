@@ -31,8 +31,8 @@ _OWN_COLUMNS = 8
 _ATTEMPTS = 20, 40
 # Two levels never occur together if no record holds both, and as many would if they were independent.
 NEVER = 5.0
-# Share of the variance of normal scores from which a linear model carries them, and the tree what is left.
-_LINEAR = 0.5
+# A linear model carries scores, and a tree what is left, if it leaves less than this share of what leaves leave.
+_CARRIES = 0.75
 _REGULAR, _MISSING = 0, 1
 
 
@@ -159,7 +159,7 @@ class Drawing:
     ) -> tuple[Floats, Callable[[Integers], Floats]]:
         """Draw regular numbers for ``wanted``: a normal score by a linear model and a tree, and the number of its rank.
 
-        The linear model carries scores that follow others closely, since leaves are too wide for what lies within.
+        The linear model carries scores that follow others closely, where leaves are too wide for what lies within.
         """
         order = rows[np.argsort(x[rows], kind="stable")]
         reach = max(recommended_reach(len(order), max(self._n_numbers, 1)), self.k)
@@ -168,14 +168,16 @@ class Drawing:
         scores = normal_scores(x[rows])
         source, table = self._predictors(scores, rows)
         carried, expected = np.zeros(len(rows)), np.zeros(len(self.frame))
+        fitted, predicted = carried, expected
         if source.shape[1]:
             model = Ridge(alpha=1.0 + 0.1 * source.shape[1]).fit(source, scores, sample_weight=self._weights(rows))
             fitted, predicted = model.predict(source), model.predict(table)
             source, table = np.column_stack([source, fitted]), np.column_stack([table, predicted])
-            if np.var(scores - fitted) <= (1 - _LINEAR) * np.var(scores):
-                carried, expected = fitted, predicted
+        tree = self._grow(source, scores, rows)
+        if np.var(scores - fitted) < _CARRIES * tree.variance_within(scores):
+            carried, expected = fitted, predicted
+            tree = self._grow(source, scores - carried, rows)
         left = scores - carried
-        tree = self._grow(source, left, rows)
 
         def drawn(records: Integers) -> Floats:
             return expected[records] + left[tree.donors(table[records], self.rng)]

@@ -63,7 +63,7 @@ def test_structure_is_kept_by_construction(people, released):
 def test_relations_are_kept_also_strong_and_non_linear_ones(people, released):
     source, frame = (one.frame[one.frame.wage > 0] for one in (people, released))
     for table in (source, frame):
-        assert np.corrcoef(np.log(table.wage), np.log(table.tax))[0, 1] > 0.98
+        assert np.corrcoef(np.log(table.wage), np.log(table.tax))[0, 1] > 0.97
     works = [one.frame.groupby(one.frame.age > 65, observed=True).wage.median() for one in (people, released)]
     np.testing.assert_allclose(works[1], works[0], rtol=0.15)
 
