@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -15,6 +15,8 @@ from anoncore.microdata.inference import DIFFERENCES, TOTALS, words_of
 from anoncore.microdata.precision import outward
 from anoncore.profile.findings import Finding
 from anoncore.profile.relations import ROUNDED, Relation, complete, deviation
+
+UNLIKE = 0.01  # of the records, in which a sum is missing and its parts are not, or the reverse
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,9 @@ def with_dependents(sums: list[Sum], values: np.ndarray, names: Sequence[str]) -
         broken = _broken(relation, values, sums[i].tolerance)
         why = f"in all but {broken} of {len(complete(values, relation))} records" if broken else ""
         why = why if target is not None else "each of them is computed from others already"
+        if target is not None and not _missing_alike(target, relation, values):
+            del computed_from[target]
+            edit = replace(edit, dependent=None)
         findings.append(Finding(edit, why, active=target is not None, broken=broken))
     return findings
 
@@ -56,6 +61,12 @@ def with_dependents(sums: list[Sum], values: np.ndarray, names: Sequence[str]) -
 def _broken(relation: Relation, values: np.ndarray, tolerance: float | None) -> int:
     """Return the number of complete records in which a relation does not hold."""
     return int((~linear_holds(complete(values, relation), np.array(relation[1]), "==", 0.0, tolerance)).sum())
+
+
+def _missing_alike(target: int, relation: Relation, values: np.ndarray) -> bool:
+    """Whether a column is missing where its parts are: else computing it would empty or fill its cells."""
+    parts = np.isnan(values[:, [j for j in relation[0] if j != target]]).any(axis=1)
+    return bool(np.mean(parts != np.isnan(values[:, target])) <= UNLIKE)
 
 
 def _circular(target: int, columns: Iterable[int], computed_from: dict[int, set[int]]) -> bool:

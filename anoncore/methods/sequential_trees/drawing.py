@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,18 +10,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from anoncore.edits.model import EditSet
+from anoncore.edits.kinds import BoundEdit, LinearEdit, RatioEdit
+from anoncore.edits.model import Edit, EditSet
 from anoncore.kernels.donor_tree import DonorTree, LeafRule, level_scores
 from anoncore.kernels.groups import distinct_counts
-from anoncore.kernels.ranks import interpolate_quantiles, match_ranks, normal_scores
+from anoncore.kernels.ranks import normal_scores
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values
 from anoncore.microdata import Microdata, Variable, round_to
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
-# Draws new values for the records of these numbers, codes of levels or numbers: of donors in the leaf, or of anybody.
-Draw = Callable[[Integers, bool], Floats]
 
 # A number that at least this share of the records hold, and as many units as a leaf, is a level of its own.
 SPIKE = 0.05
@@ -34,6 +33,46 @@ NEVER = 5.0
 # A linear model carries scores, and a tree what is left, if it leaves less than this share of what leaves leave.
 _CARRIES = 0.75
 _REGULAR, _MISSING = 0, 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Draws:
+    """One variable as drawn for all records, codes of levels or numbers, and what draws records again.
+
+    ``again`` draws from the leaf, or from anybody; ``number`` a regular number, from the leaf, for those that have one.
+    """
+
+    values: Floats
+    again: Callable[[Integers, bool], Floats]
+    number: Callable[[Integers], Floats] | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Rules:
+    """What the values of one variable must satisfy beside those drawn before: edits, and what never occurs together."""
+
+    sums: Sequence[Edit]
+    others: Sequence[Edit]
+    never: list[tuple[Integers, Flags]]
+
+    @classmethod
+    def of(cls, edits: EditSet, variable: Variable, frame: pd.DataFrame, never: list[tuple[Integers, Flags]]) -> _Rules:
+        """Take the edits among ``variable`` and the variables of ``frame``."""
+        seen = {*frame.columns, variable.name}
+        asked = [e for e in edits.edits if variable.name in e.variables and seen.issuperset(e.variables)]
+        sums = [e for e in asked if variable.kind == "continuous" and isinstance(e, LinearEdit | RatioEdit | BoundEdit)]
+        return cls(sums, [e for e in asked if e not in sums], never)
+
+    def checked(self, frame: pd.DataFrame, rows: Integers, held: Integers) -> tuple[Flags, Flags]:
+        """Return (n,) whether levels and conditions fit, and whether numbers add up, of the records ``rows``."""
+        fits, adds_up = np.ones(len(rows), dtype=bool), np.ones(len(rows), dtype=bool)
+        for table, together in self.never:
+            fits &= ~together[table[rows], held]
+        for edit in self.others:
+            fits &= edit.holds(frame)
+        for edit in self.sums:
+            adds_up &= edit.holds(frame)
+        return fits, adds_up
 
 
 @dataclass(eq=False, repr=False)
@@ -62,7 +101,7 @@ class Drawing:
     _columns: list[tuple[Floats, Floats]] = field(default_factory=list)
     _levels: list[tuple[Integers, Integers]] = field(default_factory=list)
     # What each variable so far holds, see `_held`: in the source and in the table.
-    _held_so_far: list[tuple[Integers, Integers]] = field(default_factory=list)
+    _pairs: list[tuple[Integers, Integers]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.frame = pd.DataFrame(index=pd.RangeIndex(len(self.data)))
@@ -76,42 +115,41 @@ class Drawing:
         together that never occur together in the source.
         """
         source = self.data.frame[variable.name]
-        values, draw = self._numbers(variable) if variable.kind == "continuous" else self._codes(source)
-        seen = {*self.frame.columns, variable.name}
-        asked = [e for e in edits.edits if variable.name in e.variables and seen.issuperset(e.variables)]
+        draws = self._numbers(variable) if variable.kind == "continuous" else self._codes(source)
         theirs = self._held(variable, _drawn_of(source, variable))
-        never = [(table, _never_together(held, theirs)) for held, table in self._held_so_far]
-        broken = np.arange(len(self.frame))
-        for attempt in range(sum(_ATTEMPTS) + 1):
-            if attempt:
-                values[broken] = draw(broken, attempt > _ATTEMPTS[0])
-            ours = self._held(variable, values[broken])
-            good = np.logical_and.reduce([~pairs[table[broken], ours] for table, pairs in never], initial=True)
-            if asked:
-                frame = (
-                    self.frame.iloc[broken]
-                    .reset_index(drop=True)
-                    .assign(**{variable.name: _column(source, variable, values[broken])})
-                )
-                good = good & np.logical_and.reduce([edit.holds(frame) for edit in asked])
-            broken = broken[~np.broadcast_to(good, len(broken))]
-            if not len(broken):
+        rules = _Rules.of(
+            edits, variable, self.frame, [(table, _never_together(one, theirs)) for one, table in self._pairs]
+        )
+        values, rows = draws.values, np.arange(len(self.frame))
+        for attempt in range(sum(_ATTEMPTS)):
+            frame = self.frame.iloc[rows].reset_index(drop=True)
+            frame[variable.name] = _column(source, variable, values[rows])
+            held = self._held(variable, values[rows])
+            fits, adds_up = rules.checked(frame, rows, held)
+            wrong = rows[~fits]
+            # A number that does not add up is drawn anew as a number: as missing it would satisfy every sum.
+            off = rows[fits & ~adds_up & (held == 1)] if draws.number else rows[:0]
+            if not len(wrong) and not len(off):
                 break
+            values[wrong] = draws.again(wrong, attempt >= _ATTEMPTS[0])
+            if draws.number:
+                values[off] = draws.number(off)
+            rows = np.concatenate([wrong, off])
         self.frame[variable.name] = _column(source, variable, values)
-        self._held_so_far.append((theirs, self._held(variable, values)))
+        self._pairs.append((theirs, self._held(variable, values)))
         self._remember(variable)
 
-    def _codes(self, source: pd.Series) -> tuple[Floats, Draw]:
-        """Draw levels, a missing value being one of them; return them, and what draws them again."""
+    def _codes(self, source: pd.Series) -> _Draws:
+        """Draw levels, a missing value being one of them."""
         codes = source.cat.codes.to_numpy().astype(np.intp)
         donor = self._donors(codes, np.arange(len(codes)))
 
         def draw(rows: Integers, anybody: bool) -> Floats:
             return codes[donor(rows, anybody)].astype(np.float64)
 
-        return draw(np.arange(len(self.frame)), False), draw
+        return _Draws(draw(np.arange(len(self.frame)), False), draw)
 
-    def _numbers(self, variable: Variable) -> tuple[Floats, Draw]:
+    def _numbers(self, variable: Variable) -> _Draws:
         """Draw what a number is (missing, a spike, or regular), then the regular ones."""
         x = self.data.frame[variable.name].to_numpy(dtype=np.float64)
         states, spikes = self._states(x)
@@ -120,8 +158,9 @@ class Drawing:
         drawn = states[donor(np.arange(len(self.frame)), False)]
         values, regular = known[drawn], np.flatnonzero(drawn == _REGULAR)
         if not len(regular):
-            return values, lambda rows, anybody: known[states[donor(rows, anybody)]]
-        values[regular], number = self._regular(x, np.flatnonzero(states == _REGULAR), regular, variable)
+            return _Draws(values, lambda rows, anybody: known[states[donor(rows, anybody)]])
+        number = self._regular(x, np.flatnonzero(states == _REGULAR), variable)
+        values[regular] = number(regular)
 
         def draw(rows: Integers, anybody: bool) -> Floats:
             again = states[donor(rows, anybody)]
@@ -129,7 +168,7 @@ class Drawing:
             new[wanted] = number(rows[wanted])
             return new
 
-        return values, draw
+        return _Draws(values, draw, number)
 
     def _held(self, variable: Variable, values: Floats) -> Integers:
         """Return what ``values`` are: 0 missing and 1 … levels; of numbers 0 missing, 1 regular and 2 … spikes."""
@@ -154,10 +193,8 @@ class Drawing:
             states[regular] = _MISSING  # no average of so few hides the single unit
         return states.astype(np.intp), numbers[spike]
 
-    def _regular(
-        self, x: Floats, rows: Integers, wanted: Integers, variable: Variable
-    ) -> tuple[Floats, Callable[[Integers], Floats]]:
-        """Draw regular numbers for ``wanted``: a normal score by a linear model and a tree, and the number of its rank.
+    def _regular(self, x: Floats, rows: Integers, variable: Variable) -> Callable[[Integers], Floats]:
+        """Return what draws regular numbers: a normal score by a linear model and a tree, and the number of its rank.
 
         The linear model carries scores that follow others closely, where leaves are too wide for what lies within.
         """
@@ -177,19 +214,17 @@ class Drawing:
         if np.var(scores - fitted) < _CARRIES * tree.variance_within(scores):
             carried, expected = fitted, predicted
             tree = self._grow(source, scores - carried, rows)
-        left = scores - carried
+        # Equal numbers have places of their own, as their smoothed values have.
+        place = np.empty(len(rows))
+        place[np.argsort(x[rows], kind="stable")] = np.arange(len(rows))
+        left, places = normal_scores(place) - carried, normal_scores(np.arange(float(len(rows))))
 
-        def drawn(records: Integers) -> Floats:
-            return expected[records] + left[tree.donors(table[records], self.rng)]
+        def number(records: Integers) -> Floats:
+            drawn = expected[records] + left[tree.donors(table[records], self.rng)]
+            nearest = np.rint(np.interp(drawn, places, np.arange(len(places)))).astype(np.intp)
+            return np.asarray(round_to(pool[nearest], variable.precision)) + 0.0  # no −0
 
-        first = drawn(wanted)
-        quantiles = pool[((np.arange(len(wanted)) + 0.5) / len(wanted) * len(pool)).astype(np.intp)]
-        values = match_ranks(first, quantiles)
-
-        def again(records: Integers) -> Floats:
-            return _rounded(interpolate_quantiles(drawn(records), np.sort(first), quantiles), variable)
-
-        return _rounded(values, variable), again
+        return number
 
     def _donors(self, target: Integers, rows: Integers) -> Callable[[Integers, bool], Integers]:
         source, table = self._predictors(target, rows)
@@ -255,10 +290,6 @@ class Drawing:
 def _between(values: Floats, points: Floats, scores: Floats) -> Floats:
     """Return the normal scores of ``values``, interpolated; 0, the mean, where missing."""
     return np.where(np.isnan(values), 0.0, np.interp(values, points, scores))
-
-
-def _rounded(values: Floats, variable: Variable) -> Floats:
-    return np.asarray(round_to(values, variable.precision)) + 0.0  # no −0
 
 
 def _column(source: pd.Series, variable: Variable, values: Floats) -> pd.Series:
