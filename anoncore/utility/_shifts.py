@@ -54,8 +54,8 @@ class Shift:
     kolmogorov : numbers and ordinal variables
     quantile : numbers only; mean |difference| of the 5 % … 95 % quantiles / sd
     total_variation : levels only, half the sum of |differences| of shares
-    beyond : numbers only; share of the records whose value lies beyond the original's range, each end of it rounded
-        outward to the next of 1, 2 or 5 × 10ᵉ
+    beyond : numbers only; share of the records, each counting the same, whose value lies beyond the range of all of
+        the original's values, each end of it rounded outward to the next of 1, 2 or 5 × 10ᵉ
     spike : numbers only; largest |difference| of the share of a value that at least 5 % of the original's values are
     spike_error : its standard error between two samples; both None where there is no such value
 
@@ -78,11 +78,16 @@ class Shift:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Side:
-    """The summary of one variable in one table, of so many units, and of numbers their distribution."""
+    """One variable in one table: its summary, of so many units, and of numbers their distribution.
+
+    ``present`` are the numbers present, of records with weight 0 too, and ``records`` those of the table.
+    """
 
     summary: Summary
     size: float
     distribution: Distribution | None = None
+    present: Floats | None = None
+    records: int = 0
 
 
 def number_side(table: Microdata, variable: Variable, array: Floats | None) -> Side:
@@ -90,14 +95,15 @@ def number_side(table: Microdata, variable: Variable, array: Floats | None) -> S
     values = numbers(table, variable.name)
     missing = np.isnan(values)
     present, share = ~missing if array is None else ~missing & (array > 0), _share(missing, array)
+    size, held = effective_size(array, table.n_units), values[~missing]
     if not present.any():
-        return Side(Summary(share), effective_size(array, table.n_units))
-    size = effective_size(array, table.n_units)
+        return Side(Summary(share), size, None, held, len(table))
     values, array = values[present], None if array is None else array[present]
     shifted = values - values[0]  # a constant then varies by exactly zero
     mean = float(np.average(shifted, weights=array))
     variance = float(np.average((shifted - mean) ** 2, weights=array)) if np.ptp(shifted) > 0 else 0.0
-    return Side(Summary(share, mean + float(values[0]), variance), size, Distribution.of(values, array))
+    distribution = Distribution.of(values, array)
+    return Side(Summary(share, mean + float(values[0]), variance), size, distribution, held, len(table))
 
 
 def level_side(table: Microdata, variable: Variable, levels: tuple[object, ...], array: Floats | None) -> Side:
@@ -134,7 +140,7 @@ def shift_of(variable: Variable, ours: Side, theirs: Side) -> Shift:
         steps = float(np.abs(np.cumsum(difference)).max()) if variable.kind == "ordinal" else None
         return Shift(max(variation, missing), missing, kolmogorov=steps, total_variation=variation)
     if a.mean is None or a.variance is None or b.mean is None or b.variance is None:
-        return Shift(float((a.mean is None) != (b.mean is None)), missing)
+        return Shift(float((a.mean is None) != (b.mean is None)), missing, beyond=_beyond(ours, theirs))
     assert ours.distribution is not None
     assert theirs.distribution is not None
     scale = a.variance if a.variance > 0 else 1.0
@@ -148,17 +154,20 @@ def shift_of(variable: Variable, ours: Side, theirs: Side) -> Shift:
         variance=abs(b.variance - a.variance) / scale,
         kolmogorov=apart,
         quantile=float(moved.mean() / np.sqrt(scale)),
-        beyond=_beyond(ours.distribution, theirs.distribution) * (1.0 - b.missing),
+        beyond=_beyond(ours, theirs),
         spike=spike,
         spike_error=error,
     )
 
 
-def _beyond(ours: Distribution, theirs: Distribution) -> float:
-    """Return the share of values beyond the range of ours, rounded outward."""
-    low, high = outward(float(ours.values[0]), upward=False), outward(float(ours.values[-1]), upward=True)
-    below, above = theirs.at(np.array([np.nextafter(low, -np.inf), high]))
-    return float(below + 1.0 - above)
+def _beyond(ours: Side, theirs: Side) -> float | None:
+    """Return the share of records with a value beyond the range of ours, rounded outward; None where ours is empty."""
+    assert ours.present is not None
+    assert theirs.present is not None
+    if not len(ours.present):
+        return None
+    low, high = outward(float(ours.present.min()), upward=False), outward(float(ours.present.max()), upward=True)
+    return float(((theirs.present < low) | (theirs.present > high)).sum() / theirs.records)
 
 
 def _spike(ours: Side, theirs: Side) -> tuple[float | None, float | None]:

@@ -63,14 +63,24 @@ def test_whole_weights_are_repeated_records(seed, spread):
     found, brute = variable_utility(*sides), variable_utility(*repeated)
     for side in ("released_shift", "reference_shift"):
         ours, theirs = asdict(getattr(found.variables[0], side)), asdict(getattr(brute.variables[0], side))
-        # How far chance moves a share depends on the number of records.
-        del ours["spike_error"], theirs["spike_error"]
+        # How far chance moves a share depends on the number of records; values beyond the range are counted in records.
+        for name in ("spike_error", "beyond"):
+            del ours[name], theirs[name]
         for name, value in ours.items():
             assert (value is None) == (theirs[name] is None)
             assert value is None or value == pytest.approx(theirs[name], abs=1e-9), name
     # The weight variable itself is described without weights.
     plain = numbers(*[sides[0].frame["w"]])
     assert found.variables[1].original.mean == pytest.approx(variable_utility(plain, plain).variables[0].original.mean)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e-4])
+def test_no_weight_hides_values_beyond_the_range(weight):
+    a = weighted(np.linspace(10, 90, 1000), np.ones(1000))
+    b = weighted(np.where(np.arange(1000) < 40, 5000, 50), np.where(np.arange(1000) < 40, weight, 1))
+    nothing_counts = weighted([5000, np.nan], [0, 1])
+    assert only(variable_utility(a, b)).beyond == 0.04
+    assert only(variable_utility(a, nothing_counts)).beyond == 0.5
 
 
 def test_arrays_stand_for_a_weight_variable_and_can_switch_it_off():
