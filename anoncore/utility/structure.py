@@ -24,7 +24,7 @@ from anoncore.utility._sides import (
 EXPECTED = 10.0  # records that would hold a combination, were its variables independent
 DETERMINANT = 200  # different values of a variable that may determine another, at most
 RECORDS_PER_VALUE = 10  # of such a variable, on average
-ENOUGH = 5  # records of a value from which it says something about a dependency
+ENOUGH = 5  # statistical units that hold a value, from which it says something about a dependency
 LEVEL = 0.01  # of the test that the release holds more of a pattern than chance accounts for
 NAMED = 20
 BLOCK = 8192
@@ -58,7 +58,8 @@ class Structure:
     by_chance : the same that is expected of another sample of the population
     reference : the same of the reference sample, at the release's size; None where there is none
     dependencies : pairs of variables of which the first determines the second in every original record
-    broken : those of them by released records that break them, the worst first
+    broken : those of them by released records that break them at a value that enough original units hold, the worst
+        first
     per_pattern : most records of one pattern that chance accounts for: of one combination, one dependency, or of values
         beyond one end of the original's range
     """
@@ -104,8 +105,8 @@ def structure(original: Microdata, released: Microdata, reference: Microdata | N
     at least 1 % divided by the number of patterns, times the records of a statistical unit on average.
 
     A dependency counts where the determinant has at most 200 values, 10 records for each, and independence would
-    break it in at least 10 records. Released values of the determinant that the original does not hold, and
-    dependents that are missing, say nothing.
+    break it in at least 10 records. Values of the determinant that fewer than 5 original units hold say nothing: what
+    follows from them is what single units happen to have. Dependents that are missing say nothing either.
 
     Examples
     --------
@@ -120,7 +121,7 @@ def structure(original: Microdata, released: Microdata, reference: Microdata | N
     variables = [v for v in original.schema if v.is_masked and all(comparable(v, table) for table in tables)]
     scale = len(released) / len(original)
     found = _impossible(variables, tables)
-    rules, broken = _dependencies(variables, tables[:2])
+    rules, broken = _dependencies(variables, original, released)
     patterns = found.absent + found.single + rules + 2 * sum(not variable.is_categorical for variable in variables)
     chance = math.log(LEVEL / max(patterns, 1)) / math.log(scale / (1 + scale))
     names = [variable.name for variable in variables]
@@ -193,8 +194,12 @@ def _products(coded: Sequence[tuple[int, Integers]]) -> Floats:
     return total
 
 
-def _dependencies(variables: Sequence[Variable], tables: Sequence[Microdata]) -> tuple[int, list[tuple[int, int, int]]]:
+def _dependencies(
+    variables: Sequence[Variable], original: Microdata, released: Microdata
+) -> tuple[int, list[tuple[int, int, int]]]:
     """Return how many dependencies the original holds, and which the release breaks in how many records."""
+    tables = original, released
+    units = np.arange(len(original)) if original.units is None else np.unique(original.units, return_inverse=True)[1]
     coded = [_value_codes(variable, tables) for variable in variables]
     ours, theirs = (_columns([codes[at] for _, codes in coded], len(t)) for at, t in enumerate(tables))
     sizes = [size for size, _ in coded]
@@ -206,14 +211,16 @@ def _dependencies(variables: Sequence[Variable], tables: Sequence[Microdata]) ->
         same = rows[1:, a] == rows[:-1, a]
         fixed = ~((rows[1:] != rows[:-1]) & same[:, None]).any(axis=0)
         held = np.bincount(rows[:, a], minlength=sizes[a] + 1)
+        by = np.bincount(np.unique(ours[:, a] * len(units) + units) // len(units), minlength=sizes[a] + 1)
         for b in np.flatnonzero(fixed & few):
             if a == b:
                 continue
             value = np.full(sizes[a] + 1, -1)
             value[rows[:, a]] = rows[:, b]
             share = np.bincount(rows[:, b], minlength=sizes[b] + 1) / len(rows)
-            told = (held >= ENOUGH) & (value >= 0)
-            if (held[told] * (1 - share[value[told]])).sum() < EXPECTED:
+            value[by < ENOUGH] = -1
+            clear = value >= 0
+            if (held[clear] * (1 - share[value[clear]])).sum() < EXPECTED:
                 continue
             rules += 1
             determinant, dependent = theirs[:, a], theirs[:, b]

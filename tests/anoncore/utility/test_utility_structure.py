@@ -69,6 +69,22 @@ def test_what_is_rare_and_possible_is_expected_by_chance() -> None:
     assert np.mean([found.impossible for found in harmless]) == pytest.approx(mean, rel=0.4)
 
 
+@pytest.mark.parametrize("repeated", [1, 6])
+def test_what_follows_from_a_value_of_single_units_is_no_rule(repeated: int) -> None:
+    """A value that few units hold, be it in many records, is of one dependent without depending."""
+    schema = Schema([Variable("a", "nominal", levels=tuple(range(10))), Variable("b", "binary", levels=(0, 1))])
+    a = np.concatenate([np.repeat(np.arange(5), 399), np.repeat(np.arange(5, 10), repeated)])
+    units = np.concatenate([np.arange(1995), np.repeat(np.arange(1995, 2000), repeated)])
+    source = Microdata(pd.DataFrame({"a": a, "b": a % 2}), schema, units=units)
+    rare = np.arange(1000) < 25
+    own = np.where(rare, 5 + np.arange(1000) % 5, np.arange(1000) % 5)
+    released = Microdata(pd.DataFrame({"a": own, "b": np.where(rare, 1 - own % 2, own % 2)}), schema)
+    found = structure(source, released)
+    assert (found.dependencies, found.broken) == (1, ())
+    both = Microdata(released.frame.assign(b=1 - released.frame["b"].astype(int)), schema)
+    assert [one.records for one in structure(source, both).broken] == [975]
+
+
 def test_random_columns_have_no_structure() -> None:
     rng = np.random.default_rng(5)
     schema = Schema([Variable(name, "nominal", levels=tuple(range(5))) for name in "abcd"])
