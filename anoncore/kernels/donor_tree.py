@@ -1,4 +1,4 @@
-"""Trees whose leaves hold donors: records from which a value is drawn for whoever falls into the leaf."""
+"""Trees whose leaves hold donors: records from which values are drawn for the records of the leaf."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class DonorTree:
 
 
 def _kept_nodes(tree: DecisionTreeClassifier | DecisionTreeRegressor, classes: int, level: float) -> Integers:
-    """Return for each node the node at which whoever reaches it stays, after pruning."""
+    """Return for each node the node at which its records stay, after pruning."""
     grown = tree.tree_
     left, right, n, impurity = grown.children_left, grown.children_right, grown.weighted_n_node_samples, grown.impurity
     inner = np.flatnonzero(left >= 0)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from anoncore.edits.model import Edit
 
 MIN_ROWS = 30  # complete records behind a sum
-MAX_SUGGESTED = 20  # of each kind
 
 
 @dataclass(frozen=True)

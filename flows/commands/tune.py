@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from flows.commands import shown
 from flows.commands.options import ByDesign, Json, Plan, Where, err, out, plain
 from flows.commands.ready import home_ready
 from tasks.common.errors import Refused, visible, visible_lines
+from tasks.common.home import write_private
 
 if TYPE_CHECKING:
     from flows.tune import Tuned
@@ -50,7 +52,9 @@ def tune(
     if written:
         if read_text(plan) != file.text:
             raise Refused(f"{visible(plan.name)} was changed while the search ran; run the command again")
-        plan.write_text(tuned.text, encoding="utf-8")
+        mode = stat.S_IMODE(plan.stat().st_mode)
+        write_private(plan, tuned.text.encode())
+        plan.chmod(mode)
     seconds = time.perf_counter() - begun
     if json_:
         ended = {"written": written, "exit_code": int(tuned.exit_code), "total_seconds": round(seconds, 2)}

@@ -79,19 +79,16 @@ steps:
   # Records far from all others tend to be reproduced. To leave them out:
   # - {method: extreme-records, action: set-aside}"""
 
-TREES = (
-    """\
+TREES = """\
   # Every variable is drawn from groups of people who are alike in the variables before it, so that limits, zeros,
   # cells that are missing, and relations stay. Smaller leaves keep more, larger ones hide people better; anonflow tune
   # PLAN searches. Proposed because other methods lost zeros, limits and relations of mixed tables in our measurements.
   - {{method: sequential-trees, leaf: {leaf}}}
 """
-    ""
-)
 
 SWAP = """\
   # Every principal score is permuted, so that no released record stems from one person; calibrated keeps the
-  # number of records at each level. Proposed because sequential-trees, which keeps more, needs 400 units.
+  # number of records at each level. Proposed because sequential-trees, which keeps more, is proposed from 400 units.
   - {method: spectral-swap, released: calibrated}
 """
 # Leaves of sequential trees by the units of a table, of which half are held out; with fewer units, no trees.

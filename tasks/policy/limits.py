@@ -56,7 +56,7 @@ class MembershipLimit(Section):
 
 
 class UtilityLimits(Section):
-    """What may be lost, and how much nonsense is accepted. Between two samples as much may differ again.
+    """What may be lost, and which impossible values are accepted. Between two samples as much may differ again.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class UtilityLimit(Section):
 
     Parameters
     ----------
-    utility : What may be lost, and how much nonsense is accepted.
+    utility : What may be lost, and which impossible values are accepted.
     """
 
     utility: UtilityLimits = UtilityLimits()

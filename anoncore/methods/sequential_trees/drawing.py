@@ -116,7 +116,7 @@ class Drawing:
         """
         source = self.data.frame[variable.name]
         draws = self._numbers(variable) if variable.kind == "continuous" else self._codes(source)
-        theirs = self._held(variable, _drawn_of(source, variable))
+        theirs = self._held(variable, self._source(variable))
         rules = _Rules.of(
             edits, variable, self.frame, [(table, _never_together(one, theirs)) for one, table in self._pairs]
         )
@@ -151,7 +151,7 @@ class Drawing:
 
     def _numbers(self, variable: Variable) -> _Draws:
         """Draw what a number is (missing, a spike, or regular), then the regular ones."""
-        x = self.data.frame[variable.name].to_numpy(dtype=np.float64)
+        x = self._source(variable)
         states, spikes = self._states(x)
         donor = self._donors(states, np.arange(len(x)))
         known = np.concatenate([[np.nan, np.nan], spikes])
@@ -175,16 +175,23 @@ class Drawing:
         if variable.kind != "continuous":
             return values.astype(np.intp) + 1
         held = (~np.isnan(values)).astype(np.intp)
-        spikes = self._states(self.data.frame[variable.name].to_numpy(dtype=np.float64))[1]
+        spikes = self._states(self._source(variable))[1]
         for number, spike in enumerate(spikes, start=2):
             held[values == spike] = number
         return held
+
+    def _source(self, variable: Variable) -> Floats:
+        """Return what is drawn from: codes of levels, or numbers in the unit to which they are released."""
+        column = self.data.frame[variable.name]
+        if variable.kind != "continuous":
+            return np.asarray(column.cat.codes, dtype=np.float64)
+        return np.asarray(round_to(column.to_numpy(dtype=np.float64), variable.precision)) + 0.0  # no −0
 
     def _states(self, x: Floats) -> tuple[Integers, Floats]:
         """Return (N,) 0 regular, 1 missing, 2 … spikes; and the spikes' numbers."""
         numbers, codes = np.unique(x, return_inverse=True)
         held, by_units = np.bincount(codes), distinct_counts(codes, self._units)
-        spike = (held >= SPIKE * len(x)) & (by_units >= self.rule.least) & ~np.isnan(numbers)
+        spike = (held >= SPIKE * len(x)) & (by_units >= max(self.rule.least, self.k)) & ~np.isnan(numbers)
         state_of = np.where(np.isnan(numbers), _MISSING, _REGULAR)
         state_of[spike] = 2 + np.arange(int(spike.sum()))
         states = state_of[codes]
@@ -260,7 +267,7 @@ class Drawing:
         """Let the variable drawn last predict those that follow."""
         pair = self.data.frame[variable.name], self.frame[variable.name]
         if variable.kind == "continuous":
-            x, y = (column.to_numpy(dtype=np.float64) for column in pair)
+            x, y = self._source(variable), pair[1].to_numpy(dtype=np.float64)
             held = x[~np.isnan(x)]
             if len(held):
                 points, places = np.unique(held, return_inverse=True)
@@ -298,12 +305,6 @@ def _column(source: pd.Series, variable: Variable, values: Floats) -> pd.Series:
         return pd.Series(values)
     codes = values.astype(np.intp)
     return pd.Series(pd.Categorical.from_codes(codes, source.cat.categories, ordered=source.cat.ordered))
-
-
-def _drawn_of(source: pd.Series, variable: Variable) -> Floats:
-    """Return a column of the source in the form in which values are drawn: numbers, or codes of levels."""
-    column = source if variable.kind == "continuous" else source.cat.codes
-    return np.asarray(column, dtype=np.float64)
 
 
 def _never_together(one: Integers, other: Integers) -> NDArray[np.bool_]:

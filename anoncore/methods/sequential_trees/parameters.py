@@ -25,7 +25,8 @@ class SequentialTrees(Method):
     before; each released record falls into a leaf by what was already drawn for it, and takes the level of a random
     record of that leaf. A number that many hold (zero, say) and a missing value are levels. Other numbers are drawn
     by rank and smoothed: no number of fewer than k units is released but by chance, none lies outside the range of the
-    source. A combination that an edit forbids is drawn again. Splits that chance explains are removed.
+    source's, rounded to the variable's precision. A combination that an edit forbids, or that never occurs where it
+    should, is drawn again. Splits that chance explains are removed.
 
     Nothing is proven about a single record.
 
@@ -107,8 +108,10 @@ class SequentialTrees(Method):
             keeps_records=False,
             notes=(
                 f"every variable was drawn from groups of at least {self.leaf} statistical units that are alike in the "
-                "variables drawn before; no released record stems from one person",
+                "variables drawn before, or from all that hold a number where fewer do; no released record stems from "
+                "one person",
                 "a number that many records hold is kept, every other is drawn from averages over the ranks around "
-                f"it, so that no number of fewer than {self.k} units is published but by chance",
+                f"it, so that no number of fewer than {self.k} units is published but by chance; where fewer hold a "
+                "number at all, the variable is emptied of them",
             ),
         )

@@ -26,7 +26,7 @@ SETTINGS: dict[str, tuple[dict[str, object], ...]] = {
 SIZES = ("k", "leaf")
 # Parameters that follow the data more closely the larger they are, and the factors by which they are changed.
 CLOSENESS: dict[str, tuple[float, ...]] = {"local": (4.0, 2.0, 0.25), "significance": (4.0, 0.25)}
-# Steps that treat what gives people away; a search adds them and makes them stronger, and never removes them.
+# Steps that treat records at risk; a search adds them and makes them stronger, and never removes them.
 TREATMENTS: tuple[tuple[str, dict[str, object]], ...] = (
     ("rare-levels", {"k": 5, "action": "suppress"}),
     ("extreme-records", {"action": "set-aside"}),

@@ -113,8 +113,8 @@ def search(
 def confirmed(candidates: Sequence[Tried], attempt: Attempt) -> Tried | None:
     """Return the best candidate that fails no gate at a second look either; None without a candidate.
 
-    The best of many is the one that was lucky at its first look. Where all fail at the second, it is the one that fails
-    least in both; where a second look is not possible any more, the best that had none.
+    The best of many is the one that chance favoured at its first look. Where all fail at the second, it is the one
+    that fails least in both; where a second look is not possible any more, the best that had none.
     """
     refused: list[tuple[int, int]] = []
     for number, one in enumerate(candidates[:CONFIRMED]):

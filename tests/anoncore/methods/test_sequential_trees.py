@@ -123,3 +123,15 @@ def test_first_variables_are_drawn_first_and_unknown_ones_refused(people):
         anoncore.anonymize(people, SequentialTrees(first=("shoe",)), rng=np.random.default_rng(0))
     with pytest.raises(AnonymizationError, match="leaf must be at least 5"):
         SequentialTrees(leaf=4)
+
+
+def test_spikes_are_numbers_of_k_units_and_in_the_unit_of_release():
+    people = household_survey(300)
+    frame = people.frame.copy()
+    frame["age"] = np.where(np.arange(300) < 18, 77.0, frame.age + 0.5)
+    frame.loc[frame.index[18:60], "age"] = 33.0
+    schema = Schema([Variable(v.name, v.kind, precision=10 if v.name == "age" else v.precision) for v in people.schema])
+    few = SequentialTrees(leaf=5, k=20)
+    done = anoncore.anonymize(Microdata(frame, schema), few, rng=np.random.default_rng(0)).data
+    assert (done.frame.age % 10 == 0).all()
+    assert (done.frame.age == 30).mean() == pytest.approx((frame.age.round(-1) == 30).mean(), abs=0.08)
