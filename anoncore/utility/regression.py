@@ -40,7 +40,7 @@ class RegressionComparison:
     estimator : "least squares", "maximum likelihood", or "Firth" for both tables when in one of them the
         predictors separate the outcome perfectly; None when nothing could be fitted
     records, other_records : complete ones, that were used
-    problem : why nothing could be fitted, "" when it could
+    problem : why one of the tables could not be fitted, "" when both could
     notes : what was left out, a sentence each
     """
 
@@ -82,6 +82,11 @@ class RegressionUtility:
     def formula(self) -> str:
         """The model as analysts write it."""
         return self.regression.formula
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the regression was fitted to the original and to the release."""
+        return self.released.estimator is not None and not self.released.problem
 
     @property
     def coefficients(self) -> tuple[Coefficient, ...]:
@@ -129,8 +134,9 @@ def regression_utility(
     Source: Karr, Kohnen, Oganian, Reiter and Sanil 2006, *The American Statistician* 60, 224–232 (overlap:
     the mean of shared length / length of either interval; below 0 is given as 0); Snoke et al. 2018
     (standardised difference). Intervals: t with the residual degrees of freedom, normal for logistic.
-    Perfect separation: Firth 1993, for both tables. A standard error below 1e-9 of the outcome's standard
-    deviation (an exact linear relation) is rounding and set to that.
+    Perfect separation: Firth 1993, for both tables; where that does not converge, the other table counts as one that
+    has none of the coefficients, if the original can be fitted alone. A standard error below 1e-9 of the outcome's
+    standard deviation (an exact linear relation) is rounding and set to that.
 
     Examples
     --------
@@ -159,7 +165,9 @@ def _compared(regression: Regression, ours: Design, theirs: Design) -> Regressio
     try:
         first, second = _fitted(regression, ours, None if theirs.problem else theirs)
     except NotConvergedError as error:
-        return _not_fitted(ours.terms, sizes, str(error), notes)
+        if not theirs.problem:
+            return _compared(regression, ours, replace(theirs, problem=str(error)))
+        return _not_fitted(ours.terms, sizes, f"original: {error}", notes)
     mine = _estimates(regression, ours, first)
     others = {} if second is None else _estimates(regression, theirs, second)
     terms = dict.fromkeys((*ours.all_terms, *theirs.all_terms))

@@ -277,7 +277,7 @@ def _regression(one: RegressionUtility, step: float) -> PublishedRegression:
         kind=one.regression.kind,
         released=_agreement(one.released, step),
         reference=None if one.reference is None else _agreement(one.reference, step),
-        fitted=one.released.estimator is not None and not one.released.problem,
+        fitted=one.fitted,
         lost=sum(row.other is None and row.original is not None for row in rows),
         coefficients=tuple(
             PublishedCoefficient(row.term, coarse(row.difference, TENTH), coarse(row.overlap, OVERLAP_STEP), row.agrees)

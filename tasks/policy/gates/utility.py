@@ -124,16 +124,17 @@ def _regression(utility: Utility, limits: UtilityLimits) -> GateResult | None:
     fits = [(one.released.mean_overlap, one) for one in utility.regressions if one.released.mean_overlap is not None]
     if not fits:
         return None
-    overlap, one = min(fits, key=lambda fit: fit[0])
+    overlap, one = min(fits, key=lambda fit: (fit[0], fit[1].fitted))
     usual = OVERLAP - QUANTILE * OVERLAP_DEVIATION / math.sqrt(max(len(one.coefficients), 1))
     limit = min(limits.overlap, max(0.0, usual))
+    found = f"mean overlap {_share(overlap, 0)}" if one.fitted else "could not be fitted to the release"
     texts = (
-        f"{one.formula}: mean overlap {_share(overlap, 0)}",
+        f"{one.formula}: {found}",
         f"≥ {_share(limit, 0)}",
         f"about {_share(OVERLAP, 0)}, another sample",
         "how far the confidence intervals of a declared regression overlap, the least of all",
     )
-    return _result("regressions", limits.loss_verdict(overlap >= limit), texts)
+    return _result("regressions", limits.loss_verdict(one.fitted and overlap >= limit), texts)
 
 
 def metrics(assessment: Assessment) -> Metrics:

@@ -289,6 +289,18 @@ def test_what_cannot_be_fitted_has_a_defined_result(declared, changes, message):
     assert message in void.problem
 
 
+def test_a_release_that_does_not_converge_has_lost_every_coefficient(monkeypatch):
+    a = table(300, 13)
+    apart = a.frame.assign(s=np.where(a.frame["x"] > 50, "yes", "no"))
+    monkeypatch.setattr("anoncore.utility._fits.FIRTH_STEPS", 1)
+    separated = Microdata(apart, a.schema)
+    lost = regression_utility(LOGISTIC, a, separated)
+    assert lost.released.mean_overlap == 0
+    assert not lost.fitted
+    assert "did not settle" in lost.released.problem
+    assert regression_utility(LOGISTIC, separated, a).released.mean_overlap is None
+
+
 def test_few_records_absent_outcome_and_empty_predictors():
     a = table(60, 14)
     assert "too few" in regression_utility(LINEAR, a, a.take(np.arange(4))).released.problem

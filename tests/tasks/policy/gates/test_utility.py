@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from anoncore.utility import PropensityComparison, propensity_utility
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.utility import PropensityComparison, Regression, propensity_utility, regression_utility
 from tasks.policy.gates.utility import GATE
 from tasks.policy.section import PolicySection
 from tests.tasks.policy.sample import assessment, changed, results, variable
@@ -49,6 +52,18 @@ def test_the_propensity_score_is_read_beside_its_null() -> None:
     for score, reference, verdict in ((same, None, "pass"), (apart, None, "to decide"), (apart, apart, "pass")):
         given = changed(assessment(), utility__tree=PropensityComparison(score, reference))
         assert results(GATE, given)["propensity score"].verdict == verdict
+
+
+def test_a_regression_that_only_the_source_can_fit_is_for_a_person() -> None:
+    x = np.arange(40.0)
+    schema = Schema([Variable("y", "continuous"), Variable("x", "continuous")])
+    source, same, empty = (Microdata(pd.DataFrame({"y": y, "x": x}), schema) for y in (x % 7, x % 7, x * np.nan))
+    model = Regression(outcome="y", predictors=("x",))
+    for released, verdict in ((same, "pass"), (empty, "to decide")):
+        fits = (regression_utility(model, source, source), regression_utility(model, source, released))
+        found = results(GATE, changed(assessment(), utility__regressions=fits), utility={"overlap": 0.0})
+        assert found["regressions"].verdict == verdict
+        assert ("could not be fitted" in found["regressions"].figure) == (verdict != "pass")
 
 
 @pytest.mark.parametrize("wrong", [{"marginal": -1}, {"kurtosis": 1}, {"exceeded": "publish"}], ids=str)
