@@ -8,13 +8,15 @@ from typing import Literal, NoReturn
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 
 from anoncore.edits.conditions import numbers
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Units
 
-# Values that fewer statistical units hold are not looked up (minimum frequency rule).
+# A value that fewer statistical units of a combination hold is not looked up (minimum frequency rule).
 FEWEST_UNITS = 3
 MISSING, UNKNOWN, NUMBER = -1, -2, 0
 
@@ -39,7 +41,8 @@ class LookupTable:
     scale : (numbers,), standard deviations of the determinants that are numbers
     cells : entries by the levels of the determinants (by position; -1 for a missing value)
     values : (E,) object or float64, the value that most records of the combination hold; missing where there is none
-    released : (E,) bool, the value is looked up: held by enough units, and present in half of the records or more
+    released : (E,) bool, the value is looked up: enough units of the combination, or of its band of neighbouring
+        numbers with the same value, hold it, and half of the records or more have one
     undetermined : (E,) bool, a determinant is missing, and the records do not agree
     """
 
@@ -82,8 +85,9 @@ class LookupEdit:
     The dependent is not masked but looked up again after masking. The table of values is learned from the source when
     the plan runs and is not part of the plan. A number takes the value of the nearest number in the source. An unknown
     combination and a missing determinant give a missing value, the latter unless the source determines one; so does a
-    value that fewer than 3 statistical units of the source hold. A record that holds another value than most records
-    of its combination violates the edit; a missing dependent does not.
+    combination in which fewer than 3 statistical units of the source hold the value. Neighbouring numbers with one
+    value, such as the ages of an age group, count as one combination. A record that holds another value than most
+    records of its combination violates the edit; a missing dependent does not.
 
     Parameters
     ----------
@@ -183,7 +187,6 @@ def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, *, chec
     size = len(combinations)
     majority, agreed = _majority(entry, own, size)
     filled = np.bincount(entry, weights=own >= 0, minlength=size) * 2 >= np.bincount(entry, minlength=size)
-    frequent = np.append(_units_of(own, units, len(names)) >= FEWEST_UNITS, False)
     patterns = combinations[:, : codes.shape[1]].astype(int)
     undetermined = (patterns == MISSING).any(axis=1) & ~agreed
     majority = np.where(undetermined, -1, majority)
@@ -196,7 +199,10 @@ def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, *, chec
             f"edit {edit.name!r}: {', '.join(edit.of)} nearly identifies records, so that a lookup would repeat single "
             f"records' values of {edit.dependent!r}; remove the edit, or state determinants whose values recur"
         )
-    return LookupTable(levels, scale, cells, values[majority], filled & frequent[majority], undetermined)
+    band = _bands(cells, majority)
+    band_of = np.where((own >= 0) & (own == majority[entry]), band[entry], -1)
+    frequent = _units_of(band_of, units, size) >= FEWEST_UNITS
+    return LookupTable(levels, scale, cells, values[majority], filled & frequent[band], undetermined)
 
 
 def _cells(
@@ -222,6 +228,29 @@ def _majority(entry: np.ndarray, own: np.ndarray, size: int) -> tuple[np.ndarray
     majority = np.full(size, -1)
     majority[first["entry"].to_numpy()] = first["own"].to_numpy()
     return majority, np.bincount(counts["entry"].to_numpy(dtype=int), minlength=size) <= 1
+
+
+def _bands(cells: Mapping[tuple[int, ...], _Cell], majority: np.ndarray) -> np.ndarray:
+    """Return (E,) the band of each entry: neighbours with the same levels and the same value, linked in any number.
+
+    Neighbours of one number are the next smaller and the next larger one, of d numbers the 2d nearest points.
+    """
+    links = [np.zeros((0, 2), dtype=int)]
+    for cell in cells.values():
+        if cell.tree is None or len(cell.entries) < 2:
+            continue
+        points = np.asarray(cell.tree.data)
+        if points.shape[1] == 1:
+            order = cell.entries[np.argsort(points[:, 0])]
+            links.append(np.column_stack([order[:-1], order[1:]]))
+        else:
+            nearest = np.asarray(cell.tree.query(points, k=min(2 * points.shape[1] + 1, len(points)))[1])[:, 1:]
+            links.append(np.column_stack([np.repeat(cell.entries, nearest.shape[1]), cell.entries[nearest.ravel()]]))
+    ends = np.concatenate(links)
+    ends = ends[majority[ends[:, 0]] == majority[ends[:, 1]]]
+    size = len(majority)
+    graph = csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(size, size))
+    return np.asarray(connected_components(graph, directed=False)[1])
 
 
 def _identifying(cells: Mapping[tuple[int, ...], _Cell], majority: np.ndarray, units: int) -> bool:
@@ -255,7 +284,7 @@ def _deviation(values: np.ndarray) -> float:
 
 
 def _units_of(own: np.ndarray, units: Units | None, size: int) -> np.ndarray:
-    """Return (L,) the number of statistical units that hold each value."""
+    """Return (L,) the number of statistical units that hold each code; -1 is none."""
     pairs = pd.DataFrame({"own": own, "unit": np.arange(len(own)) if units is None else units}).drop_duplicates()
     return np.bincount(pairs["own"].to_numpy()[pairs["own"].to_numpy() >= 0], minlength=size)
 

@@ -234,7 +234,7 @@ def _lookup_notes(released: Microdata, edits: EditSet) -> Iterator[str]:
         if unknown := edit.unknown(released.frame):
             yield (
                 f"{edit.dependent} is missing in {unknown} record(s): their {', '.join(edit.of)} were merged, "
-                f"do not occur together in the source, or give a value of fewer than {FEWEST_UNITS} units"
+                f"do not occur together in the source, or have a value there that fewer than {FEWEST_UNITS} units hold"
             )
 
 

@@ -111,6 +111,25 @@ def test_missing_values_and_values_of_few_units_are_not_looked_up():
     assert pd.isna(DIVISION.learned(frame_of(["ca"] * 5 + ["ny"] * 7), units).look_up(frame)[:5]).all()
 
 
+def test_the_value_of_a_combination_of_few_units_is_not_looked_up():
+    # 400 of 1000 people have an occupation of their own; the values themselves are held by many.
+    job = np.r_[np.arange(20).repeat(30), np.arange(1000, 1400)]
+    frame = pd.DataFrame({"job": job.astype(str), "diagnosis": rng().integers(0, 10, len(job)).astype(str)})
+    frame.loc[:599, "diagnosis"] = (job[:600] % 10).astype(str)
+    learned = LookupEdit(name="e", dependent="diagnosis", of=("job",)).learned(frame)
+    assert pd.notna(learned.look_up(frame)).tolist() == [True] * 600 + [False] * 400
+    # Two of three people of a combination agree: no value there is held by three.
+    three = frame_of(["ca"] * 5 + ["ny"] * 3).assign(division=["west"] * 5 + ["west", "west", "east"])
+    assert DIVISION.learned(three).look_up(three).tolist() == ["west"] * 5 + [None] * 3
+    # Single numbers inside bands of one value, of one number and of two; a number between other values stands alone.
+    age = np.arange(60.0)
+    ages = pd.DataFrame({"age": age, "height": age[::-1], "group": np.where(age < 30, "young", "old")})
+    ages.loc[45, "group"] = "young"
+    for of in (("age",), ("age", "height")):
+        looked_up = LookupEdit(name="e", dependent="group", of=of).learned(ages).look_up(ages)
+        assert np.flatnonzero(pd.isna(looked_up)).tolist() == [45]
+
+
 def test_determinants_that_identify_records_are_refused():
     frame = pd.DataFrame({"age": rng().permutation(100).astype(float), "group": rng().choice(["a", "b"], 100)})
     with pytest.raises(AnonymizationError, match="nearly identifies records"):
