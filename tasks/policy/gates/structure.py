@@ -8,6 +8,7 @@ from tasks.common.formatting import count, number
 from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult, Metrics
 from tasks.policy.limits import UtilityLimit
+from tasks.policy.published import published_utility
 
 
 def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, ...]:
@@ -25,7 +26,8 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
         name="impossible combinations",
         verdict="fail" if proven else policy.utility.loss_verdict(few),
         figure=f"{count(found.impossible)} records{pair}",
-        limit=f"{count(accepted)}, and by chance at most {count(allowed)} in all, {count(found.per_pattern)} of one",
+        limit=f"{count(accepted)}, and by chance at most about {count(allowed)} in all, {count(found.per_pattern)} of "
+        "one",
         baseline=f"about {number(found.by_chance, 0)}, another sample",
         records=records,
         meaning="levels, missing values and tenths of numbers that never meet in the source, though independence "
@@ -54,12 +56,11 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
 
 
 def metrics(assessment: Assessment) -> Metrics:
-    """Return the counts."""
+    """Return the counts; not what chance accounts for, which counts combinations of single source records."""
     found = assessment.utility.structure
     worst = max((one.records for one in found.broken), default=0)
     return {
         "utility/structure/impossible": found.impossible,
-        "utility/structure/by_chance": found.by_chance,
         "utility/structure/dependencies": found.dependencies,
         "utility/structure/broken": worst,
     }
@@ -73,5 +74,6 @@ GATE = Gate(
     "and chance accounts for; where only all combinations together exceed what chance accounts for, a person decides.",
     evaluate=evaluate,
     limits=UtilityLimit,
+    publishes={"utility": published_utility},
     metrics=metrics,
 )

@@ -6,6 +6,8 @@ import pytest
 
 from anoncore.utility import Pattern
 from tasks.policy.gates.structure import GATE
+from tasks.policy.section import PolicySection
+from tasks.policy.verdict import decide
 from tests.tasks.policy.sample import N, assessment, changed, results
 
 PAIR = (Pattern(("sex", "relationship"), 12),)
@@ -28,6 +30,14 @@ def test_more_than_chance_accounts_for_fails(change: dict[str, object], gate: st
     assert results(GATE, given)[gate].verdict == (("fail" if proven else "to decide") if fails else "pass")
     accepted = results(GATE, given, utility={"impossible": 0.01})
     assert accepted[gate].verdict == "pass", f"1 % of {N} records more are accepted"
+
+
+def test_the_number_of_combinations_of_single_source_records_is_not_published() -> None:
+    """What chance accounts for counts them: texts hold it to the next ten, and no metric does."""
+    few, more = (changed(assessment(), utility__structure__by_chance=by_chance) for by_chance in (3.0, 7.0))
+    texts = [decide(given, PolicySection(), [GATE]).gates for given in (few, more)]
+    assert texts[0] == texts[1]
+    assert GATE.metrics(few) == GATE.metrics(more)
 
 
 def test_without_a_dependency_there_is_no_question() -> None:
