@@ -62,6 +62,11 @@ class Method(Protocol):
         return ""
 
     @property
+    def fewest_units(self) -> int:
+        """Levels that fewer statistical units of the source hold are not released, nor looked up; 0 for no limit."""
+        return 0
+
+    @property
     def releases_ranges(self) -> bool:
         """Whether ranges are released in place of values."""
         return False

@@ -44,6 +44,7 @@ class LookupTable:
     released : (E,) bool, the value is looked up: enough units of the combination, or of its band of neighbouring
         numbers with the same value, hold it, and half of the records or more have one
     undetermined : (E,) bool, a determinant is missing, and the records do not agree
+    withheld : levels of the dependent that are never looked up, since too few units of the source hold them
     """
 
     levels: tuple[pd.Index | None, ...]
@@ -52,6 +53,7 @@ class LookupTable:
     values: np.ndarray
     released: np.ndarray
     undetermined: np.ndarray
+    withheld: tuple[object, ...]
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be stored."""
@@ -118,8 +120,14 @@ class LookupEdit:
         """The variables from which the dependent is looked up."""
         return self.of
 
-    def learned(self, frame: pd.DataFrame, units: Units | None = None) -> LearnedLookup:
+    def learned(self, frame: pd.DataFrame, units: Units | None = None, fewest: int = 0) -> LearnedLookup:
         """Return the edit with the table of values of a source, N records.
+
+        Parameters
+        ----------
+        frame : (N, n) the source
+        units : (N,) statistical units; without them each record is one
+        fewest : levels of the dependent that fewer units of the source hold are not looked up
 
         Raises
         ------
@@ -127,11 +135,14 @@ class LookupEdit:
             When the determinants nearly identify records and the table would repeat single records' values.
         """
         return LearnedLookup(
-            name=self.name, dependent=self.dependent, of=self.of, table=_learned(self, frame, units, checked=True)
+            name=self.name,
+            dependent=self.dependent,
+            of=self.of,
+            table=_learned(self, frame, units, fewest, checked=True),
         )
 
     def _own(self, frame: pd.DataFrame) -> LearnedLookup:
-        table = _learned(self, frame, None, checked=False)
+        table = _learned(self, frame, None, 0, checked=False)
         return LearnedLookup(name=self.name, dependent=self.dependent, of=self.of, table=table)
 
     def applies(self, frame: pd.DataFrame) -> np.ndarray:
@@ -175,7 +186,7 @@ class LearnedLookup(LookupEdit):
         return int((known & ~follows).sum())
 
 
-def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, *, checked: bool) -> LookupTable:
+def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, fewest: int, *, checked: bool) -> LookupTable:
     """Return the table of an edit; when ``checked``, refuse determinants that nearly identify records."""
     determinants = frame[list(edit.of)]
     levels = tuple(None if _is_number(column) else _levels(column) for _, column in determinants.items())
@@ -190,8 +201,8 @@ def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, *, chec
     patterns = combinations[:, : codes.shape[1]].astype(int)
     undetermined = (patterns == MISSING).any(axis=1) & ~agreed
     majority = np.where(undetermined, -1, majority)
-    missing = (np.nan,) if _is_number(frame[edit.dependent]) else (None,)
-    values = np.array([*names, *missing], dtype="float64" if missing != (None,) else object)
+    number = _is_number(frame[edit.dependent])
+    values = np.array([*names, np.nan if number else None], dtype="float64" if number else object)
     scale = np.array([_deviation(amount) for amount in amounts.T])
     cells = _cells(patterns, combinations[:, codes.shape[1] :], levels, scale)
     if checked and _identifying(cells, majority, len(frame) if units is None else len(np.unique(units))):
@@ -202,7 +213,9 @@ def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, *, chec
     band = _bands(cells, majority)
     band_of = np.where((own >= 0) & (own == majority[entry]), band[entry], -1)
     frequent = _units_of(band_of, units, size) >= FEWEST_UNITS
-    return LookupTable(levels, scale, cells, values[majority], filled & frequent[band], undetermined)
+    rare = np.append((_units_of(own, units, len(names)) < fewest) & (not number), False)
+    released = filled & frequent[band] & ~rare[majority]
+    return LookupTable(levels, scale, cells, values[majority], released, undetermined, tuple(values[rare]))
 
 
 def _cells(

@@ -73,8 +73,10 @@ class EditSet:
         """The functional dependencies, each after those that its determinants depend on."""
         return tuple(e for e in self.dependents if isinstance(e, LookupEdit))
 
-    def learned(self, data: Microdata) -> EditSet:
+    def learned(self, data: Microdata, fewest: int = 0) -> EditSet:
         """Return the edits with the tables of their lookups, learned from ``data`` where they are not learned yet.
+
+        Levels that fewer than ``fewest`` units hold are not looked up.
 
         Raises
         ------
@@ -82,7 +84,7 @@ class EditSet:
             When the determinants of a lookup nearly identify records.
         """
         return EditSet(
-            e.learned(data.frame, data.units)
+            e.learned(data.frame, data.units, fewest)
             if isinstance(e, LookupEdit) and not isinstance(e, LearnedLookup) and set(e.variables) <= set(data.frame)
             else e
             for e in self.edits

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 from anoncore.claims import Claim, ClaimCheck
+from anoncore.edits.kinds import LinearEdit
+from anoncore.edits.lookup import LearnedLookup
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.method import Method
@@ -21,7 +23,8 @@ from anoncore.release import Release
 class RareLevels(Method):
     """Global recoding of rare levels: levels that fewer than k statistical units hold are merged or suppressed.
 
-    Claims that no level rarer than k is released. Protects against recognising a person by a
+    Claims that no level rarer than k is released, variables included that edits look up, whose rare levels become
+    missing; sums that edits compute are not counted. Protects against recognising a person by a
     rare level alone and against nothing else, so it is a step before masking. Deterministic.
 
     Source: global recoding, Hundepool et al. 2012, Statistical Disclosure Control, section 3.
@@ -51,6 +54,11 @@ class RareLevels(Method):
         if self.k < 2:
             raise AnonymizationError(f"k must be at least 2, got {self.k}")
 
+    @property
+    def fewest_units(self) -> int:
+        """Return k: what edits look up is held to it as well."""
+        return self.k
+
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Merge or suppress rare levels, variable by variable."""
         columns: dict[str, pd.Series] = {}
@@ -70,7 +78,7 @@ class RareLevels(Method):
         note = f"levels held by fewer than {self.k} {holders} were {done}: {touched or 'none'}"
         return Release(
             data=Microdata(pd.DataFrame(columns), Schema(variables)),
-            claims=(NoRareLevels(k=self.k, removed=removed),),
+            claims=(_claim(self.k, removed, data.schema, edits),),
             keeps_records=True,
             notes=(note,),
         )
@@ -84,15 +92,18 @@ class NoRareLevels(Claim):
     ----------
     k : int
     removed : mapping of variable name to the levels that were too rare
+    sums : whether edits compute sums afterwards, of which nothing is claimed
     """
 
     k: int
     removed: Mapping[str, tuple[object, ...]] = field(repr=False)
+    sums: bool = False
 
     @property
     def statement(self) -> str:
         """Return the promise in one sentence."""
-        return f"no level rarer than {self.k} in the source"
+        aside = "; sums that edits compute are not counted" if self.sums else ""
+        return f"no level rarer than {self.k} in the source{aside}"
 
     def check(self, released: Microdata) -> ClaimCheck:
         """Count the released cells that hold a level which was too rare."""
@@ -102,6 +113,13 @@ class NoRareLevels(Claim):
             if name in released.frame
         )
         return self.outcome(cells == 0, f"{cells} cells hold one", released)
+
+
+def _claim(k: int, removed: Mapping[str, tuple[object, ...]], schema: Schema, edits: EditSet) -> NoRareLevels:
+    """Return the claim on the variables of ``schema`` and on those that edits look up after masking."""
+    absent = [e for e in edits.dependents if e.dependent not in schema]
+    looked_up = {e.dependent: e.table.withheld for e in absent if isinstance(e, LearnedLookup) and e.table.withheld}
+    return NoRareLevels(k=k, removed={**removed, **looked_up}, sums=any(isinstance(e, LinearEdit) for e in absent))
 
 
 def _without_rare(data: Microdata, params: RareLevels) -> tuple[pd.Series, Variable]:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from anoncore.claims import ClaimCheck
 from anoncore.edits.dependents import complete, without_dependents
-from anoncore.edits.lookup import FEWEST_UNITS, LearnedLookup
+from anoncore.edits.lookup import LearnedLookup
 from anoncore.edits.model import EditSet
 from anoncore.edits.repair import Repaired, repair
 from anoncore.method import Method
@@ -165,7 +165,7 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
 
 def _masked(streams: Streams, original: Microdata, steps: tuple[Step, ...], edits: EditSet) -> _MaskedRecords:
     """Carry out the steps, compute dependent variables again, repair, and restore what steps promised."""
-    edits = edits.learned(original)
+    edits = edits.learned(original, max(step.fewest_units for step in steps))
     if steps[-1].releases_ranges:
         # A range holds what the record held, sums included: nothing to compute anew, nothing to repair.
         done = _carried_out(streams, original, steps, edits)
@@ -234,7 +234,7 @@ def _lookup_notes(released: Microdata, edits: EditSet) -> Iterator[str]:
         if unknown := edit.unknown(released.frame):
             yield (
                 f"{edit.dependent} is missing in {unknown} record(s): their {', '.join(edit.of)} were merged, "
-                f"do not occur together in the source, or have a value there that fewer than {FEWEST_UNITS} units hold"
+                "do not occur together in the source, or have a value there that too few statistical units hold"
             )
 
 

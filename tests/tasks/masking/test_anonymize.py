@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 
 from anoncore.edits.conditions import Condition
+from anoncore.edits.dependents import without_dependents
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import Edit, EditSet
 from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, GroupAnonymity, OptimalBoxes, RareLevels, SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.registry import anonymize
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
@@ -21,6 +23,7 @@ from tasks.common.run import Run
 from tasks.masking.anonymize import Masked, Step, _hidden_variables, mask
 
 N = 60
+SPARE = Variable("wage", "continuous")
 SUM = LinearEdit(name="sum", terms={"wage": 1, "rent": 1, "income": -1}, dependent="income")
 
 
@@ -73,6 +76,23 @@ def test_levels_that_no_record_holds_any_more_are_not_named(run: Run) -> None:
     done = masked(run, RareLevels(k=5, action="suppress"), SpectralSwap())
     assert "rare" not in (done.released.load().schema["land"].levels or ())
     assert not done.records_unchanged
+
+
+def test_rare_levels_are_not_looked_up_and_the_claim_covers_them(run: Run) -> None:
+    age = np.r_[np.arange(20, 84).repeat(10), np.repeat([90.0, 91.0], 2)].astype(float)
+    group = np.where(age >= 90, "90+", np.where(age < 50, "young", "old")).astype(object)
+    variables = [Variable("age", "continuous"), Variable("group", "ordinal", levels=("young", "old", "90+"))]
+    data = Microdata(pd.DataFrame({"age": age, "group": group, "wage": age}), Schema([*variables, SPARE]))
+    lookup = LookupEdit(name="group", dependent="group", of=("age",))
+    done = masked(run, RareLevels(k=10, action="suppress"), SpectralSwap(), data=data, edits=(lookup,))
+    assert set(done.released.load().frame["group"].dropna()) == {"young", "old"}
+    (claim,) = [c for c in done.claims if c.kind == "NoRareLevels"]
+    assert claim.holds
+    assert claim.claim == "no level rarer than 10 in the source"
+    # The claim is about the dependent too: it does not hold for the source.
+    edits = EditSet((lookup,)).learned(data, 10)
+    release = anonymize(without_dependents(data, edits), RareLevels(k=10), rng=np.random.default_rng(0), edits=edits)
+    assert not release.claims[0].check(data).holds
 
 
 def test_steps_that_only_prepare_leave_single_records_as_they_are(run: Run) -> None:
