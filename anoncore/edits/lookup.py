@@ -128,31 +128,35 @@ class LookupEdit:
         frame : (N, n) the source
         units : (N,) statistical units; without them each record is one
         fewest : levels of the dependent that fewer units of the source hold are not looked up
+        """
+        table = _learned(self, frame, units, fewest)
+        return LearnedLookup(name=self.name, dependent=self.dependent, of=self.of, table=table)
+
+    def refuse_identifying(self, frame: pd.DataFrame, units: Units | None = None) -> None:
+        """Refuse determinants that nearly identify the records of a source, N records.
 
         Raises
         ------
         AnonymizationError
-            When the determinants nearly identify records and the table would repeat single records' values.
+            When they do, so that the lookup would hardly say more than what single records hold.
         """
-        return LearnedLookup(
-            name=self.name,
-            dependent=self.dependent,
-            of=self.of,
-            table=_learned(self, frame, units, fewest, checked=True),
-        )
-
-    def _own(self, frame: pd.DataFrame) -> LearnedLookup:
-        table = _learned(self, frame, None, 0, checked=False)
-        return LearnedLookup(name=self.name, dependent=self.dependent, of=self.of, table=table)
+        table = _learned(self, frame, units, 0)
+        majority = pd.factorize(table.values)[0]
+        if _identifying(table.cells, majority, len(frame) if units is None else len(np.unique(units))):
+            raise AnonymizationError(
+                f"edit {self.name!r}: {', '.join(self.of)} nearly identifies records, so that a lookup would follow "
+                f"single records' values of {self.dependent!r}; remove the edit, or state determinants whose values "
+                "recur"
+            )
 
     def applies(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: the dependent is present, and determined where a determinant is missing."""
-        own = self._own(frame)
+        own = self.learned(frame)
         return own.applies(frame) & ~own.table.undetermined[own.table.find(frame[list(self.of)])]
 
     def holds(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: the dependent is that of most records of the combination; True where it does not apply."""
-        return self._own(frame).holds(frame) | ~self.applies(frame)
+        return self.learned(frame).holds(frame) | ~self.applies(frame)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,8 +190,8 @@ class LearnedLookup(LookupEdit):
         return int((known & ~follows).sum())
 
 
-def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, fewest: int, *, checked: bool) -> LookupTable:
-    """Return the table of an edit; when ``checked``, refuse determinants that nearly identify records."""
+def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, fewest: int) -> LookupTable:
+    """Return the table of an edit, see `LookupEdit.learned`."""
     determinants = frame[list(edit.of)]
     levels = tuple(None if _is_number(column) else _levels(column) for _, column in determinants.items())
     codes, amounts = _keys(determinants, levels)
@@ -205,11 +209,6 @@ def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, fewest:
     values = np.array([*names, np.nan if number else None], dtype="float64" if number else object)
     scale = np.array([_deviation(amount) for amount in amounts.T])
     cells = _cells(patterns, combinations[:, codes.shape[1] :], levels, scale)
-    if checked and _identifying(cells, majority, len(frame) if units is None else len(np.unique(units))):
-        raise AnonymizationError(
-            f"edit {edit.name!r}: {', '.join(edit.of)} nearly identifies records, so that a lookup would repeat single "
-            f"records' values of {edit.dependent!r}; remove the edit, or state determinants whose values recur"
-        )
     band = _bands(cells, majority)
     band_of = np.where((own >= 0) & (own == majority[entry]), band[entry], -1)
     frequent = _units_of(band_of, units, size) >= FEWEST_UNITS

@@ -77,11 +77,6 @@ class EditSet:
         """Return the edits with the tables of their lookups, learned from ``data`` where they are not learned yet.
 
         Levels that fewer than ``fewest`` units hold are not looked up.
-
-        Raises
-        ------
-        AnonymizationError
-            When the determinants of a lookup nearly identify records.
         """
         return EditSet(
             e.learned(data.frame, data.units, fewest)
@@ -89,6 +84,14 @@ class EditSet:
             else e
             for e in self.edits
         )
+
+    def refuse_identifying(self, data: Microdata) -> None:
+        """Refuse lookups whose determinants nearly identify records of ``data``, see `LookupEdit.refuse_identifying`.
+
+        It is asked once, of all records: among fewer ones more combinations are held by a single record.
+        """
+        for edit in self.within(data.schema.names).lookups:
+            edit.refuse_identifying(data.frame, data.units)
 
     @property
     def dependents(self) -> tuple[LinearEdit | LookupEdit, ...]:

@@ -83,10 +83,12 @@ def validate_raw(run: Run, ingested: Ingested, section: EditsSection) -> Checked
     ------
     Refused
         With policy ``refuse`` and a violated edit; with ``set-aside`` when too few records are left.
+    AnonymizationError
+        When the determinants of a lookup nearly identify records.
     """
     data, stored = ingested.data.load(), ingested.data
     edits = section.edit_set()
-    edits.learned(data)  # refuses lookups that would repeat single records' values
+    edits.refuse_identifying(data)
     report = validate(data.frame, Suite.of(data.schema, edits))
     broken = report.violated
     failed = [rule for rule in broken if rule.error]

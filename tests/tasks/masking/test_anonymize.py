@@ -13,6 +13,7 @@ from anoncore.edits.dependents import without_dependents
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import Edit, EditSet
+from anoncore.errors import AnonymizationError
 from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, GroupAnonymity, OptimalBoxes, RareLevels, SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.registry import anonymize
@@ -93,6 +94,21 @@ def test_rare_levels_are_not_looked_up_and_the_claim_covers_them(run: Run) -> No
     edits = EditSet((lookup,)).learned(data, 10)
     release = anonymize(without_dependents(data, edits), RareLevels(k=10), rng=np.random.default_rng(0), edits=edits)
     assert not release.claims[0].check(data).holds
+
+
+def test_an_accepted_lookup_is_not_refused_among_fewer_records(run: Run) -> None:
+    rng = np.random.default_rng(0)
+    job = np.r_[np.arange(20).repeat(30), np.arange(1000, 1400)]
+    frame = pd.DataFrame({"age": rng.normal(size=1000), "job": job, "team": np.where(job < 20, job % 10, job % 7)})
+    frame = frame.astype({"job": str, "team": str})
+    variables = [Variable("age", "continuous"), Variable("job", "nominal"), Variable("team", "nominal")]
+    data, edits = Microdata(frame, Schema(variables)), (LookupEdit(name="e", dependent="team", of=("job",)),)
+    EditSet(edits).refuse_identifying(data)
+    few = data.take(np.r_[0:600:6, 600:1000])  # most of these have a job of their own
+    with pytest.raises(AnonymizationError, match="nearly identifies"):
+        EditSet(edits).refuse_identifying(few)
+    released = masked(run, SpectralSwap(), data=few, edits=edits).released.load().frame
+    assert set(released["job"][released["team"].notna()].astype(int)) == set(range(20))
 
 
 def test_steps_that_only_prepare_leave_single_records_as_they_are(run: Run) -> None:
