@@ -21,6 +21,8 @@ from anoncore.microdata import Microdata, Variable, round_to
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
+# For each variable so far: its parts in the table, and with which states and tenths of the next they never occur.
+_Never = list[tuple[Integers, Flags, Flags]]
 
 # A number that at least this share of the records hold, and as many units as a leaf, is a level of its own.
 SPIKE = 0.05
@@ -28,6 +30,8 @@ SPIKE = 0.05
 _OWN_COLUMNS = 8
 # Draws from the leaf, and from all donors, for a record that breaks an edit, before the repair step has to see to it.
 _ATTEMPTS = 20, 40
+# Parts, by rank, of the numbers of a variable for which is asked what never occurs together.
+PARTS = 10
 # Two levels never occur together if no record holds both, and as many would if they were independent.
 NEVER = 5.0
 # A linear model carries scores, and a tree what is left, if it leaves less than this share of what leaves leave.
@@ -53,21 +57,22 @@ class _Rules:
 
     sums: Sequence[Edit]
     others: Sequence[Edit]
-    never: list[tuple[Integers, Flags]]
+    never: _Never
 
     @classmethod
-    def of(cls, edits: EditSet, variable: Variable, frame: pd.DataFrame, never: list[tuple[Integers, Flags]]) -> _Rules:
+    def of(cls, edits: EditSet, variable: Variable, frame: pd.DataFrame, never: _Never) -> _Rules:
         """Take the edits among ``variable`` and the variables of ``frame``."""
         seen = {*frame.columns, variable.name}
         asked = [e for e in edits.edits if variable.name in e.variables and seen.issuperset(e.variables)]
         sums = [e for e in asked if variable.kind == "continuous" and isinstance(e, LinearEdit | RatioEdit | BoundEdit)]
         return cls(sums, [e for e in asked if e not in sums], never)
 
-    def checked(self, frame: pd.DataFrame, rows: Integers, held: Integers) -> tuple[Flags, Flags]:
-        """Return (n,) whether levels and conditions fit, and whether numbers add up, of the records ``rows``."""
+    def checked(self, frame: pd.DataFrame, rows: Integers, parts: Integers) -> tuple[Flags, Flags]:
+        """Return (n,) whether levels and conditions fit, and whether numbers do, of the records ``rows``."""
         fits, adds_up = np.ones(len(rows), dtype=bool), np.ones(len(rows), dtype=bool)
-        for table, together in self.never:
-            fits &= ~together[table[rows], held]
+        for table, states, regular in self.never:
+            fits &= ~states[table[rows], parts]
+            adds_up &= ~regular[table[rows], parts]
         for edit in self.others:
             fits &= edit.holds(frame)
         for edit in self.sums:
@@ -100,7 +105,7 @@ class Drawing:
     # Columns of the source and of the table; and pairs of codes of levels, which become columns for each target.
     _columns: list[tuple[Floats, Floats]] = field(default_factory=list)
     _levels: list[tuple[Integers, Integers]] = field(default_factory=list)
-    # What each variable so far holds, see `_held`: in the source and in the table.
+    # The parts of each variable so far, see `_parts`: in the source and in the table.
     _pairs: list[tuple[Integers, Integers]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -116,19 +121,18 @@ class Drawing:
         """
         source = self.data.frame[variable.name]
         draws = self._numbers(variable) if variable.kind == "continuous" else self._codes(source)
-        theirs = self._held(variable, self._source(variable))
-        rules = _Rules.of(
-            edits, variable, self.frame, [(table, _never_together(one, theirs)) for one, table in self._pairs]
-        )
+        theirs = self._parts(variable, self._source(variable))
+        never = [(table, *_never_together(one, theirs, variable)) for one, table in self._pairs]
+        rules = _Rules.of(edits, variable, self.frame, never)
         values, rows = draws.values, np.arange(len(self.frame))
         for attempt in range(sum(_ATTEMPTS)):
             frame = self.frame.iloc[rows].reset_index(drop=True)
             frame[variable.name] = _column(source, variable, values[rows])
-            held = self._held(variable, values[rows])
-            fits, adds_up = rules.checked(frame, rows, held)
+            parts = self._parts(variable, values[rows])
+            fits, adds_up = rules.checked(frame, rows, parts)
             wrong = rows[~fits]
             # A number that does not add up is drawn anew as a number: as missing it would satisfy every sum.
-            off = rows[fits & ~adds_up & (held == 1)] if draws.number else rows[:0]
+            off = rows[fits & ~adds_up & (parts >= 1) & (parts <= PARTS)] if draws.number else rows[:0]
             if not len(wrong) and not len(off):
                 break
             values[wrong] = draws.again(wrong, attempt >= _ATTEMPTS[0])
@@ -136,7 +140,7 @@ class Drawing:
                 values[off] = draws.number(off)
             rows = np.concatenate([wrong, off])
         self.frame[variable.name] = _column(source, variable, values)
-        self._pairs.append((theirs, self._held(variable, values)))
+        self._pairs.append((theirs, self._parts(variable, values)))
         self._remember(variable)
 
     def _codes(self, source: pd.Series) -> _Draws:
@@ -170,15 +174,20 @@ class Drawing:
 
         return _Draws(values, draw, number)
 
-    def _held(self, variable: Variable, values: Floats) -> Integers:
-        """Return what ``values`` are: 0 missing and 1 … levels; of numbers 0 missing, 1 regular and 2 … spikes."""
+    def _parts(self, variable: Variable, values: Floats) -> Integers:
+        """Return what ``values`` are: 0 missing and 1 … levels; of numbers 0 missing, 1 … 10 tenths, 11 … spikes."""
         if variable.kind != "continuous":
             return values.astype(np.intp) + 1
-        held = (~np.isnan(values)).astype(np.intp)
-        spikes = self._states(self._source(variable))[1]
-        for number, spike in enumerate(spikes, start=2):
-            held[values == spike] = number
-        return held
+        source = self._source(variable)
+        states, spikes = self._states(source)
+        regular = source[states == _REGULAR]
+        parts = np.where(np.isnan(values), 0, 1)
+        if len(regular):
+            cuts = np.quantile(regular, np.arange(1, PARTS) / PARTS)
+            parts += np.where(np.isnan(values), 0, np.searchsorted(cuts, values, side="left"))
+        for number, spike in enumerate(spikes, start=PARTS + 1):
+            parts[values == spike] = number
+        return parts.astype(np.intp)
 
     def _source(self, variable: Variable) -> Floats:
         """Return what is drawn from: codes of levels, or numbers in the unit to which they are released."""
@@ -307,10 +316,27 @@ def _column(source: pd.Series, variable: Variable, values: Floats) -> pd.Series:
     return pd.Series(pd.Categorical.from_codes(codes, source.cat.categories, ordered=source.cat.ordered))
 
 
-def _never_together(one: Integers, other: Integers) -> NDArray[np.bool_]:
-    """Return (a, b) whether no record holds both, though `NEVER` would if they were independent."""
+def _never_together(one: Integers, other: Integers, variable: Variable) -> tuple[Flags, Flags]:
+    """Return (a, b) which parts of ``one`` never occur with the states of ``variable``, and which with its tenths.
+
+    Never: no record holds both, though `NEVER` would if they were independent.
+    """
     size = int(one.max()) + 1, int(other.max()) + 1
+    if variable.kind == "continuous":
+        size = size[0], max(size[1], PARTS + 1)
     table = np.bincount(one * size[1] + other, minlength=size[0] * size[1]).reshape(size)
-    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / len(one)
-    never: NDArray[np.bool_] = (table == 0) & (expected >= NEVER)
-    return never
+    tenths = _absent(table)
+    if variable.kind != "continuous":
+        return tenths, np.zeros_like(tenths)
+    regular = table[:, 1 : PARTS + 1].sum(axis=1)
+    by_state = _absent(np.column_stack([table[:, 0], regular, table[:, PARTS + 1 :]]))
+    states = by_state[:, [0, *[1] * PARTS, *range(2, by_state.shape[1])]]
+    tenths[:, 0] = tenths[:, PARTS + 1 :] = False
+    return states, tenths
+
+
+def _absent(table: Integers) -> Flags:
+    """Return (a, b) which cells of a table of counts are empty, though `NEVER` are expected if independent."""
+    total = max(int(table.sum()), 1)
+    absent: Flags = (table == 0) & (table.sum(axis=1, keepdims=True) * table.sum(axis=0) / total >= NEVER)
+    return absent
