@@ -1,6 +1,6 @@
 """Microdata: a table of records, and what its columns mean."""
 
-from anoncore.microdata.precision import MAX_DECIMALS, observed_precision, outward, round_to
+from anoncore.microdata.precision import MAX_DECIMALS, observed_precision, outer_limits, outward, round_to
 from anoncore.microdata.schema import Schema
 from anoncore.microdata.table import Microdata
 from anoncore.microdata.units import EACH_RECORD, ComparedUnits, Units, joined_units, unit_means
@@ -18,6 +18,7 @@ __all__ = [
     "Variable",
     "joined_units",
     "observed_precision",
+    "outer_limits",
     "outward",
     "round_to",
     "unit_means",

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 MAX_DECIMALS = 9
+MIN_COUNT = 5  # records, or units, that must share a value before it is written anywhere
 
 
 def observed_precision(values: np.ndarray) -> float | None:
@@ -63,3 +64,25 @@ def outward(value: float, *, upward: bool) -> float:
     if (value > 0) == upward:
         return math.copysign(min(v for v in ladder if v > size * (1 + 1e-9)), value)
     return math.copysign(max(v for v in ladder if v < size * (1 - 1e-9)), value)
+
+
+def outer_limits(values: np.ndarray, units: np.ndarray | None = None) -> tuple[float, float]:
+    """Return limits of numbers: the extreme where at least five units hold it, else the next 1, 2 or 5 × 10ᵉ beyond.
+
+    Parameters
+    ----------
+    values : (N ≥ 1,) float64, none missing
+    units : (N,) the statistical unit of each; None where each record is one of its own
+
+    Examples
+    --------
+    >>> outer_limits(np.array([12.0] + [100.0] * 5))
+    (10.0, 100.0)
+    """
+
+    def limit(extreme: float, *, upward: bool) -> float:
+        at = values == extreme
+        held = int(at.sum()) if units is None else len(np.unique(units[at]))
+        return extreme if held >= MIN_COUNT else outward(extreme, upward=upward)
+
+    return limit(float(values.min()), upward=False), limit(float(values.max()), upward=True)

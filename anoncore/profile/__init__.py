@@ -4,8 +4,8 @@ Everything here is a guess for a person to confirm: kinds and roles come from na
 rules from the records. A rule is `Finding.active` only when chance does not explain it: the probability that
 it holds among values permuted at random, times the number of rules tried, is at most `support.FAMILY`, or,
 for sums, enough different combinations of values agree. `Finding.broken` counts the records that break a sum.
-Values appear in a result only where at least `MIN_COUNT` records hold them; limits are rounded outward, away
-from the extremes.
+Values appear in a result only where at least `MIN_COUNT` records hold them; limits that fewer units hold are rounded
+outward, away from the extremes.
 """
 
 from anoncore.microdata.inference import MIN_COUNT, NESTED, Guess

@@ -14,7 +14,7 @@ from anoncore.edits.kinds import BoundEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.microdata import Microdata
 from anoncore.microdata.inference import MAX_LISTED, MIN_RECORDS
-from anoncore.microdata.precision import outward
+from anoncore.microdata.precision import outer_limits
 from anoncore.profile.exclusions import exclusive_levels, level_ranges
 from anoncore.profile.findings import MIN_ROWS, Finding
 from anoncore.profile.lookups import Dependency, lookups
@@ -40,9 +40,9 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     Returns
     -------
     tuple of Finding
-        Sums; variables that follow from another one; limits, rounded outward; cells that are empty where another
-        variable has certain values; levels, and levels and ranges of a number, that never occur together; numbers
-        that never exceed another one. Names are unique. Proposals are at the end.
+        Sums; variables that follow from another one; limits, rounded outward where few units hold them; cells that
+        are empty where another variable has certain values; levels, and levels and ranges of a number, that never
+        occur together; numbers that never exceed another one. Names are unique. Proposals are at the end.
 
     Examples
     --------
@@ -102,13 +102,13 @@ def _with_unique_names(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _bounds(table: Table, computed: set[str]) -> Iterator[Finding]:
-    """Limit each number that is not computed, on both sides, rounded outward; 0 where nothing is below it."""
+    """Limit each number that is not computed, on both sides; where few units hold the extreme, rounded outward."""
     for name, column in table.numeric.items():
-        present = column[~np.isnan(column)]
+        present = column[~table.missing[name]]
         if len(present) < MIN_ROWS or name in computed or present.min() == present.max():
             continue
         low, high = float(present.min()), float(present.max())
-        lower, upper = outward(low, upward=False), outward(high, upward=True)
+        lower, upper = outer_limits(present, None if table.units is None else table.units[~table.missing[name]])
         if low >= 0 and (table.precision[name] or 0) >= 1:
             lower = math.floor(lower)
         if low >= 0 and high <= 1 and (present != np.round(present)).any():

@@ -17,6 +17,7 @@ class Table:
     ----------
     records : how many there are
     weight : statistical units for each record
+    units : (N,) the unit of each record; None where each is one of its own
     numeric, precision : (N,) values, and their unit, of each continuous variable
     weights : the continuous variables that are survey weights
     levels, codes : levels, and (N,) positions in them, of each variable with at most `MAX_LISTED`
@@ -27,6 +28,7 @@ class Table:
 
     def __init__(self, data: Microdata) -> None:
         self.records = len(data)
+        self.units = data.units
         self.weight = data.n_units / max(1, len(data))
         released = [v for v in data.schema if v.is_masked]
         numeric = [v for v in released if v.kind == "continuous"]

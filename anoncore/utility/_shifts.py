@@ -10,12 +10,13 @@ import numpy as np
 from scipy.stats import norm
 
 from anoncore.encoding import probability_names
-from anoncore.microdata import Microdata, Variable, outward
+from anoncore.microdata import Microdata, Variable, outer_limits
 from anoncore.utility._sides import Distribution, Floats, effective_size, level_codes, numbers
 
 QUANTILES = np.arange(1, 20) / 20.0
 # Of the absolute value of a standard normal number.
 MEAN, DEVIATION = np.sqrt(2 / np.pi), np.sqrt(1 - 2 / np.pi)
+ROUNDING = 1e-9  # of the larger limit: a value that rounding errors move beyond it is not beyond
 SPIKE = 0.05  # share of the values present that one value holds, from which it is a spike
 
 
@@ -55,7 +56,8 @@ class Shift:
     quantile : numbers only; mean |difference| of the 5 % … 95 % quantiles / sd
     total_variation : levels only, half the sum of |differences| of shares
     beyond : numbers only; share of the records, each counting the same, whose value lies beyond the range of all of
-        the original's values, each end of it rounded outward to the next of 1, 2 or 5 × 10ᵉ
+        the original's values, each end of it rounded outward to the next of 1, 2 or 5 × 10ᵉ where fewer than five
+        units hold it
     spike : numbers only; largest |difference| of the share of a value that at least 5 % of the original's values are
     spike_error : its standard error between two samples; both None where there is no such value
 
@@ -80,13 +82,15 @@ class Shift:
 class Side:
     """One variable in one table: its summary, of so many units, and of numbers their distribution.
 
-    ``present`` are the numbers present, of records with weight 0 too, and ``records`` those of the table.
+    ``present`` are the numbers present, of records with weight 0 too, ``limits`` those of their range that may be
+    published, and ``records`` those of the table.
     """
 
     summary: Summary
     size: float
     distribution: Distribution | None = None
     present: Floats | None = None
+    limits: tuple[float, float] | None = None
     records: int = 0
 
 
@@ -96,14 +100,16 @@ def number_side(table: Microdata, variable: Variable, array: Floats | None) -> S
     missing = np.isnan(values)
     present, share = ~missing if array is None else ~missing & (array > 0), _share(missing, array)
     size, held = effective_size(array, table.n_units), values[~missing]
+    units = None if table.units is None else table.units[~missing]
+    limits = outer_limits(held, units) if len(held) else None
     if not present.any():
-        return Side(Summary(share), size, None, held, len(table))
+        return Side(Summary(share), size, None, held, limits, len(table))
     values, array = values[present], None if array is None else array[present]
     shifted = values - values[0]  # a constant then varies by exactly zero
     mean = float(np.average(shifted, weights=array))
     variance = float(np.average((shifted - mean) ** 2, weights=array)) if np.ptp(shifted) > 0 else 0.0
     distribution = Distribution.of(values, array)
-    return Side(Summary(share, mean + float(values[0]), variance), size, distribution, held, len(table))
+    return Side(Summary(share, mean + float(values[0]), variance), size, distribution, held, limits, len(table))
 
 
 def level_side(table: Microdata, variable: Variable, levels: tuple[object, ...], array: Floats | None) -> Side:
@@ -161,13 +167,12 @@ def shift_of(variable: Variable, ours: Side, theirs: Side) -> Shift:
 
 
 def _beyond(ours: Side, theirs: Side) -> float | None:
-    """Return the share of records with a value beyond the range of ours, rounded outward; None where ours is empty."""
-    assert ours.present is not None
-    assert theirs.present is not None
-    if not len(ours.present):
+    """Return the share of records with a value beyond the limits of ours; None where ours has no value."""
+    if ours.limits is None:
         return None
-    low, high = outward(float(ours.present.min()), upward=False), outward(float(ours.present.max()), upward=True)
-    return float(((theirs.present < low) | (theirs.present > high)).sum() / theirs.records)
+    assert theirs.present is not None
+    (low, high), slack = ours.limits, ROUNDING * max(map(abs, ours.limits))
+    return float(((theirs.present < low - slack) | (theirs.present > high + slack)).sum() / theirs.records)
 
 
 def _spike(ours: Side, theirs: Side) -> tuple[float | None, float | None]:

@@ -25,7 +25,7 @@ MEANINGS = {
     "the original.",
     "total_variation": "The share of records that would have to change their level to make the two "
     "distributions equal.",
-    "beyond": "The share of released values beyond the original's range, its ends rounded outward.",
+    "beyond": "The share of released values beyond the original's range, an end that few units hold rounded outward.",
     "spike": "How far the share of a value has moved that at least 5 % of the original's values are.",
 }
 

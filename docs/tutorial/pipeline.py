@@ -24,17 +24,8 @@ nhefs.load_pandas().data[columns.split()].to_csv("people.csv", index=False)
 
 # %% [markdown]
 # The first lines of the draft list what a person has to confirm; here nothing is left to ask. `education` and `income`
-# are correct as codes with an order. One change: the limits of `age` are known, so state them in place of the rounded.
-
-# %%
-plan = Path("people.yaml").read_text()
-draft = "{edit: bound, name: limits of age, variable: age, lower: 20, upper: 100}"
-assert draft in plan
-Path("people.yaml").write_text(
-    plan.replace(
-        draft, "{edit: bound, name: age, variable: age, lower: 25, upper: 74}"
-    )
-)
+# are correct as codes with an order. `limits of age` are the extremes themselves, 25 and 74, since at least five people
+# hold each; a limit that fewer hold is rounded outward, and a natural limit that is known should replace it.
 
 # %%
 # !anonflow check people.yaml
@@ -93,8 +84,8 @@ pd.DataFrame(json.loads(Path("entries.json").read_text()))[
 # %% [markdown]
 # ## Read the release
 #
-# Compare the maxima: masked values can exceed what is possible where no edit states a limit. `age` has one, `smokeyrs`
-# (years of smoking) has not. State natural limits as edits.
+# Compare the maxima: masked values can exceed what is possible where no edit states a natural limit. `age` has one,
+# `smokeyrs` (years of smoking) has not. State natural limits as edits.
 
 # %%
 release = Path(".anonflow/releases/people") / folder.name

@@ -62,7 +62,7 @@ edits:
   on_violation: """
 
 # The kinds of rules, in the order of a draft, and what stands above each.
-LIMITS = "Limits, rounded outward."
+LIMITS = "Limits, rounded outward where fewer than 5 units hold the extreme."
 GROUPS = (
     (LinearEdit, "Sums and orders. A dependent is not masked but computed from the other terms."),
     (LookupEdit, "What follows from another variable is not masked but looked up again."),

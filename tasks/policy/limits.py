@@ -71,7 +71,8 @@ class UtilityLimits(Section):
     overlap : Least mean overlap of the confidence intervals of a declared regression, or what two samples nearly
         always reach where that is less.
     exceeded : When one of these five is not met, ask a ``person``, or ``reject``.
-    beyond : Share of values beyond the source's range, rounded outward, of one variable, that is accepted.
+    beyond : Share of values beyond the source's range, an end that few units hold rounded outward, of one variable,
+        that is accepted.
     impossible : Share of records with one combination that the source never holds, and of records that break a
         dependency, that is accepted. Failing this or ``beyond`` always rejects. Beside both, a few records are
         accepted that chance accounts for, as another sample would show them.

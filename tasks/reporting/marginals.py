@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from anoncore.microdata import Microdata, Variable, outward
+from anoncore.microdata import Microdata, Variable, outer_limits
 from tasks.reporting.figures import AFTER, BEFORE, EXCESS, MUTED, legend, new_figure, plain_number, shorten, style, svg
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Marginal:
     ``edges`` (bars + 1,) are set for numbers, ``labels`` for levels; ``before`` and ``after`` are
     shares of the records that have a value; ``missing`` the shares that have none, where at least
     k original records have none; ``beyond`` the shares of released values below and above the original's
-    range, its ends rounded outward.
+    range, an end that few units hold rounded outward.
     """
 
     name: str
@@ -69,8 +69,8 @@ def marginals(original: Microdata, released: Microdata, *, k: int) -> bytes:
     k records. Numbers are counted in bins whose edges are round numbers, never data; the outer
     bins begin at the k-th smallest and largest original value (or at 2 % where that is further
     in), rounded outward, and take in everything beyond, so no extreme shows; released values beyond the
-    original's range, rounded outward, have bars of their own at the ends; a bin with fewer
-    than k records is merged with its neighbour. Levels with fewer than k original records are
+    range of the original (an end that few units hold is rounded outward) have bars of their own at the ends; a bin
+    with fewer than k records is merged with its neighbour. Levels with fewer than k original records are
     pooled, together with the next rarest where the pool is still below k; neighbours are pooled
     when the levels are ordered. Missing values are shown from k on. A variable that leaves a single
     bar is not drawn.
@@ -106,6 +106,8 @@ def _marginal(variable: Variable, original: Microdata, released: Microdata, k: i
         return None
     count = _levels if variable.is_categorical else _numbers
     marginal = count(kind, before.dropna(), after.dropna(), k)
+    if marginal is not None and not variable.is_categorical:
+        marginal = replace(marginal, beyond=_beyond(original, variable.name, after.dropna()))
     if marginal is None or len(before) - observed < k:
         return marginal
     return replace(marginal, missing=(float(before.isna().mean()), float(after.isna().mean())))
@@ -132,11 +134,15 @@ def _numbers(kind: Variable, before: pd.Series, after: pd.Series, k: int) -> Mar
         before=np.add.reduceat(counts, starts) / len(x),
         after=np.add.reduceat(others, starts) / len(y),
         edges=(first + np.append(starts, bins)) * step,
-        beyond=(
-            float((y < outward(float(x.min()), upward=False)).mean()),
-            float((y > outward(float(x.max()), upward=True)).mean()),
-        ),
     )
+
+
+def _beyond(original: Microdata, name: str, after: pd.Series) -> tuple[float, float]:
+    """Return the shares of numbers below and above the limits of the original's."""
+    before = original.frame[name].to_numpy(dtype="float64")
+    present = ~np.isnan(before)
+    low, high = outer_limits(before[present], None if original.units is None else original.units[present])
+    return float((after < low).mean()), float((after > high).mean())
 
 
 def _round_step(width: float, unit: float | None) -> float:

@@ -436,14 +436,14 @@ def test_spouses_are_neither_children_nor_single():
     assert all(15 <= lowest[level,] <= 20 for level in ("head", "spouse"))
 
 
-def test_limits_are_zero_or_beyond_the_extremes():
+def test_limits_are_zero_or_beyond_what_few_hold():
     found, data = rules(survey())
     for finding in found:
         edit = finding.edit
         if isinstance(edit, BoundEdit):
             values = data.frame[edit.variable]
-            assert edit.lower == 0 or edit.lower < values.min()
-            assert edit.upper is None or edit.upper > values.max()
+            assert edit.lower == 0 or edit.lower < values.min() or (values == edit.lower).sum() >= MIN_COUNT
+            assert edit.upper is None or edit.upper > values.max() or (values == edit.upper).sum() >= MIN_COUNT
 
 
 def test_every_active_rule_holds_and_all_names_differ():
@@ -500,6 +500,13 @@ def test_an_edge_between_rare_values_is_no_value():
     edges = [e.when[0].upper for e in active(frame, ConditionalEdit) if e.when[0].variable == "number"]
     assert len(edges) == 1
     assert not set(edges) & set(number)
+
+
+def test_limits_are_the_extremes_that_five_units_hold():
+    held = np.r_[np.tile(np.arange(13.0, 98), 3), np.full(5, 100.0)]
+    frame = pd.DataFrame({"share": held, "other": np.r_[held[:-5], np.full(4, 100.0), 98]})
+    limits = {e.variable: (e.lower, e.upper) for e in active(frame, BoundEdit)}
+    assert limits == {"share": (10, 100), "other": (10, 200)}
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32), st.booleans())

@@ -1,8 +1,9 @@
 """Inference of kinds, roles and levels from the columns of a data frame, for a person to confirm."""
 
-from anoncore.microdata.inference.columns import MAX_LISTED, MIN_COUNT, NESTED, facts_of, words_of
+from anoncore.microdata.inference.columns import MAX_LISTED, NESTED, facts_of, words_of
 from anoncore.microdata.inference.guesses import MAX_CODES, MAYBE_IDENTIFIER, MIN_RECORDS, Guess, guess, guess_columns
 from anoncore.microdata.inference.vocabulary import BODY, DIFFERENCES, TIMES, TOTALS
+from anoncore.microdata.precision import MIN_COUNT
 
 __all__ = [
     "BODY",

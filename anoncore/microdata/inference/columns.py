@@ -13,8 +13,8 @@ import pandas as pd
 from pandas.api import types
 
 from anoncore.microdata.inference.vocabulary import MISSING_TEXTS
+from anoncore.microdata.precision import MIN_COUNT
 
-MIN_COUNT = 5  # records that must share a value before it is written anywhere
 MAX_LISTED = 20  # levels that are listed
 MAX_LEVEL_LENGTH = 60
 NESTED = "holds lists or structures"

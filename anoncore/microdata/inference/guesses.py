@@ -11,7 +11,6 @@ import pandas as pd
 from anoncore.errors import AnonymizationError
 from anoncore.microdata.inference.columns import (
     MAX_LISTED,
-    MIN_COUNT,
     ColumnFacts,
     as_number_or_text,
     facts_of,
@@ -36,7 +35,7 @@ from anoncore.microdata.inference.vocabulary import (
     UNORDERED,
 )
 from anoncore.microdata.inference.weights import weighs_records
-from anoncore.microdata.precision import observed_precision
+from anoncore.microdata.precision import MIN_COUNT, observed_precision
 from anoncore.microdata.variable import Kind, Role, Variable
 
 MAX_LEVELS = 100  # levels that can be masked; more need recoding first

@@ -28,7 +28,8 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
             limit=f"{count(limit)}, and at most {count(chance)} by chance",
             baseline=f"at most {count(chance)}, another sample",
             records=records,
-            meaning="numbers below the source’s smallest or above its largest, rounded outward",
+            meaning="numbers below the source’s smallest or above its largest, rounded outward where fewer than 5 "
+            "units hold it",
             topic="Sense",
             variables=(worst.name,) if values else (),
         ),
@@ -43,8 +44,9 @@ def metrics(assessment: Assessment) -> Metrics:
 
 GATE = Gate(
     name=NAME,
-    description="Released numbers beyond the range that the source's own numbers span, its ends rounded outward. Fail "
-    "when one variable has more of them than the policy accepts (none) and chance accounts for.",
+    description="Released numbers beyond the range that the source's own numbers span, an end rounded outward where "
+    "fewer than 5 units hold it. Fail when one variable has more of them than the policy accepts (none) and chance "
+    "accounts for.",
     evaluate=evaluate,
     limits=UtilityLimit,
     metrics=metrics,

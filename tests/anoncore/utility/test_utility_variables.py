@@ -83,6 +83,16 @@ def test_no_weight_hides_values_beyond_the_range(weight):
     assert only(variable_utility(a, nothing_counts)).beyond == 0.5
 
 
+def test_the_extreme_itself_is_the_limit_where_five_units_hold_it():
+    """Of a percentage with many at 100, 150 is beyond; of one person's 100, the limit is 200."""
+    percent = np.concatenate([np.linspace(1, 99, 95), np.full(5, 100.0)])
+    released = numbers(np.full(10, 150.0))
+    assert only(variable_utility(numbers(percent), released)).beyond == 1
+    source = numbers(percent).with_units(np.minimum(np.arange(100), 95))
+    assert only(variable_utility(source, released)).beyond == 0
+    assert only(variable_utility(numbers(percent), numbers(percent + 1e-12))).beyond == 0
+
+
 def test_arrays_stand_for_a_weight_variable_and_can_switch_it_off():
     rng = np.random.default_rng(1)
     a, b = (

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from anoncore.edits.kinds import ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
+from anoncore.microdata.precision import MIN_COUNT
 from flows.draft import draft_plan
 from flows.plan.model import Plan, load_plan
 from tasks.common.errors import Refused
@@ -390,6 +391,8 @@ def test_no_rare_level_and_no_extreme_stands_in_the_draft(tmp_path):
         assert word not in text
     for column in ("age", "wages", "rent", "total", "delta"):
         for extreme in (frame[column].min(), frame[column].max()):
+            if (frame[column] == extreme).sum() >= MIN_COUNT:
+                continue
             assert not re.search(rf"(?<![\d.]){re.escape(f'{extreme:g}')}(?![\d.])", text.split("variables:")[1])
 
 
