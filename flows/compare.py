@@ -198,7 +198,7 @@ def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dos
     status, reason = STATUS[verdict.decision], verdict.reason
     if "uncertainty" in set(plan.policy.by_design) - acknowledged(job.file.plan, job.wanted.by_design):
         status, reason = "refused", f"{UNACKNOWLEDGED}; with it: {reason}"
-    loss, baseline = comparison.loss_of(assessment.utility, job.wanted.utility)
+    loss, baseline = comparison.loss_of(assessment.utility, job.wanted.utility, plan.policy.utility)
     tried = replace(
         without,
         status=status,

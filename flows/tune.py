@@ -28,6 +28,7 @@ from tasks.common.run import Run, exclusive_run
 from tasks.intake.ingest import ingest
 from tasks.intake.split import split
 from tasks.intake.validate import validate_raw
+from tasks.policy.limits import UtilityLimits
 from tasks.reporting import comparison
 
 # As anonflow compare ranks by default.
@@ -264,12 +265,12 @@ def _try(job: _Job, variation: Variation, stage: Stage, table: Table) -> Trial:
         return Trial(name, "not possible", str(error), without=without)
     finally:
         own.workspace.wipe()
-    return trial_of(name, judged.verdict, loss_of(judged.assessment.utility), without)
+    return trial_of(name, judged.verdict, loss_of(judged.assessment.utility, plan.policy.utility), without)
 
 
-def loss_of(utility: UtilityReport) -> tuple[float | None, float | None]:
+def loss_of(utility: UtilityReport, limits: UtilityLimits) -> tuple[float | None, float | None]:
     """Return what a release loses and what the reference sample does: what a search makes smallest."""
-    return comparison.loss_of(utility, LOSS)
+    return comparison.loss_of(utility, LOSS, limits)
 
 
 def _sentence(found: Found, judged: Trial | None) -> str:

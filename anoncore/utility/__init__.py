@@ -11,7 +11,7 @@ from anoncore.utility.figures import (
     utility_figures,
 )
 from anoncore.utility.marginals import MarginalUtility, marginal_utility
-from anoncore.utility.pairs import PAIR_LIMIT, PairChange, PairUtility, pair_utility
+from anoncore.utility.pairs import PairChange, PairUtility, pair_utility
 from anoncore.utility.propensity import Propensity, propensity_utility, tree_propensity
 from anoncore.utility.regression import RegressionComparison, RegressionUtility, regression_utility
 from anoncore.utility.regression_model import Regression
@@ -25,7 +25,6 @@ from anoncore.utility.report import (
 )
 from anoncore.utility.structure import Pattern, Structure, structure
 from anoncore.utility.variables import (
-    DISTANCE_LIMIT,
     VariableTable,
     VariableUtility,
     WorstVariable,
@@ -33,8 +32,6 @@ from anoncore.utility.variables import (
 )
 
 __all__ = [
-    "DISTANCE_LIMIT",
-    "PAIR_LIMIT",
     "Coefficient",
     "Estimate",
     "Figure",

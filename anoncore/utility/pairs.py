@@ -33,7 +33,7 @@ LEAST = 30  # records that carry a figure, below which a pair is not compared
 CARRIED = 100  # records that carry a variance, below which a number enters by its ranks
 BLOCK = 8192
 NAMED = 20
-PAIR_LIMIT = 0.10
+NOTABLE = 0.10  # change of an association, or twice that between two samples: by it the worst pairs are ordered
 
 AssociationMeasure = Literal["correlation", "correlation ratio", "Cramér's V"]
 
@@ -60,11 +60,6 @@ class PairChange:
     change: float
     reference: float | None
     two_samples: float
-
-    @property
-    def accepted(self) -> float:
-        """The larger of 0.10 and twice the change between two samples."""
-        return max(PAIR_LIMIT, 2 * self.two_samples)
 
 
 @dataclass(frozen=True)
@@ -161,7 +156,7 @@ def pair_utility(
     two = _two_samples(values[0][used], again[:, used], freedom[used], carried[used])
     sizes = [effective_size(w, t.n_units) for w, t in zip(arrays, tables, strict=True)]
     two *= np.sqrt((1 + sizes[0] / sizes[1]) / 2)
-    order = np.argsort(-changes[0] / np.maximum(PAIR_LIMIT, 2 * two), kind="stable")[:NAMED]
+    order = np.argsort(-changes[0] / np.maximum(NOTABLE, 2 * two), kind="stable")[:NAMED]
     where = np.flatnonzero(used)
     worst = tuple(
         PairChange(

@@ -111,7 +111,7 @@ class UtilityReport(Summarised):
     @property
     def worst_variable(self) -> VariableUtility | None:
         """The variable whose distance is largest beside its limit; None without variables."""
-        return max(self.variables.variables, key=lambda one: one.beside_limit, default=None)
+        return max(self.variables.variables, key=lambda one: one.beside_chance, default=None)
 
     def figure(self, name: str) -> FigureComparison | None:
         """Return one of the four figures; None when no column is left."""

@@ -11,7 +11,7 @@ from anoncore.microdata import Kind, Microdata, Variable
 from anoncore.utility._shifts import Shift, Summary, level_side, number_side, shift_of, two_samples
 from anoncore.utility._sides import Floats, Weights, all_levels, comparable, tables_of, weighting
 
-DISTANCE_LIMIT = 0.05
+NOTABLE = 0.05  # distance, or twice that between two samples: by it the worst variable is chosen
 
 MEANINGS = {
     "distance": "The largest difference between the two distributions of the variable, whatever its kind: "
@@ -58,14 +58,9 @@ class VariableUtility:
     two_samples: float
 
     @property
-    def accepted(self) -> float:
-        """The larger of 0.05 and twice the distance of two samples."""
-        return max(DISTANCE_LIMIT, 2 * self.two_samples)
-
-    @property
-    def beside_limit(self) -> float:
-        """The release's distance in multiples of the accepted one."""
-        return self.released_shift.distance / self.accepted
+    def beside_chance(self) -> float:
+        """The release's distance in multiples of 0.05, or of twice the distance of two samples where that is more."""
+        return self.released_shift.distance / max(NOTABLE, 2 * self.two_samples)
 
     def with_levels(self, shown: Collection[str]) -> VariableUtility:
         """Return the same without the names and shares of the levels that are not ``shown``."""

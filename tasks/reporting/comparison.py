@@ -17,6 +17,8 @@ from tasks.record.dossier import MethodStep
 
 Status = Literal["passes", "awaiting", "rejected", "refused", "not possible"]
 
+LEAST = 1e-9  # limit that figures are divided by
+
 RISKS = {
     "distance": "excess share of members with a close released record, upper bound",
     "ambiguity": "excess share of members whose nearest released record stands out, upper bound",
@@ -72,13 +74,14 @@ def risk_of(risk: RiskReport, axis: str) -> float | None:
     return None if measure.verdict == "by design" else measure.upper
 
 
-def loss_of(utility: UtilityReport, axis: str) -> tuple[float | None, float | None]:
+def loss_of(utility: UtilityReport, axis: str, limits: UtilityLimits) -> tuple[float | None, float | None]:
     """Return what the release loses and what the reference sample does; smaller is better.
 
-    ``overall`` takes the worst variable, the worst pair and the propensity score, each in multiples of the limit that
-    the policy has by default, or of twice what two samples differ by where that is more: at 1 or below, all are within.
+    ``overall`` takes the worst variable, the worst pair and the propensity score, each in multiples of its limit in
+    the plan, which chance widens as in the gates: at 1 or below, all are within.
     """
-    losses = {"variable": _variable(utility), "pair": _pair(utility), "propensity": _propensity(utility)}
+    parts = {"variable": _variable, "pair": _pair, "propensity": _propensity}
+    losses = {name: part(utility, limits) for name, part in parts.items()}
     if axis == "overall":
         own = [both for both, _ in losses.values() if both is not None]
         others = [both for _, both in losses.values() if both is not None]
@@ -91,26 +94,27 @@ def loss_of(utility: UtilityReport, axis: str) -> tuple[float | None, float | No
 _Loss = tuple[float, float] | None
 
 
-def _variable(utility: UtilityReport) -> tuple[_Loss, _Loss]:
-    ours = [(one.released_shift.distance, one.beside_limit) for one in utility.variables]
-    shifts = [(one.reference_shift, one.accepted) for one in utility.variables]
-    others = [(shift.distance, shift.distance / accepted) for shift, accepted in shifts if shift is not None]
-    return _worst(ours), _worst(others)
+def _variable(utility: UtilityReport, limits: UtilityLimits) -> tuple[_Loss, _Loss]:
+    own = [(one, limits.distance(one.two_samples)) for one in utility.variables]
+    ours = [_beside(one.released_shift.distance, limit) for one, limit in own]
+    return _worst(ours), _worst([_beside(one.reference_shift.distance, at) for one, at in own if one.reference_shift])
 
 
-def _pair(utility: UtilityReport) -> tuple[_Loss, _Loss]:
-    pairs = utility.pairs.worst
-    ours = [(one.change, one.change / one.accepted) for one in pairs]
-    others = [(one.reference, one.reference / one.accepted) for one in pairs if one.reference is not None]
-    return _worst(ours), _worst(others)
+def _pair(utility: UtilityReport, limits: UtilityLimits) -> tuple[_Loss, _Loss]:
+    own = [(one, limits.change(one.two_samples)) for one in utility.pairs.worst]
+    ours = [_beside(one.change, limit) for one, limit in own]
+    return _worst(ours), _worst([_beside(one.reference, at) for one, at in own if one.reference is not None])
 
 
-def _propensity(utility: UtilityReport) -> tuple[_Loss, _Loss]:
+def _propensity(utility: UtilityReport, limits: UtilityLimits) -> tuple[_Loss, _Loss]:
     both = [one for one in (utility.propensity, utility.tree) if one is not None]
-    limit = UtilityLimits().propensity
-    ours = [_ratio(one.released) for one in both]
-    others = [_ratio(one.reference) for one in both if one.reference is not None]
-    return _worst([(one, one / limit) for one in ours]), _worst([(one, one / limit) for one in others])
+    own = [(one, limits.ratio(None if one.reference is None else one.reference.ratio)) for one in both]
+    ours = [_beside(_ratio(one.released), limit) for one, limit in own]
+    return _worst(ours), _worst([_beside(_ratio(one.reference), at) for one, at in own if one.reference is not None])
+
+
+def _beside(figure: float, limit: float) -> tuple[float, float]:
+    return figure, figure / max(limit, LEAST)
 
 
 def _ratio(score: Propensity) -> float:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.utility import PairUtility, Propensity, PropensityComparison, VariableTable
+from tasks.policy.limits import UtilityLimits
 from tasks.reporting import comparison, comparison_chart
 from tasks.reporting.comparison import Tried
 from tasks.reporting.figures import DARK
@@ -73,20 +74,22 @@ def propensity(ratio: float) -> Propensity:
 def test_the_loss_is_the_worst_figure_in_multiples_of_its_limit():
     """Of the variables 0.03 of 0.12, of the pairs 0.03 of 0.10, and 2 of 5 for the propensity score."""
     found = utility()
-    assert comparison.loss_of(found, "variable") == (0.03, 0.03)
-    assert comparison.loss_of(found, "pair") == (0.03, 0.02)
-    assert comparison.loss_of(found, "overall") == (pytest.approx(0.3), pytest.approx(0.25))
+    assert comparison.loss_of(found, "variable", UtilityLimits()) == (0.03, 0.03)
+    assert comparison.loss_of(found, "pair", UtilityLimits()) == (0.03, 0.02)
+    assert comparison.loss_of(found, "overall", UtilityLimits()) == (pytest.approx(0.3), pytest.approx(0.25))
     apart = replace(found, propensity=PropensityComparison(propensity(2.0), propensity(1.0)))
-    assert comparison.loss_of(apart, "propensity") == (2.0, 1.0)
-    assert comparison.loss_of(apart, "overall") == (pytest.approx(0.4), pytest.approx(0.25))
+    assert comparison.loss_of(apart, "propensity", UtilityLimits()) == (2.0, 1.0)
+    assert comparison.loss_of(apart, "overall", UtilityLimits()) == (pytest.approx(0.4), pytest.approx(0.25))
+    wide = UtilityLimits(marginal=0.03, pair=0.3, two_samples=0)
+    assert comparison.loss_of(found, "overall", wide) == (pytest.approx(1.0), pytest.approx(1.0))
     one_side = replace(found, tree=PropensityComparison(propensity(10.0), None))
-    assert comparison.loss_of(one_side, "propensity") == (10.0, None)
-    assert comparison.loss_of(one_side, "overall")[0] == pytest.approx(2.0)
+    assert comparison.loss_of(one_side, "propensity", UtilityLimits()) == (10.0, None)
+    assert comparison.loss_of(one_side, "overall", UtilityLimits())[0] == pytest.approx(2.0)
 
 
 def test_where_nothing_was_compared_the_loss_says_so():
     nothing = replace(utility(), variables=VariableTable((), (), ()), pairs=PairUtility(0, None, None, ()))
-    assert all(comparison.loss_of(nothing, axis) == (None, None) for axis in comparison.LOSSES)
+    assert all(comparison.loss_of(nothing, axis, UtilityLimits()) == (None, None) for axis in comparison.LOSSES)
 
 
 def test_the_risk_is_the_bound_that_the_gate_is_put_to():
