@@ -274,6 +274,8 @@ def _identifying(cells: Mapping[tuple[int, ...], _Cell], majority: np.ndarray, u
     majority : (E,) code of the dependent by combination, in the order of levels; -1 where there is none
     units : number of statistical units
 
+    Notes
+    -----
     A band of neighbouring numbers or levels with one value, such as an age group or the region of a postal code, is
     no single record's. The neighbour is the nearest number with the same levels, or the next level; by chance, a share
     1 − Σp² of neighbours differ.
