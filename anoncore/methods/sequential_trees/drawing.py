@@ -43,7 +43,8 @@ _REGULAR, _MISSING = 0, 1
 class _Draws:
     """One variable as drawn for all records, codes of levels or numbers, and what draws records again.
 
-    ``again`` draws from the leaf, or from anybody; ``number`` a regular number, from the leaf, for those that have one.
+    ``again`` draws from the leaf, or from all records; ``number`` a regular number, from the leaf, for those that have
+    one.
     """
 
     values: Floats
@@ -116,13 +117,13 @@ class Drawing:
     def add(self, variable: Variable, edits: EditSet) -> None:
         """Draw one variable for all records.
 
-        Those are drawn again that break an edit among the variables so far, or hold levels, spikes or missing values
-        together that never occur together in the source.
+        Those are drawn again that break an edit among the variables so far, or hold levels, spikes, missing values or
+        tenths of numbers together that never occur together in the source.
         """
         source = self.data.frame[variable.name]
         draws = self._numbers(variable) if variable.kind == "continuous" else self._codes(source)
-        theirs = self._parts(variable, self._source(variable))
-        never = [(table, *_never_together(one, theirs, variable)) for one, table in self._pairs]
+        parts_of_source = self._parts(variable, self._source(variable))
+        never = [(table, *_never_together(one, parts_of_source, variable)) for one, table in self._pairs]
         rules = _Rules.of(edits, variable, self.frame, never)
         values, rows = draws.values, np.arange(len(self.frame))
         for attempt in range(sum(_ATTEMPTS)):
@@ -140,7 +141,7 @@ class Drawing:
                 values[off] = draws.number(off)
             rows = np.concatenate([wrong, off])
         self.frame[variable.name] = _column(source, variable, values)
-        self._pairs.append((theirs, self._parts(variable, values)))
+        self._pairs.append((parts_of_source, self._parts(variable, values)))
         self._remember(variable)
 
     def _codes(self, source: pd.Series) -> _Draws:
@@ -148,8 +149,8 @@ class Drawing:
         codes = source.cat.codes.to_numpy().astype(np.intp)
         donor = self._donors(codes, np.arange(len(codes)))
 
-        def draw(rows: Integers, anybody: bool) -> Floats:
-            return codes[donor(rows, anybody)].astype(np.float64)
+        def draw(rows: Integers, from_all: bool) -> Floats:
+            return codes[donor(rows, from_all)].astype(np.float64)
 
         return _Draws(draw(np.arange(len(self.frame)), False), draw)
 
@@ -162,12 +163,12 @@ class Drawing:
         drawn = states[donor(np.arange(len(self.frame)), False)]
         values, regular = known[drawn], np.flatnonzero(drawn == _REGULAR)
         if not len(regular):
-            return _Draws(values, lambda rows, anybody: known[states[donor(rows, anybody)]])
+            return _Draws(values, lambda rows, from_all: known[states[donor(rows, from_all)]])
         number = self._regular(x, np.flatnonzero(states == _REGULAR), variable)
         values[regular] = number(regular)
 
-        def draw(rows: Integers, anybody: bool) -> Floats:
-            again = states[donor(rows, anybody)]
+        def draw(rows: Integers, from_all: bool) -> Floats:
+            again = states[donor(rows, from_all)]
             new, wanted = known[again], np.flatnonzero(again == _REGULAR)
             new[wanted] = number(rows[wanted])
             return new
@@ -246,8 +247,10 @@ class Drawing:
         source, table = self._predictors(target, rows)
         tree = self._grow(source, target, rows)
 
-        def donors(records: Integers, anybody: bool) -> Integers:
-            return self.rng.integers(len(rows), size=len(records)) if anybody else tree.donors(table[records], self.rng)
+        def donors(records: Integers, from_all: bool) -> Integers:
+            return (
+                self.rng.integers(len(rows), size=len(records)) if from_all else tree.donors(table[records], self.rng)
+            )
 
         return donors
 
@@ -264,10 +267,10 @@ class Drawing:
     def _predictors(self, target: NDArray[np.generic], rows: Integers) -> tuple[Floats, Floats]:
         """Return the predictors of ``target``: of the source's ``rows``, and of all records of the table."""
         source, table = [column[rows] for column, _ in self._columns], [column for _, column in self._columns]
-        for ours, theirs in self._levels:
-            scores = level_scores(ours[rows], target, int(ours.max()) + 1)
-            source += list(scores[ours[rows]].T)
-            table += list(scores[theirs].T)
+        for codes, drawn in self._levels:
+            scores = level_scores(codes[rows], target, int(codes.max()) + 1)
+            source += list(scores[codes[rows]].T)
+            table += list(scores[drawn].T)
         if not source:
             return np.empty((len(rows), 0)), np.empty((len(self.frame), 0))
         return np.column_stack(source), np.column_stack(table)
