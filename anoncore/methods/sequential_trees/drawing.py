@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 
 from anoncore.edits.kinds import BoundEdit, LinearEdit, RatioEdit
 from anoncore.edits.model import Edit, EditSet
-from anoncore.kernels.donor_tree import DonorTree, LeafRule, level_scores
+from anoncore.kernels.donor_tree import DonorTree, LeafRule, leaf_lines, level_scores
 from anoncore.kernels.groups import distinct_counts
 from anoncore.kernels.ranks import normal_scores
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values
@@ -213,7 +213,8 @@ class Drawing:
     def _regular(self, x: Floats, rows: Integers, variable: Variable) -> Callable[[Integers], Floats]:
         """Return what draws regular numbers: a normal score by a linear model and a tree, and the number of its rank.
 
-        The linear model carries scores that follow others closely, where leaves are too wide for what lies within.
+        The linear model carries scores that follow others closely, where leaves are too wide for what lies within; a
+        line in a leaf does for variables that few records hold together.
         """
         order = rows[np.argsort(x[rows], kind="stable")]
         reach = max(recommended_reach(len(order), max(self._n_numbers, 1)), self.k)
@@ -235,6 +236,9 @@ class Drawing:
         place = np.empty(len(rows))
         place[np.argsort(x[rows], kind="stable")] = np.arange(len(rows))
         left, places = normal_scores(place) - carried, normal_scores(np.arange(float(len(rows))))
+        lines = leaf_lines(tree, source, left, self.rule.significance, self._weights(rows))
+        left = left - lines.at(source, tree.leaf_of(source))
+        expected = expected + lines.at(table, tree.leaf_of(table))
 
         def number(records: Integers) -> Floats:
             drawn = expected[records] + left[tree.donors(table[records], self.rng)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeRegressor
 
-from anoncore.kernels.donor_tree import DonorTree, LeafRule, level_scores
+from anoncore.kernels.donor_tree import DonorTree, LeafRule, leaf_lines, level_scores
 
 
 def grown(x, y, *, least=20, significance=0.05, weights=None, seed=0):
@@ -78,3 +78,18 @@ def test_a_level_that_hardly_anybody_holds_lies_near_the_mean_of_all():
     scores = level_scores(codes, target, 4)[:, 0]
     assert abs(scores[2]) < 0.25 * abs(scores[1])
     assert scores[3] == pytest.approx(0, abs=1e-12)
+
+
+def test_a_line_in_a_leaf_carries_what_the_leaf_is_too_wide_for_and_chance_gives_none():
+    draw = np.random.default_rng(6)
+    x = np.column_stack(
+        [draw.normal(size=200), np.r_[draw.normal(size=100), np.zeros(100)], np.repeat([0.0, 1.0], 100)]
+    )
+    y = 10 * x[:, 2] + np.where(x[:, 2] == 0, 3 * x[:, 1] + 0.1 * draw.normal(size=200), draw.normal(size=200))
+    tree = grown(x, y, least=80)
+    lines = leaf_lines(tree, x, y, 0.001)
+    assert lines.predictor[0] == 1
+    assert lines.slope == pytest.approx([3, 0], abs=0.1)
+    rest = y - lines.at(x, tree.leaf_of(x))
+    assert rest[:100].std() < 0.2
+    assert rest.mean() == pytest.approx(y.mean())
