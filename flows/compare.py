@@ -12,17 +12,14 @@ from anoncore.method import public_parameters
 from anoncore.risk.bounds import PASSES_WITHIN
 from flows.plan.model import Plan, PlanFile
 from flows.plan.overrides import MEASURES, Setting, acknowledged, candidate, settings_of
+from flows.prepare import Prepared, prepare, read_source
 from flows.release import Runner, wipe_dead
 from tasks.assessment.judge import mask_and_judge
 from tasks.common.digests import digest_of, plain
 from tasks.common.errors import ExitCode, Refused, sanitise_errors
 from tasks.common.home import Home, make_private, write_private
-from tasks.common.keys import keyed_digest
 from tasks.common.run import Run, exclusive_run
 from tasks.decision.outcomes import published_before
-from tasks.intake.ingest import Ingested, ingest
-from tasks.intake.split import Split, split
-from tasks.intake.validate import Checked, validate_raw
 from tasks.publication.dossier import Results, Stated, gather
 from tasks.record.dossier import Dossier, MethodStep, PlanIdentity, ReleaseIdentity
 from tasks.reporting import comparison, comparison_chart
@@ -123,15 +120,12 @@ class _Job:
 
     file: PlanFile
     wanted: Wanted
-    digest: str
-    ingested: Ingested
-    checked: Checked
-    split: Split
+    given: Prepared
 
     @property
     def identity(self) -> PlanIdentity:
         """The plan that is varied."""
-        return PlanIdentity(self.file.plan.name, self.digest)
+        return PlanIdentity(self.file.plan.name, self.given.plan_digest)
 
     def candidate(self, setting: Setting) -> Plan:
         """Return the plan with the setting in place of its steps."""
@@ -140,14 +134,8 @@ class _Job:
 
 def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings: tuple[Setting, ...]) -> Comparison:
     plan, step = file.plan, runner.step
-    ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, plan.unit, retry=True)
-    source = ingested.summary
-    run = run.bound_to(source.digest)
-    checked = step("Check the edits on the raw data", validate_raw, run, ingested, plan.edits)
-    given = (run, checked, plan.reference, plan.variables, file.base, plan.unit)
-    sides = step("Set the reference apart", split, *given, retry=True)
-    digest = keyed_digest(run.home, plan.digest) if plan.confides else plan.digest
-    job = _Job(file, wanted, digest, ingested, checked, sides)
+    given = prepare(run, file, step, read_source(run, file, step))
+    run, source, job = given.run, given.ingested.summary, _Job(file, wanted, given)
     tried, dossiers = [], {}
     for number, setting in enumerate(settings, start=1):
         label = f"Mask and measure: {setting.label}"
@@ -227,11 +215,11 @@ def _rounded(figure: float | None) -> float | None:
 
 def _measured(run: Run, plan: Plan, job: _Job) -> Dossier:
     """Return what is known of a setting, in the form of a release's dossier."""
-    judged = mask_and_judge(run, job.split, plan)
+    judged = mask_and_judge(run, job.given.split, plan)
     results = Results(
-        ingested=job.ingested,
-        checked=job.checked,
-        split=job.split,
+        ingested=job.given.ingested,
+        checked=job.given.checked,
+        split=job.given.split,
         masked=judged.masked,
         validated=judged.validated,
         assessment=judged.assessment,
@@ -260,7 +248,7 @@ def _track(run: Run, job: _Job, result: Comparison, dossiers: dict[str, Dossier 
     plan = job.file.plan
     names = ("frontier.svg", "comparison.md", "comparison.json")
     tracked = TrackedComparison(
-        run=RunIdentity(run.id, "comparison", job.identity, job.ingested.summary, version("anonflow")),
+        run=RunIdentity(run.id, "comparison", job.identity, job.given.ingested.summary, version("anonflow")),
         axes={"risk": result.risk, "utility": result.utility},
         best=result.best,
         sentence=result.sentence,

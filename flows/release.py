@@ -10,20 +10,19 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from flows.plan.model import PlanFile
+from flows.prepare import plan_digest, prepare, read_source
 from tasks.assessment.assess import assess
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
 from tasks.assessment.prior_releases import against_earlier
 from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
 from tasks.common.home import Home, write_private
-from tasks.common.keys import keyed_digest
 from tasks.common.run import Run, exclusive_run
 from tasks.common.workspace import abandoned, wipe_abandoned
 from tasks.decision.cleanup import leftovers, remove_leftovers
 from tasks.decision.conclude import conclude, recover
 from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
-from tasks.intake.ingest import ingest
-from tasks.intake.split import Sides, split
-from tasks.intake.validate import validate_masked, validate_raw
+from tasks.intake.split import Sides
+from tasks.intake.validate import validate_masked
 from tasks.masking.anonymize import Masked, ShadowMask, mask
 from tasks.policy.verdict import decide
 from tasks.publication.candidate import Candidate, prepare_data
@@ -138,8 +137,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     secret_keys.check(run.home)
     approvers.ready(run.home, plan.policy)
     ready(run.home, plan.publication.to)
-    ingested = step("Read the source", ingest, run, plan.source, plan.variables, file.base, plan.unit, retry=True)
-    digest = keyed_digest(run.home, plan.digest) if plan.confides else plan.digest
+    ingested, digest = read_source(run, file, step), plan_digest(run, file)
     source = ingested.summary
     known = None if rebuild else standing(run.home, digest, source.digest, source.records_digest)
     if known is not None:
@@ -149,10 +147,8 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
             hand_over(run.home, known.release, pending(run.home, known.release, plan.publication.to), step)
         return known
     earlier = published_before(run.home, digest, source.digest, source.records_digest)
-    run = run.bound_to(source.digest)
-    checked = step("Check the edits on the raw data", validate_raw, run, ingested, plan.edits)
-    given = (run, checked, plan.reference, plan.variables, file.base, plan.unit)
-    sides = step("Set the reference apart", split, *given, retry=True)
+    given = prepare(run, file, step, ingested)
+    run, sides = given.run, given.split
     masked = step("Mask the records", mask, run, sides.original, plan.steps, plan.edits.edit_set())
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits, sides.original)
     assessed = step("Measure risk and utility", assess, run, sides, masked, plan.assessment, plan.policy)
@@ -166,7 +162,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     identity = PlanIdentity(plan.name, digest, plan.publication.title, plan.publication.description)
     results = Results(
         ingested=ingested,
-        checked=checked,
+        checked=given.checked,
         split=sides,
         masked=masked,
         validated=validated,

@@ -41,13 +41,13 @@ def tune(
         from flows.plan.model import load_plan
         from flows.plan.overrides import MEASURES
         from flows.release import Direct
-        from flows.tune import Wish, facts
+        from flows.tune import TuneOptions, facts
         from flows.tune import tune as search
-    wish = Wish(minutes, tuple(by_design or ()))
-    if not set(wish.by_design) <= set(MEASURES):
+    options = TuneOptions(minutes, tuple(by_design or ()))
+    if not set(options.by_design) <= set(MEASURES):
         raise Refused(f"--by-design takes {', '.join(MEASURES)}")
     file = load_plan(plan)
-    tuned = search(file, where, Direct(shown.Progress(quiet=json_)), wish, _quiet if json_ else _show_trial)
+    tuned = search(file, where, Direct(shown.Progress(quiet=json_)), options, _quiet if json_ else _show_trial)
     written = write and bool(tuned.diff)
     if written:
         if read_text(plan) != file.text:

@@ -8,7 +8,7 @@ import pytest
 
 from flows.plan.model import load_plan
 from flows.release import Direct
-from flows.tune import Wish, tune
+from flows.tune import TuneOptions, tune
 from tasks.common.errors import ExitCode
 from tasks.common.home import Home
 from tasks.record import ledger
@@ -31,7 +31,7 @@ def searched(office, people, tmp_path):
                 raise KeyboardInterrupt
 
         home = Home.locate(tmp_path / "home")
-        return file, home, tune(file, home, Direct(), Wish(minutes), on_trial), trials
+        return file, home, tune(file, home, Direct(), TuneOptions(minutes), on_trial), trials
 
     return search
 

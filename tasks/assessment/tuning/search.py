@@ -21,8 +21,8 @@ Attempt = Callable[[Variation, Stage], Trial | None]
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search found on its own tables.
+class SearchResult:
+    """What a search has come to on its own tables.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def search(
     *,
     screened: bool,
     enough: bool,
-) -> Found:
+) -> SearchResult:
     """Return what was tried, the best first, once no change of the three best ones is better.
 
     Parameters
@@ -107,7 +107,7 @@ def search(
         complete = True
     except _Ended:
         pass
-    return Found(tuple(ranked()), looked, complete, enough)
+    return SearchResult(tuple(ranked()), looked, complete, enough)
 
 
 def confirmed(candidates: Sequence[Tried], attempt: Attempt) -> Tried | None:

@@ -9,7 +9,7 @@ import pytest
 from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, RareLevels, SequentialTrees, SpectralSwap
 from anoncore.microdata import Schema, Variable
 from tasks.assessment.tuning import moves
-from tasks.assessment.tuning.search import Found, Stage, confirmed, search
+from tasks.assessment.tuning.search import SearchResult, Stage, confirmed, search
 from tasks.assessment.tuning.trial import Trial, Tried, unproven_gates
 from tasks.assessment.tuning.variation import Variation
 from tasks.policy.gate import GateResult, GateVerdict, Topic
@@ -41,7 +41,9 @@ def changes(own: Variation, of: Trial, *telling: str, enough: bool = True) -> li
     return list(moves.neighbours(Tried(own, of), SCHEMA, telling, enough=enough))
 
 
-def found(*, most: int = 100, screened: bool = False, first: int = 1) -> tuple[Found, list[tuple[Stage, int]]]:
+def searched(
+    *, most: int = 100, screened: bool = False, first: int = 1
+) -> tuple[SearchResult, list[tuple[Stage, int]]]:
     """Search for the number of clusters: up to 8 the loss falls, and with more a gate fails."""
     asked: list[tuple[Stage, int]] = []
 
@@ -59,15 +61,15 @@ def found(*, most: int = 100, screened: bool = False, first: int = 1) -> tuple[F
 
 
 def test_the_best_that_passes_is_found_and_nothing_is_tried_twice() -> None:
-    result, asked = found()
+    result, asked = searched()
     assert (clusters_of(result.candidates[0].variation), result.complete) == (8, True)
     assert asked == [("search", n) for n in (1, 2, 4, 8, 16)]
 
 
 def test_settings_that_fail_are_judged_only_if_the_records_were_too_few() -> None:
     fails = tuple(Tried(local(n), trial(1.0 / n, gate("fail"))) for n in (2, 1))
-    assert not Found(fails, 0, complete=True, enough=True).candidates
-    assert Found(fails, 0, complete=True, enough=False).candidates == fails
+    assert not SearchResult(fails, 0, complete=True, enough=True).candidates
+    assert SearchResult(fails, 0, complete=True, enough=False).candidates == fails
 
 
 def test_the_best_that_passes_a_second_look_too_is_chosen() -> None:
@@ -91,13 +93,13 @@ def test_the_best_that_passes_a_second_look_too_is_chosen() -> None:
 
 
 def test_a_search_that_is_ended_has_the_best_so_far() -> None:
-    result, _ = found(most=2)
+    result, _ = searched(most=2)
     assert (clusters_of(result.candidates[0].variation), result.complete) == (2, False)
-    assert not found(most=0)[0].candidates
+    assert not searched(most=0)[0].candidates
 
 
 def test_after_a_first_look_one_third_goes_on_and_the_plans_own_always_does() -> None:
-    result, asked = found(screened=True, first=10)
+    result, asked = searched(screened=True, first=10)
     assert [n for stage, n in asked if stage == "screen"] == list(range(3, 12))
     assert [n for stage, n in asked if stage == "search"][:4] == [1, 8, 7, 6]
     assert result.screened == 6
