@@ -20,7 +20,7 @@ ABOUT = {
     DISTINCT: "so many values far enough apart, at least, stand in the record's box, of",
 }
 MARKS = ("|", ";", "/")
-# A mean weight told to the last digit would be an equation about the box's people.
+# A mean weight stated to the last digit would be an equation about the box's people.
 WEIGHT_UNIT = 0.01
 
 
@@ -101,10 +101,10 @@ def as_ranges(
     for variable in data.schema:
         if variable.name in names:
             at = list(names).index(variable.name)
-            told = {LOW: boxes.lower, HIGH: boxes.upper}
+            ends = {LOW: boxes.lower, HIGH: boxes.upper}
             if boxes.distinct is not None and variable.name in counted:
-                told[DISTINCT] = boxes.distinct
-            for end, values in told.items():
+                ends[DISTINCT] = boxes.distinct
+            for end, values in ends.items():
                 made = _described(variable, end)
                 columns[made.name] = values[label, at] + 0.0
                 variables.append(made)
@@ -146,7 +146,7 @@ class ReleasedBoxes:
     names : the n variables with ranges
     lower, upper : (B, n)
     sizes : (B,) int
-    held : for each variable with levels (B, q + 1) bool, which of its q levels, and last the gap, a box holds
+    held : for each variable with levels (B, q + 1) bool, which of its q levels, and last the missing value, a box holds
     """
 
     names: tuple[str, ...]
@@ -169,8 +169,8 @@ def released_boxes(released: Microdata, levels: Schema) -> ReleasedBoxes:
     >>> frame = pd.DataFrame({"box": [0.0, 0.0], "x_lo": [1.0, 1.0], "x_hi": [2.0, 2.0], "s": ["a|b", "a|b"]})
     >>> kinds = {"box": "continuous", "x_lo": "continuous", "x_hi": "continuous", "s": "nominal"}
     >>> data = Microdata(frame, Schema(Variable(n, k) for n, k in kinds.items()))
-    >>> told = released_boxes(data, Schema([Variable("s", "nominal", levels=("a", "b", "c"))]))
-    >>> told.sizes.tolist(), told.held["s"].tolist()
+    >>> ranges = released_boxes(data, Schema([Variable("s", "nominal", levels=("a", "b", "c"))]))
+    >>> ranges.sizes.tolist(), ranges.held["s"].tolist()
     ([2], [[True, True, False, False]])
     """
     read = read_boxes(released.frame)
@@ -195,7 +195,7 @@ def _described(variable: Variable, end: str) -> Variable:
 
 
 def _held(data: Microdata, name: str, label: np.ndarray) -> np.ndarray:
-    """Return (B, q + 1) bool: the levels, and last the gap, that stand in each box."""
+    """Return (B, q + 1) bool: the levels, and last the missing value, that stand in each box."""
     held = np.zeros((int(label.max()) + 1, len(data.schema[name].levels or ()) + 1), dtype=bool)
     held[label, data.frame[name].cat.codes.to_numpy()] = True
     return held
@@ -227,13 +227,13 @@ def _sets(data: Microdata, variable: Variable, label: np.ndarray) -> tuple[pd.Se
 
 
 def _parsed(column: pd.Series, variable: Variable) -> np.ndarray:
-    """Return (B, q + 1) bool from the texts of B boxes; a gap is a set of gaps."""
+    """Return (B, q + 1) bool from the texts of B boxes; a missing value is a set of missing values."""
     mark, words = _words(variable.levels or ())
     place = {word: at for at, word in enumerate(words)}
     codes, texts = pd.factorize(column.astype("object").map(str, na_action="ignore"))
     rows = np.zeros((len(texts) + 1, len(words)), dtype=bool)
     for row, text in zip(rows, texts, strict=False):
-        found = [text] if mark is None or text in place else text.split(mark)
-        row[[place[word] for word in found if word in place]] = True
+        levels = [text] if mark is None or text in place else text.split(mark)
+        row[[place[word] for word in levels if word in place]] = True
     rows[-1, -1] = True
     return rows[codes]

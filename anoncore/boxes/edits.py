@@ -40,16 +40,16 @@ def over_ranges(edits: EditSet, names: Iterable[str]) -> tuple[EditSet, tuple[st
     ['total (least)', 'total (most)']
     """
     known = list(names)
-    found: list[Edit] = [
+    over: list[Edit] = [
         LinearEdit(name=f"{n} begins before it ends", terms={n + LOW: 1.0, n + HIGH: -1.0}, relation="<=")
         for n in known
     ]
     silent = []
     for edit in edits.edits:
-        told = _told(edit) if set(edit.variables) <= set(known) else []
-        found += told
-        silent += [] if told else [edit.name]
-    return EditSet(found), tuple(silent)
+        ranges = _told(edit) if set(edit.variables) <= set(known) else []
+        over += ranges
+        silent += [] if ranges else [edit.name]
+    return EditSet(over), tuple(silent)
 
 
 def narrowed(

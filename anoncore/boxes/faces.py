@@ -71,7 +71,7 @@ def beyond(known: np.ndarray, k: int, precision: float | None) -> tuple[float, f
 
     Parameters
     ----------
-    known : (N,), values without gaps
+    known : (N,), values, none missing
     k : outermost values to look at
     precision : unit of the values; None for none
 
@@ -123,8 +123,8 @@ def on_grid(
     """
     unit = np.array(
         [
-            told or round_number(max((high - low) / 100.0, precision or 0.0))
-            for told, precision, low, high in zip(units, precisions, *faces, strict=True)
+            stated or round_number(max((high - low) / 100.0, precision or 0.0))
+            for stated, precision, low, high in zip(units, precisions, *faces, strict=True)
         ]
     )
     lower, upper = snap_outward(lower, upper, unit)

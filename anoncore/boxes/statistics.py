@@ -23,7 +23,7 @@ _COMPUTABLE = (1e-300, 1e300)
 
 BIASED = (
     "weights are larger where people live close together, so weighted estimates describe the weighted table "
-    "and are biased for the population wherever density goes with the values; both estimates are told above, "
+    "and are biased for the population wherever density goes with the values; both estimates are stated above, "
     "and only the unweighted range encloses the statistic of the values that were put into boxes"
 )
 
@@ -95,7 +95,7 @@ def wanted(stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray) -> 
         correlation is asked of does not vary, or squares of its values are beyond floating point.
     """
     asked = stated or [Statistic(statistic="mean", of=(n,)) for n in names]
-    found = []
+    ready = []
     for one in asked:
         columns = [names.index(n) for n in one.of]
         rows = ~np.isnan(x[:, columns]).any(axis=1)
@@ -116,9 +116,9 @@ def wanted(stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray) -> 
                 f"statistics: the values or the accuracy of {one.text} are too small or too large to compute "
                 "with; state the variables in another unit"
             )
-        found.append(Wanted(one, columns, rows, one.probability, accuracy))
-    total = sum(one.probability for one in found)
-    return [replace(one, probability=one.probability / total) for one in found]
+        ready.append(Wanted(one, columns, rows, one.probability, accuracy))
+    total = sum(one.probability for one in ready)
+    return [replace(one, probability=one.probability / total) for one in ready]
 
 
 def influences(x: np.ndarray, statistics: Sequence[Wanted]) -> tuple[np.ndarray, float]:
@@ -154,7 +154,7 @@ def influences(x: np.ndarray, statistics: Sequence[Wanted]) -> tuple[np.ndarray,
     return np.maximum(a, FLOOR * (largest or 1.0) / spread), sampling
 
 
-def told(released: Microdata, statistics: Sequence[Wanted]) -> tuple[tuple[str, ...], dict[str, float]]:
+def reported(released: Microdata, statistics: Sequence[Wanted]) -> tuple[tuple[str, ...], dict[str, float]]:
     """Return notes and figures on how well the released ranges tell each wanted statistic.
 
     Everything comes from the released table and the stated accuracies. Figures are half-widths in units of
@@ -181,10 +181,10 @@ def _weighted(read: Boxes, statistic: Statistic) -> str:
     if not read.weighted:
         return ""
     try:
-        found = read.estimate(statistic.statistic, *statistic.of, weights=True)
+        estimate = read.estimate(statistic.statistic, *statistic.of, weights=True)
     except AnonymizationError:
         return "; weighted, no record counts"
-    return f"; {replace(found, note='')}"
+    return f"; {replace(estimate, note='')}"
 
 
 def _told(statistic: Statistic) -> tuple[str, int, int | None]:

@@ -56,14 +56,14 @@ class Condition:
     def holds(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: whether the cell of each record satisfies the condition."""
         column = frame[self.variable]
-        gap = column.isna().to_numpy()
+        missing = column.isna().to_numpy()
         if self.values is not None:
-            told = column.isin(self.values).to_numpy()
+            listed = column.isin(self.values).to_numpy()
         elif self.lower is not None or self.upper is not None:
-            told = within(numbers(column), self.lower, self.upper)
+            listed = within(numbers(column), self.lower, self.upper)
         else:
-            return gap if self.missing else ~gap
-        return np.asarray(told | gap if self.missing else told & ~gap)
+            return missing if self.missing else ~missing
+        return np.asarray(listed | missing if self.missing else listed & ~missing)
 
 
 def numbers(column: pd.Series) -> np.ndarray:

@@ -248,10 +248,10 @@ def _good_levels(condition: Condition, column: pd.Series) -> np.ndarray:
     return condition.holds(pd.DataFrame({condition.variable: levels}))
 
 
-def admissible(told: Condition | BoundEdit, unit: float | None) -> tuple[float, float]:
+def admissible(stated: Condition | BoundEdit, unit: float | None) -> tuple[float, float]:
     """Return the stated range drawn in to multiples of ``unit``, if it holds any."""
-    low = -np.inf if told.lower is None else told.lower
-    high = np.inf if told.upper is None else told.upper
+    low = -np.inf if stated.lower is None else stated.lower
+    high = np.inf if stated.upper is None else stated.upper
     if unit is None:
         return low, high
     inner = round_to(np.array([np.ceil(low / unit - 1e-9), np.floor(high / unit + 1e-9)]) * unit, unit)

@@ -65,7 +65,7 @@ class LookupTable:
         Numbers take the nearest entry of the same levels, in standard deviations.
         """
         codes, values = _keys(frame, self.levels)
-        found = np.full(len(frame), -1)
+        positions = np.full(len(frame), -1)
         combinations, of = np.unique(codes, axis=0, return_inverse=True)
         for number, combination in enumerate(combinations):
             cell = self.cells.get(tuple(combination.tolist()))
@@ -76,8 +76,8 @@ class LookupTable:
             if cell.tree is not None:
                 here = _present_numbers(combination, self.levels)
                 at = np.asarray(cell.tree.query(values[np.ix_(rows, here)] / self.scale[here])[1])
-            found[rows] = cell.entries[at]
-        return found
+            positions[rows] = cell.entries[at]
+        return positions
 
 
 @dataclass(frozen=True, kw_only=True)

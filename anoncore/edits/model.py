@@ -113,28 +113,28 @@ class EditSet:
 
     def problems(self, schema: Schema) -> list[str]:
         """Return everything that is wrong with the edits for ``schema``, one sentence each."""
-        found = self.obstacles(schema)
+        problems = self.obstacles(schema)
         for edit in self.edits:
             if all(n in schema for n in edit.variables):
-                found += _level_problems(edit, schema)
+                problems += _level_problems(edit, schema)
         conflict = self.conflict()
         if conflict:
-            found.append(f"no record can satisfy these edits together: {', '.join(conflict)}")
-        return found
+            problems.append(f"no record can satisfy these edits together: {', '.join(conflict)}")
+        return problems
 
     def obstacles(self, schema: Schema) -> list[str]:
         """Return what keeps the edits from being evaluated on data of ``schema``, one sentence each."""
-        found = []
+        obstacles = []
         for edit in self.edits:
             absent = [n for n in edit.variables if n not in schema]
             if absent:
-                found.append(f"edit {edit.name!r} names unknown variable(s) {', '.join(absent)}")
+                obstacles.append(f"edit {edit.name!r} names unknown variable(s) {', '.join(absent)}")
                 continue
             dropped = [n for n in edit.variables if not schema[n].is_masked]
             if dropped:
-                found.append(f"edit {edit.name!r} uses {', '.join(dropped)}, which is not released")
-            found += _text_problems(edit, schema)
-        return found
+                obstacles.append(f"edit {edit.name!r} uses {', '.join(dropped)}, which is not released")
+            obstacles += _text_problems(edit, schema)
+        return obstacles
 
     def outcomes(self, frame: pd.DataFrame) -> tuple[EditOutcome, ...]:
         """Count, for each edit, the records to which it applies and those that violate it."""
@@ -210,25 +210,25 @@ def _text_problems(edit: Edit, schema: Schema) -> list[str]:
         ranged += list(edit.terms)
     elif isinstance(edit, BoundEdit | RatioEdit):
         ranged += list(edit.variables)
-    found = []
+    problems = []
     for name in ranged:
         levels = schema[name].levels
         if schema[name].kind == "nominal" or (levels and isinstance(levels[0], str)):
-            found.append(f"edit {edit.name!r} computes with {name!r}, which holds no numbers")
-    return found
+            problems.append(f"edit {edit.name!r} computes with {name!r}, which holds no numbers")
+    return problems
 
 
 def _level_problems(edit: Edit, schema: Schema) -> list[str]:
     """Return sentences about stated values that are no level."""
-    found = []
+    problems = []
     stated = [(c.variable, c.values) for c in _conditions(edit) if c.values is not None]
     if isinstance(edit, SetEdit):
         stated.append((edit.variable, edit.values))
     for name, values in stated:
         levels = schema[name].levels
         if levels and not set(values) <= set(levels):
-            found.append(f"edit {edit.name!r} lists a value that is no level of {name!r}")
-    return found
+            problems.append(f"edit {edit.name!r} lists a value that is no level of {name!r}")
+    return problems
 
 
 def _rows(rows: list[tuple[Mapping[str, float], float]], order: list[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -89,11 +89,11 @@ def components(file: pd.DataFrame, schema: Schema, edits: EditSet) -> tuple[Comp
         tied = set(_told(rule))
         joined = tied.union(*(g for g in groups if g & tied))
         groups = [g for g in groups if not g & joined] + [joined]
-    found = []
+    components = []
     for names in (tuple(n for n in schema.names if n in group) for group in groups):
         here = tuple(e for e in rules if set(_told(e)) <= set(names))
-        found.append(_component(names, here, file, schema, edits))
-    return tuple(sorted(found, key=lambda c: schema.names.index(c.names[0])))
+        components.append(_component(names, here, file, schema, edits))
+    return tuple(sorted(components, key=lambda c: schema.names.index(c.names[0])))
 
 
 def settle(component: Component, frame: pd.DataFrame) -> Settled:
@@ -202,10 +202,10 @@ def _system(component: Component, active: np.ndarray, *, whole: bool) -> Polytop
     for i in np.flatnonzero(active):
         edit = component.rules[i]
         if isinstance(edit, BoundEdit | ConditionalEdit):
-            told = edit if isinstance(edit, BoundEdit) else edit.then
-            at = names.index(told.variable)
+            stated = edit if isinstance(edit, BoundEdit) else edit.then
+            at = names.index(stated.variable)
             grid = component.grids[at]
-            low, high = admissible(told, grid if whole and isinstance(grid, float) else None)
+            low, high = admissible(stated, grid if whole and isinstance(grid, float) else None)
             lower[at], upper[at] = max(lower[at], low), min(upper[at], high)
             continue
         for linear in (edit,) if isinstance(edit, LinearEdit) else edit.inequalities():

@@ -218,13 +218,13 @@ class _Settling:
         own = empty(cells(self.frame[name].iloc[rows]))
         lost = rows[(now & ~past).any(axis=1) & ~own]
         if len(lost):
-            gap = np.full(len(lost), np.nan if not self.source.schema[name].is_categorical else -1)
-            self._put(name, lost, gap, edit)
-        found = rows[(past & ~now).any(axis=1) & ~now.any(axis=1) & own]
-        if len(found) and not self.source.schema[name].is_categorical:
-            part = self.frame.iloc[found]
+            absent = np.full(len(lost), np.nan if not self.source.schema[name].is_categorical else -1)
+            self._put(name, lost, absent, edit)
+        broken = rows[(past & ~now).any(axis=1) & ~now.any(axis=1) & own]
+        if len(broken) and not self.source.schema[name].is_categorical:
+            part = self.frame.iloc[broken]
             column, _ = dependent(edit, part.drop(columns=name), self.source.schema[name])
-            self._put(name, found, column.to_numpy(), edit)
+            self._put(name, broken, column.to_numpy(), edit)
 
     def _look_up(self, rows: np.ndarray) -> None:
         for edit in self.edits.lookups:

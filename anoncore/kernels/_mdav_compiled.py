@@ -194,20 +194,20 @@ def _farthest_and_nearest(  # type: ignore[no-untyped-def]
 ):
     """Fill ``rows`` with the nearest records, return the farthest: the first of equals in both."""
     keys, near, far = distances.view(np.int64), nearest.view(np.int64), farthest.view(np.int64)
-    found, most, row = 0, np.int64(-1), np.int64(-1)
+    held, most, row = 0, np.int64(-1), np.int64(-1)
     for step in range(-1, len(counts)):
         b = home if step < 0 else step
         count = counts[b]
         if step == home or count == 0:
             continue
-        if found == len(best) and near[b] > best[0] and far[b] < most:
+        if held == len(best) and near[b] > best[0] and far[b] < most:
             continue
         least, greatest = _measure(data[b], point, count, distances)
         if greatest >= most:
             row = _first_at(keys, index[b], count, greatest, most, row)
             most = greatest
-        if found < len(best) or least <= best[0]:
-            found = _hold(keys, index[b], count, best, rows, found)
+        if held < len(best) or least <= best[0]:
+            held = _hold(keys, index[b], count, best, rows, held)
     return row
 
 
@@ -217,27 +217,27 @@ def _nearest(  # type: ignore[no-untyped-def]
 ):
     """Fill ``rows`` with the nearest records, the first of equals."""
     keys, near = distances.view(np.int64), nearest.view(np.int64)
-    found = 0
+    held = 0
     for step in range(-1, len(counts)):
         b = home if step < 0 else step
         count = counts[b]
-        if step == home or count == 0 or (found == len(best) and near[b] > best[0]):
+        if step == home or count == 0 or (held == len(best) and near[b] > best[0]):
             continue
         least = _measure(data[b], point, count, distances)[0]
-        if found < len(best) or least <= best[0]:
-            found = _hold(keys, index[b], count, best, rows, found)
+        if held < len(best) or least <= best[0]:
+            held = _hold(keys, index[b], count, best, rows, held)
 
 
 @compiled
-def _hold(keys, index, count, best, rows, found):  # type: ignore[no-untyped-def]
+def _hold(keys, index, count, best, rows, held):  # type: ignore[no-untyped-def]
     """Keep the nearest in a heap with the farthest on top, the last of equals; return how many there are."""
     for i in range(count):
-        if found < len(best):
-            _rise(best, rows, found, keys[i], index[i])
-            found += 1
+        if held < len(best):
+            _rise(best, rows, held, keys[i], index[i])
+            held += 1
         elif _before(keys[i], index[i], best[0], rows[0]):
             _sink(best, rows, keys[i], index[i])
-    return found
+    return held
 
 
 @compiled

@@ -106,10 +106,10 @@ def settle(limit, columns, kept, filled, k):  # type: ignore[no-untyped-def]
         else:
             filled[i] = _within(columns[i], kept[i], filled[i], limit[i])
             total += filled[i]
-    rows, found = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+    rows, neighbours = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
     at = 0
     for i in range(len(filled)):
         for j in range(k if filled[i] < 0 else filled[i]):
-            rows[at], found[at] = i, j if filled[i] < 0 else columns[i, j]
+            rows[at], neighbours[at] = i, j if filled[i] < 0 else columns[i, j]
             at += 1
-    return rows, found
+    return rows, neighbours

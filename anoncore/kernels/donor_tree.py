@@ -94,7 +94,7 @@ class DonorTree:
         significance after Hothorn, Hornik and Zeileis 2006.
         """
         weight = np.ones(len(target)) if weights is None else weights
-        kept, found = np.zeros(1, dtype=np.intp), np.zeros(len(target), dtype=np.intp)
+        kept, leaf = np.zeros(1, dtype=np.intp), np.zeros(len(target), dtype=np.intp)
         tree = None
         if predictors.shape[1] and weight.sum() >= 2 * rule.least:
             classes = 0 if target.dtype.kind == "f" else len(np.unique(target))
@@ -103,9 +103,9 @@ class DonorTree:
             tree = kind(min_weight_fraction_leaf=share, random_state=int(rng.integers(2**31)))
             tree.fit(predictors.astype(np.float32), target, sample_weight=weight)
             kept = _kept_nodes(tree, classes, rule.significance / (_CUTS * predictors.shape[1]))
-            found = kept[tree.apply(predictors.astype(np.float32))]
-        order = np.argsort(found, kind="stable")
-        return cls(tree, kept, order, found[order])
+            leaf = kept[tree.apply(predictors.astype(np.float32))]
+        order = np.argsort(leaf, kind="stable")
+        return cls(tree, kept, order, leaf[order])
 
     def donors(self, predictors: Floats, rng: np.random.Generator) -> Integers:
         """Draw for each row of ``predictors`` (M, p) a record of its leaf: (M,) numbers of grown-from records."""

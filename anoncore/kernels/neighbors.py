@@ -84,8 +84,8 @@ def nearest(queries: Floats, points: Floats, k: int, *, skip_self: bool | Indice
     if distinct is None:
         distances, indices = _search(queries, points, wanted)
     else:
-        found = _search(queries, points[distinct.first], min(wanted, len(distinct.first)))
-        distances, indices = _expand(found, distinct, wanted)
+        result = _search(queries, points[distinct.first], min(wanted, len(distinct.first)))
+        distances, indices = _expand(result, distinct, wanted)
     if skipping:
         own = np.arange(len(queries)) if skip_self is True else np.asarray(skip_self)
         return _drop_own(distances, indices, own)
@@ -215,18 +215,18 @@ def _distinct(points: Floats) -> _Distinct | None:
     return _Distinct(first[rank], members, np.cumsum(count) - count, count)
 
 
-def _expand(found: Pair, distinct: _Distinct, k: int) -> Pair:
+def _expand(result: Pair, distinct: _Distinct, k: int) -> Pair:
     """Replace distinct rows by their members and keep the k nearest, lowest index first."""
-    distances = np.empty((len(found[0]), k))
-    indices = np.empty((len(found[0]), k), dtype=np.intp)
+    distances = np.empty((len(result[0]), k))
+    indices = np.empty((len(result[0]), k), dtype=np.intp)
     copies = np.arange(min(k, int(distinct.count.max())))
-    step = max(1, _ENTRIES // (found[1].shape[1] * len(copies)))
+    step = max(1, _ENTRIES // (result[1].shape[1] * len(copies)))
     for begin in range(0, len(distances), step):
         rows = slice(begin, begin + step)
-        groups = found[1][rows, :, None]
+        groups = result[1][rows, :, None]
         exists = copies < distinct.count[groups]
         member = distinct.members[np.where(exists, distinct.start[groups] + copies, 0)]
-        spread = np.where(exists, found[0][rows, :, None], np.inf)
+        spread = np.where(exists, result[0][rows, :, None], np.inf)
         member, spread = (part.reshape(len(part), -1) for part in (member, spread))
         order = np.lexsort((member, spread))[:, :k]
         distances[rows] = np.take_along_axis(spread, order, axis=1)

@@ -126,12 +126,12 @@ class DataShuffling(Method):
 
 def _columns(encoder: Encoder, names: set[str]) -> np.ndarray:
     """Return the columns of the encoded matrix that belong to the variables ``names``."""
-    found = [
+    columns = [
         np.arange(block.start, block.start + block.width + (block.indicator is not None))
         for block in encoder.blocks
         if block.variable.name in names
     ]
-    return np.concatenate(found) if found else np.empty(0, dtype=np.intp)
+    return np.concatenate(columns) if columns else np.empty(0, dtype=np.intp)
 
 
 def _filled(

@@ -196,19 +196,19 @@ def _plain(block: Block, params: FuzzyMicroaggregation, rng: np.random.Generator
         lam = params.lambda1 or balanced.recommended_lambda(x, start)
         first, second = Law.efcm(lam), Law.efcm(params.lambda2 or lam)
     settings = fuzzy.Settings(sweeps=params.sweeps)
-    found = fuzzy.fuzzy_c_means(x, start, first, constrain=block.constrain, settings=settings)
-    certificate = fuzzy.certify(x, found.centers, k=params.k, first=first, second=second)
-    labels = fuzzy.draw(x, found.centers, second, rng=rng)
+    clustering = fuzzy.fuzzy_c_means(x, start, first, constrain=block.constrain, settings=settings)
+    certificate = fuzzy.certify(x, clustering.centers, k=params.k, first=first, second=second)
+    labels = fuzzy.draw(x, clustering.centers, second, rng=rng)
     linkage = LinkagePosterior(
         k=params.k,
         worst=certificate.worst,
         share_above=certificate.share_above,
         centres=clusters,
         distinct_centres=certificate.distinct,
-        sweeps=found.sweeps,
-        converged=found.converged,
+        sweeps=clustering.sweeps,
+        converged=clustering.converged,
     )
-    return _Masked(found.centers, labels, linkage, _effective(params.k, certificate.n_eff))
+    return _Masked(clustering.centers, labels, linkage, _effective(params.k, certificate.n_eff))
 
 
 def _effective(k: int, n_eff: np.ndarray) -> EffectiveRecords:

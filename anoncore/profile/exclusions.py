@@ -98,9 +98,9 @@ def level_ranges(table: Table, computed: set[str]) -> list[Finding]:
     ranked = [np.sort(column[~np.isnan(column)]) for column in values.T]
     for name in names:
         hopeful = _restricted(table, name, values, ranked, limit)
-        found = [rules for j in hopeful if (rules := list(_limits(table, name, numbers[j], limit)))]
-        if found:
-            findings += [rule for rule, _ in max(found, key=lambda rules: sum(excluded for _, excluded in rules))]
+        ranges = [rules for j in hopeful if (rules := list(_limits(table, name, numbers[j], limit)))]
+        if ranges:
+            findings += [rule for rule, _ in max(ranges, key=lambda rules: sum(excluded for _, excluded in rules))]
     return findings
 
 

@@ -67,7 +67,7 @@ def products(table: Table, computed: set[str]) -> list[Product]:
     if not 3 <= len(names) <= MOST_COLUMNS:
         return []
     logs = np.log(np.column_stack([table.numeric[n] for n in names]))
-    found: list[Product] = []
+    accepted: list[Product] = []
     for result in range(2, len(names)):
         complete = np.flatnonzero(~np.isnan(logs[:, result]))
         sample = logs[complete[:: max(1, len(complete) // SCREENED)]]
@@ -76,9 +76,9 @@ def products(table: Table, computed: set[str]) -> list[Product]:
             second = _like(rest, sample[:, first + 1 : result])
             exact = [(first + 1 + j, p) for j, p in second if _holds(logs, result, (first, power), (first + 1 + j, p))]
             if exact:
-                found.append(Product(names[result], (names[first], power), (names[exact[0][0]], exact[0][1])))
+                accepted.append(Product(names[result], (names[first], power), (names[exact[0][0]], exact[0][1])))
                 break
-    return found
+    return accepted
 
 
 def _like(rest: np.ndarray, others: np.ndarray) -> list[tuple[int, int]]:

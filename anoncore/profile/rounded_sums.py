@@ -47,7 +47,7 @@ def rounded_sums(values: np.ndarray, totals: Iterable[int]) -> list[tuple[Relati
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = centred / np.sqrt((centred**2).sum(axis=0))
     near = np.abs(np.nan_to_num(scaled.T @ scaled))
-    found: list[tuple[Relation, float]] = []
+    sums: list[tuple[Relation, float]] = []
     taken: set[frozenset[int]] = set()
     for total in totals:
         beside = present[present[:, total]].mean(axis=0) if present[:, total].any() else np.zeros(values.shape[1])
@@ -60,8 +60,8 @@ def rounded_sums(values: np.ndarray, totals: Iterable[int]) -> list[tuple[Relati
         if tolerance is not None:
             taken.add(frozenset(relation[0]))
             exact = canonical(*relation)
-            found.append((exact, tolerance * abs(exact[1][exact[0].index(total)])))
-    return found
+            sums.append((exact, tolerance * abs(exact[1][exact[0].index(total)])))
+    return sums
 
 
 def _fitted(sample: np.ndarray, total: int, parts: list[int]) -> Relation | None:

@@ -57,12 +57,12 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     table = Table(data)
     sums = [f for f in sums if all(n in table.numeric for n in f.edit.variables)]
     computed = {str(f.edit.dependent) for f in sums if f.active and isinstance(f.edit, LinearEdit)}
-    found = lookups(table, computed)
-    derived = [Finding(_lookup(d)) for d in found]
-    computed |= {d.dependent for d in found}
+    lookup_rules = lookups(table, computed)
+    derived = [Finding(_lookup(d)) for d in lookup_rules]
+    computed |= {d.dependent for d in lookup_rules}
     # What follows from a variable whose levels or numbers are compared themselves says nothing that is new.
     seen = {*table.numbers(), *table.levels}
-    barred = computed - {d.dependent for d in found if d.determinant not in seen}
+    barred = computed - {d.dependent for d in lookup_rules if d.determinant not in seen}
     marks = Marks(table)
     findings = [*sums, *derived, *_bounds(table, computed), *skips(table, marks, computed, barred)]
     findings += [
@@ -75,9 +75,9 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     return tuple(_with_unique_names(sorted(checked, key=lambda f: not f.active)))
 
 
-def _lookup(found: Dependency) -> LookupEdit:
-    name = f"{found.dependent} follows from {found.determinant}"
-    return LookupEdit(name=name, dependent=found.dependent, of=(found.determinant,))
+def _lookup(lookup: Dependency) -> LookupEdit:
+    name = f"{lookup.dependent} follows from {lookup.determinant}"
+    return LookupEdit(name=name, dependent=lookup.dependent, of=(lookup.determinant,))
 
 
 def _checked(finding: Finding, frame: pd.DataFrame) -> Finding:

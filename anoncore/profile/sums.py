@@ -45,7 +45,7 @@ def find_sums(frame: pd.DataFrame, *, rng: np.random.Generator) -> tuple[Finding
     chosen = _independent([r for r in longer if deviation(values, r) == 0.0], chosen, len(names))
     inexact = [s for r in short if r not in exact and (s := nearly(r, values))]
     fixed = {r[0][-1] for r in chosen}
-    inexact += [Sum(*found) for found in rounded_sums(values, [j for j in columns if j not in fixed])]
+    inexact += [Sum(*rounded) for rounded in rounded_sums(values, [j for j in columns if j not in fixed])]
     more = _independent([s.relation for s in inexact], chosen, len(names))[len(chosen) :]
     slack = {s.relation: s for s in reversed(inexact)}
     return tuple(with_dependents([*map(Sum, chosen), *(slack[r] for r in more)], values, names))

@@ -19,7 +19,7 @@ def cuts(values: Floats, bins: int) -> tuple[Floats, bool]:
 
 
 def codes(data: Microdata, name: str, edges: Floats | None) -> Indices:
-    """Return (N,) codes from 0, a gap having its own."""
+    """Return (N,) codes from 0, a missing value having its own."""
     column = data.frame[name]
     if data.schema[name].is_categorical:
         return pd.factorize(column, use_na_sentinel=False)[0].astype(np.intp)
@@ -53,22 +53,22 @@ def ordered_distances(place: Indices, places: int, group: Indices, groups: int) 
     A group's cumulative share is constant from one of its values to the next, and that of all records
     ascends: each stretch is summed from prefix sums on the two sides of the crossing.
     """
-    told = place >= 0
-    known = np.bincount(group[told], minlength=groups).astype(np.float64)
+    present = place >= 0
+    known = np.bincount(group[present], minlength=groups).astype(np.float64)
     size = np.bincount(group, minlength=groups)
-    share, overall = known / size, float(told.mean())
+    share, overall = known / size, float(present.mean())
     apart = np.zeros(groups, dtype=np.float64)
-    if places > 1 and told.any():
-        cumulative = np.cumsum(np.bincount(place[told], minlength=places)) / known.sum()
+    if places > 1 and present.any():
+        cumulative = np.cumsum(np.bincount(place[present], minlength=places)) / known.sum()
         prefix = np.concatenate([[0.0], np.cumsum(cumulative)])
-        order = np.lexsort((place[told], group[told]))
-        held, at = group[told][order], place[told][order]
+        order = np.lexsort((place[present], group[present]))
+        held, at = group[present][order], place[present][order]
         rank = np.arange(len(held)) - (np.cumsum(known) - known)[held]
-        present = np.flatnonzero(known)
+        occupied = np.flatnonzero(known)
         # One stretch before each group's first value, one after each value.
-        owner = np.concatenate([present, held])
-        level = np.concatenate([np.zeros(len(present)), (rank + 1) / known[held]])
-        start = np.concatenate([np.zeros(len(present), dtype=np.intp), at])
+        owner = np.concatenate([occupied, held])
+        level = np.concatenate([np.zeros(len(occupied)), (rank + 1) / known[held]])
+        start = np.concatenate([np.zeros(len(occupied), dtype=np.intp), at])
         last = np.append(np.diff(held) != 0, True)
         after = np.where(last, places, np.append(at[1:], places))
         stop = np.concatenate([at[np.flatnonzero(rank == 0)], after])

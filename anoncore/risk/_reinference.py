@@ -53,7 +53,7 @@ class Coded:
 def coded(data: Microdata, names: list[str]) -> Coded:
     """Return the one-hot coding of some variables.
 
-    Continuous variables are cut at 20 quantiles; a gap is a level of its own; constants are left out.
+    Continuous variables are cut at 20 quantiles; a missing value is a level of its own; constants are left out.
     """
     columns, width = [], 0
     for name in names:
@@ -63,12 +63,12 @@ def coded(data: Microdata, names: list[str]) -> Coded:
             codes[codes < 0] = len(column.cat.categories)
         else:
             values = column.to_numpy(dtype="float64")
-            gap = np.isnan(values)
-            if gap.all():
+            missing = np.isnan(values)
+            if missing.all():
                 continue
-            edges = np.unique(np.quantile(values[~gap], np.linspace(0, 1, BINS + 1)[1:-1]))
+            edges = np.unique(np.quantile(values[~missing], np.linspace(0, 1, BINS + 1)[1:-1]))
             codes = np.searchsorted(edges, values, side="right").astype(np.int32)
-            codes[gap] = len(edges) + 1
+            codes[missing] = len(edges) + 1
         used, rank = np.unique(codes, return_inverse=True)
         if len(used) > 1:
             columns.append(rank.astype(np.int32) + width)
@@ -124,7 +124,7 @@ def membership_odds(codes: Coded, vital: Flags) -> Floats | None:
         fold[side] = rng.permutation(int(side.sum())) % FOLDS
     odds = np.empty(len(vital))
     for number in range(FOLDS):
-        learn, told = fold != number, fold == number
+        learn, tested = fold != number, fold == number
         chosen, weight = [], []
         for class_ in (vital, ~vital):
             kept = rng.permutation(np.flatnonzero(learn & class_))[:TRAINED_ON]
@@ -133,7 +133,7 @@ def membership_odds(codes: Coded, vital: Flags) -> Floats | None:
             weight.append(np.full(len(kept), 1.0 / len(kept)))
         rows, weights = np.concatenate(chosen), np.concatenate(weight)
         model = _learn(codes[rows], vital[rows].astype(np.intp), weights * len(chosen[0]))
-        odds[told] = np.exp(np.clip(_scores(codes[told], *model)[:, 0], -np.log(_EDGE), np.log(_EDGE)))
+        odds[tested] = np.exp(np.clip(_scores(codes[tested], *model)[:, 0], -np.log(_EDGE), np.log(_EDGE)))
     return odds
 
 
@@ -185,13 +185,13 @@ def recount_by_origin(
     vital : (N,) bool
     areas : int
     kept : (h,) int
-        Areas that are told apart in any case; beyond 64 areas all others are one.
+        Areas that are distinguished in any case; beyond 64 areas all others are one.
     total : float
 
     Returns
     -------
     Recount or None
-        Shares of the areas under which the members' values are likeliest; areas that are not told apart have
+        Shares of the areas under which the members' values are likeliest; areas that are not distinguished have
         the error ``total``. None where nothing can be learnt.
 
     Notes
@@ -224,9 +224,9 @@ def recount_by_origin(
     counts, errors = np.zeros(areas), np.full(areas, total)
     alone = present < len(single)
     scale = total / len(members)
-    found = _with_total(len(members) * share, variance, len(members))
-    counts[single[present[alone]]] = scale * found.counts[alone]
-    errors[single[present[alone]]] = scale * found.errors[alone]
+    recount = _with_total(len(members) * share, variance, len(members))
+    counts[single[present[alone]]] = scale * recount.counts[alone]
+    errors[single[present[alone]]] = scale * recount.errors[alone]
     return Recount(counts, errors)
 
 

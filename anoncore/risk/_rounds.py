@@ -77,11 +77,11 @@ class Placements:
 
 def true_positives(scores: Floats, inside: Flags) -> Floats:
     """Return (T,) shares of rounds with a target that score above 99 % of the rounds without it."""
-    found = np.empty(scores.shape[1])
+    shares = np.empty(scores.shape[1])
     for j, (column, present) in enumerate(zip(scores.T, inside.T, strict=True)):
         threshold = np.quantile(column[~present], 1.0 - _FALSE_POSITIVES, method="higher")
-        found[j] = (column[present] > threshold).mean()
-    return found
+        shares[j] = (column[present] > threshold).mean()
+    return shares
 
 
 def epsilon(scores: Floats, inside: Flags, level: float) -> float:

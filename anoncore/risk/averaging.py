@@ -107,8 +107,8 @@ def _scores(people: Floats, tables: list[Floats]) -> tuple[Floats, Floats, Float
     total, evidence = np.zeros_like(people), np.zeros(len(people))
     distance = evidence
     for table in tables:
-        found, place = nearest(people, table, 1)
-        distance = found[:, 0]
+        distances, place = nearest(people, table, 1)
+        distance = distances[:, 0]
         total += table[place[:, 0]]
         evidence = evidence - np.log(distance + _SAME)
     apart = people - total / len(tables)

@@ -17,7 +17,7 @@ from anoncore.risk.membership import MembershipAttack, membership_attack
 
 _PEOPLE = 64  # compared with all boxes at a time
 _NARROW = 1e-9  # sd; a range of one value counts as this wide
-_APART = 2.0  # between a gap and a value, or two levels, as between the encoding's −1 and +1
+_APART = 2.0  # between a missing value and a value, or two levels, as between the encoding's −1 and +1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,7 +61,7 @@ def box_measures(
     """Locate people among released boxes.
 
     The distance between a person and a record whose box alone is known is that to the box: per variable 0
-    within the range, else the way to its nearer end; 2 standard deviations between a gap and a range, and
+    within the range, else the way to its nearer end; 2 standard deviations between a missing value and a range, and
     where the person's level is not in the set. The records in one box are equally close, so
 
     - prediction *distance* is that to the nearest box. Boxes that cover the table hold nearly everybody,
@@ -77,7 +77,7 @@ def box_measures(
     size : (B,) records in each box
     levels : (M, c) int, each person's level of c further variables; −1 where it is missing, −2 where it is
         none that the release speaks of, which counts as in every set
-    held : c times (B, q + 1) bool, the levels in each box, and last the gap
+    held : c times (B, q + 1) bool, the levels in each box, and last the missing value
 
     Returns
     -------
@@ -110,7 +110,7 @@ def box_measures(
     m = len(people)
     width = np.nan_to_num(upper - lower)
     about = np.column_stack([(width**2 / 12.0).mean(axis=1), np.log(np.maximum(width, _NARROW)).mean(axis=1)])
-    told = np.column_stack([size, size[:, None] * about])
+    measures = np.column_stack([size, size[:, None] * about])
     box, least, sums = np.zeros(m, dtype=np.intp), np.zeros(m), np.zeros((m, 3))
     scene = _Scene(lower.T.copy(), upper.T.copy(), tuple(held), np.argsort(width.mean(axis=0), kind="stable"))
     for find in (scene.containing, scene.nearest):
@@ -118,7 +118,7 @@ def box_measures(
         for here in np.split(left, range(_PEOPLE, len(left), _PEOPLE)):
             rows, boxes, least[here] = find(people[here], codes[here])
             box[here[rows[::-1]]] = boxes[::-1]
-            for q, column in enumerate(told.T):
+            for q, column in enumerate(measures.T):
                 sums[here, q] = np.bincount(rows, column[boxes], minlength=len(here))
     distance = np.sqrt(least / (people.shape[1] + len(held)))
     total, means = sums[:, 0], sums[:, 1:] / sums[:, :1]

@@ -86,8 +86,8 @@ class Closeness:
     def extreme(self, tau: float) -> ExtremeRecords:
         """Return `extreme_records` of the whole original, sought in the whole release."""
         if self.extremes is not None:
-            found = self.extremes
-            return matched_extremes(found.whole, found.chance, found.own, found.n, tau=tau)
+            extremes = self.extremes
+            return matched_extremes(extremes.whole, extremes.chance, extremes.own, extremes.n, tau=tau)
         return extreme_records(self.whole, self.chance, self.own, tau=tau)
 
     def identical(self, level: float) -> TailTest:

@@ -126,14 +126,14 @@ def score_coincidence_attack(
         if loadings is None and 1 < members.shape[1] <= NARROW:
             tried["searched"] = _searched(members, others, points, list(tried.values())[1:])
     sure, tests, units = certainty.confidence, certainty.over(len(tried)).tests, certainty.units
-    found = [
+    attacks = [
         ScoreCoincidence(
             membership_attack(*scores, confidence=sure, tests=tests, units=units), n_axes, len(points), name
         )
         for name, axes in tried.items()
         for *scores, n_axes in [_evidence(members, others, points, axes)]
     ]
-    return max(found, key=lambda one: (one.attack.lower, one.attack.auc))
+    return max(attacks, key=lambda one: (one.attack.lower, one.attack.auc))
 
 
 def _secret(members: Floats, others: Floats) -> dict[Axes, Floats]:
@@ -238,10 +238,10 @@ def _climb(people: Floats, rows: Floats, axes: Floats, start: int, steps: int) -
         for other in range(axes.shape[1]):
             if other != start:
                 tried = turned + axes[:, [other]] * np.linspace(-reach, reach, steps)
-                found = _coincidence(people @ tried, rows @ tried)
-                at = int(np.argmax(found))
-                if found[at] > best:
-                    best, turned = found[at], tried[:, [at]]
+                shares = _coincidence(people @ tried, rows @ tried)
+                at = int(np.argmax(shares))
+                if shares[at] > best:
+                    best, turned = shares[at], tried[:, [at]]
         reach /= 4.0
     return float(best), turned[:, 0]
 

@@ -213,7 +213,7 @@ def disclosure_risk(
     Source: Samarati and Sweeney 1998; Machanavajjhala et al. 2007, distinct and entropy l-diversity; Li, Li
     and Venkatasubramanian 2007, t-closeness with the ordered and the equal distance. Departs from the last
     where numbers are missing: t = |Δ share missing| + min(shares known)·(distance of the known), an upper
-    bound of the earth mover's distance in which a gap lies at distance 1 from every number. Individual
+    bound of the earth mover's distance in which a missing value lies at distance 1 from every number. Individual
     risk: :func:`individual_risk`.
 
     Examples

@@ -271,8 +271,8 @@ def play(
     evidence = np.zeros((len(SCORES), len(places), len(names)), dtype=np.float32)
     asked = inside[:, unit_of_target]
     halves = np.where(asked, asked.sum(axis=0), -(~asked).sum(axis=0))
-    with closing(shadows.scored(settings.processes)) as found:
-        for number, one in enumerate(found):
+    with closing(shadows.scored(settings.processes)) as scored:
+        for number, one in enumerate(scored):
             scores[:, number] = one.scores
             evidence += one.evidence / halves[number, :, None]
             on_round(number + 1)
@@ -310,7 +310,7 @@ class _Rounds:
         members = {name: np.isin(self.places, chosen) for name, chosen in groups.items()}
         areas = np.empty((len(SCORES), len(self.places)))
         lower, power = np.empty_like(areas), np.empty_like(areas)
-        found: list[GroupArea] = []
+        verdicts: list[GroupArea] = []
         for s, (score, values) in enumerate(zip(SCORES, self.scores, strict=True)):
             placed = Placements.of(values, self.inside)
             areas[s], power[s] = placed.areas, true_positives(values, self.inside)
@@ -324,10 +324,10 @@ class _Rounds:
                 pooled = Placements.of(values[:, chosen].reshape(-1, 1), self.inside[:, chosen].reshape(-1, 1)).areas[0]
                 bounds = mean.mean, mean.lower, mean.upper
                 rest = float(power[s, chosen].mean()), float(pooled)
-                found.append(GroupArea(score, group, int(chosen.sum()), *bounds, *largest, *rest))
+                verdicts.append(GroupArea(score, group, int(chosen.sum()), *bounds, *largest, *rest))
         level = (1.0 - confidence) / len(SCORES)
         proven = max(epsilon(values, self.inside, level) for values in self.scores)
-        game = Game(tuple(found), proven, len(self.inside), n_people, len(self.places), confidence)
+        game = Game(tuple(verdicts), proven, len(self.inside), n_people, len(self.places), confidence)
         return Played(game, tuple(self._targets(members, areas, lower, power)))
 
     def _targets(self, members: Mapping[str, Flags], areas: Floats, lower: Floats, power: Floats) -> list[TargetRisk]:

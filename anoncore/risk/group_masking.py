@@ -60,13 +60,13 @@ class Group:
 
     def members(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: the record belongs to the group."""
-        found = np.zeros(len(frame), dtype=bool)
+        member = np.zeros(len(frame), dtype=bool)
         for one in self.vital:
             holds = np.ones(len(frame), dtype=bool)
             for name, values in one.items():
                 holds &= _among(frame[name], values)
-            found |= holds
-        return found
+            member |= holds
+        return member
 
     def level_codes(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (m,) int: the code of each area among the levels of the parameter, −1 where it is none."""
@@ -87,16 +87,16 @@ class Group:
 
 
 def _among(column: pd.Series, values: tuple[Any, ...]) -> np.ndarray:
-    told = {str(v) for v in values}
+    listed = {str(v) for v in values}
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return column.isin([float(v) for v in values]).to_numpy()
-    good = np.array([str(level) in told for level in column.cat.categories] + [False])
+    good = np.array([str(level) in listed for level in column.cat.categories] + [False])
     return np.asarray(good[column.cat.codes.to_numpy()])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Hidden:
-    """What was hidden and how; the original counts are confidential and are never told.
+    """What was hidden and how; the original counts are confidential and are never disclosed.
 
     Parameters
     ----------
@@ -166,11 +166,11 @@ class Hidden:
     def _is_first(self, recount: Recount, at: int) -> bool:
         heads = np.maximum(self.population, 1) if self.model.ratio else np.ones(len(self.original))
         sign = -1.0 if self.goals.raises.get(at, 0) > self.original[at] else 1.0
-        truth, found, even = (sign * c / heads for c in (self.original, recount.counts, self._by_population))
+        truth, recounted, even = (sign * c / heads for c in (self.original, recount.counts, self._by_population))
         rivals = np.arange(len(truth)) != at
         error = recount.errors / heads
-        ahead = found[at] - found[rivals] > LEAD * np.hypot(error[at], error[rivals])
-        clear = ahead & (np.abs(found[at] - found[rivals]) > self.tolerance * np.abs(found[rivals]))
+        ahead = recounted[at] - recounted[rivals] > LEAD * np.hypot(error[at], error[rivals])
+        clear = ahead & (np.abs(recounted[at] - recounted[rivals]) > self.tolerance * np.abs(recounted[rivals]))
         shared_out = (even[at] > even[rivals]).all()
         return bool((truth[at] > truth[rivals]).all() and clear.all() and not shared_out)
 
@@ -197,8 +197,8 @@ class GroupCounts(Claim):
             return self.outcome(False, NOT_RELEASED, released)
         counts = group.counts(released.frame)
         off = int((counts != self.hidden.target).sum())
-        found = f"{len(counts) - off} of {len(counts)} counts as chosen, {int(counts.sum())} members in all"
-        return self.outcome(off == 0, found, released, counts_off=off)
+        sentence = f"{len(counts) - off} of {len(counts)} counts as chosen, {int(counts.sum())} members in all"
+        return self.outcome(off == 0, sentence, released, counts_off=off)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -206,7 +206,7 @@ class InversionAudit(Claim):
     """Who knows the wavelet cannot restore a hidden count from the released ones.
 
     Two attacks, each a linear program: the largest gain of the details that leaves no count negative, and the
-    same with the told share of details. The audit fails when a hidden count comes out within the tolerance,
+    same with the stated share of details. The audit fails when a hidden count comes out within the tolerance,
     when its area comes out first (a raised one: last) as it truly is, or when it remains an outlier.
 
     Source: refutes Chertov and Tavrov 2010, section 1, on there being no way back.
@@ -221,27 +221,27 @@ class InversionAudit(Claim):
         return "no hidden count is restored by inverting the wavelet route"
 
     def check(self, released: Microdata) -> ClaimCheck:
-        """Attack the chosen counts; of the outcome only how many are exposed is told."""
+        """Attack the chosen counts; of the outcome only how many are exposed is reported."""
         hidden, attacks = self.hidden, self.hidden.attacks()
         concealed = set(hidden.concealed)
         attacked = len(concealed)
         exposed = concealed & {int(i) for a in attacks for i in a.positions[a.exposed]}
         standing = concealed & set(attacks[0].shared_outliers.tolist())
-        told = [f"{attacked} hidden count(s) attacked, none restored within {hidden.tolerance:.0%}"]
+        parts = [f"{attacked} hidden count(s) attacked, none restored within {hidden.tolerance:.0%}"]
         if exposed:
-            told = [
+            parts = [
                 f"the released counts give away {len(exposed)} of {attacked} hidden count(s): inverting "
                 f"the wavelet route restores a count within {hidden.tolerance:.0%} of the truth or shows "
                 "its area as the extreme one, as it is"
             ]
         if standing:
-            told.append(f"{len(standing)} hidden count(s) remain outliers")
+            parts.append(f"{len(standing)} hidden count(s) remain outliers")
         if (exposed or standing) and hidden.details != "winsorised":
-            told.append("take the details from a winsorised signal (details: winsorised)")
+            parts.append("take the details from a winsorised signal (details: winsorised)")
         elif exposed or standing:
-            told.append("state goals further from the truth, other levels or a smaller share")
+            parts.append("state goals further from the truth, other levels or a smaller share")
         figures = {"attacked": attacked, "exposed": len(exposed), "outliers_left": len(standing)}
-        return self.outcome(not (exposed or standing), "; ".join(told), released, **figures)
+        return self.outcome(not (exposed or standing), "; ".join(parts), released, **figures)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -275,20 +275,20 @@ class ReinferenceAudit(Claim):
         alike = [] if by_membership is None else hidden.recounted(by_membership)
         traced = [] if by_origin is None else hidden.recounted(by_origin)
         attacked = len(hidden.concealed)
-        told = []
+        parts = []
         if alike:
-            told.append(
+            parts.append(
                 f"counting who looks like the group finds {len(alike)} of {attacked} hidden count(s): those "
                 "who changed places with members resemble them too much; match on fewer variables (match_on)"
             )
         if traced:
-            told.append(
+            parts.append(
                 f"tracing members to where they look to be from finds {len(traced)} of {attacked} hidden "
                 "count(s): a variable that stays with them follows the area; coarsen it or do not release it"
             )
-        found = "; ".join(told) or f"{attacked} hidden count(s) attacked twice, none found"
+        sentence = "; ".join(parts) or f"{attacked} hidden count(s) attacked twice, none found"
         figures = {"attacked": attacked, "found_by_looks": len(alike), "found_by_origin": len(traced)}
-        return self.outcome(not told, found, released, **figures)
+        return self.outcome(not parts, sentence, released, **figures)
 
 
 def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recount | None]:

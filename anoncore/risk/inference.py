@@ -221,9 +221,9 @@ def attribute_inference(
     tests = len(PERCENT) * sum(int(one.tried.sum()) for one in attempts)
     judge = _Judge(search, settings, 1.0 - (1.0 - settings.confidence) / tests)
     results = [[judge.result(j, one) for one in attempts if one.tried[j]] for j in range(len(names))]
-    found = tuple(judge.worst(of_variable) for of_variable in results)
+    worst = tuple(judge.worst(of_variable) for of_variable in results)
     return InferenceRisk(
-        variables=found,
+        variables=worst,
         by_attack=tuple(
             max((result for row in results for result in row if result.attack == one.name), key=_shown)
             for one in attempts
@@ -236,7 +236,7 @@ def attribute_inference(
         n_released=len(released),
         n_grown=len(grown),
         n_tests=tests,
-        verdict=worst_of({one.verdict for one in found}),
+        verdict=worst_of({one.verdict for one in worst}),
     )
 
 
@@ -288,10 +288,10 @@ class _Search:
         numeric, coded, exact = [], [], []
         for name in names:
             members, published, others = aligned_values(tables, name)
-            asked, told = np.concatenate([members[drawn[0]], others[drawn[1]]]), published[order]
+            asked, answers = np.concatenate([members[drawn[0]], others[drawn[1]]]), published[order]
             numeric.append(all(table.schema[name].kind == "continuous" for table in tables))
-            exact.append(_values(asked, told))
-            coded.append(_places(asked, told) if numeric[-1] else exact[-1])
+            exact.append(_values(asked, answers))
+            coded.append(_places(asked, answers) if numeric[-1] else exact[-1])
         (people, rows), (exact_people, exact_rows) = (zip(*codes, strict=True) for codes in (coded, exact))
         return cls(
             names,

@@ -104,9 +104,9 @@ class _Asked:
 def _linked(asked: _Asked, first: Flags, rows: Places) -> Flags:
     """Return (T,) whether a row found by one half alone is among the best of the other half too."""
     halves = [np.where(half, asked.weights, np.float32(0.0)) for half in (first, ~first)]
-    found = [largest_agreement(asked.lower, asked.upper, weights, rows) for weights in halves]
+    matches = [largest_agreement(asked.lower, asked.upper, weights, rows) for weights in halves]
     linked = np.zeros(len(first), dtype=bool)
-    for (best, second, place), other, (other_best, _, _) in zip(found, halves[::-1], found[::-1], strict=True):
+    for (best, second, place), other, (other_best, _, _) in zip(matches, halves[::-1], matches[::-1], strict=True):
         there = rows[:, place].T
         agrees = (there >= asked.lower) & (there < asked.upper)
         linked |= (best > second) & (other_best > 0) & ((other * agrees).sum(axis=1) >= other_best * (1.0 - 1e-5))

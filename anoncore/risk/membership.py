@@ -98,9 +98,9 @@ def membership_attack(
     between("gate", gate, 0, 1)
     between("confidence", confidence, 0, 1)
     forms = units.forms(vector("member_scores", member_scores), vector("nonmember_scores", nonmember_scores))
-    found = [_area(*sides, 1.0 - confidence, tests * len(forms)) for sides in forms]
-    auc, lower, _ = max(found, key=lambda one: one[1])
-    upper = max(one[2] for one in found)
+    areas = [_area(*sides, 1.0 - confidence, tests * len(forms)) for sides in forms]
+    auc, lower, _ = max(areas, key=lambda one: one[1])
+    upper = max(one[2] for one in areas)
     return MembershipAttack(
         auc=auc,
         lower=lower,

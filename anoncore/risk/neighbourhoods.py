@@ -104,10 +104,10 @@ def _measures(far: Floats, copies: Indices, gaps: Floats, k: int) -> Floats:
     last = np.max(far, axis=1, where=taken > 0.0, initial=0.0)
     ambiguity = np.where(last > 0.0, first / np.where(last > 0.0, last, 1.0), 1.0)
     # Half the mean squared difference of all pairs, so that identical ones vary by exactly zero.
-    found = taken.sum(axis=1)
+    records = taken.sum(axis=1)
     spread = np.einsum("qa,qab,qb->q", taken, gaps, taken)
-    uncertainty = spread / (2.0 * np.maximum(found, 1.0) ** 2)
-    return np.where(found > 0.0, [first, ambiguity, uncertainty], np.inf)
+    uncertainty = spread / (2.0 * np.maximum(records, 1.0) ** 2)
+    return np.where(records > 0.0, [first, ambiguity, uncertainty], np.inf)
 
 
 def _gaps(rows: Floats) -> Floats:

@@ -298,7 +298,7 @@ def striking_beginning(wins: ArrayLike, ends: ArrayLike, share: float) -> float:
     if not len(won):
         return 1.0
     improbable = np.asarray(binom.sf(np.cumsum(won)[lengths - 1] - 1, lengths, share))
-    found = float(improbable.min()) * (1.0 + 1e-9)  # what differs by rounding alone is one value
+    least = float(improbable.min()) * (1.0 + 1e-9)  # what differs by rounding alone is one value
     chance = np.zeros(len(won) + 1)
     chance[0] = 1.0
     reached, before = 0.0, 0
@@ -307,7 +307,7 @@ def striking_beginning(wins: ArrayLike, ends: ArrayLike, share: float) -> float:
             chance[1:] = (1.0 - share) * chance[1:] + share * chance[:-1]
             chance[0] *= 1.0 - share
         before = length
-        striking = binom.sf(np.arange(length + 1) - 1, length, share) <= found
+        striking = binom.sf(np.arange(length + 1) - 1, length, share) <= least
         reached += float(chance[: length + 1][striking].sum())
         chance[: length + 1][striking] = 0.0
     return min(1.0, reached)

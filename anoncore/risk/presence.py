@@ -162,9 +162,9 @@ def _evidence(asked: Codes, published: Codes, combination: Combination) -> Float
     own = sum((asked[j] for j in combination), np.zeros(asked.shape[1], dtype=np.uint64))
     rows = sum((published[j] for j in combination), np.zeros(published.shape[1], dtype=np.uint64))
     known, places, counts = np.unique(own, return_inverse=True, return_counts=True)
-    found = np.minimum(np.searchsorted(known, rows), len(known) - 1)
+    place = np.minimum(np.searchsorted(known, rows), len(known) - 1)
     stands = np.zeros(len(known), dtype=bool)
-    stands[found[known[found] == rows]] = True
+    stands[place[known[place] == rows]] = True
     kind, present = np.ceil(np.log2(counts)).astype(np.intp)[places], stands[places]
     share = (np.bincount(kind, weights=present) + 0.5) / (np.bincount(kind) + 1.0)
     return np.where(present, -np.log(share)[kind], 0.0)

@@ -67,7 +67,7 @@ def relabelling(original: Microdata, released: Microdata, reference: Microdata |
     -----
     Source: the likelihood ratio of two simple hypotheses exceeds e^t with probability at most e^(−t) under the first;
     the most probable count of a cell has about the probability 1/√(2πn); assignment by Kuhn 1955. Claim: none; levels
-    of equal frequency that are associated with nothing are told apart by (3) alone.
+    of equal frequency that are associated with nothing are distinguished by (3) alone.
 
     Examples
     --------
@@ -101,12 +101,12 @@ def _has_others(sides: Sequence[Floats]) -> bool:
 def _codes(sides: Sequence[Floats], *, binned: bool) -> tuple[Indices, Indices]:
     """Return the levels, or fifths of the original's numbers, as codes common to both; missing is one of them."""
     whole = np.concatenate(sides)
-    gap = np.isnan(whole)
+    missing = np.isnan(whole)
     if binned:
         known = sides[0][~np.isnan(sides[0])]
         edges = np.unique(np.quantile(known, np.arange(1, _BINS) / _BINS)) if len(known) else known
         whole = np.searchsorted(edges, whole, side="right").astype(np.float64)
-    whole = np.where(gap, -1.0, whole)
+    whole = np.where(missing, -1.0, whole)
     codes = np.unique(whole, return_inverse=True)[1]
     one, other = np.split(codes, [len(sides[0])])
     return one, other

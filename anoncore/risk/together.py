@@ -130,16 +130,16 @@ def values_together(
     at_once = max(1, _AT_ONCE // max(1, n, len(released)))
     base = max(int(table.max(initial=0)) for table in stacked) + 1
     parts = [_counted(stacked, pairs[k : k + at_once], base) for k in range(0, len(pairs), at_once)]
-    found, expected, more, less = np.concatenate(parts, axis=1)
+    observed, expected, more, less = np.concatenate(parts, axis=1)
     lower, upper = _paired(more, less, n, z)
     worst = int(np.argmax(lower))
     low = float(lower[worst])
     return ValuesTogether(
         (telling[pairs[worst, 0]], telling[pairs[worst, 1]]),
-        int(found[worst]),
+        int(observed[worst]),
         int(expected[worst]),
         n,
-        (int(found[worst]) - int(expected[worst])) / n,
+        (int(observed[worst]) - int(expected[worst])) / n,
         low,
         float(upper[worst]),
         *counted,
@@ -180,15 +180,15 @@ def _pairs(ranks: list[Floats | None]) -> NDArray[np.int32]:
     known = np.array([one is not None for one in ranks], dtype=bool)
     matrix = np.stack([one for one in ranks if one is not None]) if known.any() else np.empty((0, 0))
     row = np.cumsum(known) - 1
-    found = [np.empty((0, 2), dtype=np.int32)]
+    pairs = [np.empty((0, 2), dtype=np.int32)]
     for first in range(len(ranks) - 1):
         others = np.arange(first + 1, len(ranks), dtype=np.int32)
         if known[first]:
             alike = np.zeros(len(others), dtype=bool)
             alike[known[others]] = np.abs(matrix[row[first] + 1 :] @ matrix[row[first]]) > _SAME
             others = others[~alike]
-        found.append(np.column_stack([np.full(len(others), first, dtype=np.int32), others]))
-    return np.concatenate(found)
+        pairs.append(np.column_stack([np.full(len(others), first, dtype=np.int32), others]))
+    return np.concatenate(pairs)
 
 
 def _drawn(pairs: NDArray[np.int32], at_most: int, rng: np.random.Generator) -> NDArray[np.int32]:
@@ -212,8 +212,8 @@ def _counted(tables: tuple[Indices, ...], pairs: NDArray[np.int32], base: int) -
     asked = _spread(people, bits)
     marks = _marked(asked, bits)
     there = people >= 0
-    found = (_stand_in(people, asked, side, marks, bits) & there for side in (near, other))
-    released, reference = (side.reshape(len(pairs), -1) for side in found)
+    present = (_stand_in(people, asked, side, marks, bits) & there for side in (near, other))
+    released, reference = (side.reshape(len(pairs), -1) for side in present)
     sides = (released, reference, released & ~reference, reference & ~released)
     return np.stack([side.sum(axis=1) for side in sides])
 
@@ -229,11 +229,11 @@ def _combined(codes: Indices, pairs: NDArray[np.int32], base: int) -> Indices:
 def _stand_in(people: Indices, asked: Places, codes: Indices, marks: Marks, bits: int) -> Marks:
     """Return whether each of ``people`` is among ``codes``: what tables of bits let through is looked up."""
     few = codes[marks[_spread(codes, bits)]]
-    found = np.zeros(len(people), dtype=bool)
+    present = np.zeros(len(people), dtype=bool)
     if len(few):
         maybe = np.flatnonzero(_marked(_spread(few, bits), bits)[asked])
-        found[maybe] = np.isin(people[maybe], few)
-    return found
+        present[maybe] = np.isin(people[maybe], few)
+    return present
 
 
 def _marked(places: Places, bits: int) -> Marks:

@@ -21,7 +21,7 @@ Estimator = Literal["least squares", "maximum likelihood", "Firth"]
 
 
 class SeparationError(Exception):
-    """The outcome is told perfectly, so that the likelihood has no maximum."""
+    """The outcome is predicted perfectly, so that the likelihood has no maximum."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

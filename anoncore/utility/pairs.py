@@ -248,13 +248,13 @@ def _ranks(values: Floats) -> Floats:
 def _pooled(places: Sequence[Floats], *, with_missing: bool) -> tuple[list[Integers], int]:
     """Return codes of the levels, the rare ones as one; −1, or a code of its own, where missing; and their number."""
     missing = [np.isnan(place) for place in places]
-    codes = [np.where(gap, 0, place).astype(np.intp) for place, gap in zip(places, missing, strict=True)]
+    codes = [np.where(absent, 0, place).astype(np.intp) for place, absent in zip(places, missing, strict=True)]
     counts = np.bincount(codes[0][~missing[0]], minlength=max(int(code.max(initial=0)) for code in codes) + 1)
     frequent = counts >= HELD
     code_of = np.where(frequent, np.cumsum(frequent) - 1, frequent.sum())
     size = int(frequent.sum()) + 1
     none = size if with_missing else -1
-    own = [np.where(gap, none, code_of[code]) for code, gap in zip(codes, missing, strict=True)]
+    own = [np.where(absent, none, code_of[code]) for code, absent in zip(codes, missing, strict=True)]
     return own, size + with_missing
 
 

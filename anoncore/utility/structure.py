@@ -120,18 +120,18 @@ def structure(original: Microdata, released: Microdata, reference: Microdata | N
     tables = tables_of(original, released, reference)
     variables = [v for v in original.schema if v.is_masked and all(comparable(v, table) for table in tables)]
     scale = len(released) / len(original)
-    found = _impossible(variables, tables)
+    rare = _impossible(variables, tables)
     rules, broken = _dependencies(variables, original, released)
-    patterns = found.absent + found.single + rules + 2 * sum(not variable.is_categorical for variable in variables)
+    patterns = rare.absent + rare.single + rules + 2 * sum(not variable.is_categorical for variable in variables)
     chance = math.log(LEVEL / max(patterns, 1)) / math.log(scale / (1 + scale))
     names = [variable.name for variable in variables]
     named = [Pattern((names[a], names[b]), records) for a, b, records in broken]
     return Structure(
-        absent=found.absent,
-        combinations=tuple(Pattern((names[a], names[b]), n) for a, b, n in found.pairs[:NAMED]),
-        impossible=found.records[0],
-        by_chance=found.expected * scale,
-        reference=None if reference is None else found.records[1] * len(released) / len(reference),
+        absent=rare.absent,
+        combinations=tuple(Pattern((names[a], names[b]), n) for a, b, n in rare.pairs[:NAMED]),
+        impossible=rare.records[0],
+        by_chance=rare.expected * scale,
+        reference=None if reference is None else rare.records[1] * len(released) / len(reference),
         dependencies=rules,
         broken=tuple(named[:NAMED]),
         per_pattern=math.floor(max(1.0, chance) * len(original) / original.n_units),

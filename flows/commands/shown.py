@@ -172,9 +172,9 @@ def _usefulness(results: tuple[GateResult, ...]) -> None:
     """Answer whether the release tells what the source tells, and show the worst figures."""
     from tasks.policy.usefulness import QUESTION, headline, usefulness
 
-    found = usefulness(results)
-    out.print(safe(f"{QUESTION} {found.answer}"), style="bold")
-    for one in found.headlines:
+    answer = usefulness(results)
+    out.print(safe(f"{QUESTION} {answer.answer}"), style="bold")
+    for one in answer.headlines:
         out.print(safe(f"  {headline(one)}"), soft_wrap=True)
 
 

@@ -242,11 +242,11 @@ def _edits(rules: Iterable[Finding]) -> Iterator[str]:
 
 
 def _products(products: Iterable[str]) -> Iterator[str]:
-    found = [visible(product) for product in products]
-    if found:
+    names = [visible(product) for product in products]
+    if names:
         yield "    # Products, up to a constant and rounding; no edit states them, so masked columns need not agree:"
         yield "    # give the first the role excluded, and compute it from the release."
-        yield from (f"    #   {product}" for product in found)
+        yield from (f"    #   {product}" for product in names)
     yield ""
 
 

@@ -147,8 +147,8 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _line_end(text: str, at: int) -> int:
-    found = text.find("\n", at)
-    return len(text) if found < 0 else found
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
 
 
 def _stated(value: Any) -> dict[str, Any]:

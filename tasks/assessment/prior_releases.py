@@ -60,7 +60,7 @@ def _attacked(
     """Return how many releases could be compared, and the attack with them and the candidate."""
     assert sides.reference is not None
     original, reference, candidate = sides.original.load(), sides.reference.load(), masked.measured.load()
-    # Between the variables that hide a group its members were moved, and what that did is not to be told.
+    # Between the variables that hide a group its members were moved, and what that did is not to be disclosed.
     names = [n for n in candidate.schema.names if n in original.schema and n not in masked.hidden_variables]
     if not names:
         return 0, None

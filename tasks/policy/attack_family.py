@@ -55,8 +55,8 @@ def family_gate(
         return (result if family is None else replace(result, variables=variables(family)),)
 
     def metrics(assessment: Assessment) -> Metrics:
-        found = family_metrics(getattr(assessment.risk, field), f"risk/{name.replace(' ', '_')}/")
-        return {**found, **more(assessment)}
+        figures = family_metrics(getattr(assessment.risk, field), f"risk/{name.replace(' ', '_')}/")
+        return {**figures, **more(assessment)}
 
     def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
         return family_attacks(f"Membership by {name}", attacker, getattr(assessment.risk, field), name)

@@ -226,10 +226,10 @@ def _pairs(pairs: PairUtility, step: float) -> PublishedPairs:
     return coarse(PublishedPairs(pairs.compared, pairs.median, pairs.reference_median, tuple(worst)), step)
 
 
-def _structure(found: Structure) -> Structure:
+def _structure(full: Structure) -> Structure:
     """Return what the release holds; how many combinations the source lacks, and holds once, to the next ten."""
-    rare = None if found.reference is None else _next_ten(found.reference)
-    return replace(found, absent=round(_next_ten(found.absent)), by_chance=_next_ten(found.by_chance), reference=rare)
+    rare = None if full.reference is None else _next_ten(full.reference)
+    return replace(full, absent=round(_next_ten(full.absent)), by_chance=_next_ten(full.by_chance), reference=rare)
 
 
 def _next_ten(count: float) -> float:

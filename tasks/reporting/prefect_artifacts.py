@@ -54,7 +54,7 @@ def risk_markdown(assessment: PublishedAssessment) -> str:
     return f"{measures}\n\n{attacks}"
 
 
-def utility_markdown(assessment: PublishedAssessment, found: Usefulness) -> str:
+def utility_markdown(assessment: PublishedAssessment, answer: Usefulness) -> str:
     """Return the utility figures as Markdown: the answer, the worst figures, and tables with the reference's."""
     utility = assessment.utility
     rows = []
@@ -63,7 +63,7 @@ def utility_markdown(assessment: PublishedAssessment, found: Usefulness) -> str:
         keys = ("released_median", "reference_median", "released_largest", "reference_largest")
         rows.append((label, *(significant(getattr(one, key, None)) for key in keys)))
     head = ("Difference of", "Median", "Reference", "Largest", "Reference")
-    lines = [f"**{QUESTION}** {found.answer}", *(f"- {markdown_cell(headline(one))}" for one in found.headlines)]
+    lines = [f"**{QUESTION}** {answer.answer}", *(f"- {markdown_cell(headline(one))}" for one in answer.headlines)]
     sizes = f"{count(assessment.records.released)} released records, {count(assessment.risk.columns)} columns."
     beyond = markdown_table(("Figure", "Release", "Reference", "Expected by chance"), _beyond(utility))
     return "\n\n".join(("\n".join(lines), beyond, markdown_table(head, rows), sizes))

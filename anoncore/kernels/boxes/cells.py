@@ -288,11 +288,11 @@ def _keep_diversity(front: Front, j: int, cuts: _Cuts, at: Integers, valid: Flag
     split = np.where(lacks_right, size - enough, enough)
     sub = _Cuts(cuts.boundary, cuts.start[chosen], size, k)
     (up, up_valid), (down, down_valid) = sub.from_(split), sub.up_to(split)
-    found = np.where(lacks_right, down, up)
+    place = np.where(lacks_right, down, up)
     ok = np.where(lacks_right, down_valid, up_valid) & (enough <= size - k)
-    found = np.where(ok, found, at[chosen])
-    ok &= _side_is_diverse(front, j, found, ~lacks_right)
-    at[chosen], valid[chosen] = found, ok
+    place = np.where(ok, place, at[chosen])
+    ok &= _side_is_diverse(front, j, place, ~lacks_right)
+    at[chosen], valid[chosen] = place, ok
     return at, valid
 
 

@@ -158,17 +158,17 @@ def _largest_covariance(x: Faces, y: Faces, mass: Floats) -> float:
     ]
 
     def value(m: float, n: float) -> tuple[float, float]:
-        found = slope = 0.0
+        largest = slope = 0.0
         for w, a, r, b, q in blocks:
             u, v = a - m, b - n
             rv, qu, rq = r * v, q * u, r * q
             same, other = rv + qu, rv - qu
             alike = np.abs(same) + rq
             unlike = np.abs(other) - rq
-            found += total(w, u * v + np.maximum(alike, unlike))
+            largest += total(w, u * v + np.maximum(alike, unlike))
             side = np.copysign(r, np.where(alike >= unlike, same, other))
             slope -= total(w, u + side)
-        return found, slope
+        return largest, slope
 
     game = _Game(value, lambda slope: slope, mean_x, mean_y)
     return game.highest((m, n), max(_CLOSE * first_order, 4.0 * noise))[0] + noise
@@ -340,15 +340,15 @@ class _Scaled:
 
     def _game(self, R: float, outer: Interval, inner: Interval) -> _Game:
         def value(nu: float, mu: float) -> tuple[float, float]:
-            found = slope = 0.0
+            largest = slope = 0.0
             for i in range(0, len(self.mass), _BLOCK):
                 part = slice(i, i + _BLOCK)
                 p, q = _extremes(self.part(part), R, mu, nu)
                 p -= mu
                 q -= nu
                 slope -= 2.0 * total(self.mass[part], p)
-                found += total(self.mass[part], p * p - R * (q * q))
-            return found, slope
+                largest += total(self.mass[part], p * p - R * (q * q))
+            return largest, slope
 
         return _Game(value, lambda slope: slope**2 - R, outer, inner)
 

@@ -101,11 +101,11 @@ def statistic_scales(x: Floats, statistics: Sequence[Statistic]) -> Floats:
     """
     sd = x.std(axis=0)
     sd = np.where(np.ptp(x, axis=0) > 0, sd, 1.0)
-    found = []
+    scales = []
     for name, i, j in statistics:
         both = sd[i] * sd[i if j is None else j]
-        found.append({"mean": sd[i], "sd": sd[i], "correlation": 1.0}.get(name, both))
-    return np.array(found, dtype=float)
+        scales.append({"mean": sd[i], "sd": sd[i], "correlation": 1.0}.get(name, both))
+    return np.array(scales, dtype=float)
 
 
 def half_widths(

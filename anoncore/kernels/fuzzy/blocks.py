@@ -223,8 +223,8 @@ def tree_lists(
 
     Returns (B,) bool, and for the records kept squared distances, centres, and the bound on what is left out.
     """
-    distances, found = tree.query(geometry.x[rows], width)
-    squares, members = np.asarray(distances) ** 2, np.asarray(found, dtype=np.intp)
+    distances, indices = tree.query(geometry.x[rows], width)
+    squares, members = np.asarray(distances) ** 2, np.asarray(indices, dtype=np.intp)
     unlisted = np.full(len(rows), np.log(max(len(geometry.centers) - width, 1)))
     with np.errstate(invalid="ignore"):
         far = unlisted + (law.log_unit(squares[:, -1]) - law.log_unit(squares[:, 0]))

@@ -208,9 +208,9 @@ def audit(
     places = _audited(before, goals)
     at = np.array([i for i, _ in places], dtype=np.intp)
     kinds = tuple(kind for _, kind in places)
-    found, fits = _invert(after, model, share, at.tolist())
+    restored, fits = _invert(after, model, share, at.tolist())
     size = np.maximum(before[at], 1.0)
-    error = np.abs(found.recovered[at] - before[at]) / size
+    error = np.abs(restored.recovered[at] - before[at]) / size
     within = error <= tolerance
     truth, shown = model.signal(before), model.signal(after)
     first = np.array(
@@ -224,14 +224,14 @@ def audit(
         kinds=kinds,
         original=before[at],
         published=after[at],
-        recovered=found.recovered[at],
-        low=found.low,
-        high=found.high,
+        recovered=restored.recovered[at],
+        low=restored.low,
+        high=restored.high,
         error=error,
         within=within,
         ranks_first=first,
         exposed=(within & ~open_anyway) | first,
-        gain=found.gain,
+        gain=restored.gain,
         tolerance=tolerance,
         shared_outliers=np.intersect1d(outlier_positions(truth), outlier_positions(shown)),
     )
@@ -295,19 +295,19 @@ def _largest_gain(program: Program, share: float | None) -> tuple[Program, Float
     cost = np.zeros(width)
     cost[width - len(program.low) - 1] = -1.0
     program = replace(program, share=(0.0, np.inf) if not share else (0.0, 1.0 / share))
-    found = solve(program, cost)
-    if found is None:
+    solution = solve(program, cost)
+    if solution is None:
         raise InfeasibleError("no signal has the details of the published counts; check wavelet and padding")
-    gain = float(found[0][width - len(program.low) - 1])
-    return replace(program, share=(gain * (1 - _SLACK), gain)), found[0]
+    gain = float(solution[0][width - len(program.low) - 1])
+    return replace(program, share=(gain * (1 - _SLACK), gain)), solution[0]
 
 
 def _extreme(program: Program, x: Floats, column: int, sign: float) -> Floats:
     """Return the solution with the least (sign 1) or largest (−1) value of one variable."""
     cost = np.zeros(len(x))
     cost[column] = sign
-    found = solve(program, cost)
-    return x if found is None else found[0]
+    solution = solve(program, cost)
+    return x if solution is None else solution[0]
 
 
 def _audited(signal: Floats, goals: Goals) -> list[tuple[int, Kind]]:

@@ -325,10 +325,10 @@ def _fewest_moved(signal: Floats, program: Program, weights: Floats | None = Non
     paid = np.ones(m) if weights is None else weights
     # s = q + u − v with u, v ≥ 0 and the least Σ (u + v).
     more = hstack([csr_array((m, width - m)), eye_array(m), -eye_array(m), eye_array(m)], format="csr")
-    found = solve(program, np.concatenate([np.zeros(width), paid, paid]), more, signal / program.unit)
-    if found is None:
+    solution = solve(program, np.concatenate([np.zeros(width), paid, paid]), more, signal / program.unit)
+    if solution is None:
         raise NotConvergedError("redistribution: the second program lost the solution of the first")
-    x = found[0]
+    x = solution[0]
     return x[: width - m - 1] * program.unit_a, x[width - m : width] * program.unit, float(x[width - m - 1])
 
 

@@ -294,16 +294,16 @@ def _sums(rows: Integers, values: Floats, number: int) -> csr_array:
 
 
 def _minimise(objective: Floats, rules: list[LinearConstraint], upper: Integers) -> Integers:
-    found = milp(
+    solution = milp(
         objective,
         integrality=np.ones(len(upper), dtype=np.intp),
         bounds=Bounds(0, upper),
         constraints=rules,
         options={"mip_rel_gap": 0.0},
     )
-    if found.status != 0:
-        raise NotConvergedError(f"integer programme of {len(upper)} amounts: {found.message}")
-    return np.rint(found.x).astype(np.intp)
+    if solution.status != 0:
+        raise NotConvergedError(f"integer programme of {len(upper)} amounts: {solution.message}")
+    return np.rint(solution.x).astype(np.intp)
 
 
 def match(queries: Floats, points: Floats, *, rng: np.random.Generator) -> Integers:

@@ -155,12 +155,12 @@ def solve(
         else:
             inequalities = {"A_ub": more, "b_ub": right}
     exact = {"primal_feasibility_tolerance": _EXACT, "dual_feasibility_tolerance": _EXACT}
-    found = _linprog(cost, A_eq=rows, b_eq=target, bounds=bounds, method="highs", options=exact, **inequalities)
-    if found.status == 2:
+    solution = _linprog(cost, A_eq=rows, b_eq=target, bounds=bounds, method="highs", options=exact, **inequalities)
+    if solution.status == 2:
         return None
-    if found.status != 0:
-        raise NotConvergedError(f"redistribution: the linear program ended with status {found.status}", found.x)
-    return found.x, found.ineqlin.marginals
+    if solution.status != 0:
+        raise NotConvergedError(f"redistribution: the linear program ended with status {solution.status}", solution.x)
+    return solution.x, solution.ineqlin.marginals
 
 
 def meet(program: Program, bounds: Sequence[Bound]) -> Program:
@@ -253,7 +253,7 @@ def _proof(program: Program, bounds: Sequence[Bound]) -> list[Bound] | None:
     limits = np.array([b.high if np.isfinite(b.high) else -b.low for b in bounds]) / program.unit
     rows = csr_array((sign, (np.arange(n), at)), shape=(n, width))
     more = hstack([rows, -eye_array(n)], format="csr")
-    found = solve(program, np.concatenate([np.zeros(width), np.ones(n)]), more, limits, equal=False)
-    if found is None:
+    solution = solve(program, np.concatenate([np.zeros(width), np.ones(n)]), more, limits, equal=False)
+    if solution is None:
         return None
-    return [bound for bound, multiplier in zip(bounds, found[1], strict=True) if abs(multiplier) > _IDLE]
+    return [bound for bound, multiplier in zip(bounds, solution[1], strict=True) if abs(multiplier) > _IDLE]

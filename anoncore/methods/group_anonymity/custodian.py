@@ -64,11 +64,11 @@ class _Tried:
 
     def row(self) -> tuple[Cell, ...]:
         first = (self.details, self.trial.model.wavelet, self.trial.model.level)
-        found = self.trial.redistribution
-        if found is None:
+        chosen = self.trial.redistribution
+        if chosen is None:
             return (*first, None, None, None, self.trial.problem)
         mark = Mark(True, "finds nothing") if self.hides else Mark(False, "gives away")
-        return (*first, f"{found.beta:.3f}", f"{found.agreement:.2f}", int(found.moved), mark)
+        return (*first, f"{chosen.beta:.3f}", f"{chosen.agreement:.2f}", int(chosen.moved), mark)
 
 
 def group_report(hidden: Hidden, route: str, confidential: Mapping[str, np.ndarray]) -> CustodianReport:

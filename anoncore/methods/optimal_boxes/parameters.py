@@ -10,7 +10,7 @@ import numpy as np
 
 from anoncore.boxes.columns import BoxTable, as_ranges, middles, taken_names
 from anoncore.boxes.reader import DISTINCT
-from anoncore.boxes.statistics import Statistic, influences, told, wanted
+from anoncore.boxes.statistics import Statistic, influences, reported, wanted
 from anoncore.claims import DistinctValues, KAnonymity
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
@@ -212,7 +212,7 @@ class OptimalBoxes(Method):
         counted = diversity.counted(names)
         released = as_ranges(numbers.data, names, boxes, weights=weights, counted=counted)
         distinct = () if self.l is None else (DistinctValues(l=self.l, columns=tuple(n + DISTINCT for n in counted)),)
-        notes, figures = told(released, statistics)
+        notes, figures = reported(released, statistics)
         return replace(
             release,
             data=released,

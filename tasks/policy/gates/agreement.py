@@ -20,13 +20,13 @@ KNOWLEDGE = (
 
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     """Return the attack by agreement, and the worst form of each attacker of the page for an authority."""
-    found, rows = assessment.risk.agreement, list(FAMILY.attacks(assessment))
+    agreement, rows = assessment.risk.agreement, list(FAMILY.attacks(assessment))
     for knows, knowledge, absent in KNOWLEDGE:
         name, place = f"Agreement, {knows}", Place(Criterion.LINKABILITY, knowledge)
         attacker = f"An attacker who knows a person’s {knows} takes the released row that shares the most."
-        one = None if found is None else found.with_knowledge(knows)
+        one = None if agreement is None else agreement.with_knowledge(knows)
         if one is None:
-            reason = NO_NON_MEMBERS if found is None else absent
+            reason = NO_NON_MEMBERS if agreement is None else absent
             rows.append(untested(Aim.LINKAGE, name, attacker, reason, NAME, place))
         else:
             rows.append(by_auc(Aim.LINKAGE, name, attacker, one.attack.area, NAME, place))

@@ -91,11 +91,11 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"An attacker who knows {knows} of a person guesses another value by the release; what counts is how much "
             "more often that is right than for non-members."
         )
-        found = [one for one in guessed.by_attack if one.attack in ways] if guessed else []
-        if not guessed or not found:
+        relevant = [one for one in guessed.by_attack if one.attack in ways] if guessed else []
+        if not guessed or not relevant:
             rows.append(untested(Aim.INFERENCE, name, attacker, reason or absent, NAME, place))
         else:
-            worst = max(found, key=lambda one: (one.excess.lower, one.upper))
+            worst = max(relevant, key=lambda one: (one.excess.lower, one.upper))
             rows.append(_row(guessed, worst, Attack(Aim.INFERENCE, name, attacker, gate=NAME, place=place)))
     return tuple(rows)
 

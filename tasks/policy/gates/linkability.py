@@ -35,10 +35,10 @@ class LinkabilityLimit(Section):
 
 def evaluate(assessment: Assessment, policy: LinkabilityLimit) -> tuple[GateResult, ...]:
     """Compare the success beyond that on non-members with the limit."""
-    found, most = assessment.risk.linkability, policy.linkability
-    if found is None:
+    linkability, most = assessment.risk.linkability, policy.linkability
+    if linkability is None:
         return ()
-    risk = found.residual
+    risk = linkability.residual
     return (
         GateResult(
             name=NAME,
@@ -46,7 +46,7 @@ def evaluate(assessment: Assessment, policy: LinkabilityLimit) -> tuple[GateResu
             figure=f"{risk.value:+.2f} [{risk.lower:+.2f}, {risk.upper:+.2f}]",
             limit=limit_phrase(2 * most, most),
             baseline="0, as often as non-members",
-            records=found.n_members + found.n_nonmembers,
+            records=linkability.n_members + linkability.n_nonmembers,
             meaning=MEANING,
         ),
     )
@@ -54,19 +54,19 @@ def evaluate(assessment: Assessment, policy: LinkabilityLimit) -> tuple[GateResu
 
 def metrics(assessment: Assessment) -> Metrics:
     """Return the residual risk with its bounds."""
-    found = assessment.risk.linkability
-    return fields_of(found and found.residual, ("value", "lower", "upper"), "risk/linkability/")
+    linkability = assessment.risk.linkability
+    return fields_of(linkability and linkability.residual, ("value", "lower", "upper"), "risk/linkability/")
 
 
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     """Return the attack that joins two halves."""
-    found, aim, name = assessment.risk.linkability, Aim.LINKAGE, "Linkability"
+    linkability, aim, name = assessment.risk.linkability, Aim.LINKAGE, "Linkability"
     attacker = "An attacker who holds two files with half of a person’s values each looks whether both lead to one "
     attacker += "released row."
-    if found is None:
+    if linkability is None:
         reason = NO_NON_MEMBERS if assessment.records.reference is None else "there are fewer than two variables"
         return (untested(aim, name, attacker, reason, NAME, PLACE),)
-    risk = found.residual
+    risk = linkability.residual
     return (
         Attack(
             aim,
@@ -75,10 +75,10 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"{number(risk.value, 2)}, as a share of the attacks that fail on non-members",
             between(risk, lambda bound: number(bound, 2)),
             f"{percent(risk.control.value)} of the non-members",
-            f"{count(found.n_members)} members, {count(found.n_nonmembers)} non-members",
+            f"{count(linkability.n_members)} members, {count(linkability.n_nonmembers)} non-members",
             NAME,
             PLACE,
-            Advantage.of_residual(found.residual),
+            Advantage.of_residual(linkability.residual),
         ),
     )
 

@@ -55,7 +55,7 @@ def evaluate(assessment: Assessment, policy: LinkageLimit) -> tuple[GateResult, 
             rate = parts.worst.rate
             known = f"the share of people whose released row is found by {parts.worst.name}"
         known += f"; worst of {len(parts.subsets) + 1} sets of variables"
-    found = GateResult(
+    whole = GateResult(
         name=NAME,
         verdict=three_way(rate.lower, upper, policy.linkage_rate),
         figure=f"{rate.value:.2f} [{rate.lower:.2f}, {upper:.2f}]",
@@ -64,7 +64,7 @@ def evaluate(assessment: Assessment, policy: LinkageLimit) -> tuple[GateResult, 
         records=rate.n,
         meaning=known,
     )
-    return (found,) if parts is None else (found, _certain(parts, policy))
+    return (whole,) if parts is None else (whole, _certain(parts, policy))
 
 
 def _certain(parts: SubsetLinkage, policy: LinkageLimit) -> GateResult:

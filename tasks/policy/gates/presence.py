@@ -8,8 +8,8 @@ from tasks.policy.gate import Metrics
 
 
 def _unique_excess(assessment: Assessment) -> Metrics:
-    found = assessment.risk.presence
-    return {} if found is None else {"risk/value_presence/unique_excess": found.excess.value}
+    presence = assessment.risk.presence
+    return {} if presence is None else {"risk/value_presence/unique_excess": presence.excess.value}
 
 
 GATE = family_gate(

@@ -22,27 +22,27 @@ Sides = tuple[TableDisclosure, TableDisclosure | None, TableDisclosure | None]
 
 def metrics(assessment: Assessment) -> Metrics:
     """Return the sizes of the groups."""
-    found = assessment.risk.disclosure
-    if found is None:
+    disclosure = assessment.risk.disclosure
+    if disclosure is None:
         return {}
-    groups = found.released.groups
+    groups = disclosure.released.groups
     rare = {f"risk/groups/{name}": getattr(groups, name).value for name in ("uniques", "below_k")}
     return fields_of(groups, ("smallest", "expected", "highest"), "risk/groups/") | rare
 
 
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     """Return what the quasi-identifiers alone disclose."""
-    found = assessment.risk.disclosure
-    if found is None:
+    disclosure = assessment.risk.disclosure
+    if disclosure is None:
         attacker = f"{KNOWS} looks for the combination."
         return (untested(AIM, "Disclosure by quasi-identifiers", attacker, NO_QUASI_IDENTIFIERS),)
-    sides = (found.released, found.compared, found.reference)
-    return (*_groups(found), _population(sides), *_diversity(sides))
+    sides = (disclosure.released, disclosure.compared, disclosure.reference)
+    return (*_groups(disclosure), _population(sides), *_diversity(sides))
 
 
-def _groups(found: Disclosure) -> list[Attack]:
-    ours = found.released.groups
-    sides = [side and side.groups for side in (found.released, found.compared, found.reference)]
+def _groups(disclosure: Disclosure) -> list[Attack]:
+    ours = disclosure.released.groups
+    sides = [side and side.groups for side in (disclosure.released, disclosure.compared, disclosure.reference)]
     rows = [
         Attack(
             AIM,

@@ -35,19 +35,19 @@ class SinglingOutLimit(Section):
 
 def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResult, ...]:
     """Decide by the number of conditions that singles out most."""
-    found, most = assessment.risk.singling_out, policy.singling_out
+    attack, most = assessment.risk.singling_out, policy.singling_out
     limit, baseline = limit_phrase(2 * most, most), "0, as often as non-members"
-    if found is None:
+    if attack is None:
         return (GateResult(NAME, "not tested", "needs non-members", limit, baseline, 0, MEANING),)
-    if found.worst is None:
+    if attack.worst is None:
         none = "no condition is true of one released record alone"
-        return (GateResult(NAME, "pass", none, limit, baseline, 2 * found.n_people, MEANING),)
-    worst, upper = found.worst, max(one.residual.upper for one in found.sizes)
+        return (GateResult(NAME, "pass", none, limit, baseline, 2 * attack.n_people, MEANING),)
+    worst, upper = attack.worst, max(one.residual.upper for one in attack.sizes)
     risk = worst.residual
     figure = f"{_conditions(worst.n_conditions)}: {risk.value:+.2f} [{risk.lower:+.2f}, {upper:+.2f}]"
-    bounds = [(one.residual.lower, one.residual.upper) for one in found.sizes]
+    bounds = [(one.residual.lower, one.residual.upper) for one in attack.sizes]
     verdict = worst_of({three_way(*each, 2 * most, fails_above=most) for each in bounds})
-    return (GateResult(NAME, verdict, figure, limit, baseline, 2 * found.n_people, MEANING),)
+    return (GateResult(NAME, verdict, figure, limit, baseline, 2 * attack.n_people, MEANING),)
 
 
 def _conditions(n: int) -> str:
@@ -56,21 +56,21 @@ def _conditions(n: int) -> str:
 
 def metrics(assessment: Assessment) -> Metrics:
     """Return the residual risk of each number of conditions with its bounds."""
-    found = assessment.risk.singling_out
+    attack = assessment.risk.singling_out
     flat: dict[str, float | None] = {}
-    for one in found.sizes if found else ():
+    for one in attack.sizes if attack else ():
         flat |= fields_of(one.residual, ("value", "lower", "upper"), f"risk/singling_out_{one.n_conditions}/")
     return flat
 
 
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     """Return the attack by each number of conditions."""
-    found, aim, name = assessment.risk.singling_out, Aim.SINGLING_OUT, "Singling out"
+    attack, aim, name = assessment.risk.singling_out, Aim.SINGLING_OUT, "Singling out"
     attacker = "An attacker who has the release alone reads conditions off a released row and hopes that they are true "
     attacker += "of exactly one person in the data."
-    if found is None:
+    if attack is None:
         return (untested(aim, name, attacker, NO_NON_MEMBERS, NAME, PLACE),)
-    if not found.sizes:
+    if not attack.sizes:
         none = "No condition is true of one released record alone."
         return (Attack(aim, name, f"{attacker} {none}", "0 conditions", gate=NAME, place=PLACE),)
     return tuple(
@@ -81,12 +81,12 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"{number(one.residual.value, 2)}, as a share of the attacks that fail on non-members",
             between(one.residual, lambda bound: number(bound, 2)),
             f"{percent(one.residual.control.value)} are true of one non-member; blind, {percent(one.blind)}",
-            f"{count(found.n_people)} members, as many non-members",
+            f"{count(attack.n_people)} members, as many non-members",
             NAME,
             PLACE,
             Advantage.of_residual(one.residual),
         )
-        for one in found.sizes
+        for one in attack.sizes
     )
 
 

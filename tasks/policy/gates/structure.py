@@ -13,29 +13,29 @@ from tasks.policy.published import published_utility
 
 def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, ...]:
     """Count released records with combinations that the source never holds, and those that break a dependency."""
-    found, records = assessment.utility.structure, assessment.records.released
+    structure, records = assessment.utility.structure, assessment.records.released
     accepted = int(policy.utility.impossible * records)
-    worst, broken = found.combinations[:1], found.broken[:1]
-    allowed = math.floor(found.most_impossible)
+    worst, broken = structure.combinations[:1], structure.broken[:1]
+    allowed = math.floor(structure.most_impossible)
     most = max((one.records for one in worst), default=0)
     # One record can show every combination.
-    few = found.impossible <= accepted * found.absent + found.most_impossible
-    proven = not most <= accepted + found.per_pattern
+    few = structure.impossible <= accepted * structure.absent + structure.most_impossible
+    proven = not most <= accepted + structure.per_pattern
     pair = f"; most of {' and '.join(worst[0].variables)}, {count(most)} of one combination" if worst else ""
     combinations = GateResult(
         name="impossible combinations",
         verdict="fail" if proven else policy.utility.loss_verdict(few),
-        figure=f"{count(found.impossible)} records{pair}",
-        limit=f"{count(accepted)}, and by chance at most about {count(allowed)} in all, {count(found.per_pattern)} of "
-        "one",
-        baseline=f"about {number(found.by_chance, 0)}, another sample",
+        figure=f"{count(structure.impossible)} records{pair}",
+        limit=f"{count(accepted)}, and by chance at most about {count(allowed)} in all, "
+        f"{count(structure.per_pattern)} of one",
+        baseline=f"about {number(structure.by_chance, 0)}, another sample",
         records=records,
         meaning="levels, missing values and tenths of numbers that never meet in the source, though independence "
         "would make at least 10 records of them",
         topic="Sense",
         variables=worst[0].variables if worst else (),
     )
-    if not found.dependencies:
+    if not structure.dependencies:
         return (combinations,)
     count_ = broken[0].records if broken else 0
     which = f"{broken[0].variables[1]} does not follow from {broken[0].variables[0]} in " if broken else ""
@@ -43,12 +43,12 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
         combinations,
         GateResult(
             name="dependencies",
-            verdict="pass" if count_ <= accepted + found.per_pattern else "fail",
+            verdict="pass" if count_ <= accepted + structure.per_pattern else "fail",
             figure=f"{which}{count(count_)} records",
-            limit=f"{count(accepted)}, and at most {count(found.per_pattern)} by chance",
+            limit=f"{count(accepted)}, and at most {count(structure.per_pattern)} by chance",
             baseline="0, the source",
             records=records,
-            meaning=f"variables that follow from another in every record of the source; {found.dependencies} do",
+            meaning=f"variables that follow from another in every record of the source; {structure.dependencies} do",
             topic="Sense",
             variables=broken[0].variables if broken else (),
         ),
@@ -57,11 +57,11 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
 
 def metrics(assessment: Assessment) -> Metrics:
     """Return the counts; not what chance accounts for, which counts combinations of single source records."""
-    found = assessment.utility.structure
-    worst = max((one.records for one in found.broken), default=0)
+    structure = assessment.utility.structure
+    worst = max((one.records for one in structure.broken), default=0)
     return {
-        "utility/structure/impossible": found.impossible,
-        "utility/structure/dependencies": found.dependencies,
+        "utility/structure/impossible": structure.impossible,
+        "utility/structure/dependencies": structure.dependencies,
         "utility/structure/broken": worst,
     }
 

@@ -26,8 +26,8 @@ OVERLAP, OVERLAP_DEVIATION, QUANTILE = 0.71, 0.22, 2.33
 def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, ...]:
     """Compare the worst variable, spike, pair, regression and the propensity score with their limits."""
     parts = (_variable, _spike, _pair, _separated, _regression)
-    found = (part(assessment.utility, policy.utility) for part in parts)
-    return tuple(replace(one, records=assessment.records.released) for one in found if one is not None)
+    results = (part(assessment.utility, policy.utility) for part in parts)
+    return tuple(replace(one, records=assessment.records.released) for one in results if one is not None)
 
 
 def _share(value: float, digits: int = 1) -> str:
@@ -60,14 +60,14 @@ def _variable(utility: Utility, limits: UtilityLimits) -> GateResult | None:
 
 def _spike(utility: Utility, limits: UtilityLimits) -> GateResult | None:
     """Return the variable in which the share of a frequent value moved most."""
-    found = [
+    spikes = [
         (one.released_shift.spike, one.released_shift.spike_error, one.name)
         for one in utility.variables
         if one.released_shift.spike is not None and one.released_shift.spike_error is not None
     ]
-    if not found:
+    if not spikes:
         return None
-    moved, error, name = max(found, key=lambda one: one[0] - ERRORS * one[1])
+    moved, error, name = max(spikes, key=lambda one: one[0] - ERRORS * one[1])
     limit = limits.spike + ERRORS * error
     texts = (
         f"{name}: the share of a frequent value moved by {_share(moved)}",
@@ -127,9 +127,9 @@ def _regression(utility: Utility, limits: UtilityLimits) -> GateResult | None:
     overlap, one = min(fits, key=lambda fit: (fit[0], fit[1].fitted))
     usual = OVERLAP - QUANTILE * OVERLAP_DEVIATION / math.sqrt(max(len(one.coefficients), 1))
     limit = min(limits.overlap, max(0.0, usual))
-    found = f"mean overlap {_share(overlap, 0)}" if one.fitted else "could not be fitted to the release"
+    observed = f"mean overlap {_share(overlap, 0)}" if one.fitted else "could not be fitted to the release"
     texts = (
-        f"{one.formula}: {found}",
+        f"{one.formula}: {observed}",
         f"≥ {_share(limit, 0)}",
         f"about {_share(OVERLAP, 0)}, another sample",
         "how far the confidence intervals of a declared regression overlap, the least of all",
