@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, f
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+if TYPE_CHECKING:
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -93,6 +96,8 @@ class DonorTree:
         Source: Breiman, Friedman, Olshen and Stone 1984 (CART); Light and Margolin 1971 (CATANOVA). Pruning by
         significance after Hothorn, Hornik and Zeileis 2006.
         """
+        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
         weight = np.ones(len(target)) if weights is None else weights
         kept, leaf = np.zeros(1, dtype=np.intp), np.zeros(len(target), dtype=np.intp)
         tree = None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
@@ -16,7 +15,8 @@ from anoncore.profile.tables import Table
 MOST_COLUMNS = 120
 SCREENED = 400  # records
 POWERS = (1, -1, 2, -2)
-ALIKE = 0.999  # correlation of logarithms, on the screened records
+UNEXPLAINED = 0.01  # of the variance of logarithms, on the screened records
+NEAR_WHOLE = 0.1  # how far a fitted power may be from a whole one
 CLOSE = 0.01  # relative deviation of nearly all records
 NEARLY_ALL = 0.98
 FEW = 0.02  # the median deviation, of the standard deviation of the second factor's logarithm
@@ -69,29 +69,39 @@ def products(table: Table, computed: set[str]) -> list[Product]:
     logs = np.log(np.column_stack([table.numeric[n] for n in names]))
     accepted: list[Product] = []
     for result in range(2, len(names)):
-        complete = np.flatnonzero(~np.isnan(logs[:, result]))
-        sample = logs[complete[:: max(1, len(complete) // SCREENED)]]
-        for first, power in product(range(result), POWERS):
-            rest = sample[:, result] - power * sample[:, first]
-            second = _like(rest, sample[:, first + 1 : result])
-            exact = [(first + 1 + j, p) for j, p in second if _holds(logs, result, (first, power), (first + 1 + j, p))]
-            if exact:
-                accepted.append(Product(names[result], (names[first], power), (names[exact[0][0]], exact[0][1])))
-                break
+        exact = next((pair for pair in _alike(logs, result) if _holds(logs, result, *pair)), None)
+        if exact:
+            (first, power), (second, other) = exact
+            accepted.append(Product(names[result], (names[first], power), (names[second], other)))
     return accepted
 
 
-def _like(rest: np.ndarray, others: np.ndarray) -> list[tuple[int, int]]:
-    """Return the columns of ``others`` (m, n) of which ``rest`` (m,) is a power, with the power."""
-    both = ~np.isnan(others) & ~np.isnan(rest)[:, None]
-    count = np.maximum(both.sum(axis=0), 1)
-    x, y = np.where(both, others, 0.0), np.where(both, rest[:, None], 0.0)
-    x, y = (np.where(both, z - z.sum(axis=0) / count, 0.0) for z in (x, y))
-    xx, xy, yy = (x * x).sum(axis=0), (x * y).sum(axis=0), (y * y).sum(axis=0)
+def _alike(logs: np.ndarray, result: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Yield the pairs of earlier columns, with powers, by which some records of column ``result`` are explained.
+
+    The regressions of the logarithm on those of any two columns, in the screened records that hold all three.
+    """
+    complete = np.flatnonzero(~np.isnan(logs[:, result]))
+    sample = logs[complete[:: max(1, len(complete) // SCREENED)]]
+    known, y = ~np.isnan(sample[:, :result]) * 1.0, sample[:, [result]] - sample[:, result].mean()
+    centre = np.nansum(sample[:, :result], axis=0) / np.maximum(known.sum(axis=0), 1.0)
+    x = np.nan_to_num(sample[:, :result] - centre)
+    n = known.T @ known
+    count = np.maximum(n, 1.0)
+    mean, mean_y, mean_yy = x.T @ known / count, (known * y).T @ known / count, (known * y**2).T @ known / count
+    xx = (x**2).T @ known / count - mean**2
+    xz = x.T @ x / count - mean * mean.T
+    xy, yy = (x * y).T @ known / count - mean * mean_y, mean_yy - mean_y**2
+    size = xx * xx.T - xz**2
     with np.errstate(divide="ignore", invalid="ignore"):
-        alike, slope = np.abs(xy) / np.sqrt(xx * yy), xy / xx
-    enough = (count >= MIN_RECORDS) & (alike >= ALIKE) & (np.abs(slope - np.round(slope)) < 0.05)
-    return [(int(j), round(float(slope[j]))) for j in np.flatnonzero(enough) if round(float(slope[j])) in POWERS]
+        slope = (xy * xx.T - xz * xy.T) / size  # of the row's column, beside the column's
+        rest = 1.0 - (slope * xy + slope.T * xy.T) / yy
+    slope = np.nan_to_num(slope)
+    power = np.round(slope)
+    near = (np.abs(slope - power) < NEAR_WHOLE) & np.isin(power, POWERS) & (size > 1e-9 * xx * xx.T)
+    fits = near & near.T & (n >= MIN_RECORDS) & (rest < UNEXPLAINED)
+    for first, second in np.argwhere(np.triu(fits, 1)).tolist():
+        yield (first, int(power[first, second])), (second, int(power[second, first]))
 
 
 def _holds(logs: np.ndarray, result: int, first: tuple[int, int], second: tuple[int, int]) -> bool:

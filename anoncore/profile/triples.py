@@ -14,6 +14,7 @@ MIN_COMPLETE = 10  # of the screened records that have all three
 FIRST_ROWS = 24  # records compared with all candidates at once
 FEW = 0.1  # of the candidates left: then they are listed
 BLOCK = 1 << 18  # candidates compared at a time
+SAMPLE = 1000  # records on which is counted how often three columns are present together
 PORTION = 1 << 22  # cells read at a time when candidates are taken one by one
 
 
@@ -30,8 +31,8 @@ def triples(values: np.ndarray, rng: np.random.Generator) -> list[Relation]:
     -------
     list of Relation
         Each pair i < j is examined in the first `SCREEN_ROWS` records, in random order, in which
-        x_i is not 0 and x_j is present; no candidate is left out. A third column x_k is refuted by
-        one record in which it is present and off by more than `ROUNDED`.
+        x_i is not 0 and x_j is present; none is left out but with a third column that is seldom present there.
+        A third column x_k is refuted by one record in which it is present and off by more than `ROUNDED`.
     """
     present = ~np.isnan(values)
     nonzero = present & (values != 0)  # where x_i is 0 nothing can be refuted
@@ -51,7 +52,8 @@ def triples(values: np.ndarray, rng: np.random.Generator) -> list[Relation]:
         rows[:SCREEN_ROWS] = first[np.argsort(-np.abs(values[first, i]), kind="stable")]
         # Columns with as many missing values need as many records, so they stand together.
         others = others[np.argsort(-sizes[others], kind="stable")]
-        left = [_unrefuted(values, rows, i, c, width) for c in _candidates(values, rows, i, others, width)]
+        absent = _absent(nonzero[order[:SAMPLE], i], present[order[:SAMPLE]])
+        left = [_unrefuted(values, rows, i, c, width) for c in _candidates(values, rows, i, others, width, absent)]
         j, k, sign, target = np.concatenate(left, axis=1)
         for at in np.lexsort((k, j, -target, -sign, group[j])):
             columns = (i, int(j[at]), int(k[at]))
@@ -68,10 +70,21 @@ def _together(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return counts
 
 
+def _absent(own: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """Return (n, n) bool: where one column is present, too few records for a sum have the other.
+
+    ``own`` (m,) is whether a record counts, ``present`` (m, n) what it has; half of `MIN_COMPLETE` may be by chance.
+    """
+    here = present[own].astype("float32")
+    both = here.T @ here
+    sizes = np.diag(both)[:, None]
+    return np.asarray((sizes >= SCREEN_ROWS) & (both * SCREEN_ROWS < 0.5 * MIN_COMPLETE * sizes))
+
+
 def _candidates(
-    values: np.ndarray, rows: np.ndarray, i: int, others: np.ndarray, width: np.ndarray
+    values: np.ndarray, rows: np.ndarray, i: int, others: np.ndarray, width: np.ndarray, absent: np.ndarray
 ) -> Iterator[np.ndarray]:
-    """Yield (4, m) of j, k, sign and target that the first of ``rows`` leave for column i.
+    """Yield (4, m) of j, k, sign and target that the first of ``rows`` leave for column i, but ``absent`` (n, n) j, k.
 
     With x_k and the pair's sum both taken without their signs, one comparison serves both targets;
     the limit is the pair's, which is never below that of the three.
@@ -85,7 +98,7 @@ def _candidates(
     for block in np.split(others, range(step, len(others), step)):
         pairs = np.abs(np.concatenate([own + sample[:, block], own - sample[:, block]], axis=1))
         limit = ROUNDED * np.tile(np.minimum(width[i], width[block]), 2) + 4 * noise.eps * pairs + noise.tiny
-        dead = np.zeros((pairs.shape[1], len(width)), dtype=bool)
+        dead = np.tile(absent[block], (2, 1))
         dead[:, i] = dead[np.arange(len(dead)), np.tile(block, 2)] = True
         at, k = _within(thirds, (pairs - limit).astype(kind), (pairs + limit).astype(kind), dead)
         j, sign = block[at % len(block)], np.where(at < len(block), 1, -1)

@@ -56,7 +56,8 @@ def panel_named(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, .
     guesses = tuple(guesses)
     if any(g.variable.role in ("identifier", "household") and _repeats(frame[g.variable.name]) for g in guesses):
         return guesses
-    names = [g.variable.name for g in guesses if g.variable.role not in ("identifier", "weight", "household")]
+    rest = [g.variable.name for g in guesses if g.variable.role not in ("identifier", "weight", "household")]
+    names = [n for n in rest if not frame[n].isna().any()]
     times = [n for n in names if words_of(n) & TIMES and frame[n].nunique() > 2]
     for time in times:
         for place, guess in enumerate(guesses):
@@ -68,10 +69,8 @@ def panel_named(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, .
 
 
 def _names_units(frame: pd.DataFrame, name: str, time: str) -> bool:
-    """Whether a column that is no amount names a unit, each of which has at most one record at a time."""
+    """Whether a column without missing values names a unit, is no amount, and each has one record at a time at most."""
     column, n = frame[name], len(frame)
-    if column.isna().any() or frame[time].isna().any():
-        return False
     if pd.api.types.is_numeric_dtype(column.dtype) and not (column == column.round()).all():
         return False
     units, moments = column.nunique(), frame[time].nunique()

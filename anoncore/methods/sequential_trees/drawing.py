@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.linear_model import Ridge
 
 from anoncore.edits.kinds import BoundEdit, LinearEdit, RatioEdit
 from anoncore.edits.model import Edit, EditSet
@@ -216,6 +215,8 @@ class Drawing:
         The linear model carries scores that follow others closely, where leaves are too wide for what lies within; a
         line in a leaf does for variables that few records hold together.
         """
+        from sklearn.linear_model import Ridge
+
         order = rows[np.argsort(x[rows], kind="stable")]
         reach = max(recommended_reach(len(order), max(self._n_numbers, 1)), self.k)
         units = None if self.data.units is None else self.data.units[order]
