@@ -14,6 +14,7 @@ from flows.prepare import plan_digest, prepare, read_source
 from tasks.assessment.assess import assess
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
 from tasks.assessment.prior_releases import against_earlier
+from tasks.assessment.series import follow
 from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
 from tasks.common.home import Home, write_private
 from tasks.common.run import Run, exclusive_run
@@ -32,6 +33,7 @@ from tasks.publication.dossier import Results, Stated, gather
 from tasks.publication.targets import Target
 from tasks.record import approvers, ledger, secret_keys
 from tasks.record.dossier import PlanIdentity
+from tasks.record.members import published_in_series
 from tasks.tracking.mlflow import track
 from tasks.tracking.runs import release_run
 
@@ -152,13 +154,16 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     masked = step("Mask the records", mask, run, sides.original, plan.steps, plan.edits.edit_set())
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits, sides.original)
     assessed = step("Measure risk and utility", assess, run, sides, masked, plan.assessment, plan.policy)
-    attack = (run, plan.name, source, sides, masked, plan.assessment)
-    prior = step("Attack with earlier releases", against_earlier, *attack)
+    released = published_in_series(run.home, plan.name, source.digest, source.records_digest)
+    prior = step("Attack with earlier releases", against_earlier, run, released, sides, masked, plan.assessment)
+    least = plan.policy.least_change or plan.assessment.k
+    followed = step("Compare with earlier releases", follow, run, released, given.checked, sides, masked, least)
     game = _played(run, file, sides, masked, runner)
-    assessment = replace(assessed.assessment, prior_releases=prior, in_out_game=game.result if game else None)
+    assessment = replace(assessed.assessment, prior_releases=prior, series=followed.series)
+    assessment = replace(assessment, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)
-    data = (masked.released, validated.suite.json)
-    release = step("Write the candidate", prepare_data, run, *data, plan.name, plan.publication, digest)
+    written = (run, masked.released, validated.suite.json, plan.name, plan.publication, digest)
+    release = step("Write the candidate", prepare_data, *written)
     identity = PlanIdentity(plan.name, digest, plan.publication.title, plan.publication.description)
     results = Results(
         ingested=ingested,
@@ -175,7 +180,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     dossier, shown = gather(run, stated, results), Shown(sides, masked, assessed.curves, game)
     candidate = step("Write the report", document, run, dossier, shown, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, candidate, file, retry=True)
-    outcome = step("Publish, keep or reject", conclude, run, candidate, mlflow_run)
+    outcome = step("Publish, keep or reject", conclude, run, candidate, mlflow_run, followed.members)
     step("Mirror the outcome in MLflow", mirror_entry, run.home, outcome.entry)
     if outcome.status in ("published", "unchanged"):
         hand_over(run.home, outcome.release, pending(run.home, outcome.release, plan.publication.to), step)

@@ -11,6 +11,7 @@ from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import Comparison, ComparisonSettings, compare, compare_matched
 from anoncore.risk.density import Density, density
+from anoncore.risk.differencing import Decoded, Differencing, differencing
 from anoncore.risk.disclosure import (
     Disclosure,
     DisclosureSettings,
@@ -66,8 +67,10 @@ __all__ = [
     "Closeness",
     "Comparison",
     "ComparisonSettings",
+    "Decoded",
     "Density",
     "Difference",
+    "Differencing",
     "Disclosure",
     "DisclosureSettings",
     "ExtremeRecords",
@@ -124,6 +127,7 @@ __all__ = [
     "compare_matched",
     "density",
     "difference",
+    "differencing",
     "disclosure_risk",
     "extreme_records",
     "identical_records",

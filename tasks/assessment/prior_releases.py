@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from anoncore.microdata import ComparedUnits, Microdata, Schema
 from anoncore.risk import MEMBERSHIP_ATTACKS, AveragingAttack, averaging_attack
 from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import Refused
-from tasks.common.home import Home
 from tasks.common.run import Run
 from tasks.intake.columns import to_microdata
 from tasks.intake.read import read
@@ -22,8 +20,6 @@ from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PriorReleases
 from tasks.policy.section import PolicySection
-from tasks.record import ledger
-from tasks.record.dossier import SourceSummary
 from tasks.record.entry import ReleaseFacts
 
 # The newest; each costs two searches.
@@ -32,26 +28,16 @@ KINDS = ("data.parquet", "data.csv")
 
 
 def against_earlier(
-    run: Run, name: str, source: SourceSummary, sides: Sides, masked: Masked, section: AssessmentSection
+    run: Run, earlier: tuple[ReleaseFacts, ...], sides: Sides, masked: Masked, section: AssessmentSection
 ) -> PriorReleases:
     """Attack with all releases of these data together, the candidate last.
 
-    Of these data are the releases of the same file or the same records, and those of the same plan's earlier
-    files, whose people are in part the same. One that lacks variables of the candidate cannot be compared,
-    and is counted.
+    One that lacks variables of the candidate cannot be compared, and is counted.
     """
-    folders = list(_folders(run.home, name, source))
-    if not folders or sides.reference is None:
-        return PriorReleases(len(folders))
+    if not earlier or sides.reference is None:
+        return PriorReleases(len(earlier))
+    folders = [run.home.files_of(facts.name, facts.release) for facts in earlier]
     return PriorReleases(len(folders), *_attacked(run, folders[-AT_MOST:], sides, masked, section))
-
-
-def _folders(home: Home, name: str, source: SourceSummary) -> Iterator[Path]:
-    """Give the folders of published releases of these data, oldest first, withdrawn ones too."""
-    published = {entry.facts.release: entry.facts for entry in ledger.find(home, ReleaseFacts, "published")}
-    for release, facts in published.items():
-        if facts.name == name or facts.is_about(source.digest, source.records_digest):
-            yield home.files_of(facts.name, release)
 
 
 def _attacked(
@@ -60,15 +46,14 @@ def _attacked(
     """Return how many releases could be compared, and the attack with them and the candidate."""
     assert sides.reference is not None
     original, reference, candidate = sides.original.load(), sides.reference.load(), masked.measured.load()
-    # Between the variables that hide a group its members were moved, and what that did is not to be disclosed.
-    names = [n for n in candidate.schema.names if n in original.schema and n not in masked.hidden_variables]
+    names = comparable(original, candidate, masked)
     if not names:
         return 0, None
     schema = original.schema.select(names)
     encoder = Encoder.fit(original.select(names))
     if not encoder.width:
         return 0, None
-    before = [table for folder in folders if (table := _released(run, folder, schema)) is not None]
+    before = [table for folder in folders if (table := released_table(run, folder, schema)) is not None]
     if not before:
         return 0, None
     rng, settings = run.rng("earlier"), section.settings(PolicySection())
@@ -79,7 +64,15 @@ def _attacked(
     return len(before), averaging_attack(members, others, tables, tests=MEMBERSHIP_ATTACKS, units=units)
 
 
-def _released(run: Run, folder: Path, schema: Schema) -> Microdata | None:
+def comparable(original: Microdata, candidate: Microdata, masked: Masked) -> list[str]:
+    """Return the variables by which releases are compared.
+
+    Between those that hide a group its members were moved, and what that did is not to be disclosed.
+    """
+    return [n for n in candidate.schema.names if n in original.schema and n not in masked.hidden_variables]
+
+
+def released_table(run: Run, folder: Path, schema: Schema) -> Microdata | None:
     """Return the variables of an earlier release that the schema names; None where it cannot be compared."""
     file = next((folder / name for name in KINDS if (folder / name).is_file()), None)
     book = folder / "codebook.json"

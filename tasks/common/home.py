@@ -48,6 +48,7 @@ class Home:
     workspaces : raw and half-finished data of runs that are under way
     candidates : releases that wait for approvers
     releases, withdrawn : published releases, and those that were withdrawn
+    members : keyed digests of the units of candidates and releases
     ledger : the signed record of everything that was decided
     head : the signed name of the ledger's last entry, so that entries cut off are missed
     approvers : the list of approvers, as the ledger has it, for readers
@@ -61,6 +62,7 @@ class Home:
     candidates = Inside("candidates")
     releases = Inside("releases")
     withdrawn = Inside("withdrawn")
+    members = Inside("members")
     ledger = Inside("ledger.jsonl")
     head = Inside("ledger.head")
     approvers = Inside("approvers.json")
@@ -96,6 +98,10 @@ class Home:
         """Return where the files of a published release are, also of one that was withdrawn."""
         moved = self.withdrawn / name / release
         return moved if moved.is_dir() else self.releases / name / release
+
+    def members_of(self, release: str) -> Path:
+        """Return where the keyed digests of a release's units are kept."""
+        return self.members / f"{release}.npz"
 
     def assessment(self, release: str) -> Path:
         """Return where report and dossier of a candidate are kept, also of a rejected one."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 from tasks.common.errors import Refused, visible
 from tasks.common.home import DOSSIER, Home, account
 from tasks.decision.assessment_integrity import changed_pages, stored_dossier_digest
-from tasks.decision.conclude import end_withdrawal, expire, publish_approved, recover
-from tasks.decision.outcomes import Outcome, ended, has_expired, mirror_entry, outcome_of, waiting_candidate
+from tasks.decision.conclude import end_withdrawal, expire, publish_approved, recover, remove_candidate
+from tasks.decision.outcomes import (
+    Outcome,
+    ended,
+    has_expired,
+    mirror_entry,
+    outcome_of,
+    overtaken_by,
+    waiting_candidate,
+)
 from tasks.publication.candidate import load_candidate
 from tasks.record import approvers, ledger
 from tasks.record.approval_rule import (
@@ -34,8 +41,9 @@ def decide(home: Home, decision: Decision) -> Outcome:
     Raises
     ------
     Refused
-        When no such candidate waits, it is not the one that was assessed, its time is over, no such release is
-        published, or this approver may not decide so.
+        When no such candidate waits, it is not the one that was assessed, its time is over, another release of the
+        same plan or data was published since it was made, no such release is published, or this approver may not
+        decide so.
     """
     decision = replace(
         decision,
@@ -66,6 +74,8 @@ def _approve(home: Home, waiting: WaitingCandidate, decided: SignedDecision) -> 
         raise Refused(
             f"{visible(decided.approver)} has approved this already; {required} different people must approve"
         )
+    if newer := overtaken_by(home, waiting):
+        raise _expired(home, waiting, newer)
     candidate = load_candidate(home, waiting.facts.release)
     _check_pages(home, waiting.facts)
     waiting = replace(waiting, approvals=(*others, decided))
@@ -78,7 +88,7 @@ def _approve(home: Home, waiting: WaitingCandidate, decided: SignedDecision) -> 
 
 def _reject(home: Home, waiting: WaitingCandidate, decided: SignedDecision) -> Outcome:
     entry = ledger.append(home, "rejected", replace(waiting.facts, by=account(), decided=decided))
-    shutil.rmtree(home.candidates / waiting.facts.release, ignore_errors=True)
+    remove_candidate(home, waiting.facts.release)
     return ended(home, "rejected", entry, f"rejected by {decided.approver}: {decided.reason}")
 
 
@@ -100,9 +110,7 @@ def _waiting(home: Home, decision: Decision) -> WaitingCandidate:
     """Return the candidate that a decision is about, which can still be decided on."""
     waiting = waiting_candidate(home, decision.release)
     if has_expired(waiting):
-        outcome = expire(home, waiting)
-        mirror_entry(home, outcome.entry)
-        raise Refused(outcome.reason)
+        raise _expired(home, waiting)
     if decision.dossier not in ("", waiting.facts.dossier):
         raise Refused(
             f"the dossier that was named is not the one that was assessed for {decision.release}; read the report "
@@ -111,6 +119,13 @@ def _waiting(home: Home, decision: Decision) -> WaitingCandidate:
     if objection := list_objection(approvers.listed(home), waiting):
         raise Refused(objection)
     return waiting
+
+
+def _expired(home: Home, waiting: WaitingCandidate, newer: str = "") -> Refused:
+    """Remove a candidate that can no longer be decided on; return why."""
+    outcome = expire(home, waiting, newer)
+    mirror_entry(home, outcome.entry)
+    return Refused(outcome.reason)
 
 
 def _signed(home: Home, decision: Decision) -> SignedDecision:

@@ -38,7 +38,7 @@ def remove_leftovers(home: Home) -> int:
 
 
 def _half_written(home: Home) -> Iterator[Path]:
-    for pattern in (".*", "keys/.*", "assessments/*/.*", "comparisons/*/.*", "games/.*"):
+    for pattern in (".*", "keys/.*", "assessments/*/.*", "comparisons/*/.*", "games/.*", "members/.*"):
         for path in home.path.glob(pattern):
             if HALF.fullmatch(path.name) and path.is_file() and _age(path) > WRITING_SECONDS:
                 yield path
@@ -52,6 +52,9 @@ def _not_entered(home: Home) -> Iterator[Path]:
     folders = [path for path in home.candidates.glob("*/") if path.is_dir()]
     entered = {e.facts.release for e in ledger.find(home, ReleaseFacts, "awaiting")} if folders else set()
     yield from (path for path in folders if path.name not in entered)
+    digests = list(home.members.glob("*.npz"))
+    known = {e.facts.release for e in ledger.find(home, ReleaseFacts)} if digests else set()
+    yield from (path for path in digests if path.stem not in known)
 
 
 def _age(path: Path) -> float:

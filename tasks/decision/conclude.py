@@ -15,6 +15,7 @@ from tasks.common.digests import sha256_of
 from tasks.common.errors import Refused
 from tasks.common.home import Home, account
 from tasks.common.run import Run
+from tasks.common.workspace import StoredArrays
 from tasks.decision.assessment_integrity import custodian_pages
 from tasks.decision.outcomes import (
     Entry,
@@ -25,6 +26,7 @@ from tasks.decision.outcomes import (
     mirror_entry,
     now,
     outcome_of,
+    overtaken_by,
     published_before,
     waiting_after,
 )
@@ -36,6 +38,7 @@ from tasks.record import approvers, ledger
 from tasks.record.approval_rule import WaitingCandidate
 from tasks.record.dossier import Dossier
 from tasks.record.entry import ReleaseFacts, SignedDecision, Terms
+from tasks.record.members import Members, published_in_series
 from tasks.record.secret_keys import fingerprints
 from tasks.tracking import mlflow as track
 
@@ -74,8 +77,18 @@ def _settle(home: Home, entry: Entry) -> Outcome | None:
     return _resume(home, waiting) if waiting and waiting.approved else None
 
 
-def conclude(run: Run, candidate: Candidate, mlflow_run: str) -> Outcome:
-    """Do what the verdict says and enter it in the ledger."""
+def conclude(run: Run, candidate: Candidate, mlflow_run: str, members: StoredArrays | None = None) -> Outcome:
+    """Do what the verdict says and enter it in the ledger.
+
+    Parameters
+    ----------
+    members : the `Members` behind the candidate, with which those of later ones are compared
+
+    Raises
+    ------
+    Refused
+        When a release was published meanwhile that the candidate should have been measured with.
+    """
     home, dossier = run.home, candidate.dossier
     facts = release_facts(home, dossier, mlflow_run)
     with home.lock("decide"):
@@ -83,10 +96,13 @@ def conclude(run: Run, candidate: Candidate, mlflow_run: str) -> Outcome:
         if gone:
             facts = replace(facts, reason=f"identical to what was withdrawn on {gone[-1].time[:10]}")
             return outcome_of(home, "rejected", dossier, ledger.append(home, "rejected", facts), None)
+        _check_series(home, dossier)
         others = published_before(home, facts.plan, facts.data, facts.records)
         decision = "await" if others > dossier.history.published and facts.verdict == "publish" else facts.verdict
         if decision == "publish" and _waits(home, facts.release):
             decision, facts = "await", replace(facts, reason=ASKED)
+        if decision != "reject" and members is not None:
+            Members(**members.load()).keep(home, facts.release)
         if decision == "publish":
             again = bool(ledger.of_release(home, facts.release, "published"))
             folder, entry = _publish(home, candidate, facts, again=again)
@@ -96,6 +112,17 @@ def conclude(run: Run, candidate: Candidate, mlflow_run: str) -> Outcome:
             keep_candidate(home, candidate)
             facts = replace(facts, terms=_terms(home, dossier))
         return outcome_of(home, status, dossier, ledger.append(home, status, facts), None)
+
+
+def _check_series(home: Home, dossier: Dossier) -> None:
+    """Refuse a candidate that was not measured with every release that is published by now."""
+    series, source = dossier.assessment.series, dossier.source
+    published = published_in_series(home, dossier.release.name, source.digest, source.records_digest)
+    if series is not None and len(published) > series.releases:
+        raise Refused(
+            f"{published[-1].release} was published while this run was under way, and the candidate was not measured "
+            "with it; run the plan again"
+        )
 
 
 def _waits(home: Home, release: str) -> bool:
@@ -144,20 +171,28 @@ def _terms(home: Home, dossier: Dossier) -> Terms:
     )
 
 
-def expire(home: Home, waiting: WaitingCandidate) -> Outcome:
-    """Enter that the time to decide is over, and remove the candidate."""
+def expire(home: Home, waiting: WaitingCandidate, newer: str = "") -> Outcome:
+    """Enter that the time to decide is over, or that a ``newer`` release was published; remove the candidate."""
     release = waiting.facts.release
     entry = ledger.append(home, "expired", replace(waiting.facts, by=account()))
+    remove_candidate(home, release)
+    why = f"waited until {waiting.terms.expires}, and too few decided in time"
+    if newer:
+        why = f"was made before {newer} was published, and was not measured together with it"
+    return ended(home, "expired", entry, f"{release} {why}; it is removed. Run the plan again for a new one")
+
+
+def remove_candidate(home: Home, release: str) -> None:
+    """Remove a candidate that will not be published, and the digests of its units."""
     shutil.rmtree(home.candidates / release, ignore_errors=True)
-    reason = (
-        f"{release} waited until {waiting.terms.expires}, and too few decided in time; it is removed. Run the plan "
-        "again for a new one"
-    )
-    return ended(home, "expired", entry, reason)
+    if not ledger.of_release(home, release, "published"):
+        home.members_of(release).unlink(missing_ok=True)
 
 
 def _resume(home: Home, waiting: WaitingCandidate) -> Outcome | None:
     """Publish what enough have approved and a crash kept from being published."""
+    if newer := overtaken_by(home, waiting):
+        return expire(home, waiting, newer)
     try:
         candidate = load_candidate(home, waiting.facts.release)
     except Refused:

@@ -102,6 +102,21 @@ def published_before(home: Home, plan: str, data: str, records: str) -> int:
     return sum(other != plan or release in gone for release, other in published.items())
 
 
+def overtaken_by(home: Home, waiting: WaitingCandidate) -> str:
+    """Return a release that was published since a candidate was made, and with which it was not measured; else "".
+
+    Of the same plan, or of the same data under any plan.
+    """
+    facts = waiting.facts
+    made = ledger.of_release(home, facts.release, "awaiting")[-1].number
+    for entry in ledger.find(home, ReleaseFacts, "published"):
+        other = entry.facts
+        follows = other.name == facts.name or other.is_about(facts.data, facts.records)
+        if entry.number > made and follows and other.release != facts.release:
+            return other.release
+    return ""
+
+
 def waiting_candidate(home: Home, release: str) -> WaitingCandidate:
     """Return a candidate that waits for approvers.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anoncore.claims import ClaimCheck
-from anoncore.risk import AveragingAttack, Comparison, Game, Proportion, Relabelling, RiskReport
+from anoncore.risk import AveragingAttack, Comparison, Differencing, Game, Proportion, Relabelling, RiskReport
 from anoncore.utility import UtilityReport
 from tasks.common import values
 from tasks.common.errors import Refused
@@ -45,6 +45,54 @@ class PriorReleases:
     releases: int
     compared: int = 0
     attack: AveragingAttack | None = None
+
+
+@dataclass(frozen=True)
+class UnitChanges:
+    """How many statistical units joined, left or changed since a published release; None for 1 to least − 1."""
+
+    release: str
+    joined: int | None
+    left: int | None
+    changed: int | None
+
+    @property
+    def few(self) -> bool:
+        """Whether so few joined, left or changed that a difference may be theirs."""
+        return None in (self.joined, self.left, self.changed)
+
+
+@dataclass(frozen=True)
+class PairDifferencing:
+    """An earlier release, and what the candidate and it reveal when one is subtracted from the other."""
+
+    release: str
+    attack: Differencing
+
+
+@dataclass(frozen=True)
+class Series:
+    """The published releases that a candidate follows: who changed since each, and what subtracting it reveals.
+
+    Parameters
+    ----------
+    releases, known : all of them, and those whose units the home knows
+    least : so many units have to join, leave or change, or none
+    identified : units are known by identifiers; otherwise by the values of their records
+    few : releases since which fewer did
+    newest : changes since the newest release whose units are known; None where there is none
+    pairs : the differencing attack with each earlier release that it was tried with
+    untested : earlier releases since which units joined or changed, with which it could not be tried
+    """
+
+    releases: int
+    known: int
+    least: int
+    identified: bool
+    few: tuple[UnitChanges, ...] = ()
+    newest: UnitChanges | None = None
+    pairs: tuple[PairDifferencing, ...] = ()
+    untested: int = 0
 
 
 @dataclass(frozen=True)
@@ -124,7 +172,7 @@ class Assessment:
     rare_levels : that few released records hold
     as_source : single records are measured as if none had moved, because the release hides a group alone
     continuous_form : the prediction measures before scores are turned back into levels; None where there is none
-    prior_releases : None where no home was searched for them
+    prior_releases, series : None where no home was searched for them
     in_out_game : None where the plan does not ask for it
     external : of externally produced files; None for releases of a run
     """
@@ -139,6 +187,7 @@ class Assessment:
     as_source: bool = False
     continuous_form: Comparison | None = None
     prior_releases: PriorReleases | None = None
+    series: Series | None = None
     in_out_game: InOutGame | None = None
     external: ExternalFiles | None = None
 

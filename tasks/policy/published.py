@@ -24,7 +24,7 @@ from anoncore.utility import (
     WeightUse,
 )
 from tasks.common import values
-from tasks.policy.assessment import FORMAT, InOutGame, PriorReleases, RareLevels, Records
+from tasks.policy.assessment import FORMAT, InOutGame, PriorReleases, RareLevels, Records, Series
 from tasks.policy.rounding import coarse
 
 TENTH = 0.1
@@ -178,6 +178,7 @@ class PublishedAssessment:
     as_source: bool = False
     continuous_form: Comparison | None = None
     prior_releases: PriorReleases | None = None
+    series: Series | None = None
     in_out_game: InOutGame | None = None
     is_external: bool = False
 

@@ -26,7 +26,7 @@ from tests.reliability.running import (
 )
 
 STEPS = (
-    "ingest", "validate_raw", "split", "mask", "validate_masked", "assess", "against_earlier", "decide",
+    "ingest", "validate_raw", "split", "mask", "validate_masked", "assess", "against_earlier", "follow", "decide",
     "prepare_data", "document", "_track", "conclude", "mirror_entry",
 )  # fmt: skip
 Run = Callable[..., Done]

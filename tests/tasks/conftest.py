@@ -39,17 +39,16 @@ class Office:
         files = {"data.csv": f"x\n{content}\n", "codebook.json": "{}", "report.html": "<p>"}
         for name, text in files.items():
             write_private(folder / name, text.encode())
-        release = f"office-{digest_of(content)[:12]}"
-        data = more.get("data", "2" * 64)
-        data = more.get("data", "2" * 64)
+        name, data = more.get("name", "office"), more.get("data", "2" * 64)
+        release = f"{name}-{digest_of(content)[:12]}"
         terms = {f.name: more[f.name] for f in fields(ApprovalTerms) if f.name in more}
         dossier = small_dossier(
-            plan=PlanIdentity("office", more.get("plan", "1" * 64)),
+            plan=PlanIdentity(name, more.get("plan", "1" * 64)),
             run=replace(RUN, id=run.id, rebuild=more.get("rebuild", False)),
             source=SourceSummary(2, 2, (), 1, (), data, records_digest=more.get("records", f"of {data}")),
             verdict=Verdict(decision, "every gate passed", ()),
             approval=ApprovalTerms(**terms | {"names": tuple(more.get("names", ()))}),
-            release=ReleaseIdentity(release, "office", 1),
+            release=ReleaseIdentity(release, name, 1),
             history=History(published=more.get("published", 0)),
             files={p.name: sha256_of(p) for p in sorted(folder.iterdir())},
         )

@@ -23,6 +23,8 @@ GATES: tuple[Gate, ...] = tuple(
         "quasi_identifiers",
         "inference",
         "prior_releases",
+        "unit_changes",
+        "differencing",
         "source_values",
         "claims",
         "value_limits",

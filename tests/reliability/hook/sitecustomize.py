@@ -27,6 +27,7 @@ _STEPS = {
         "validate_masked",
         "assess",
         "against_earlier",
+        "follow",
         "decide",
         "prepare_data",
         "document",

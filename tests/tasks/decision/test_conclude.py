@@ -455,6 +455,19 @@ def test_the_same_records_in_another_file_are_the_same_data(office: Any) -> None
     assert conclude.conclude(again, candidate, "0").status == "awaiting"
 
 
+def test_what_was_not_measured_with_a_release_published_since_is_not_approved(office: Any) -> None:
+    first, second = (office.waiting(content, plan=content * 64)[0] for content in "ab")
+    other, _ = office.waiting("c", plan="c" * 64, data="9" * 64, name="elsewhere")
+    assert approve(office, first, "A. Smith").status == "published"
+    with pytest.raises(Refused, match=f"{second} was made before {first} was published, and was not measured together"):
+        approve(office, second, "A. Smith")
+    assert last(office).event == "expired"
+    assert not (office.home.candidates / second).exists()
+    assert outcomes.standing(office.home, "b" * 64, "2" * 64, "of " + "2" * 64) is None, "the plan can be run again"
+    assert approve(office, other, "A. Smith").status == "published", "of other data and another plan"
+    in_order(office)
+
+
 def test_the_ledger_tells_that_a_release_was_drawn_anew(office: Any) -> None:
     run, candidate = office.assessed("publish", rebuild=True)
     conclude.conclude(run, candidate, "0")

@@ -116,5 +116,7 @@ def test_the_limits_of_the_policy_are_those_of_the_gates() -> None:
         "linkability",
         "inference",
         "in_out_game",
+        "least_change",
+        "differencing",
     }
     assert limits == {"tail_p", "utility", *attacks} <= set(PolicySection.model_fields)

@@ -1,0 +1,80 @@
+"""Whether few people joined, left or changed since an earlier release."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from tasks.common.formatting import count
+from tasks.common.sections import Section
+from tasks.policy.assessment import Assessment, Series, UnitChanges
+from tasks.policy.gate import Gate, GateResult, Metrics
+from tasks.policy.rounding import as_measured
+
+NAME = "change since earlier releases"
+AT_MOST = 3
+
+
+class ChangeLimit(Section):
+    """How many people have to differ between two releases of a series.
+
+    Parameters
+    ----------
+    least_change : So many statistical units have to join, leave or change since every published release, or none;
+        otherwise a person decides. By default the ``k`` of the assessment.
+    """
+
+    least_change: int | None = Field(default=None, ge=2)
+
+
+def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, ...]:
+    """Ask a person where few units joined, left or changed, or where it is not known who is in a release."""
+    series = assessment.series
+    if series is None or not series.releases:
+        return ()
+    few, unknown = series.few, series.releases - series.known
+    shown = few[:AT_MOST] or ((series.newest,) if series.newest else ())
+    parts = [f"since {one.release}: {_counts(one, series.least)}" for one in shown]
+    if len(few) > AT_MOST:
+        parts.append(f"and since {count(len(few) - AT_MOST)} more")
+    if unknown:
+        parts.append(f"who is in {count(unknown)} earlier release(s) is not known")
+    return (
+        GateResult(
+            name=NAME,
+            verdict="inconclusive" if few or unknown else "pass",
+            figure="; ".join(parts),
+            limit=f"none, or at least {count(series.least)} of each",
+            baseline="0, the same people with the same values",
+            records=assessment.records.original,
+            meaning=f"{_units(series)} that joined, left or changed; where few did, the difference of two releases is "
+            "theirs",
+        ),
+    )
+
+
+def _units(series: Series) -> str:
+    return "statistical units" if series.identified else "records, known by their values as no identifier is declared,"
+
+
+def _counts(changes: UnitChanges, least: int) -> str:
+    sides = ("joined", changes.joined), ("left", changes.left), ("changed", changes.changed)
+    return ", ".join(f"{f'1 to {least - 1}' if n is None else count(n)} {side}" for side, n in sides)
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return how many releases there are since which few units joined, left or changed."""
+    return {} if assessment.series is None else {"risk/series_few": len(assessment.series.few)}
+
+
+GATE = Gate(
+    name=NAME,
+    description="Statistical units that joined, left or changed since each published release of the series, counted by "
+    "keyed digests that only the home holds. Inconclusive, so that a person decides, where it is 1 to "
+    "`least_change` − 1 units of one of the three, or where it is not known who is in a release; no count below the "
+    "limit is shown.",
+    evaluate=evaluate,
+    limits=ChangeLimit,
+    individual=True,
+    publishes={"series": as_measured},
+    metrics=metrics,
+)

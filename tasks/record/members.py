@@ -1,0 +1,89 @@
+"""Who is in a release: keyed digests of its statistical units, which stay in the home; only counts are shown."""
+
+from __future__ import annotations
+
+import hmac
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.common.home import Home, make_private, write_private
+from tasks.record import ledger
+from tasks.record.entry import ReleaseFacts
+
+Digests = NDArray[np.uint64]
+ARRAYS = ("identities", "contents", "variables")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Members:
+    """The units of a release, by HMAC-SHA256 of 64 bits with a key of their own, which the home's digest key gives.
+
+    The key is that of the home, not of one plan: the same people are recognised under another plan's name.
+
+    Parameters
+    ----------
+    identities : (U,) of what identifies each unit; of its records' values where the plan declares no identifier
+    contents : (U,) of the values of its records
+    variables : (1,) of the names of these values' variables: contents of other variables are not compared
+    """
+
+    identities: Digests
+    contents: Digests
+    variables: Digests
+
+    @classmethod
+    def of(cls, home: Home, identities: Digests, contents: Digests, variables: Iterable[str]) -> Members:
+        """Return the digests of units, each identified and described by 64 bits."""
+        key = hmac.digest(home.digest_secret(), b"units of releases", "sha256")
+
+        def digests(kind: bytes, values: Iterable[bytes]) -> Digests:
+            parts = (hmac.digest(key, kind + value, "sha256")[:8] for value in values)
+            return np.frombuffer(b"".join(parts), dtype=np.uint64)
+
+        sides = [[value.tobytes() for value in side] for side in (identities, contents)]
+        names = ["\x1f".join(sorted(variables)).encode()]
+        return cls(digests(b"identity", sides[0]), digests(b"content", sides[1]), digests(b"variables", names))
+
+    def in_common(self, earlier: Members) -> NDArray[np.bool_]:
+        """Return (U,) which units an earlier release holds too."""
+        return np.isin(self.identities, earlier.identities)
+
+    def changed(self, earlier: Members) -> NDArray[np.bool_]:
+        """Return (U,) which units an earlier release holds with other values; none where it has other variables."""
+        if not np.array_equal(self.variables, earlier.variables):
+            return np.zeros(len(self.identities), dtype=bool)
+        order = np.argsort(earlier.identities)
+        known = earlier.identities[order]
+        at = np.minimum(np.searchsorted(known, self.identities), max(len(known) - 1, 0))
+        return self.in_common(earlier) & (earlier.contents[order][at] != self.contents if len(known) else False)
+
+    def keep(self, home: Home, release: str) -> None:
+        """Store the digests, in an order that says nothing of the records'."""
+        order = np.argsort(self.identities)
+        content = io.BytesIO()
+        np.savez(content, identities=self.identities[order], contents=self.contents[order], variables=self.variables)
+        make_private(home.members)
+        write_private(home.members_of(release), content.getvalue())
+
+
+def members_of(home: Home, release: str) -> Members | None:
+    """Return the units of a release; None where the home does not know them."""
+    try:
+        with np.load(home.members_of(release), allow_pickle=False) as stored:
+            return Members(*(stored[name] for name in ARRAYS))
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def published_in_series(home: Home, name: str, data: str, records: str) -> tuple[ReleaseFacts, ...]:
+    """Return the facts of the published releases that a candidate follows, oldest first, withdrawn ones too.
+
+    These are the releases of the same plan, whose people are in part the same, and those of the same file or records
+    under any plan.
+    """
+    published = {entry.facts.release: entry.facts for entry in ledger.find(home, ReleaseFacts, "published")}
+    return tuple(facts for facts in published.values() if facts.name == name or facts.is_about(data, records))

@@ -1,0 +1,83 @@
+"""Differencing: exact figures give those who joined away, drawn ones do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.risk import Differencing, differencing
+
+N, LEVELS, NUMBERS = 300, 30, 20
+
+
+def people() -> Microdata:
+    rng = np.random.default_rng(4)
+    levels = {f"level{j}": rng.choice(["a", "b", "c"], 2 * N, p=[0.6, 0.3, 0.1]) for j in range(LEVELS)}
+    numbers = {f"number{j}": rng.normal(50, 10, 2 * N).round(2) for j in range(NUMBERS)}
+    kinds = dict.fromkeys(levels, "nominal") | dict.fromkeys(numbers, "continuous")
+    frame = pd.DataFrame(levels | numbers)
+    frame.loc[rng.random(2 * N) < 0.1, "level0"] = None
+    return Microdata(frame, Schema(Variable(name, kind) for name, kind in kinds.items()))
+
+
+def shuffled(data: Microdata, rng: np.random.Generator) -> Microdata:
+    """Return a release with the source's distributions: every column in an order of its own."""
+    columns = {name: data.frame[name].to_numpy(dtype=object)[rng.permutation(len(data))] for name in data.frame}
+    return Microdata(pd.DataFrame(columns).astype(data.frame.dtypes.to_dict()), data.schema)
+
+
+def attack(joining: int, leaving: int, *, drawn: bool = False) -> Differencing:
+    rng, data = np.random.default_rng(7), people()
+    before, after = np.arange(leaving + N), np.arange(leaving, leaving + N + joining)
+    behind = [np.sort(rng.choice(rows, N - 40, replace=False)) if drawn else rows for rows in (before, after)]
+    tables = [shuffled(data.take(rows), rng) for rows in behind]
+    found = differencing(*tables, data.take(np.arange(leaving + N, after[-1] + 1)), data.take(np.arange(350, 2 * N)))
+    assert found is not None
+    return found
+
+
+def test_who_joins_alone_is_read_off_exact_figures() -> None:
+    found = attack(1, 0)
+    assert {way.way: way.joined for way in found.ways} == {
+        "counts of levels": 1.0,
+        "sums of numbers": 1.0,
+        "values that are new": pytest.approx(0.3, abs=0.1),
+    }
+    assert found.worst.way == "sums of numbers"
+    assert found.worst.lower > 0.8
+
+
+def test_where_another_left_levels_are_still_read_off() -> None:
+    found = attack(1, 1)
+    counts = next(way for way in found.ways if way.way == "counts of levels")
+    assert counts.joined > 0.9
+    assert counts.lower > 0.05
+
+
+def test_among_many_who_joined_and_in_drawn_figures_no_one_is_read_off() -> None:
+    counts, sums, new = attack(40, 40).ways
+    assert max(counts.upper, sums.upper) < 0.15
+    assert new.lower > 0.2, "numbers of their own stand in the release for everyone who joined"
+    drawn = {way.way: way for way in attack(1, 0, drawn=True).ways}
+    assert drawn["counts of levels"].excess < 0.3
+    assert drawn["sums of numbers"].joined < 0.3
+
+
+def test_people_are_counted_not_records() -> None:
+    data = people()
+    before, later, new = data.take(np.arange(N)), data.take(np.arange(N + 4)), data.take(np.arange(N, N + 4))
+    control = data.take(np.arange(350, 550))
+    alone = differencing(before, later, new.with_units([1, 1, 1, 1]), control)
+    four = differencing(before, later, new, control)
+    assert alone is not None
+    assert four is not None
+    assert alone.worst.upper - alone.worst.lower > 1.5 * (four.worst.upper - four.worst.lower)
+
+
+def test_without_anyone_new_or_a_control_there_is_no_attack() -> None:
+    data = people()
+    nobody, someone, few = data.take(np.arange(0)), data.take(np.arange(1)), data.take(np.arange(10))
+    assert differencing(data, data, nobody, data) is None
+    assert differencing(data, data, someone, few) is None

@@ -1,0 +1,81 @@
+"""Releases that follow each other: who came and went is counted, and what subtracting them reveals is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.plan.model import load_plan
+from flows.release import Direct, carry_out
+from tasks.common.errors import Refused
+from tasks.common.home import Home
+from tasks.decision.approval import decide
+from tasks.decision.outcomes import Outcome
+from tasks.policy.gate import GateResult
+from tasks.record.decision import Decision
+from tasks.record.dossier import read_dossier
+
+pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
+CHANGE = "change since earlier releases"
+# Noise, and nobody set apart: the changes are those of the file.
+STEP = "{method: additive-noise, b: 1.0}"
+MORE = "reference: {kind: leave-one-out}\npolicy: {approval: person, tail_p: 1.0e-9}"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home.locate(tmp_path / "home")
+
+
+def released(office, home: Home, frame: pd.DataFrame, title: str = "t", name: str = "office") -> Outcome:
+    path = office(frame, step=STEP, more=f"publication: {{title: {title}}}\n{MORE}")
+    path.write_text(path.read_text().replace("name: office", f"name: {name}", 1))
+    return carry_out(load_plan(path), home, Direct())
+
+
+def gate(outcome: Outcome, name: str = CHANGE) -> GateResult | None:
+    return next((one for one in outcome.gates if one.name == name), None)
+
+
+def approved(home: Home, outcome: Outcome) -> Outcome:
+    assert outcome.status == "awaiting", outcome.reason
+    return decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="read"))
+
+
+def test_a_month_with_few_newcomers_waits_and_says_why(office, home, people):
+    everyone = people(400)
+    first = released(office, home, everyone[:300])
+    assert gate(first) is None
+    approved(home, first)
+    # Ten left and ten joined, in another order.
+    second = released(office, home, everyone[10:310].sample(frac=1.0, random_state=1))
+    found = gate(second)
+    assert (found.verdict, found.figure) == ("pass", f"since {first.release}: 10 joined, 10 left, 0 changed")
+    approved(home, second)
+    third = released(office, home, everyone[10:313].assign(children=1))
+    found = gate(third)
+    assert third.status == "awaiting"
+    assert CHANGE in third.reason
+    assert found.figure.startswith(f"since {second.release}: 1 to 4 joined, 0 left, ")
+    series = read_dossier(home, third.release).assessment.series
+    assert (series.releases, series.known, len(series.few), series.identified) == (2, 2, 1, True)
+    assert {pair.release for pair in series.pairs} == {first.release, second.release}
+    stored = np.load(home.members_of(second.release))
+    assert stored["identities"].shape == (300,)
+    assert home.members_of(second.release).stat().st_mode & 0o077 == 0
+
+
+def test_what_waited_while_another_was_published_is_run_again(office, home, people):
+    frame = people(300)
+    one, other = (released(office, home, frame, title) for title in ("one", "other"))
+    assert {one.status, other.status} == {"awaiting"}
+    approved(home, one)
+    with pytest.raises(Refused, match="was not measured together with it"):
+        approved(home, other)
+    again = released(office, home, frame, "other")
+    assert gate(again).figure == f"since {one.release}: 0 joined, 0 left, 0 changed"
+    renamed = released(office, home, frame, name="renamed")
+    assert gate(renamed).verdict == "pass", "the same people are known under another plan's name"
