@@ -105,6 +105,13 @@ def all_hold(conditions: tuple[Condition, ...], frame: pd.DataFrame) -> np.ndarr
     return good
 
 
+def check_limits(what: str, lower: float | None, upper: float | None) -> None:
+    """Raise when neither bound is stated, or they are no range."""
+    if lower is None and upper is None:
+        raise AnonymizationError(f"{what}: give lower, upper or both")
+    check_range(what, lower, upper)
+
+
 def check_range(what: str, lower: float | None, upper: float | None) -> None:
     """Raise when a bound is not finite, or the lower one exceeds the upper."""
     if any(bound is not None and not np.isfinite(bound) for bound in (lower, upper)):

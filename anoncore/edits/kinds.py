@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from anoncore.edits.conditions import RELATIVE_TOLERANCE, Condition, all_hold, check_range, numbers, present, within
+from anoncore.edits.conditions import RELATIVE_TOLERANCE, Condition, all_hold, check_limits, numbers, present, within
 from anoncore.errors import AnonymizationError
 
 Relation = Literal["==", "<=", ">="]
@@ -85,8 +85,23 @@ class LinearEdit:
         return np.asarray((self.constant - rest) / self.terms[self.dependent])
 
 
+class _OfOneVariable:
+    """Edits that read one variable alone."""
+
+    variable: str
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of all variables that the edit reads."""
+        return (self.variable,)
+
+    def applies(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return (N,) bool: the cell is not missing."""
+        return ~frame[self.variable].isna().to_numpy()
+
+
 @dataclass(frozen=True, kw_only=True)
-class BoundEdit:
+class BoundEdit(_OfOneVariable):
     """lower ≤ variable ≤ upper.
 
     Parameters
@@ -104,18 +119,7 @@ class BoundEdit:
     upper: float | None = None
 
     def __post_init__(self) -> None:
-        if self.lower is None and self.upper is None:
-            raise AnonymizationError(f"edit {self.name!r}: give lower, upper or both")
-        check_range(f"edit {self.name!r}", self.lower, self.upper)
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """Names of all variables that the edit reads."""
-        return (self.variable,)
-
-    def applies(self, frame: pd.DataFrame) -> np.ndarray:
-        """Return (N,) bool: the cell is not missing."""
-        return ~frame[self.variable].isna().to_numpy()
+        check_limits(f"edit {self.name!r}", self.lower, self.upper)
 
     def holds(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool; True also where the edit does not apply."""
@@ -123,7 +127,7 @@ class BoundEdit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetEdit:
+class SetEdit(_OfOneVariable):
     """The variable takes one of the listed values.
 
     Parameters
@@ -142,15 +146,6 @@ class SetEdit:
         object.__setattr__(self, "values", tuple(self.values))
         if not self.values:
             raise AnonymizationError(f"edit {self.name!r}: values must not be empty")
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """Names of all variables that the edit reads."""
-        return (self.variable,)
-
-    def applies(self, frame: pd.DataFrame) -> np.ndarray:
-        """Return (N,) bool: the cell is not missing."""
-        return ~frame[self.variable].isna().to_numpy()
 
     def holds(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool; True also where the edit does not apply."""
@@ -213,11 +208,9 @@ class RatioEdit:
     upper: float | None = None
 
     def __post_init__(self) -> None:
-        if self.lower is None and self.upper is None:
-            raise AnonymizationError(f"edit {self.name!r}: give lower, upper or both")
         if self.numerator == self.denominator:
             raise AnonymizationError(f"edit {self.name!r}: numerator and denominator are the same variable")
-        check_range(f"edit {self.name!r}", self.lower, self.upper)
+        check_limits(f"edit {self.name!r}", self.lower, self.upper)
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata.canonical import canonical, check_columns, ordinary
 from anoncore.microdata.schema import Schema
-from anoncore.microdata.units import Units
+from anoncore.microdata.units import Units, unit_codes
 from anoncore.microdata.variable import Variable
 from anoncore.summary import Summarised, SummaryTable
 
@@ -123,6 +123,11 @@ class Microdata(Summarised):
     def n_units(self) -> int:
         """The number of statistical units."""
         return len(self) if self.units is None else len(np.unique(self.units))
+
+    @property
+    def unit_codes(self) -> NDArray[np.intp]:
+        """The statistical unit of each record, as codes from 0."""
+        return unit_codes(self.units, len(self))
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,6 +62,17 @@ def joined_units(keys: Sequence[ArrayLike], records: int) -> Units:
     return np.argsort(np.argsort(first))[inverse].astype(np.int64)
 
 
+def unit_codes(units: NDArray[np.integer[Any]] | None, records: int) -> NDArray[np.intp]:
+    """Return (N,) codes of the units from 0, the unit of each of N records; without units each record is its own.
+
+    Examples
+    --------
+    >>> unit_codes(np.array([7, 7, 2]), 3).tolist(), unit_codes(None, 2).tolist()
+    ([1, 1, 0], [0, 1])
+    """
+    return np.arange(records) if units is None else np.unique(units, return_inverse=True)[1]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ComparedUnits:
     """The statistical units of records that are compared: people of the original, and of a reference sample.
@@ -108,8 +120,8 @@ def unit_means(scores: NDArray[np.float64], units: Units | None) -> NDArray[np.f
     """
     if units is None:
         return scores
-    _, codes, sizes = np.unique(units, return_inverse=True, return_counts=True)
-    return np.bincount(codes, scores) / sizes
+    codes = unit_codes(units, len(scores))
+    return np.bincount(codes, scores) / np.bincount(codes)
 
 
 def unit_maxima(scores: NDArray[np.float64], units: Units | None) -> NDArray[np.float64]:
@@ -122,7 +134,7 @@ def unit_maxima(scores: NDArray[np.float64], units: Units | None) -> NDArray[np.
     """
     if units is None:
         return scores
-    known, codes = np.unique(units, return_inverse=True)
-    largest = np.full(len(known), -np.inf)
+    codes = unit_codes(units, len(scores))
+    largest = np.full(int(codes.max(initial=-1)) + 1, -np.inf)
     np.maximum.at(largest, codes, scores)
     return largest

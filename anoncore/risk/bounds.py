@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from scipy.stats import norm
 
+from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk.jackknife import Deletions, set_variance
 from anoncore.risk.prediction import PredictionMeasures
@@ -106,7 +107,7 @@ def bounds(
     """
     n = len(pairs[0][0].values)
     grid = np.unique(np.concatenate([side.values for pair in pairs for side in pair]))
-    codes = np.arange(n) if units is None else np.unique(units, return_inverse=True)[1]
+    codes = unit_codes(units, n)
     excess, centre, error, error_with_sets = (np.zeros(len(grid)) for _ in range(4))
     for ours, theirs in pairs:
         surplus = ours.up_to(grid) - theirs.up_to(grid)

@@ -61,7 +61,7 @@ def measured(
     if own is None or units is None:
         far, near = nearest(asked, points[draws.first], wide)
     else:
-        wide = min(wide, len(points) - int(np.bincount(np.unique(units, return_inverse=True)[1]).max()))
+        wide = min(wide, len(points) - int(np.unique(units, return_counts=True)[1].max()))
         far, near = nearest_of_others(asked, points, wide, own=own, units=units)
     far /= math.sqrt(points.shape[1])
     copies = draws.copies[near]

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from anoncore.errors import AnonymizationError
+from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, between, matrix, vector
 
 # Of all close pairs of a person with a point of three samples alike, those with one given sample; see below.
@@ -67,8 +68,7 @@ class Neighbours:
         farthest = three.max(axis=0)
         ratio = np.divide(three.min(axis=0), farthest, out=np.ones(len(farthest)), where=farthest > 0.0)
         first = least_of_units(ratio, units)
-        number = np.unique(units, return_inverse=True)[1]
-        partner = np.where(self.partner >= 0, number[self.partner], -1)
+        partner = np.where(self.partner >= 0, unit_codes(units, len(units))[self.partner], -1)
         return Neighbours(self.records[first], self.released[first], self.other[first], self.own[first], partner[first])
 
 

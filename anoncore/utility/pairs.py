@@ -260,7 +260,7 @@ def _pooled(places: Sequence[Floats], *, with_missing: bool) -> tuple[list[Integ
 
 def _groups(original: Microdata) -> Integers:
     """Return (N,) the group of each record; records of one unit are in one group, whatever the order of the table."""
-    units = np.arange(len(original)) if original.units is None else np.unique(original.units, return_inverse=True)[1]
+    units = original.unit_codes
     return np.floor(units * GOLDEN % 1.0 * GROUPS).astype(np.intp)
 
 

@@ -199,7 +199,7 @@ def _dependencies(
 ) -> tuple[int, list[tuple[int, int, int]]]:
     """Return how many dependencies the original holds, and which the release breaks in how many records."""
     tables = original, released
-    units = np.arange(len(original)) if original.units is None else np.unique(original.units, return_inverse=True)[1]
+    units = original.unit_codes
     coded = [_value_codes(variable, tables) for variable in variables]
     ours, theirs = (_columns([codes[at] for _, codes in coded], len(t)) for at, t in enumerate(tables))
     sizes = [size for size, _ in coded]

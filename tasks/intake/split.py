@@ -102,7 +102,7 @@ def split(
 
 def _holdout(source: Microdata, keys: pd.DataFrame | None, key: str) -> tuple[Microdata, Microdata, str]:
     """Return the records to be masked, the reference sample, and how it is known that they share no unit."""
-    codes = np.arange(len(source)) if source.units is None else np.unique(source.units, return_inverse=True)[1]
+    codes = source.unit_codes
     units = int(codes.max(initial=-1)) + 1
     if units < 4:
         raise Refused(f"reference: a holdout needs at least 4 statistical units, the source has {units}")
@@ -152,11 +152,13 @@ def _file(
 
 def _units_drawn(reference: Microdata, most: int, rng: np.random.Generator) -> Microdata:
     """Return a random part of at most as many units."""
-    if reference.n_units <= most:
-        return reference
-    codes = np.arange(len(reference)) if reference.units is None else np.unique(reference.units, return_inverse=True)[1]
-    drawn = rng.choice(reference.n_units, most, replace=False)
-    return reference.take(np.flatnonzero(np.isin(codes, drawn)))
+    return reference if reference.n_units <= most else draw_units(reference, most, rng)[0]
+
+
+def draw_units(data: Microdata, units: int, rng: np.random.Generator) -> tuple[Microdata, Microdata]:
+    """Return the records of a random part of at most so many units, and the others."""
+    chosen = np.isin(data.unit_codes, rng.choice(data.n_units, min(units, data.n_units), replace=False))
+    return data.take(np.flatnonzero(chosen)), data.take(np.flatnonzero(~chosen))
 
 
 def _like(source: Microdata, frame: pd.DataFrame, variables: tuple[Variable, ...]) -> Microdata:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
@@ -12,7 +12,9 @@ from tasks.policy.attack import Attack
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import Rounding
 
-GateVerdict = Literal["pass", "fail", "inconclusive", "by design", "not tested", "waived", "to decide"]
+# From the worst.
+GateVerdict = Literal["fail", "inconclusive", "to decide", "waived", "by design", "pass", "not tested"]
+WORST_FIRST: tuple[GateVerdict, ...] = get_args(GateVerdict)
 Topic = Literal["Risk", "Claims", "Sense", "Utility"]
 Metrics = Mapping[str, float | None]
 

@@ -9,13 +9,13 @@ from typing import Any
 from tasks.common import values
 from tasks.policy.attack import Aim, Attack
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
-from tasks.policy.gate import GateResult, GateVerdict
+from tasks.policy.gate import WORST_FIRST, GateResult, GateVerdict
 from tasks.policy.gates import GATES
 from tasks.policy.published import PublishedAssessment
 
 FORMAT = 1
-# From the worst; an attack without a gate of its own comes after those that decide.
-WORST_FIRST = ("fail", "inconclusive", "waived", "by design", "pass", "not tested", "reported")
+# An attack without a gate of its own comes after those that decide.
+ORDER = (*WORST_FIRST, "reported")
 MEANINGS = {
     Criterion.SINGLING_OUT: "isolating a person’s record, or a condition that one person alone meets",
     Criterion.LINKABILITY: "tracing what is known of a person to a released row, or joining two files by it",
@@ -139,4 +139,4 @@ def _harm(attack: TriedAttack) -> tuple[int, float, float]:
     """Order attacks by their verdicts, by the gain that is shown, and by how near a gain is to being shown."""
     gain = attack.advantage
     reach = gain.value - gain.lower
-    return -WORST_FIRST.index(attack.verdict), max(gain.lower, 0.0), gain.value / reach if reach > 0.0 else 0.0
+    return -ORDER.index(attack.verdict), max(gain.lower, 0.0), gain.value / reach if reach > 0.0 else 0.0

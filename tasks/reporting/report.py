@@ -31,7 +31,7 @@ from tasks.common.formatting import (
     size,
 )
 from tasks.policy.assessment import Records
-from tasks.policy.gate import GateResult
+from tasks.policy.gate import WORST_FIRST, GateResult
 from tasks.policy.published import PublishedAssessment, PublishedVariable
 from tasks.policy.usefulness import QUESTION, usefulness
 from tasks.record.dossier import Dossier, EditFacts
@@ -46,7 +46,6 @@ DECISIONS = {
 }
 # Of the 95 % quantile: of a normal variable, and of Kolmogorov's distance times √N.
 NORMAL, KOLMOGOROV = 1.96, 1.358
-VERDICTS = ("pass", "fail", "inconclusive", "by design", "waived", "not tested", "to decide")
 PICTURES = ("curves", "marginals", "correlations")
 # Kinds of rules that follow from the declared variables and not from an edit.
 FORM = ("columns", "levels", "numbers")
@@ -192,7 +191,7 @@ def _gate_groups(results: Iterable[GateResult]) -> list[tuple[str, list[GateResu
 
 def _tally(gates: Iterable[GateResult]) -> list[tuple[str, int]]:
     verdicts = [gate.verdict for gate in gates]
-    return [(name, verdicts.count(name)) for name in VERDICTS if name in verdicts]
+    return [(name, verdicts.count(name)) for name in WORST_FIRST if name in verdicts]
 
 
 def _largest_shifts(variables: Iterable[PublishedVariable]) -> list[LargestShift]:

@@ -12,7 +12,7 @@ from anoncore.microdata import Microdata
 from tasks.assessment.tuning.variation import Variation
 from tasks.common.errors import Refused
 from tasks.common.run import Run
-from tasks.intake.split import Sides, Split
+from tasks.intake.split import Sides, Split, draw_units
 from tasks.policy.attack_family import SHARE
 
 # Fewer units than this on a side of the search prove nothing about any setting.
@@ -96,17 +96,10 @@ def _screen(search: Table, rng: np.random.Generator) -> Table | None:
     if search.original.n_units < 2 * SCREEN_UNITS:
         return None
     sides = (search.original, search.reference)
-    original, reference = (None if side is None else _drawn(side, SCREEN_UNITS, rng)[0] for side in sides)
+    original, reference = (None if side is None else draw_units(side, SCREEN_UNITS, rng)[0] for side in sides)
     assert original is not None
     return Table(original, reference)
 
 
 def _halves(data: Microdata, rng: np.random.Generator) -> tuple[Microdata, Microdata]:
-    return _drawn(data, data.n_units // 2, rng)
-
-
-def _drawn(data: Microdata, units: int, rng: np.random.Generator) -> tuple[Microdata, Microdata]:
-    """Return the records of a random part of so many units, and the others."""
-    codes = np.arange(len(data)) if data.units is None else np.unique(data.units, return_inverse=True)[1]
-    chosen = np.isin(codes, rng.choice(data.n_units, min(units, data.n_units), replace=False))
-    return data.take(np.flatnonzero(chosen)), data.take(np.flatnonzero(~chosen))
+    return draw_units(data, data.n_units // 2, rng)
