@@ -134,7 +134,7 @@ class _Job:
 
 def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings: tuple[Setting, ...]) -> Comparison:
     plan, step = file.plan, runner.step
-    given = prepare(run, file, step, read_source(run, file, step))
+    given = prepare(run, file, step, read_source(run, file, step), trial=True)
     run, source, job = given.run, given.ingested.summary, _Job(file, wanted, given)
     tried, dossiers = [], {}
     for number, setting in enumerate(settings, start=1):

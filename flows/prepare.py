@@ -46,11 +46,15 @@ def read_source(run: Run, file: PlanFile, step: Callable[..., Any]) -> Ingested:
     return ingested
 
 
-def prepare(run: Run, file: PlanFile, step: Callable[..., Any], ingested: Ingested) -> Prepared:
-    """Check the edits on the records that were read, and set the reference sample apart."""
+def prepare(run: Run, file: PlanFile, step: Callable[..., Any], ingested: Ingested, *, trial: bool = False) -> Prepared:
+    """Check the edits on the records that were read, and set the reference sample apart.
+
+    A trial of settings masks one half of a ``cross`` and tests it with the other.
+    """
     plan = file.plan
     run = run.bound_to(ingested.summary.digest)
     checked = step("Check the edits on the raw data", validate_raw, run, ingested, plan.edits)
-    given = (run, checked, plan.reference, plan.variables, file.base, plan.unit)
+    reference = plan.reference.of_one_half if trial else plan.reference
+    given = (run, checked, reference, plan.variables, file.base, plan.unit)
     sides = step("Set the reference apart", split, *given, retry=True)
     return Prepared(run, plan_digest(run, file), ingested, checked, sides)

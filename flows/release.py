@@ -13,6 +13,7 @@ from flows.plan.model import PlanFile
 from flows.prepare import plan_digest, prepare, read_source
 from tasks.assessment.assess import assess
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
+from tasks.assessment.halves import judge_half
 from tasks.assessment.prior_releases import against_earlier
 from tasks.assessment.series import follow
 from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
@@ -22,9 +23,10 @@ from tasks.common.workspace import abandoned, wipe_abandoned
 from tasks.decision.cleanup import leftovers, remove_leftovers
 from tasks.decision.conclude import conclude, recover
 from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
-from tasks.intake.split import Sides
+from tasks.intake.split import Sides, Split
 from tasks.intake.validate import validate_masked
 from tasks.masking.anonymize import Masked, ShadowMask, mask
+from tasks.policy.assessment import Assessment, PriorReleases
 from tasks.policy.verdict import decide
 from tasks.publication.candidate import Candidate, prepare_data
 from tasks.publication.deliver import cut_short, deliver, pending, ready
@@ -33,6 +35,7 @@ from tasks.publication.dossier import Results, Stated, gather
 from tasks.publication.targets import Target
 from tasks.record import approvers, ledger, secret_keys
 from tasks.record.dossier import PlanIdentity
+from tasks.record.entry import ReleaseFacts
 from tasks.record.members import published_in_series
 from tasks.tracking.mlflow import track
 from tasks.tracking.runs import release_run
@@ -155,11 +158,15 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits, sides.original)
     assessed = step("Measure risk and utility", assess, run, sides, masked, plan.assessment, plan.policy)
     released = published_in_series(run.home, plan.name, source.digest, source.records_digest)
-    prior = step("Attack with earlier releases", against_earlier, run, released, sides, masked, plan.assessment)
     least = plan.policy.least_change or plan.assessment.k
     followed = step("Compare with earlier releases", follow, run, released, given.checked, sides, masked, least)
+    assessment = replace(assessed.assessment, series=followed.series)
+    if sides.halves:
+        assessment = _with_halves(run, file, released, sides, assessment, runner)
+    else:
+        prior = step("Attack with earlier releases", against_earlier, run, released, sides, masked, plan.assessment)
+        assessment = replace(assessment, prior_releases=prior)
     game = _played(run, file, sides, masked, runner)
-    assessment = replace(assessed.assessment, prior_releases=prior, series=followed.series)
     assessment = replace(assessment, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)
     written = (run, masked.released, validated.suite.json, plan.name, plan.publication, digest)
@@ -185,6 +192,17 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     if outcome.status in ("published", "unchanged"):
         hand_over(run.home, outcome.release, pending(run.home, outcome.release, plan.publication.to), step)
     return outcome
+
+
+def _with_halves(
+    run: Run, file: PlanFile, earlier: tuple[ReleaseFacts, ...], split: Split, assessment: Assessment, runner: Runner
+) -> Assessment:
+    """Add what is measured of both halves of a cross, the attack with earlier releases too."""
+    halves = tuple(
+        runner.step(f"Mask and attack half {number} of the units", judge_half, run, number, half, file.plan, earlier)
+        for number, half in enumerate(split.halves, start=1)
+    )
+    return replace(assessment, halves=halves, prior_releases=None if earlier else PriorReleases(0))
 
 
 def _played(run: Run, file: PlanFile, sides: Sides, masked: Masked, runner: Runner) -> PlayedGame | None:

@@ -141,7 +141,7 @@ class _Job:
 
 
 def _prepared(run: Run, file: PlanFile, runner: Runner, options: TuneOptions) -> _Job:
-    given = prepare(run, file, runner.step, read_source(run, file, runner.step))
+    given = prepare(run, file, runner.step, read_source(run, file, runner.step), trial=True)
     parts = runner.step("Set apart units that the search does not see", cut, given.run, given.split)
     about = digest_of([version("anonflow"), file.plan.digest, given.ingested.summary.digest, options.by_design])
     return _Job(given.run, file, runner, options, parts, TrialStore(run.home, file.plan.name, about))

@@ -11,6 +11,8 @@ from anoncore.encoding import EncodedTables
 from anoncore.microdata import Microdata
 from anoncore.risk import (
     Comparison,
+    RiskCurves,
+    RiskReport,
     RiskSettings,
     compare_encoded,
     measure_encoded_risk,
@@ -24,7 +26,7 @@ from tasks.common.workspace import StoredArrays
 from tasks.intake.external import Prepared
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import ContinuousForm, Masked
-from tasks.policy.assessment import Assessment, ExternalFiles, RareLevels, Records, ReferenceOverlap
+from tasks.policy.assessment import Assessment, ExternalFiles, Half, RareLevels, Records, ReferenceOverlap
 from tasks.policy.section import PolicySection
 
 
@@ -87,29 +89,53 @@ def assess(run: Run, sides: Sides, masked: Masked, section: AssessmentSection, p
     used; its gates are for `tasks.policy.verdict`.
     """
     reference = None if sides.reference is None else sides.reference.load()
-    tables = EncodedTables.of(sides.original.load(), masked.measured.load(), reference)
-    # Where a group alone is hidden, records that did not move are identical to their source, and figures of single
-    # records would count those that did: they are measured as if none had moved.
-    as_source = bool(masked.hidden_variables) and masked.records_unchanged
-    settings = section.settings(policy, rows_linked=masked.keeps_records)
-    risk, curves = measure_encoded_risk(
-        tables.unmasked if as_source else tables,
-        settings,
-        ranges=None if masked.points is None else masked.released.load(),
-        rng=run.rng("assess"),
-    )
+    tables, risk, curves = _measured(run, sides, masked, section.settings(policy, rows_linked=masked.keeps_records))
+    settings = section.settings(policy)
     assessment = Assessment(
-        records=Records(len(tables.x), len(tables.y), None if tables.r is None else len(tables.r)),
+        records=_records(tables),
         risk=risk,
         utility=_utility(tables, masked.hidden_variables, section),
         claims=masked.claims,
         source_values=masked.source_values,
         method_figures=masked.figures,
         rare_levels=_rare_levels(tables.released, section.k),
-        as_source=as_source,
+        as_source=_as_source(masked),
         continuous_form=_continuous_form(masked.continuous, reference, settings, run.rng("assess-continuous")),
     )
     return Assessed(assessment, run.workspace.store_arrays("curves", **curves.named()))
+
+
+def assess_half(run: Run, half: Sides, masked: Masked, section: AssessmentSection, policy: PolicySection) -> Half:
+    """Measure the risk of one masked half of the units, the other being its reference; utility is of all records."""
+    tables, risk, _ = _measured(run, half, masked, section.settings(policy, rows_linked=masked.keeps_records))
+    return Half(_records(tables), risk)
+
+
+def _measured(
+    run: Run, sides: Sides, masked: Masked, settings: RiskSettings
+) -> tuple[EncodedTables, RiskReport, RiskCurves]:
+    reference = None if sides.reference is None else sides.reference.load()
+    tables = EncodedTables.of(sides.original.load(), masked.measured.load(), reference)
+    risk, curves = measure_encoded_risk(
+        tables.unmasked if _as_source(masked) else tables,
+        settings,
+        ranges=None if masked.points is None else masked.released.load(),
+        rng=run.rng("assess"),
+    )
+    return tables, risk, curves
+
+
+def _as_source(masked: Masked) -> bool:
+    """Return whether single records are measured as if none had moved.
+
+    Where a group alone is hidden, records that did not move are identical to their source, and figures of single
+    records would count those that did.
+    """
+    return bool(masked.hidden_variables) and masked.records_unchanged
+
+
+def _records(tables: EncodedTables) -> Records:
+    return Records(len(tables.x), len(tables.y), None if tables.r is None else len(tables.r))
 
 
 def with_external_files(assessment: Assessment, prepared: Prepared) -> Assessment:

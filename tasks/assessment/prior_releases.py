@@ -44,24 +44,31 @@ def _attacked(
     run: Run, folders: list[Path], sides: Sides, masked: Masked, section: AssessmentSection
 ) -> tuple[int, AveragingAttack | None]:
     """Return how many releases could be compared, and the attack with them and the candidate."""
-    assert sides.reference is not None
-    original, reference, candidate = sides.original.load(), sides.reference.load(), masked.measured.load()
+    original, candidate = sides.original.load(), masked.measured.load()
     names = comparable(original, candidate, masked)
     if not names:
         return 0, None
     schema = original.schema.select(names)
-    encoder = Encoder.fit(original.select(names))
-    if not encoder.width:
-        return 0, None
     before = [table for folder in folders if (table := released_table(run, folder, schema)) is not None]
-    if not before:
-        return 0, None
+    attack = by_all_releases(run, sides, [*before, candidate], names, section) if before else None
+    return (0, None) if attack is None else (len(before), attack)
+
+
+def by_all_releases(
+    run: Run, sides: Sides, releases: list[Microdata], names: list[str], section: AssessmentSection
+) -> AveragingAttack | None:
+    """Attack the records of one side with all of its releases, the newest last; None where nothing is encoded."""
+    assert sides.reference is not None
+    original, reference = sides.original.load().select(names), sides.reference.load().select(names)
+    encoder = Encoder.fit(original)
+    if not encoder.width:
+        return None
     rng, settings = run.rng("earlier"), section.settings(PolicySection())
-    asked = [side.select(names).take(settings.queries(len(side), rng)) for side in (original, reference)]
+    asked = [side.take(settings.queries(len(side), rng)) for side in (original, reference)]
     members, others = (encoder.encode(side) for side in asked)
-    tables = [encoder.encode(table) for table in (*before, candidate.select(names))]
+    tables = [encoder.encode(table.select(names)) for table in releases]
     units = ComparedUnits(*(side.units for side in asked))
-    return len(before), averaging_attack(members, others, tables, tests=MEMBERSHIP_ATTACKS, units=units)
+    return averaging_attack(members, others, tables, tests=MEMBERSHIP_ATTACKS, units=units)
 
 
 def comparable(original: Microdata, candidate: Microdata, masked: Masked) -> list[str]:

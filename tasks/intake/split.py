@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Variable
@@ -23,21 +23,28 @@ from tasks.intake.units import Declared, keys_of, named_keys, persistent_names, 
 from tasks.intake.validate import Checked
 from tasks.record.dossier import SplitSummary
 
+HALF = 0.5
+
 
 class ReferenceSection(Section):
     """With which sample of the same population the risk of the release is compared.
 
     Parameters
     ----------
-    kind : ``holdout``: half of the statistical units, the same in every run of a home, is set apart before masking
-        and never released. ``file``: units from another table with the same columns. ``leave-one-out``: all records
-        are released and each is compared with the rest of the source; membership inference cannot be tested then.
+    kind : ``cross``: all records are released. Two random halves of the statistical units, the same in every run of a
+        home, are each masked by the whole plan and tested with the other half as reference; the release, masked from
+        all records, is compared with the rest of the source once more. ``holdout``: a random part of the units is set
+        apart before masking and never released. ``file``: units from another table with the same columns.
+        ``leave-one-out``: all records are released and each is compared with the rest of the source; membership
+        inference cannot be tested then.
+    share : Of the units that a ``holdout`` sets apart.
     source : The other table, with the keys of the plan's ``source``. Only with ``kind: file``.
     disjoint_by : How it is established that the file shares no unit with the source: by comparing identifiers, of
         which none may occur in both, or by the custodian's statement.
     """
 
-    kind: Literal["holdout", "file", "leave-one-out"] = "holdout"
+    kind: Literal["cross", "holdout", "file", "leave-one-out"] = "holdout"
+    share: float = Field(default=HALF, ge=0.1, le=0.9)
     source: SourceSection | None = None
     disjoint_by: Literal["identifier", "custodian"] = "identifier"
 
@@ -46,6 +53,17 @@ class ReferenceSection(Section):
         if (self.kind == "file") != (self.source is not None):
             raise ValueError("a reference of kind file needs a source, and only that kind has one")
         return self
+
+    @model_validator(mode="after")
+    def _holdout_has_share(self) -> ReferenceSection:
+        if self.kind != "holdout" and self.share != HALF:
+            raise ValueError("only a reference of kind holdout has a share")
+        return self
+
+    @property
+    def of_one_half(self) -> ReferenceSection:
+        """The section for trials of settings, which mask one half of a ``cross`` and test it with the other."""
+        return self.model_copy(update={"kind": "holdout"}) if self.kind == "cross" else self
 
 
 @dataclass(frozen=True)
@@ -58,9 +76,10 @@ class Sides:
 
 @dataclass(frozen=True)
 class Split(Sides):
-    """The two sides of a plan's table."""
+    """The two sides of a plan's table; of a ``cross`` also both halves, each with the other as its reference."""
 
     summary: SplitSummary
+    halves: tuple[Sides, ...] = ()
 
 
 def split(
@@ -81,8 +100,10 @@ def split(
         n, disjoint = len(source), "each record is left out in turn"
         summary = SplitSummary(section.kind, n, n - 1, 0, source.n_units, source.n_units - 1, disjoint, 0)
         return Split(checked.data, None, summary)
+    if section.kind == "cross":
+        return _cross(run, checked.data, source, keys)
     if section.kind == "holdout":
-        original, reference, disjoint = _holdout(source, keys, run.streams.persistent_key())
+        original, reference, disjoint = _holdout(source, keys, run.streams.persistent_key(), section.share)
         stored = run.workspace.store("original", original)
     else:
         reference, disjoint = _file(run, source, keys, section, Declared(variables, unit), base)
@@ -100,7 +121,26 @@ def split(
     return Split(stored, run.workspace.store("reference", reference), summary)
 
 
-def _holdout(source: Microdata, keys: pd.DataFrame | None, key: str) -> tuple[Microdata, Microdata, str]:
+def _cross(run: Run, stored: StoredMicrodata, source: Microdata, keys: pd.DataFrame | None) -> Split:
+    """Cut the units in two halves, each of which is the other's reference; all records are masked."""
+    one, other, disjoint = _holdout(source, keys, run.streams.persistent_key(), HALF, leaves_none=True)
+    first, second = run.workspace.store("half-1", one), run.workspace.store("half-2", other)
+    summary = SplitSummary(
+        kind="cross",
+        original=len(source),
+        reference=min(len(one), len(other)),
+        unused=0,
+        original_units=source.n_units,
+        reference_units=min(one.n_units, other.n_units),
+        disjoint=disjoint,
+        coinciding=_coinciding(one, other),
+    )
+    return Split(stored, None, summary, (Sides(first, second), Sides(second, first)))
+
+
+def _holdout(
+    source: Microdata, keys: pd.DataFrame | None, key: str, share: float, *, leaves_none: bool = False
+) -> tuple[Microdata, Microdata, str]:
     """Return the records to be masked, the reference sample, and how it is known that they share no unit."""
     codes = source.unit_codes
     units = int(codes.max(initial=-1)) + 1
@@ -108,11 +148,12 @@ def _holdout(source: Microdata, keys: pd.DataFrame | None, key: str) -> tuple[Mi
         raise Refused(f"reference: a holdout needs at least 4 statistical units, the source has {units}")
     known = pd.DataFrame(index=source.frame.index) if keys is None else keys.iloc[source.frame.index]
     order = _in_persistent_order(persistent_names(known, codes, _hashed(source.frame)), key)
-    half = units // 2
+    masked = min(max(int(units * (1.0 - share)), 2), units - 2)
     # Of an odd number one is left over, where that makes the sides equal.
-    last = 2 * half if units == len(source) else units
+    equal = share == HALF and units == len(source) and not leaves_none
+    last = 2 * masked if equal else units
     side = np.full(units, 2)
-    side[order[:half]], side[order[half:last]] = 0, 1
+    side[order[:masked]], side[order[masked:last]] = 0, 1
     original, reference = (source.take(np.flatnonzero(side[codes] == one)) for one in (0, 1))
     by = "row number" if units == len(source) else named_keys(known)
     return original, reference, f"no {by} of the source is on both sides"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anoncore.claims import ClaimCheck
@@ -159,6 +159,21 @@ class ExternalFiles:
 
 
 @dataclass(frozen=True, eq=False)
+class Half:
+    """What was measured of one half of the units, masked by the whole plan, with the other half as its reference.
+
+    Parameters
+    ----------
+    records, risk : sizes of the tables, and the measures
+    prior_releases : the attack with as many releases of this half as were published of the source; None on the first
+    """
+
+    records: Records
+    risk: RiskReport
+    prior_releases: PriorReleases | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Assessment:
     """Every figure of one assessment; counts, figures and names, never data.
 
@@ -175,6 +190,7 @@ class Assessment:
     prior_releases, series : None where no home was searched for them
     in_out_game : None where the plan does not ask for it
     external : of externally produced files; None for releases of a run
+    halves : of a ``cross``, what takes non-members is measured of two halves; the rest is of all records
     """
 
     records: Records
@@ -190,6 +206,11 @@ class Assessment:
     series: Series | None = None
     in_out_game: InOutGame | None = None
     external: ExternalFiles | None = None
+    halves: tuple[Half, ...] = ()
+
+    def of(self, half: Half) -> Assessment:
+        """Return the assessment with what was measured of one half in place of what was measured of all records."""
+        return replace(self, records=half.records, risk=half.risk, prior_releases=half.prior_releases, halves=())
 
     def to_json(self) -> dict[str, Any]:
         """Return the assessment as JSON takes it, with the number of its format."""

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from anoncore.risk import RiskReport
-from tasks.policy.assessment import Assessment
+from tasks.policy.assessment import Assessment, Half
 from tasks.policy.gates import GATES
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import Rounding, as_measured, significant_digits, step_of
@@ -20,9 +20,21 @@ def published(assessment: Assessment) -> PublishedAssessment:
     """Return the published part: what no gate names stays confidential; three digits of each figure."""
     rules = dict.fromkeys(ALWAYS, as_measured) | {name: rule for gate in GATES for name, rule in gate.publishes.items()}
     step = step_of(assessment.records.original)
-    risk = RiskReport(**_named(assessment.risk, "risk.", rules, step))
     own = _named(assessment, "", rules, step)
-    return significant_digits(PublishedAssessment(risk=risk, is_external=assessment.external is not None, **own))
+    shown = PublishedAssessment(
+        risk=_risk(assessment.risk, rules, step),
+        is_external=assessment.external is not None,
+        halves=tuple(
+            Half(risk=_risk(half.risk, rules, step_of(half.records.original)), **_named(half, "", rules, step))
+            for half in assessment.halves
+        ),
+        **own,
+    )
+    return significant_digits(shown)
+
+
+def _risk(risk: RiskReport, rules: Mapping[str, Rounding], step: float) -> RiskReport:
+    return RiskReport(**_named(risk, "risk.", rules, step))
 
 
 def _named(value: Any, prefix: str, rules: Mapping[str, Rounding], step: float) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from anoncore.risk import Verdict, three_way
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Attack
@@ -17,6 +18,30 @@ GateVerdict = Literal["fail", "inconclusive", "to decide", "waived", "by design"
 WORST_FIRST: tuple[GateVerdict, ...] = get_args(GateVerdict)
 Topic = Literal["Risk", "Claims", "Sense", "Utility"]
 Metrics = Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The interval of a figure, of which more is harmful, and the limits with which it is compared.
+
+    Parameters
+    ----------
+    value, lower, upper : the figure, and its bounds; the upper one may hold for several figures at once
+    reach : from the figure to the upper bound of it alone
+    passes_within, fails_above : what the upper bound must not exceed to pass, and the lower one not to fail
+    """
+
+    value: float
+    lower: float
+    upper: float
+    reach: float
+    passes_within: float
+    fails_above: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """Compare the interval with the limits."""
+        return three_way(self.lower, self.upper, self.passes_within, fails_above=self.fails_above)
 
 
 @dataclass(frozen=True)
@@ -32,6 +57,8 @@ class GateResult:
     meaning : of the figure, a phrase
     topic : by which reports group the results
     variables : that drive the figure, where single ones can be named, the worst first
+    bounds : the interval that decided; None where something else did
+    needed : what would decide an inconclusive result, the end of a sentence
     """
 
     name: str
@@ -43,6 +70,13 @@ class GateResult:
     meaning: str
     topic: Topic = "Risk"
     variables: tuple[str, ...] = ()
+    bounds: Bounds | None = None
+    needed: str = ""
+
+    @property
+    def explanation(self) -> str:
+        """The meaning of the figure, with what would decide where nothing is decided."""
+        return self.meaning + (self.needed if self.verdict == "inconclusive" else "")
 
     @property
     def cause(self) -> str:

@@ -8,8 +8,10 @@ from typing import Literal
 from pydantic import Field
 from scipy.stats import norm
 
-from anoncore.risk import MembershipAttack, Verdict, three_way
+from anoncore.risk import MembershipAttack
+from tasks.common.formatting import Interval
 from tasks.common.sections import Section
+from tasks.policy.gate import Bounds
 
 # Standard errors by which a harmless release may look harmful and still be proved harmless.
 SLACK = 1.5
@@ -50,9 +52,10 @@ class MembershipLimit(Section):
         """The limits as a phrase."""
         return limit_phrase(self.area_passes_within, self.membership_auc)
 
-    def area_verdict(self, lower: float, upper: float) -> Verdict:
-        """Compare the interval of an area under the curve with both limits."""
-        return three_way(lower, upper, self.area_passes_within, fails_above=self.membership_auc)
+    def area_bounds(self, value: float, one: Interval, upper: float | None = None) -> Bounds:
+        """Return an area under the curve with its interval and both limits; ``upper`` holds for several areas."""
+        top, reach = one.upper if upper is None else upper, one.upper - value
+        return Bounds(value, one.lower, top, reach, self.area_passes_within, self.membership_auc)
 
 
 class UtilityLimits(Section):

@@ -24,7 +24,7 @@ from anoncore.utility import (
     WeightUse,
 )
 from tasks.common import values
-from tasks.policy.assessment import FORMAT, InOutGame, PriorReleases, RareLevels, Records, Series
+from tasks.policy.assessment import FORMAT, Half, InOutGame, PriorReleases, RareLevels, Records, Series
 from tasks.policy.rounding import coarse
 
 TENTH = 0.1
@@ -181,6 +181,11 @@ class PublishedAssessment:
     series: Series | None = None
     in_out_game: InOutGame | None = None
     is_external: bool = False
+    halves: tuple[Half, ...] = ()
+
+    def of(self, half: Half) -> PublishedAssessment:
+        """Return the assessment with what was measured of one half in place of what was measured of all records."""
+        return replace(self, records=half.records, risk=half.risk, prior_releases=half.prior_releases, halves=())
 
     def to_json(self) -> dict[str, Any]:
         """Return the published assessment as JSON takes it, with the number of its format."""

@@ -10,6 +10,7 @@ from tasks.policy.assessment import Assessment
 from tasks.policy.disclosure_control import published
 from tasks.policy.gate import Gate, GateResult
 from tasks.policy.gates import GATES
+from tasks.policy.halves import results_of
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.section import PolicySection
 
@@ -49,8 +50,8 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
 
 def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, policy: PolicySection) -> list[GateResult]:
     """Return a gate's results with the figures as they are published: texts must not be finer than the rounding."""
-    exact = gate.evaluate(assessment, policy)
-    coarse = gate.evaluate(shown, policy) if gate.publishes else exact
+    exact = results_of(gate, assessment, policy)
+    coarse = results_of(gate, shown, policy) if gate.publishes else exact
     return [replace(text, verdict=one.verdict) for one, text in zip(exact, coarse, strict=True)]
 
 

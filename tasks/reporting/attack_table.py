@@ -11,6 +11,7 @@ from tasks.policy.attack import Aim, Attack
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import WORST_FIRST, GateResult, GateVerdict
 from tasks.policy.gates import GATES
+from tasks.policy.halves import rows_of
 from tasks.policy.published import PublishedAssessment
 
 FORMAT = 1
@@ -116,7 +117,7 @@ def authority_page(assessment: PublishedAssessment, gates: Iterable[GateResult])
 
 
 def _rows(assessment: PublishedAssessment) -> list[Attack]:
-    return [row for gate in GATES for row in gate.attacks(assessment)]
+    return [row for gate in GATES for row in rows_of(gate, assessment)]
 
 
 def _place(rows: list[Attack], place: Place, verdicts: Mapping[str, GateVerdict]) -> PlaceResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tasks.policy.gates import GATES
+from tasks.policy.halves import metrics_of
 from tasks.record.dossier import Dossier
 
 
@@ -24,7 +25,7 @@ def metrics(dossier: Dossier) -> dict[str, float]:
         flat[f"edits/violated_{side}"] = len(report.violated)
         flat[f"edits/violations_{side}"] = sum(rule.violated for rule in report.rules)
     for gate in GATES:
-        flat |= gate.metrics(dossier.assessment)
+        flat |= metrics_of(gate, dossier.assessment)
     return {name: _readable(float(value)) for name, value in flat.items() if value is not None}
 
 

@@ -7,14 +7,14 @@ from functools import partial
 
 from pydantic import Field
 
-from anoncore.risk import AttributeInference, InferenceRisk, three_way
+from anoncore.risk import AttributeInference, InferenceRisk
 from anoncore.risk.inference import AGREEING, NEAREST, NEAREST_BY_HALF, NEAREST_BY_KEYS, PASSES_WITHIN, TREES
 from tasks.common.formatting import count, percent, points
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, NO_QUASI_IDENTIFIERS, ONE_VARIABLE, Aim, Attack, between, untested
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
-from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.gate import Bounds, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import coarse
@@ -54,10 +54,11 @@ def evaluate(assessment: Assessment, policy: InferenceLimit) -> tuple[GateResult
         return (GateResult(NAME, "not tested", "needs non-members", "–", "non-members", 0, "guesses of values"),)
     worst, passes = guessed.worst, PASSES_WITHIN * policy.inference
     excess = worst.excess
+    bounds = Bounds(excess.value, excess.lower, guessed.upper, excess.upper - excess.value, passes, policy.inference)
     return (
         GateResult(
             name=NAME,
-            verdict=three_way(excess.lower, guessed.upper, passes, fails_above=policy.inference),
+            verdict=bounds.verdict,
             figure=f"{worst.name}: {excess.value:+.2f}, shown > {excess.lower:+.2f}; of all ≤ {guessed.upper:+.2f}",
             limit=limit_phrase(passes, policy.inference),
             baseline=f"{worst.nonmembers.value:.2f} right for non-members",
@@ -66,6 +67,7 @@ def evaluate(assessment: Assessment, policy: InferenceLimit) -> tuple[GateResult
             f"confident {worst.percent} % of the guesses, by {worst.attack}; worst of {len(guessed.variables)}. “Of "
             "all” is the upper bound of the excess as a share of all people",
             variables=(worst.name,),
+            bounds=bounds,
         ),
     )
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from anoncore.risk import three_way
 from tasks.common.formatting import count, number, percent
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, between, untested
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
-from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.gate import Bounds, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -39,15 +38,17 @@ def evaluate(assessment: Assessment, policy: LinkabilityLimit) -> tuple[GateResu
     if linkability is None:
         return ()
     risk = linkability.residual
+    bounds = Bounds(risk.value, risk.lower, risk.upper, risk.upper - risk.value, 2 * most, most)
     return (
         GateResult(
             name=NAME,
-            verdict=three_way(risk.lower, risk.upper, 2 * most, fails_above=most),
+            verdict=bounds.verdict,
             figure=f"{risk.value:+.2f} [{risk.lower:+.2f}, {risk.upper:+.2f}]",
             limit=limit_phrase(2 * most, most),
             baseline="0, as often as non-members",
             records=linkability.n_members + linkability.n_nonmembers,
             meaning=MEANING,
+            bounds=bounds,
         ),
     )
 

@@ -48,16 +48,17 @@ def _result(name: str, attack: MembershipAttack | None, policy: MembershipLimit)
     limit, baseline, meaning = policy.area_limit, "0.50, guessing", MEANINGS[name]
     if attack is None:
         return GateResult(name, "not tested", "needs non-members", limit, baseline, 0, meaning)
-    verdict = policy.area_verdict(attack.lower, attack.upper)
-    needed = nonmembers_needed(attack, policy) if verdict == "inconclusive" else ""
+    bounds = policy.area_bounds(attack.auc, attack)
     return GateResult(
         name=name,
-        verdict=verdict,
+        verdict=bounds.verdict,
         figure=f"AUC {attack.auc:.3f} [{attack.lower:.3f}, {attack.upper:.3f}]",
         limit=limit,
         baseline=baseline,
         records=attack.n_members + attack.n_nonmembers,
-        meaning=meaning + needed,
+        meaning=meaning,
+        bounds=bounds,
+        needed=nonmembers_needed(attack, policy) if bounds.verdict == "inconclusive" else "",
     )
 
 

@@ -8,7 +8,7 @@ from tasks.common.formatting import count, number
 from tasks.policy.assessment import Assessment, PriorReleases
 from tasks.policy.attack import Aim, Attack, by_auc, untested
 from tasks.policy.criteria import IN_THE_DATA
-from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics, fields_of
+from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import MembershipLimit
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -35,12 +35,14 @@ def _of_several(prior: PriorReleases, policy: MembershipLimit) -> GateResult:
     if prior.attack is None:
         return result
     worst = max((prior.attack.averaged, prior.attack.gathered), key=lambda attack: attack.lower)
-    verdict: GateVerdict = policy.area_verdict(worst.lower, worst.upper)
+    bounds = policy.area_bounds(worst.auc, worst)
+    partly = bounds.verdict == "pass" and prior.compared < prior.releases
     return replace(
         result,
-        verdict="inconclusive" if verdict == "pass" and prior.compared < prior.releases else verdict,
+        verdict="inconclusive" if partly else bounds.verdict,
         figure=f"AUC {worst.auc:.3f} [{worst.lower:.3f}, {worst.upper:.3f}] with {prior.compared} of {prior.releases}",
         records=worst.n_members + worst.n_nonmembers,
+        bounds=None if partly else bounds,
     )
 
 

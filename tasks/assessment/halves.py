@@ -1,0 +1,47 @@
+"""Each half of the units masked by the whole plan, and attacked with the other half as people who took no part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from tasks.assessment.assess import assess_half
+from tasks.assessment.judge import Sections
+from tasks.assessment.prior_releases import AT_MOST, by_all_releases
+from tasks.common.run import Run
+from tasks.intake.split import Sides
+from tasks.masking.anonymize import Masked, mask
+from tasks.policy.assessment import Half, PriorReleases
+from tasks.record.entry import ReleaseFacts
+
+
+class NamedSections(Sections, Protocol):
+    """The sections of a plan on which a verdict depends, and its name."""
+
+    name: str
+
+
+def judge_half(run: Run, number: int, half: Sides, plan: NamedSections, earlier: tuple[ReleaseFacts, ...]) -> Half:
+    """Mask one half by the whole plan and attack it, its reference being the other half.
+
+    Everybody is in every earlier release, so that none of these has non-members. The half is masked as often as the
+    plan has released its table instead, and all of its releases are attacked together.
+    """
+    own = run.branch(f"half-{number}", f"half-{number}")
+    edits = plan.edits.edit_set()
+    masked = mask(own, half.original, plan.steps, edits)
+    judged = assess_half(own, half, masked, plan.assessment, plan.policy)
+    if not earlier:
+        return judged
+    repeated, of_plan = [masked], sum(facts.name == plan.name for facts in earlier)
+    for time in range(1, min(of_plan, AT_MOST) + 1):
+        repeated.append(mask(own.branch(f"release-{time}", f"release-{time}"), half.original, plan.steps, edits))
+    return replace(judged, prior_releases=_together(own, half, repeated, plan, len(earlier)))
+
+
+def _together(run: Run, half: Sides, repeated: list[Masked], plan: Sections, earlier: int) -> PriorReleases:
+    """Attack all releases of one half together."""
+    tables, hidden = [masked.measured.load() for masked in repeated], repeated[0].hidden_variables
+    names = [n for n in half.original.load().schema.names if n not in hidden and all(n in t.schema for t in tables)]
+    attack = by_all_releases(run, half, tables, names, plan.assessment) if names and len(tables) > 1 else None
+    return PriorReleases(earlier, len(tables) - 1 if attack else 0, attack)
