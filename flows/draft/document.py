@@ -52,7 +52,7 @@ NOTHING_LEFT = """\
 
 UNIT = """\
 # Whom the release protects: a person, a household, an enterprise. Records that share any identifier, or all columns of
-# unit, are one unit: they are held out together and count once."""
+# unit, are one unit: they stay in one half of the table and count once."""
 
 EDITS = """\
 # What every record must satisfy, before masking and after it.
@@ -91,7 +91,7 @@ SWAP = """\
   # number of records at each level. Proposed because sequential-trees, which keeps more, is proposed from 400 units.
   - {method: spectral-swap, released: calibrated}
 """
-# Leaves of sequential trees by the units of a table, of which half are held out; with fewer units, no trees.
+# Leaves of sequential trees by the units of a table, whose halves are tested; with fewer units, no trees.
 LEAVES = ((1600, 40), (400, 20))
 
 NO_SEED = """\
@@ -261,7 +261,7 @@ def _rule(finding: Finding) -> str:
 def _choices(table: Table, units: Units) -> Iterator[str]:
     """Yield the sections in which nothing depends on the data, with their defaults."""
     title = "".join(c for c in table.path.stem if c.isprintable())
-    yield from _section("reference", ReferenceSection(), REFERENCE)
+    yield from _section("reference", ReferenceSection(kind="cross"), REFERENCE)
     yield STEPS
     leaf = next((leaf for least, leaf in LEAVES if units.units >= least), None)
     yield SWAP if leaf is None else TREES.format(leaf=leaf)

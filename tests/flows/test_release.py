@@ -21,6 +21,7 @@ from tasks.decision.outcomes import Outcome
 from tasks.publication.manifest import verify_release
 from tasks.record import ledger, signing
 from tasks.record.decision import Decision
+from tasks.record.dossier import read_dossier
 from tasks.record.entry import Head, ReleaseFacts
 from tests.flows.conftest import CANARY_TEXT
 
@@ -93,6 +94,23 @@ def test_the_published_file_keeps_the_edits_and_drops_identifiers(made):
     assert len(shared) == 0
     again = pd.read_csv(outcome.folder / "data.csv").astype(published.dtypes)
     pd.testing.assert_frame_equal(again, published, check_exact=False)
+
+
+def test_a_cross_releases_every_record_and_attacks_halves_with_earlier_releases_too(after, office, home, people):
+    first = after("reference: {kind: cross}")
+    assert first.status == "published", first.reason
+    published = pd.read_parquet(first.folder / "data.parquet")
+    assert len(published) == len(people())
+    stored = read_dossier(home, first.release).assessment
+    assert stored.records.reference is None
+    assert [half.records.reference for half in stored.halves] == [len(people()) // 2] * 2
+    assert "two random halves of the source" in (first.folder / "report.html").read_text()
+    second = _run(office(people(seed=2), more="reference: {kind: cross}"), home)
+    dossier = read_dossier(home, second.release)
+    assert [half.prior_releases.compared for half in dossier.assessment.halves] == [1, 1]
+    (prior,) = [gate for gate in dossier.verdict.gates if gate.name == "earlier releases"]
+    assert prior.bounds is not None
+    assert prior.verdict == prior.bounds.verdict
 
 
 def test_a_dependency_holds_in_the_release_and_its_table_is_nowhere(office, people, home):

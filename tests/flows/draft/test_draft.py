@@ -126,7 +126,7 @@ def test_nhefs_runs_as_drafted(nhefs):
         assert not any(edits.violations(given.data.load().frame).values())
         sides = split(run, given, file.plan.reference, file.plan.variables, file.base)
         released = mask(run, sides.original, file.plan.steps, edits).released.load()
-        assert len(released) == 814
+        assert len(released) == 1629
         assert not any(edits.violations(released.frame).values())
     finally:
         run.workspace.wipe()
@@ -404,13 +404,14 @@ def test_a_rare_code_for_missing_is_not_proposed(tmp_path):
 # ---------------------------------------------------------------- what a person sees
 
 
-def test_choices_are_the_defaults_but_for_the_approval(tmp_path):
+def test_choices_are_the_defaults_but_for_approval_and_reference(tmp_path):
     plan = loaded(csv(tmp_path, people())).plan
     least = Plan(anonflow=1, name="x", source=plan.source, variables=plan.variables, steps=plan.steps)
     assert plan.policy.approval == "person"
     assert plan.policy.model_copy(update={"approval": "automatic"}) == least.policy
     assert plan.publication.model_copy(update={"title": ""}) == least.publication
-    assert (plan.reference, plan.assessment, plan.seed) == (least.reference, least.assessment, least.seed)
+    assert plan.reference.kind == "cross"
+    assert (plan.assessment, plan.seed) == (least.assessment, least.seed)
     assert plan.edits.on_violation == "refuse"
 
 

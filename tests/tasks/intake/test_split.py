@@ -449,9 +449,32 @@ def test_nhefs_splits_in_two_halves_of_814(home: Home, nhefs: Microdata) -> None
     assert (done.original, done.reference, done.unused, done.coinciding) == (814, 814, 1, 0)
 
 
+def test_the_halves_of_a_cross_share_no_unit_and_hold_every_record(home: Home) -> None:
+    given = started(home, table(51))
+    done = given.split(ReferenceSection(kind="cross"))
+    assert done.reference is None
+    assert (done.summary.original, done.summary.unused) == (51, 0)
+    one, other = done.halves
+    assert (one.original, one.reference) == (other.reference, other.original)
+    first, second = (set(side.original.load().frame.index) for side in done.halves)
+    assert not first & second
+    assert first | second == set(done.original.load().frame.index)
+    assert abs(len(first) - len(second)) == 1
+
+
+def test_a_holdout_sets_the_stated_share_apart(home: Home) -> None:
+    done = started(home, table(50)).split(ReferenceSection(share=0.2)).summary
+    assert (done.original, done.reference, done.unused) == (40, 10, 0)
+
+
+def test_a_cross_is_tried_on_one_half() -> None:
+    assert ReferenceSection(kind="cross").of_one_half == ReferenceSection(kind="holdout")
+    assert ReferenceSection(kind="leave-one-out").of_one_half.kind == "leave-one-out"
+
+
 @pytest.mark.parametrize(
     "given",
-    [{"kind": "file"}, {"kind": "holdout", "source": {"path": "x.csv"}}, {"kind": "half"}, {"share": 0.3}],
+    [{"kind": "file"}, {"kind": "holdout", "source": {"path": "x.csv"}}, {"kind": "half"}, {"kind": "cross", "share": 0.3}, {"share": 1.0}],
     ids=str,
 )
 def test_an_impossible_reference_is_refused_with_the_plan(given: dict[str, Any]) -> None:

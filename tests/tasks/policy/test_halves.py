@@ -1,0 +1,109 @@
+"""A cross: what two halves show together, and when one of them alone decides."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from anoncore.risk import membership_attack
+from tasks.policy.assessment import Assessment, Half, Records
+from tasks.policy.disclosure_control import published
+from tasks.policy.gate import GateResult
+from tasks.policy.gates import GATES
+from tasks.policy.halves import metrics_of, rows_of
+from tasks.policy.section import PolicySection
+from tasks.policy.verdict import decide
+from tests.tasks.policy.sample import assessment, changed
+
+NONMEMBERS = (
+    "singling_out",
+    "membership",
+    "score_coincidence",
+    "presence",
+    "agreement",
+    "density",
+    "linkability",
+    "inference",
+    "value_pairs",
+)
+GOOD = assessment()
+MEMBERSHIP = next(gate for gate in GATES if gate.name == "membership")
+
+
+def cross(*halves: dict[str, Any]) -> Assessment:
+    """Return what all records show without non-members, and halves that show what the changes say."""
+    whole = replace(GOOD.risk, **dict.fromkeys(NONMEMBERS, None))
+    sides = tuple(
+        Half(GOOD.records, changed(GOOD, **{f"risk__{path}": v for path, v in half.items()}).risk) for half in halves
+    )
+    return replace(GOOD, records=Records(GOOD.records.original, GOOD.records.released, None), risk=whole, halves=sides)
+
+
+def results(given: Assessment, policy: PolicySection | None = None) -> dict[str, GateResult]:
+    return {one.name: one for one in decide(given, policy or PolicySection()).gates}
+
+
+def test_harmless_halves_publish_a_release_of_all_records() -> None:
+    given = cross({}, {})
+    assert decide(given, PolicySection()).decision == "publish"
+    assert list(results(given)) and set(results(GOOD)) == set(results(given))
+
+
+def test_one_half_that_fails_rejects() -> None:
+    worse = results(cross({}, {"membership__lower": 0.56, "membership__upper": 0.7}))["membership"]
+    assert worse.verdict == "fail"
+    assert "of one half" in worse.meaning
+
+
+def test_what_fails_on_all_records_fails_whatever_the_halves_show() -> None:
+    given = cross({}, {})
+    given = replace(given, risk=replace(given.risk, tail=replace(given.risk.tail, p=1e-6)))
+    assert results(given)["unusually close records"].verdict == "fail"
+
+
+def test_exact_tests_of_halves_keep_the_level_together() -> None:
+    close = {"tail__p": 0.006}
+    assert results(cross(close, {}))["unusually close records"].verdict == "pass"
+    assert results(cross({"tail__p": 0.004}, {}))["unusually close records"].verdict == "fail"
+
+
+def test_two_open_halves_may_pass_together_and_not_if_both_are_high() -> None:
+    at = {"membership__auc": 0.5, "membership__lower": 0.37, "membership__upper": 0.63}
+    together = results(cross(at, at))["membership"]
+    reach = 0.13 / math.sqrt(2.0)
+    assert together.bounds is not None
+    assert (together.bounds.lower, together.bounds.upper) == pytest.approx((0.5 - reach, 0.5 + reach))
+    assert together.verdict == "pass"
+    high = {"membership__auc": 0.53, "membership__lower": 0.4, "membership__upper": 0.66}
+    assert results(cross(high, high))["membership"].verdict == "inconclusive"
+
+
+def test_the_pooled_interval_covers_the_area_of_a_leaking_procedure() -> None:
+    """Each half is the other's non-members; coverage is at least that stated, for harmless and harmful scores."""
+    rng, never_fails = np.random.default_rng(5), PolicySection(membership_auc=1.0, membership_pass=1.0)
+    for shift, truth in ((0.0, 0.5), (0.5, 0.6382)):
+        inside, runs = 0, 300
+        for _ in range(runs):
+            person = rng.normal(size=(2, 150))
+            found = []
+            for members, others in ((0, 1), (1, 0)):
+                one, other = person[members] + rng.normal(size=150) + shift * math.sqrt(2.0), person[others]
+                other = other + rng.normal(size=150)
+                found.append(membership_attack(one, other, confidence=0.9))
+            sides = ({f"membership__{n}": getattr(one, n) for n in ("auc", "lower", "upper")} for one in found)
+            bounds = results(cross(*sides), never_fails)["membership"].bounds
+            assert bounds is not None
+            inside += bounds.lower <= truth <= bounds.upper
+        assert inside / runs >= 0.87
+
+
+def test_metrics_and_rows_of_non_members_are_those_of_the_halves() -> None:
+    given = cross({"membership__auc": 0.5}, {"membership__auc": 0.52})
+    assert metrics_of(MEMBERSHIP, given)["risk/membership/auc"] == pytest.approx(0.51)
+    rows = rows_of(MEMBERSHIP, published(given))
+    assert not any(row.reason for row in rows)
+    assert "two halves" in rows[0].attacker
