@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from anoncore.risk import three_way, worst_of
 from tasks.common.formatting import count, number, percent
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
@@ -44,11 +45,11 @@ def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResu
     worst, upper = attack.worst, max(one.residual.upper for one in attack.sizes)
     risk = worst.residual
     figure = f"{_conditions(worst.n_conditions)}: {risk.value:+.2f} [{risk.lower:+.2f}, {upper:+.2f}]"
-    lower = max(one.residual.lower for one in attack.sizes)
-    reach = min(one.residual.upper - one.residual.value for one in attack.sizes)
-    bounds = Bounds(risk.value, lower, upper, reach, 2 * most, most)
-    n = 2 * attack.n_people
-    return (GateResult(NAME, bounds.verdict, figure, limit, baseline, n, MEANING, bounds=bounds),)
+    each = [one.residual for one in attack.sizes]
+    verdict = worst_of({three_way(one.lower, one.upper, 2 * most, fails_above=most) for one in each})
+    reach = min(one.upper - one.value for one in each)
+    bounds = Bounds(risk.value, max(one.lower for one in each), upper, reach, 2 * most, most)
+    return (GateResult(NAME, verdict, figure, limit, baseline, 2 * attack.n_people, MEANING, bounds=bounds),)
 
 
 def _conditions(n: int) -> str:

@@ -474,7 +474,13 @@ def test_a_cross_is_tried_on_one_half() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [{"kind": "file"}, {"kind": "holdout", "source": {"path": "x.csv"}}, {"kind": "half"}, {"kind": "cross", "share": 0.3}, {"share": 1.0}],
+    [
+        {"kind": "file"},
+        {"kind": "holdout", "source": {"path": "x.csv"}},
+        {"kind": "half"},
+        {"kind": "cross", "share": 0.3},
+        {"share": 1.0},
+    ],
     ids=str,
 )
 def test_an_impossible_reference_is_refused_with_the_plan(given: dict[str, Any]) -> None:

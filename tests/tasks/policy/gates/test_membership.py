@@ -42,7 +42,7 @@ def test_an_inconclusive_result_says_what_a_proof_needs(m: int, n: int, text: st
     given = changed(assessment(), risk__membership=membership_attack(rng.normal(size=m), rng.normal(size=n)))
     result = results(GATE, given)[NEAREST]
     assert result.verdict == "inconclusive"
-    assert text in result.meaning
+    assert text in result.explanation
 
 
 def test_without_non_members_it_is_not_tested() -> None:
