@@ -6,6 +6,7 @@ from anoncore.edits.conditions import Condition
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
+from anoncore.edits.product import ProductEdit
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError, NotConvergedError
 from anoncore.microdata import Microdata, Schema, Variable
@@ -32,6 +33,7 @@ __all__ = [
     "Microdata",
     "NoFormalGuarantee",
     "NotConvergedError",
+    "ProductEdit",
     "RatioEdit",
     "Release",
     "RiskReport",

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from anoncore.edits.conditions import numbers
-from anoncore.edits.kinds import LinearEdit, RatioEdit
-from anoncore.edits.lookup import LookupEdit
+from anoncore.edits.kinds import RatioEdit
 from anoncore.edits.model import EditSet
 from anoncore.edits.repair import repair
 from anoncore.encoding import Decoding, Encoder
@@ -122,7 +121,7 @@ def block_problems(schema: Schema, names: tuple[tuple[str, ...], ...], edits: Ed
     parts = [set(part) for part in _parts(schema, names)]
     spanning = []
     for edit in edits.edits:
-        if isinstance(edit, LinearEdit | LookupEdit) and edit.dependent is not None:
+        if edit in edits.dependents:
             continue
         # An edit about a computed variable is one about its parts, which repair would move one by one.
         read = _parts_of(set(edit.variables), edits) & set(schema.masked)

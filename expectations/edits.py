@@ -154,6 +154,12 @@ class ExpectLookupEdit(_EditExpectation):
     kind: ClassVar[str] = "lookup"
 
 
+class ExpectProductEdit(_EditExpectation):
+    """Expect a number to be a product of powers of others, within its tolerance."""
+
+    kind: ClassVar[str] = "product"
+
+
 def _table(engine: Any, domain: Any) -> pd.DataFrame:
     frame: pd.DataFrame = engine.get_compute_domain(domain, domain_type=MetricDomainTypes.TABLE)[0]
     return frame

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from anoncore.edits.kinds import ConditionalEdit, LinearEdit, RatioEdit, SetEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import Edit, EditSet
+from anoncore.edits.product import ProductEdit
 from anoncore.edits.serialization import to_dict
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Schema, Variable
@@ -171,6 +172,9 @@ def describe(edit: Edit) -> str:
         return f"where {_names(edit)} as stated, {_consequent(edit)}"
     if isinstance(edit, LookupEdit):
         return f"{edit.dependent} follows from {', '.join(edit.of)}"
+    if isinstance(edit, ProductEdit):
+        powers = " × ".join(name if power == 1 else f"{name}^{power:g}" for name, power in edit.of.items())
+        return f"{edit.dependent} is {powers}, times its stated factor, within its tolerance"
     return f"{edit.variable} lies within its stated bounds"
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from anoncore.edits.kinds import LinearEdit
-from anoncore.edits.lookup import LearnedLookup, LookupEdit
-from anoncore.edits.model import EditSet
+from anoncore.edits.lookup import LearnedLookup
+from anoncore.edits.model import Computing, EditSet
+from anoncore.edits.product import ProductEdit
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.microdata import MAX_DECIMALS, Microdata, Schema, Variable, round_to
 
@@ -86,9 +87,9 @@ def complete(data: Microdata, edits: EditSet, schema: Schema) -> Microdata:
     return Microdata(pd.DataFrame({n: columns[n] for n in names}), Schema(variables[n] for n in names))
 
 
-def dependent(edit: LinearEdit | LookupEdit, frame: pd.DataFrame, variable: Variable) -> tuple[pd.Series, Variable]:
+def dependent(edit: Computing, frame: pd.DataFrame, variable: Variable) -> tuple[pd.Series, Variable]:
     """Return the dependent of an edit, and its variable with the precision that was used."""
-    if isinstance(edit, LinearEdit):
+    if isinstance(edit, LinearEdit | ProductEdit):
         return _computed(edit, frame, variable)
     if not isinstance(edit, LearnedLookup):
         raise AnonymizationError(
@@ -101,7 +102,7 @@ def dependent(edit: LinearEdit | LookupEdit, frame: pd.DataFrame, variable: Vari
     return pd.Series(coded, index=frame.index), variable
 
 
-def _computed(edit: LinearEdit, frame: pd.DataFrame, variable: Variable) -> tuple[pd.Series, Variable]:
+def _computed(edit: LinearEdit | ProductEdit, frame: pd.DataFrame, variable: Variable) -> tuple[pd.Series, Variable]:
     values = edit.solve(frame)
     if variable.levels is not None:
         return _computed_levels(edit, values, frame.index, variable), variable
@@ -114,7 +115,9 @@ def _computed(edit: LinearEdit, frame: pd.DataFrame, variable: Variable) -> tupl
     return pd.Series(values, index=frame.index), replace(variable, precision=None)
 
 
-def _computed_levels(edit: LinearEdit, values: np.ndarray, index: pd.Index, variable: Variable) -> pd.Series:
+def _computed_levels(
+    edit: LinearEdit | ProductEdit, values: np.ndarray, index: pd.Index, variable: Variable
+) -> pd.Series:
     levels = np.asarray(variable.levels, dtype="float64")
     nearest = np.abs(levels[None, :] - values[:, None]).argmin(axis=1)
     known = ~np.isnan(values)

@@ -19,10 +19,12 @@ from scipy.optimize import linprog
 from anoncore.edits.conditions import Condition
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
 from anoncore.edits.lookup import LearnedLookup, LookupEdit
+from anoncore.edits.product import ProductEdit
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema
 
-Edit: TypeAlias = LinearEdit | BoundEdit | SetEdit | ConditionalEdit | RatioEdit | LookupEdit
+Edit: TypeAlias = LinearEdit | BoundEdit | SetEdit | ConditionalEdit | RatioEdit | LookupEdit | ProductEdit
+Computing: TypeAlias = LinearEdit | LookupEdit | ProductEdit
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,11 @@ class EditSet:
         """The functional dependencies, each after those that its determinants depend on."""
         return tuple(e for e in self.dependents if isinstance(e, LookupEdit))
 
+    @property
+    def following(self) -> tuple[LookupEdit | ProductEdit, ...]:
+        """The edits whose dependent follows from others and is never moved itself, in the order of `dependents`."""
+        return tuple(e for e in self.dependents if isinstance(e, LookupEdit | ProductEdit))
+
     def learned(self, data: Microdata, fewest: int = 0) -> EditSet:
         """Return the edits with the tables of their lookups, learned from ``data`` where they are not learned yet.
 
@@ -94,14 +101,14 @@ class EditSet:
             edit.refuse_identifying(data.frame, data.units)
 
     @property
-    def dependents(self) -> tuple[LinearEdit | LookupEdit, ...]:
+    def dependents(self) -> tuple[Computing, ...]:
         """Edits that compute or look up a variable, ordered so that each can be solved after those before it."""
-        waiting = [e for e in self.edits if isinstance(e, LinearEdit | LookupEdit) and e.dependent is not None]
+        waiting = [e for e in self.edits if isinstance(e, Computing) and e.dependent is not None]
         names = [e.dependent for e in waiting]
         twice = sorted({str(n) for n in names if names.count(n) > 1})
         if twice:
             raise AnonymizationError(f"computed by more than one edit: {', '.join(twice)}")
-        ordered: list[LinearEdit | LookupEdit] = []
+        ordered: list[Computing] = []
         while waiting:
             open_names = {e.dependent for e in waiting}
             ready = [e for e in waiting if not set(e.parts) & open_names]
@@ -208,7 +215,7 @@ def _text_problems(edit: Edit, schema: Schema) -> list[str]:
     ranged = [c.variable for c in _conditions(edit) if c.lower is not None or c.upper is not None]
     if isinstance(edit, LinearEdit):
         ranged += list(edit.terms)
-    elif isinstance(edit, BoundEdit | RatioEdit):
+    elif isinstance(edit, BoundEdit | RatioEdit | ProductEdit):
         ranged += list(edit.variables)
     problems = []
     for name in ranged:

@@ -15,6 +15,7 @@ from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEd
 from anoncore.edits.levels import admissible, cells
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import Edit, EditSet
+from anoncore.edits.product import ProductEdit
 from anoncore.kernels.projection import Grid, Polytope, attempt_on_grid
 from anoncore.microdata import Schema
 
@@ -33,7 +34,7 @@ class Component:
     names : the variables, in schema order
     rules : numeric edits, and conditional edits whose consequent is a range
     pins : conditional edits whose consequent lists values of one of the variables
-    looked_up : (t,) bool, the variable follows from others by a lookup
+    follows : (t,) bool, the variable is looked up or multiplied from others
     scale : (t,), standard deviations in the masked file
     grids : for each variable the unit, the levels or None
     discrete : (t,) bool, the variable has levels
@@ -43,7 +44,7 @@ class Component:
     names: tuple[str, ...]
     rules: tuple[NumericEdit, ...]
     pins: tuple[ConditionalEdit, ...]
-    looked_up: np.ndarray
+    follows: np.ndarray
     scale: np.ndarray
     grids: tuple[Grid, ...]
     discrete: np.ndarray
@@ -62,7 +63,7 @@ def is_numeric(edit: Edit) -> TypeGuard[NumericEdit]:
     """Whether the edit limits numbers: linear, ratio, bound, or conditional on a range."""
     if isinstance(edit, ConditionalEdit):
         return edit.then.lower is not None or edit.then.upper is not None
-    return not isinstance(edit, SetEdit | LookupEdit)
+    return not isinstance(edit, SetEdit | LookupEdit | ProductEdit)
 
 
 def components(file: pd.DataFrame, schema: Schema, edits: EditSet) -> tuple[Component, ...]:
@@ -125,7 +126,7 @@ def settle(component: Component, frame: pd.DataFrame) -> Settled:
     present = ~np.isnan(values)
     applies = np.column_stack([_applies(e, frame) for e in component.rules])
     broken = applies & ~np.column_stack([e.holds(frame) for e in component.rules])
-    pinned = np.tile(component.looked_up, (len(values), 1))
+    pinned = np.tile(component.follows, (len(values), 1))
     for pin in component.pins:
         at = component.names.index(pin.then.variable)
         pinned[:, at] |= pin.applies(frame) & pin.then.holds(frame)
@@ -268,7 +269,7 @@ def _component(
         names,
         rules,
         pins,
-        np.isin(names, [e.dependent for e in edits.lookups]),
+        np.isin(names, [e.dependent for e in edits.following]),
         _scales(columns, grids),
         tuple(grids),
         discrete,

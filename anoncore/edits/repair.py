@@ -14,6 +14,7 @@ from anoncore.edits.levels import Source, cells, consequent, donated, empty, fal
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import Edit, EditSet
 from anoncore.edits.numbers import Component, components, is_numeric, settle
+from anoncore.edits.product import ProductEdit
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.microdata import (
     Microdata,
@@ -136,7 +137,7 @@ class _Settling:
                     self._consequent(edit, rows)
             self._follow(rows)
             self._numbers(rows)
-            self._look_up(rows)
+            self._follow_parts(rows)
         self._donate(counts)
         self._refuse(counts)
 
@@ -172,7 +173,7 @@ class _Settling:
             least[:] = np.inf
         if isinstance(edit, LinearEdit | ConditionalEdit):
             proposals += [{c.variable: falsified(c, part, self.source)} for c in edit.when]
-        if self.edits.lookups:
+        if self.edits.following:
             proposals += [self._redetermined(proposal, part) for proposal in proposals]
         for i, proposal in enumerate(proposals):
             penalty = self._penalty(self._assigned(part, proposal))
@@ -188,11 +189,11 @@ class _Settling:
     def _redetermined(self, proposal: dict[str, np.ndarray], part: pd.DataFrame) -> dict[str, np.ndarray]:
         """Return a proposal with determinants of donors that hold the proposed values, and what follows from them."""
         result = dict(proposal)
-        for edit in reversed(self.edits.lookups):
-            if edit.dependent in result:
-                result |= donated(edit, result[edit.dependent], part, self.source)
-        for edit in self.edits.lookups:
-            if set(edit.of) & set(result):
+        for lookup in reversed(self.edits.lookups):
+            if lookup.dependent in result:
+                result |= donated(lookup, result[lookup.dependent], part, self.source)
+        for edit in self.edits.following:
+            if set(edit.parts) & set(result):
                 new, _ = dependent(edit, self._assigned(part, result), self.source.schema[edit.dependent])
                 result[edit.dependent] = cells(new)
         return result
@@ -207,8 +208,8 @@ class _Settling:
     def _follow(self, rows: np.ndarray) -> None:
         """Empty a computed cell whose part was emptied; compute one whose last part was filled."""
         for edit in self.edits.dependents:
-            if isinstance(edit, LookupEdit):
-                self._look_up_one(edit, rows)
+            if isinstance(edit, LookupEdit | ProductEdit):
+                self._follow_one(edit, rows)
             elif edit.parts:
                 self._follow_sum(edit, rows)
 
@@ -226,15 +227,15 @@ class _Settling:
             column, _ = dependent(edit, part.drop(columns=name), self.source.schema[name])
             self._put(name, broken, column.to_numpy(), edit)
 
-    def _look_up(self, rows: np.ndarray) -> None:
-        for edit in self.edits.lookups:
-            self._look_up_one(edit, rows)
+    def _follow_parts(self, rows: np.ndarray) -> None:
+        for edit in self.edits.following:
+            self._follow_one(edit, rows)
 
-    def _look_up_one(self, edit: LookupEdit, rows: np.ndarray) -> None:
-        """Look up the dependent again where a determinant was changed, or where it is another."""
+    def _follow_one(self, edit: LookupEdit | ProductEdit, rows: np.ndarray) -> None:
+        """Look up or multiply the dependent again where a part was changed, or where it is another."""
         violated = ~edit.holds(self.frame.iloc[rows])
         changed = np.zeros(len(rows), dtype=bool)
-        for name in edit.of:
+        for name in edit.parts:
             now, past = (cells(f[name].iloc[rows]) for f in (self.frame, self.before))
             changed |= (now != past) & ~(empty(now) & empty(past))
         # Where a determinant was changed, it was on account of another edit.

@@ -12,6 +12,7 @@ from anoncore.edits.conditions import Condition
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import Edit
+from anoncore.edits.product import ProductEdit
 from anoncore.errors import AnonymizationError
 
 EDITS: dict[str, type[Any]] = {
@@ -21,6 +22,7 @@ EDITS: dict[str, type[Any]] = {
     "conditional": ConditionalEdit,
     "ratio": RatioEdit,
     "lookup": LookupEdit,
+    "product": ProductEdit,
 }
 
 

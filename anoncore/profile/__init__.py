@@ -12,7 +12,6 @@ from anoncore.microdata.inference import MIN_COUNT, NESTED, Guess
 from anoncore.microdata.precision import outward
 from anoncore.profile.columns import Profile, profile
 from anoncore.profile.findings import Finding
-from anoncore.profile.products import find_products
 from anoncore.profile.rules import find_rules
 from anoncore.profile.sums import find_sums
 
@@ -22,7 +21,6 @@ __all__ = [
     "Finding",
     "Guess",
     "Profile",
-    "find_products",
     "find_rules",
     "find_sums",
     "outward",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,13 +25,14 @@ class Dependency:
     determinant: str
 
 
-def lookups(table: Table, computed: set[str]) -> list[Dependency]:
+def lookups(table: Table, computed: Collection[str], determined: Collection[str] = ()) -> list[Dependency]:
     """Find for each variable the coarsest other one that determines it; the result has no cycles.
 
     Of variables that determine each other the one that holds few numbers, or else the first one with levels,
-    determines the others. Variables in ``computed`` take no part. Where a determinant is missing, so is its dependent.
+    determines the others. Variables in ``computed`` take no part, and those in ``determined`` follow from no other one;
+    others may follow from them (products and their factors). Where a determinant is missing, so is its dependent.
     """
-    barred = table.weights | computed
+    barred = table.weights.union(computed)
     names = [n for n in table.values if n not in barred and len(np.unique(table.values[n])) > 1]
     if len(names) < 2:
         return []
@@ -42,7 +43,7 @@ def lookups(table: Table, computed: set[str]) -> list[Dependency]:
     # The order of few levels is that of the numbers beside them; many levels are names.
     preferred = np.where(numeric, np.where(sizes <= MAX_LISTED, 0, 2), 1)
     order = np.lexsort((np.arange(len(names)), preferred, -sizes))
-    free = sizes > 1
+    free = (sizes > 1) & ~np.isin(names, list(determined))
     chosen: dict[int, int] = {}
     limit = needed(len(names) ** 2)
     for place, at in enumerate(order.tolist()):

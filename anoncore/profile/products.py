@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from anoncore.microdata import Microdata
+from anoncore.edits.product import ProductEdit
 from anoncore.microdata.inference import MIN_RECORDS
+from anoncore.microdata.precision import observed_precision, outward
+from anoncore.profile.dependents import UNLIKE
+from anoncore.profile.edges import roundest
 from anoncore.profile.findings import Finding
 from anoncore.profile.tables import Table
 
@@ -17,63 +19,41 @@ SCREENED = 400  # records
 POWERS = (1, -1, 2, -2)
 UNEXPLAINED = 0.01  # of the variance of logarithms, on the screened records
 NEAR_WHOLE = 0.1  # how far a fitted power may be from a whole one
-CLOSE = 0.01  # relative deviation of nearly all records
-NEARLY_ALL = 0.98
-FEW = 0.02  # the median deviation, of the standard deviation of the second factor's logarithm
+NEARLY_ALL = 0.98  # of the records, in which the product holds up to rounding
+NOISE = 1e-6  # relative, of numbers that are not rounded
+# Of standard deviations: the deviation of nearly all records, and the median one of the second factor's logarithm.
+FEW = 0.02
 
 
-@dataclass(frozen=True)
-class Product:
-    """``result`` = constant × first^power × second^power, up to rounding."""
-
-    result: str
-    first: tuple[str, int]
-    second: tuple[str, int]
-
-    def __str__(self) -> str:
-        """Return the product as a formula without its constant."""
-        shown = [name if power == 1 else f"{name}^{power}" for name, power in (self.first, self.second)]
-        return f"{self.result} ~ {' * '.join(shown)}"
-
-
-def find_products(data: Microdata, rules: Iterable[Finding]) -> tuple[Product, ...]:
-    """Find columns that are products or ratios of two others, which no edit can state.
+def products(table: Table, computed: Collection[str], sums: Collection[frozenset[str]]) -> list[Finding]:
+    """Find columns of positive numbers that are products of powers of two earlier ones, up to rounding.
 
     Parameters
     ----------
-    data : Microdata, N records
-    rules : of `find_rules`; what an active one computes is left out
+    table : Table
+    computed : variables that take no part
+    sums : variables of a sum each: what adds up is no product, though an average may look like one
 
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> draw = np.random.default_rng(0)
-    >>> frame = pd.DataFrame({"kg": draw.normal(80, 10, 200), "m": draw.normal(1.7, 0.1, 200)})
-    >>> frame["bmi"] = frame.kg / frame.m**2
-    >>> [str(product) for product in find_products(Microdata.from_frame(frame), ())]
-    ['bmi ~ kg * m^-2']
-    """
-    computed = {str(getattr(f.edit, "dependent", None)) for f in rules if f.active}
-    return tuple(products(Table(data), computed))
-
-
-def products(table: Table, computed: set[str]) -> list[Product]:
-    """Find columns of positive numbers that are products of powers of two earlier ones, up to rounding.
-
-    Each column is named once. Variables in ``computed`` are left out; so are tables of more than `MOST_COLUMNS`
-    such columns.
+    Returns
+    -------
+    list of Finding, a `ProductEdit` for each column at most. Those are not active that are present where a factor is
+    missing, or missing where none is, in more than 1 % of the records. Tables of more than `MOST_COLUMNS` columns of
+    positive numbers give none.
     """
     names = [n for n in table.numbers(computed, 5 * MIN_RECORDS) if np.nanmin(table.numeric[n]) > 0]
     if not 3 <= len(names) <= MOST_COLUMNS:
         return []
     logs = np.log(np.column_stack([table.numeric[n] for n in names]))
-    accepted: list[Product] = []
+    accepted: dict[str, Finding] = {}
     for result in range(2, len(names)):
-        exact = next((pair for pair in _alike(logs, result) if _holds(logs, result, *pair)), None)
-        if exact:
-            (first, power), (second, other) = exact
-            accepted.append(Product(names[result], (names[first], power), (names[second], other)))
-    return accepted
+        for factors in _alike(logs, result):
+            of = {names[at]: power for at, power in factors}
+            if any({names[result], *of} <= terms for terms in sums) or not set(of).isdisjoint(accepted):
+                continue
+            if finding := _product(table, names[result], of, factors[1][0], logs):
+                accepted[names[result]] = finding
+                break
+    return list(accepted.values())
 
 
 def _alike(logs: np.ndarray, result: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
@@ -104,10 +84,26 @@ def _alike(logs: np.ndarray, result: int) -> Iterator[tuple[tuple[int, int], tup
         yield (first, int(power[first, second])), (second, int(power[second, first]))
 
 
-def _holds(logs: np.ndarray, result: int, first: tuple[int, int], second: tuple[int, int]) -> bool:
-    """Whether nearly all records deviate little, from a constant and beside what the second factor explains."""
-    gap = logs[:, result] - first[1] * logs[:, first[0]] - second[1] * logs[:, second[0]]
-    here = ~np.isnan(gap)
-    gap = np.abs(gap[here] - np.median(gap[here]))
-    small = np.median(gap) < FEW * logs[here, second[0]].std()
-    return bool(here.sum() >= 5 * MIN_RECORDS and small and (gap <= CLOSE).mean() >= NEARLY_ALL)
+def _product(table: Table, result: str, of: dict[str, int], second: int, logs: np.ndarray) -> Finding | None:
+    """Return the edit, where nearly all records hold up to rounding and beside what the second factor explains."""
+    columns = {name: table.numeric[name] for name in (*of, result)}
+    here = ~np.isnan(np.column_stack(list(columns.values()))).any(axis=1)
+    value, plain = columns[result][here], np.prod([columns[n][here] ** p for n, p in of.items()], axis=0)
+    if len(value) < 5 * MIN_RECORDS:
+        return None
+    factor = float(np.median(value / plain))
+    rounding = NOISE + (observed_precision(columns[result]) or 0.0) / value.max()
+    factor = roundest(factor * (1 - rounding), factor * (1 + rounding))
+    away = np.abs(value - factor * plain)
+    tolerance = outward(float(np.quantile(away, NEARLY_ALL)), upward=True)
+    small = np.median(away / value) < FEW * logs[here, second].std()
+    if not small or tolerance > FEW * value.std():
+        return None
+    broken = int((away > tolerance).sum())
+    alike = np.mean(here != ~np.isnan(columns[result])) + np.mean(
+        ~here & ~np.isnan(np.column_stack([columns[n] for n in of])).any(axis=1)
+    )
+    edit = ProductEdit(name=f"{result} is a product", dependent=result, of=of, factor=factor, tolerance=tolerance)
+    why = f"in all but {broken} of {len(value)} records" if broken else ""
+    why = why if alike <= UNLIKE else "missing cells are not those of its factors"
+    return Finding(edit, why, active=bool(alike <= UNLIKE), broken=broken)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from anoncore.edits.kinds import BoundEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
+from anoncore.edits.product import ProductEdit
 from anoncore.microdata import Microdata
 from anoncore.microdata.inference import MAX_LISTED, MIN_RECORDS
 from anoncore.microdata.precision import outer_limits
@@ -19,6 +20,7 @@ from anoncore.profile.exclusions import exclusive_levels, level_ranges
 from anoncore.profile.findings import MIN_ROWS, Finding
 from anoncore.profile.lookups import Dependency, lookups
 from anoncore.profile.marks import Marks
+from anoncore.profile.products import products
 from anoncore.profile.skips import skips
 from anoncore.profile.support import needed
 from anoncore.profile.tables import Table
@@ -40,9 +42,9 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     Returns
     -------
     tuple of Finding
-        Sums; variables that follow from another one; limits, rounded outward where few units hold them; cells that
-        are empty where another variable has certain values; levels, and levels and ranges of a number, that never
-        occur together; numbers that never exceed another one. Names are unique. Proposals are at the end.
+        Sums; products; variables that follow from another one; limits, rounded outward where few units hold them; cells
+        that are empty where another variable has certain values; levels, and levels and ranges of a number, that
+        never occur together; numbers that never exceed another one. Names are unique. Proposals are at the end.
 
     Examples
     --------
@@ -56,15 +58,18 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     """
     table = Table(data)
     sums = [f for f in sums if all(n in table.numeric for n in f.edit.variables)]
-    computed = {str(f.edit.dependent) for f in sums if f.active and isinstance(f.edit, LinearEdit)}
-    lookup_rules = lookups(table, computed)
-    derived = [Finding(_lookup(d)) for d in lookup_rules]
-    computed |= {d.dependent for d in lookup_rules}
+    summed = {str(f.edit.dependent) for f in sums if f.active and isinstance(f.edit, LinearEdit)}
+    multiplied = products(table, summed, [frozenset(f.edit.variables) for f in sums])
+    active = [f.edit for f in multiplied if f.active]
+    lookup_rules = lookups(table, summed, {name for edit in active for name in edit.variables})
+    looked_up = {d.dependent for d in lookup_rules}
+    derived = [*multiplied, *(Finding(_lookup(d)) for d in lookup_rules)]
+    computed = summed | {e.dependent for e in active if isinstance(e, ProductEdit)} | looked_up
     # What follows from a variable whose levels or numbers are compared themselves says nothing that is new.
     seen = {*table.numbers(), *table.levels}
     barred = computed - {d.dependent for d in lookup_rules if d.determinant not in seen}
     marks = Marks(table)
-    findings = [*sums, *derived, *_bounds(table, computed), *skips(table, marks, computed, barred)]
+    findings = [*sums, *derived, *_bounds(table, looked_up), *skips(table, marks, computed, barred)]
     findings += [
         *exclusive_levels(table, marks, barred),
         *level_ranges(table, barred),
@@ -102,7 +107,7 @@ def _with_unique_names(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _bounds(table: Table, computed: set[str]) -> Iterator[Finding]:
-    """Limit each number that is not computed, on both sides; where few units hold the extreme, rounded outward."""
+    """Limit each number but those in ``computed``, on both sides; where few units hold the extreme, rounded outward."""
     for name, column in table.numeric.items():
         present = column[~table.missing[name]]
         if len(present) < MIN_ROWS or name in computed or present.min() == present.max():

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from anoncore.profile import NESTED, Guess, find_products, find_rules, profile
+from anoncore.profile import NESTED, Guess, find_rules, profile
 from flows.draft.document import document
 from flows.draft.readable import dropped, readable
 from flows.draft.table import NESTED_COLUMNS, Table
@@ -63,8 +63,7 @@ def draft_plan(data: Path, base: Path) -> str:
     guesses, microdata = readable(table, guesses)
     units = Units.of(guesses, frame)
     rules = find_rules(microdata.with_units(units.of_records), profiled.sums) if microdata is not None else ()
-    products = find_products(microdata, rules) if microdata is not None else ()
-    return document(table, guesses, units, rules, map(str, products))
+    return document(table, guesses, units, rules)
 
 
 def source_of(data: Path) -> SourceSection:

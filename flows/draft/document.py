@@ -14,6 +14,7 @@ import yaml
 
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
+from anoncore.edits.product import ProductEdit
 from anoncore.edits.serialization import to_dict
 from anoncore.microdata import Variable
 from anoncore.profile import Finding, Guess
@@ -65,6 +66,7 @@ edits:
 LIMITS = "Limits, rounded outward where fewer than 5 units hold the extreme."
 GROUPS = (
     (LinearEdit, "Sums and orders. A dependent is not masked but computed from the other terms."),
+    (ProductEdit, "Products and ratios. The dependent is not masked but computed from its factors."),
     (LookupEdit, "What follows from another variable is not masked but looked up again."),
     (BoundEdit, LIMITS),
     (ConditionalEdit, "Cells that are missing, and values that never occur, beside others."),
@@ -116,11 +118,9 @@ class _Line:
     subject: str = ""
 
 
-def document(
-    table: Table, guesses: tuple[Guess, ...], units: Units, rules: Iterable[Finding], products: Iterable[str]
-) -> str:
+def document(table: Table, guesses: tuple[Guess, ...], units: Units, rules: Iterable[Finding]) -> str:
     """Return the draft of a table's plan; what needs a person is listed first, with its lines."""
-    rest = [*_edits(rules), *_products(products), *_choices(table, units)]
+    rest = [*_edits(rules), *_choices(table, units)]
     body = [*_opening(table), *_variables(guesses), *_unit(units), *map(_line, rest)]
     head = [
         f"# Drafted by anonflow from {to_yaml(table.path.name)}: {units.records} records, {len(table.names)} columns."
@@ -239,14 +239,6 @@ def _edits(rules: Iterable[Finding]) -> Iterator[str]:
     if proposed:
         yield "    # Proposals: no rule of its own would be computed, or not every record satisfies it."
         yield from (f"    # - {_rule(f)}" for f in proposed)
-
-
-def _products(products: Iterable[str]) -> Iterator[str]:
-    names = [visible(product) for product in products]
-    if names:
-        yield "    # Products, up to a constant and rounding; no edit states them, so masked columns need not agree:"
-        yield "    # give the first the role excluded, and compute it from the release."
-        yield from (f"    #   {product}" for product in names)
     yield ""
 
 

@@ -12,6 +12,7 @@ from anoncore.boxes.edits import over_ranges
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
+from anoncore.edits.product import ProductEdit
 from expectations import Suite, ValidationReport, validate
 from tasks.common.errors import Fault, Refused
 from tasks.common.run import Run
@@ -21,7 +22,8 @@ from tasks.intake.ingest import Ingested
 from tasks.masking.anonymize import Masked
 
 Rule = Annotated[
-    LinearEdit | BoundEdit | SetEdit | ConditionalEdit | RatioEdit | LookupEdit, Field(discriminator="edit")
+    LinearEdit | BoundEdit | SetEdit | ConditionalEdit | RatioEdit | LookupEdit | ProductEdit,
+    Field(discriminator="edit"),
 ]
 
 
@@ -33,7 +35,7 @@ class EditsSection(Section):
     on_violation : What happens to source records that violate an edit: ``refuse`` ends the run and names the edits;
         ``set-aside`` leaves the records out of the release; ``repair`` keeps them, since masked records are made to
         satisfy every edit in any case.
-    rules : Each of the kind ``linear``, ``bound``, ``set``, ``conditional``, ``ratio`` or ``lookup``.
+    rules : Each of the kind ``linear``, ``bound``, ``set``, ``conditional``, ``ratio``, ``lookup`` or ``product``.
     """
 
     on_violation: Literal["refuse", "set-aside", "repair"] = "refuse"

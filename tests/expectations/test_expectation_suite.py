@@ -10,6 +10,7 @@ import pytest
 from anoncore.edits.conditions import Condition
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
 from anoncore.edits.model import EditSet
+from anoncore.edits.product import ProductEdit
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Schema, Variable
 from expectations import Suite
@@ -42,6 +43,7 @@ EDITS = EditSet(
         SetEdit(name="set", variable="sex", values=("f", "m")),
         ConditionalEdit(name="if", when=FEW, then=Condition(variable="sex", values=("f",), missing=True)),
         RatioEdit(name="ratio", numerator="wages", denominator="income", upper=1.5),
+        ProductEdit(name="product", dependent="income", of={"wages": -2}, factor=4711),
     ]
 )
 
@@ -64,6 +66,7 @@ def test_rules_in_order():
         ("set", "set"),
         ("if", "conditional"),
         ("ratio", "ratio"),
+        ("product", "product"),
     ]
 
 
@@ -78,6 +81,7 @@ def test_descriptions_hold_no_value():
         "wages − 2.5·income is at most its stated constant within its tolerance, where size is as stated"
     )
     assert descriptions["if"] == "where size is as stated, sex is one of 1 stated value(s) or empty"
+    assert descriptions["product"] == "income is wages^-2, times its stated factor, within its tolerance"
     assert "4711" not in "".join(descriptions.values())
     reverse = LinearEdit(name="e", terms={"a": -1, "b": 1})
     assert describe(reverse) == "−a + b equals 0"
@@ -98,6 +102,7 @@ def test_suite_is_complete_and_the_same_every_time():
         "expect_bound_edit",
         "expect_conditional_edit",
         "expect_ratio_edit",
+        "expect_product_edit",
         "expect_column_values_to_be_finite_numbers",
         "expect_column_values_to_be_in_set",
         "expect_table_columns_to_match_ordered_list",
@@ -125,7 +130,7 @@ def test_a_rule_lost_on_the_way_is_an_error(monkeypatch):
             super().__init__(**kwargs)
 
     monkeypatch.setattr(great_expectations, "ExpectationSuite", Forgetful)
-    with pytest.raises(AnonymizationError, match="kept 10 of 11 rules"):
+    with pytest.raises(AnonymizationError, match="kept 11 of 12 rules"):
         Suite.of(SCHEMA, EDITS).expectations()
 
 

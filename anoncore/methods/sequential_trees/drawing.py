@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,16 +10,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from anoncore.edits.kinds import BoundEdit, LinearEdit, RatioEdit
+from anoncore.edits.lookup import LearnedLookup
 from anoncore.edits.model import Edit, EditSet
+from anoncore.edits.product import ProductEdit
 from anoncore.kernels.donor_tree import DonorTree, LeafRule, leaf_lines, level_scores
 from anoncore.kernels.groups import distinct_counts
 from anoncore.kernels.ranks import normal_scores
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values
-from anoncore.microdata import Microdata, Variable, round_to
+from anoncore.microdata import Microdata, Schema, Variable, round_to
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
+# Edits that compute a variable from others, and can.
+_Computing = LinearEdit | ProductEdit | LearnedLookup
 # For each variable so far: its parts in the table, and with which states and tenths of the next they never occur.
 _Never = list[tuple[Integers, Flags, Flags]]
 
@@ -53,19 +57,33 @@ class _Draws:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Rules:
-    """What the values of one variable must satisfy beside those drawn before: edits, and what never occurs together."""
+    """What the values of one variable must satisfy beside those drawn before: edits, and what never occurs together.
 
+    ``computing`` are the edits that compute what the others read, in their order.
+    """
+
+    computing: Sequence[_Computing]
     sums: Sequence[Edit]
     others: Sequence[Edit]
     never: _Never
 
     @classmethod
-    def of(cls, edits: EditSet, variable: Variable, frame: pd.DataFrame, never: _Never) -> _Rules:
-        """Take the edits among ``variable`` and the variables of ``frame``."""
-        seen = {*frame.columns, variable.name}
-        asked = [e for e in edits.edits if variable.name in e.variables and seen.issuperset(e.variables)]
+    def of(cls, edits: EditSet, variable: Variable, drawn: Iterable[str], schema: Schema, never: _Never) -> _Rules:
+        """Take the edits among ``variable``, what was drawn before, and what follows from these and is not drawn."""
+        seen, new, possible = {*drawn, variable.name}, {variable.name}, []
+        for edit in edits.dependents:
+            if isinstance(edit, _Computing) and seen.issuperset(edit.parts) and edit.dependent not in schema:
+                possible.append(edit)
+                seen.add(str(edit.dependent))
+                new |= {str(edit.dependent)} if new & set(edit.parts) else set()
+        asked = [e for e in edits.edits if e not in possible and new & set(e.variables) and seen >= set(e.variables)]
+        read, computing = {name for e in asked for name in e.variables}, []
+        for edit in reversed(possible):
+            if edit.dependent in read:
+                computing.append(edit)
+                read |= set(edit.parts)
         sums = [e for e in asked if variable.kind == "continuous" and isinstance(e, LinearEdit | RatioEdit | BoundEdit)]
-        return cls(sums, [e for e in asked if e not in sums], never)
+        return cls(computing[::-1], sums, [e for e in asked if e not in sums], never)
 
     def checked(self, frame: pd.DataFrame, rows: Integers, parts: Integers) -> tuple[Flags, Flags]:
         """Return (n,) whether levels and conditions fit, and whether numbers do, of the records ``rows``."""
@@ -73,6 +91,8 @@ class _Rules:
         for table, states, regular in self.never:
             fits &= ~states[table[rows], parts]
             adds_up &= ~regular[table[rows], parts]
+        for one in self.computing:
+            frame[one.dependent] = one.look_up(frame) if isinstance(one, LearnedLookup) else one.solve(frame)
         for edit in self.others:
             fits &= edit.holds(frame)
         for edit in self.sums:
@@ -123,7 +143,7 @@ class Drawing:
         draws = self._numbers(variable) if variable.kind == "continuous" else self._codes(source)
         parts_of_source = self._parts(variable, self._source(variable))
         never = [(table, *_never_together(one, parts_of_source, variable)) for one, table in self._pairs]
-        rules = _Rules.of(edits, variable, self.frame, never)
+        rules = _Rules.of(edits, variable, map(str, self.frame), self.data.schema, never)
         values, rows = draws.values, np.arange(len(self.frame))
         for attempt in range(sum(_ATTEMPTS)):
             frame = self.frame.iloc[rows].reset_index(drop=True)

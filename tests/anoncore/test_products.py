@@ -1,0 +1,83 @@
+"""Products and ratios: found with their factor, computed after masking, and kept within limits while drawing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anoncore
+from anoncore import AnonymizationError, EditSet, Microdata, Schema, Variable
+from anoncore.edits.dependents import complete, without_dependents
+from anoncore.edits.kinds import BoundEdit, LinearEdit
+from anoncore.edits.product import ProductEdit
+from anoncore.edits.repair import repair
+from anoncore.edits.serialization import from_dict, to_dict
+from anoncore.methods import SequentialTrees
+from anoncore.profile import find_rules
+
+BMI = ProductEdit(name="bmi", dependent="bmi", of={"kg": 1, "cm": -2}, factor=10000, tolerance=0.005)
+SCHEMA = Schema([Variable(n, "continuous", precision=p) for n, p in {"kg": 0.1, "cm": 0.1, "bmi": 0.01}.items()])
+
+
+def people(n=900, seed=0):
+    draw = np.random.default_rng(seed)
+    frame = pd.DataFrame({"kg": draw.normal(75, 12, n).round(1), "cm": draw.normal(170, 9, n).round(1)})
+    frame["bmi"] = (10000 * frame.kg / frame.cm**2).round(2)
+    return Microdata(frame, SCHEMA)
+
+
+def test_a_product_holds_up_to_its_tolerance_and_where_all_cells_are_present():
+    frame = pd.DataFrame(
+        {"kg": [80.0, 80, np.nan, 80, 80], "cm": [200.0, 200, 200, 0, 200], "bmi": [20, 21, 21, 9, np.nan]}
+    )
+    assert BMI.applies(frame).tolist() == [True, True, False, False, False]
+    assert BMI.holds(frame).tolist() == [True, False, True, True, True]
+    assert from_dict(to_dict(BMI)) == BMI
+
+
+@pytest.mark.parametrize("wrong", [{"of": {}}, {"of": {"kg": 0}}, {"of": {"bmi": 1}}, {"factor": 0}, {"tolerance": -1}])
+def test_a_product_that_computes_nothing_is_refused(wrong):
+    with pytest.raises(AnonymizationError, match="edit 'bmi'"):
+        ProductEdit(**{"name": "bmi", "dependent": "bmi", "of": {"kg": 1}} | wrong)
+
+
+def test_products_are_found_with_a_round_factor_and_what_follows_from_them():
+    source = people().frame.assign(spare=np.random.default_rng(1).normal(50, 5, 900).round(1))
+    source["obese"] = (source.bmi >= 27).astype(int)
+    rules = find_rules(Microdata.from_frame(source))
+    (edit,) = [f.edit for f in rules if f.active and isinstance(f.edit, ProductEdit)]
+    assert (edit.dependent, dict(edit.of), edit.factor) == ("bmi", {"kg": 1, "cm": -2}, 10000)
+    assert 0.005 <= edit.tolerance <= 0.02
+    names = {f.edit.name for f in rules if f.active}
+    assert {"obese follows from bmi", "limits of bmi"} <= names
+    masked_alike = source.assign(bmi=source.bmi.where(source.kg > 70))
+    assert not [f for f in find_rules(Microdata.from_frame(masked_alike)) if f.active and f.edit.edit == "product"]
+
+
+def test_an_average_is_no_product():
+    draw = np.random.default_rng(0)
+    first = draw.normal(120, 15, 500).round()
+    second = first + 2 * draw.integers(-1, 2, 500)
+    frame = pd.DataFrame({"first": first, "mean": (first + second) / 2, "second": second})
+    add = LinearEdit(name="mean", terms={"first": 1, "second": 1, "mean": -2}, dependent="mean")
+    rules = find_rules(Microdata.from_frame(frame), [anoncore.profile.Finding(add)])
+    assert not [f for f in rules if f.edit.edit == "product"]
+
+
+def test_a_product_is_computed_after_drawing_within_its_limits_and_followed_by_repair():
+    source = people(1500)
+    limits = BoundEdit(name="limits", variable="bmi", lower=16, upper=37)
+    edits = EditSet([BMI, limits])
+    free, kept = (
+        complete(
+            anoncore.anonymize(
+                without_dependents(source, edits), SequentialTrees(), rng=np.random.default_rng(1), edits=rules
+            ).data,
+            edits,
+            source.schema,
+        )
+        for rules in (EditSet(), edits)
+    )
+    assert edits.violations(kept.frame)["limits"] <= 5 < 20 <= edits.violations(free.frame)["limits"]
+    assert kept.schema["bmi"].precision == 0.01
+    repaired = repair(free, edits, rng=np.random.default_rng(2)).data
+    assert edits.satisfied(repaired.frame).all()
