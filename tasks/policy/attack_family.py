@@ -11,7 +11,7 @@ from tasks.common.formatting import count, pvalue
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, by_auc, untested
 from tasks.policy.criteria import IN_THE_DATA
-from tasks.policy.gate import Bounds, Gate, GateResult, GateVerdict, Metrics
+from tasks.policy.gate import Chance, Gate, GateResult, GateVerdict, Metrics
 from tasks.policy.limits import MembershipLimit, MembershipPolicy, nonmembers_needed
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -82,12 +82,11 @@ def family_result(name: str, family: AttackFamily | None, policy: MembershipPoli
     area, top, level = family.worst.attack.area, family.worst_top, policy.tail_p * SHARE
     figure = f"AUC {area.auc:.3f} [{area.lower:.3f}, {family.upper:.3f}]"
     meaning += f"; worst of {family.n_tests} forms: {family.worst.name}"
-    interval = policy.area_bounds(area.auc, area, family.upper)
-    verdict: GateVerdict = interval.verdict
-    bounds: Bounds | None = interval
+    bounds, chance = policy.area_bounds(area.auc, area, family.upper), Chance(family.p, level)
+    verdict: GateVerdict = bounds.verdict
     needed = ""
-    if not family.p >= level:
-        verdict, bounds = "fail", None
+    if chance.fails:
+        verdict = "fail"
         scores = top.attack.top
         figure += f", p = {family.p:.2g} corrected for all forms"
         limit += f"; fail: p < {level:.2g}"
@@ -95,7 +94,7 @@ def family_result(name: str, family: AttackFamily | None, policy: MembershipPoli
     elif verdict == "inconclusive":
         needed = nonmembers_needed(area, policy)
     n = family.n_members + family.n_nonmembers
-    return GateResult(name, verdict, figure, limit, baseline, n, meaning, bounds=bounds, needed=needed)
+    return GateResult(name, verdict, figure, limit, baseline, n, meaning, bounds=bounds, chance=chance, needed=needed)
 
 
 def family_metrics(family: AttackFamily | None, prefix: str) -> Metrics:

@@ -45,6 +45,19 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class Chance:
+    """The p-value of a test that a harmless release passes, and the level below which it fails."""
+
+    p: float
+    level: float
+
+    @property
+    def fails(self) -> bool:
+        """Whether chance does not explain it; what is not a number fails."""
+        return not self.p >= self.level
+
+
+@dataclass(frozen=True)
 class GateResult:
     """One question that the policy asks, its answer, and the figures behind it.
 
@@ -57,7 +70,8 @@ class GateResult:
     meaning : of the figure, a phrase
     topic : by which reports group the results
     variables : that drive the figure, where single ones can be named, the worst first
-    bounds : the interval that decided; None where something else did
+    bounds : the interval that is compared with limits; None where something else decides
+    chance : the test that fails the release by itself; None without one
     needed : what would decide an inconclusive result, the end of a sentence
     """
 
@@ -71,6 +85,7 @@ class GateResult:
     topic: Topic = "Risk"
     variables: tuple[str, ...] = ()
     bounds: Bounds | None = None
+    chance: Chance | None = None
     needed: str = ""
 
     @property

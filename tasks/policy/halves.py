@@ -6,28 +6,28 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from anoncore.risk import three_way
+from scipy.stats import chi2
+
+from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Attack
-from tasks.policy.gate import Bounds, Gate, GateResult, Metrics
-from tasks.policy.limits import ChanceLimit
+from tasks.policy.gate import Bounds, Chance, Gate, GateResult, Metrics
 from tasks.policy.published import PublishedAssessment
 
 WORST_FIRST = ("fail", "not tested", "inconclusive")
 EACH = "two halves of the units were masked by the whole plan and tested with each other as non-members"
 
 
-def results_of(gate: Gate, assessment: Assessment | PublishedAssessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
+def results_of(gate: Gate, assessment: Assessment | PublishedAssessment, policy: Section) -> tuple[GateResult, ...]:
     """Return a gate's results: of all records where these suffice, else of both halves together.
 
-    A half that fails fails the release, whatever the other results. A half's exact tests have half of the level, so
-    that both together keep it.
+    A half that fails by its interval fails the release, whatever the other results; tests with a p-value are joined by
+    Fisher's method, so that both halves together keep the level.
     """
     whole = gate.evaluate(assessment, policy)
     if not assessment.halves:
         return whole
-    halved = policy.model_copy(update={"tail_p": policy.tail_p / len(assessment.halves)})
-    sides = [{one.name: one for one in gate.evaluate(assessment.of(half), halved)} for half in assessment.halves]
+    sides = [{one.name: one for one in gate.evaluate(assessment.of(half), policy)} for half in assessment.halves]
     of_all = {one.name: one for one in whole}
     names = dict.fromkeys([*of_all, *(name for side in sides for name in side)])
     return tuple(_joined(of_all.get(name), [side[name] for side in sides if name in side]) for name in names)
@@ -57,38 +57,63 @@ def rows_of(gate: Gate, assessment: PublishedAssessment) -> tuple[Attack, ...]:
 
 def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResult:
     """Return one result for one question."""
-    failed = [one for one in halves if one.verdict == "fail"]
+    failed = _failed(halves)
     tested = whole is not None and whole.verdict != "not tested"
-    if whole is not None and (not halves or (tested and (whole.verdict == "fail" or not failed))):
+    if whole is not None and (not halves or (tested and (whole.verdict == "fail" or failed is None))):
         return whole
-    if failed:
-        return replace(failed[0], meaning=f"{failed[0].meaning}; of one half: {EACH}")
-    pooled = _pooled([one.bounds for one in halves if one.bounds is not None])
-    if pooled is None or len(halves) == 1 or any(one.bounds is None for one in halves):
+    if failed is not None:
+        return failed
+    bounds = [one.bounds for one in halves if one.bounds is not None]
+    if len(bounds) < len(halves) or len(halves) == 1:
         worst = min(halves, key=lambda one: _rank(one.verdict))
         return replace(worst, meaning=f"{worst.meaning}; the worse of two halves: {EACH}")
-    verdict = three_way(pooled.lower, pooled.upper, pooled.passes_within, fails_above=pooled.fails_above)
+    pooled = _pooled(bounds)
     surest = max(halves, key=lambda one: one.bounds.value if one.bounds else 0.0)
+    figures = "; ".join(one.figure for one in halves)
     return replace(
         surest,
-        verdict=verdict,
-        figure=f"{pooled.value:.3f} [{pooled.lower:.3f}, {pooled.upper:.3f}]; halves: "
-        + "; ".join(one.figure for one in halves),
+        verdict=pooled.verdict,
+        figure=f"{pooled.value:.3f} [{pooled.lower:.3f}, {pooled.upper:.3f}]; halves: {figures}",
         records=sum(one.records for one in halves),
         meaning=f"{surest.meaning}; {EACH}",
         bounds=pooled,
     )
 
 
-def _pooled(bounds: Sequence[Bounds]) -> Bounds | None:
+def _failed(halves: Sequence[GateResult]) -> GateResult | None:
+    """Return the result that fails the release: of one half by itself, or of both by their p-values together."""
+    for one in halves:
+        alone = one.bounds.verdict if one.bounds else "pass" if one.chance else one.verdict
+        if alone == "fail":
+            return replace(one, verdict="fail", meaning=f"{one.meaning}; of one half: {EACH}")
+    tests = [one.chance for one in halves if one.chance is not None]
+    if not tests:
+        return None
+    together = Chance(_together([one.p for one in tests]), tests[0].level)
+    if not together.fails:
+        return None
+    worse = min(halves, key=lambda one: one.chance.p if one.chance else 1.0)
+    return replace(
+        worse,
+        verdict="fail",
+        figure=f"{'; '.join(one.figure for one in halves)}; p = {together.p:.2g} of both halves together",
+        meaning=f"{worse.meaning}; {EACH}",
+        chance=together,
+    )
+
+
+def _together(p: Sequence[float]) -> float:
+    """Return the p-value of independent tests by Fisher's method; not a number where one of them is none."""
+    return float(chi2.sf(-2.0 * math.fsum(math.log(max(one, 1e-300)) for one in p), 2 * len(p)))
+
+
+def _pooled(bounds: Sequence[Bounds]) -> Bounds:
     """Return the mean of the halves' figures with its bounds.
 
     The halves' errors are taken as independent. They are opposed where records that are easily mistaken for members
     of one half are so for members of the other, so that the bounds are too wide rather than too narrow. An upper bound
     that holds for several figures loses what the reach of one of them loses.
     """
-    if not bounds:
-        return None
     n = len(bounds)
 
     def mean(values: Iterator[float]) -> float:

@@ -6,7 +6,7 @@ from anoncore.risk import TailTest
 from tasks.common.formatting import plain
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_count
-from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics
+from tasks.policy.gate import Chance, Gate, GateResult, GateVerdict, Metrics
 from tasks.policy.limits import ChanceLimit
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -27,9 +27,9 @@ def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, .
 
 def _result(name: str, rule: TailTest, level: float, meaning: str) -> GateResult:
     verdict: GateVerdict = "inconclusive"
+    chance = Chance(rule.p, level)
     if rule.verdict != "inconclusive":
-        # In this form a figure that is not a number fails.
-        verdict = "pass" if rule.p >= level else "fail"
+        verdict = "fail" if chance.fails else "pass"
     paired = rule.n_close_pairs is not None
     pairs = f" (pairs {rule.close_pairs_released} of {rule.n_close_pairs})" if paired else ""
     third = "; chance gives the release at most a third of close pairs" if paired else ""
@@ -41,6 +41,7 @@ def _result(name: str, rule: TailTest, level: float, meaning: str) -> GateResult
         baseline=f"{rule.n_reference}, the reference",
         records=rule.n,
         meaning=f"{meaning}{third}",
+        chance=chance,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from anoncore.risk import TailTest
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_count
-from tasks.policy.gate import Gate, GateResult, GateVerdict
+from tasks.policy.gate import Chance, Gate, GateResult, GateVerdict
 from tasks.policy.limits import ChanceLimit
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -15,25 +15,25 @@ NAME = "identical records"
 
 def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
     """Compare how many records are in the release unchanged with how many are in the reference."""
-    same, level = assessment.risk.identical, policy.tail_p
-    limit = f"fail: p < {level:g}; pass: " + ("none, as no record repeats another" if _unique(same) else "otherwise")
+    same, chance = assessment.risk.identical, Chance(assessment.risk.identical.p, policy.tail_p)
+    passes = "none, as no record repeats another" if _unique(same) else "otherwise"
     return (
         GateResult(
             name=NAME,
-            verdict=_verdict(same, level),
+            verdict=_verdict(same, chance),
             figure=f"{same.n_released}, p = {same.p:.3g}",
-            limit=limit,
+            limit=f"fail: p < {chance.level:g}; pass: {passes}",
             baseline=f"{same.n_reference}, the reference",
             records=same.n,
             meaning="records of the original that are in the release unchanged; a single one is inconclusive where "
             "no record of the original or the reference repeats another",
+            chance=chance,
         ),
     )
 
 
-def _verdict(same: TailTest, level: float) -> GateVerdict:
-    # Not "below": what is not a number is no proof of anything good.
-    if not same.p >= level:
+def _verdict(same: TailTest, chance: Chance) -> GateVerdict:
+    if chance.fails:
         return "fail"
     return "inconclusive" if same.n_released and _unique(same) else "pass"
 

@@ -65,10 +65,16 @@ def test_what_fails_on_all_records_fails_whatever_the_halves_show() -> None:
     assert results(given)["unusually close records"].verdict == "fail"
 
 
-def test_exact_tests_of_halves_keep_the_level_together() -> None:
-    close = {"tail__p": 0.006}
-    assert results(cross(close, {}))["unusually close records"].verdict == "pass"
-    assert results(cross({"tail__p": 0.004}, {}))["unusually close records"].verdict == "fail"
+def test_tests_of_halves_keep_the_level_together() -> None:
+    def close(one: float, other: float) -> str:
+        return results(cross({"tail__p": one}, {"tail__p": other}))["unusually close records"].verdict
+
+    assert close(0.009, 0.9) == "pass"
+    assert close(0.03, 0.03) == "fail"
+    assert close(0.0005, 0.9) == "fail"
+    assert close(math.nan, 1.0) == "fail"
+    rng = np.random.default_rng(1)
+    assert np.mean([close(*rng.uniform(size=2)) == "fail" for _ in range(2000)]) == pytest.approx(0.01, abs=0.006)
 
 
 def test_two_open_halves_may_pass_together_and_not_if_both_are_high() -> None:
