@@ -324,12 +324,10 @@ def test_an_in_out_game_decides_and_names_people_to_the_custodian_alone(office, 
 
 
 def test_a_step_that_breaks_wipes_the_workspace(office, home, monkeypatch):
-    import flows.release
-
     def broken(*_):
         raise ValueError("918273645")
 
-    monkeypatch.setattr(flows.release, "split", broken)
+    monkeypatch.setattr("flows.prepare.split", broken)
     with pytest.raises(Fault) as caught:
         _run(office(), home)
     assert "918273645" not in str(caught.value)

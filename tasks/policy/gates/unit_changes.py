@@ -63,7 +63,8 @@ def _counts(changes: UnitChanges, least: int) -> str:
 
 def metrics(assessment: Assessment) -> Metrics:
     """Return how many releases there are since which few units joined, left or changed."""
-    return {} if assessment.series is None else {"risk/series_few": len(assessment.series.few)}
+    series = assessment.series
+    return {} if series is None or not series.releases else {"risk/series_few": len(series.few)}
 
 
 GATE = Gate(

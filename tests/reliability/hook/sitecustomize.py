@@ -19,10 +19,8 @@ import sys
 import time
 
 _STEPS = {
+    "flows.prepare": ("ingest", "validate_raw", "split"),
     "flows.release": (
-        "ingest",
-        "validate_raw",
-        "split",
         "mask",
         "validate_masked",
         "assess",
