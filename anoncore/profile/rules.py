@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -61,7 +61,12 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     summed = {str(f.edit.dependent) for f in sums if f.active and isinstance(f.edit, LinearEdit)}
     multiplied = products(table, summed, [frozenset(f.edit.variables) for f in sums])
     active = [f.edit for f in multiplied if f.active]
-    lookup_rules = lookups(table, summed, {name for edit in active for name in edit.variables})
+    determined = {name for edit in active for name in edit.variables}
+    lookup_rules = lookups(table, summed, determined)
+    if rounded := _follow_jointly(sums, lookup_rules):
+        lookup_rules = lookups(table, summed - rounded, determined)
+        sums = [_not_computed(f, {d.dependent for d in lookup_rules}) for f in sums]
+        summed -= {d.dependent for d in lookup_rules}
     looked_up = {d.dependent for d in lookup_rules}
     derived = [*multiplied, *(Finding(_lookup(d)) for d in lookup_rules)]
     computed = summed | {e.dependent for e in active if isinstance(e, ProductEdit)} | looked_up
@@ -83,6 +88,24 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
 def _lookup(lookup: Dependency) -> LookupEdit:
     name = f"{lookup.dependent} follows from {lookup.determinant}"
     return LookupEdit(name=name, dependent=lookup.dependent, of=(lookup.determinant,))
+
+
+def _follow_jointly(sums: Iterable[Finding], found: Iterable[Dependency]) -> set[str]:
+    """Return the dependents of rounded sums all of whose parts follow from one variable, from which they follow too.
+
+    Computed, they would differ by rounding from what follows.
+    """
+    determinant = {d.dependent: d.determinant for d in found}
+    rounded = [f.edit for f in sums if f.active and isinstance(f.edit, LinearEdit) and f.edit.tolerance]
+    return {str(e.dependent) for e in rounded if e.dependent and len({determinant.get(n, n) for n in e.parts}) == 1}
+
+
+def _not_computed(finding: Finding, looked_up: Collection[str]) -> Finding:
+    """Return a sum without its dependent where that is looked up."""
+    edit = finding.edit
+    if not isinstance(edit, LinearEdit) or edit.dependent not in looked_up:
+        return finding
+    return replace(finding, edit=replace(edit, dependent=None))
 
 
 def _checked(finding: Finding, frame: pd.DataFrame) -> Finding:

@@ -568,3 +568,17 @@ def test_a_sum_that_is_known_where_a_part_is_missing_is_not_computed():
     frame.loc[:29, "total"] = np.nan
     (sum_,) = [f for f in find_sums(frame, rng=rng()) if f.edit.name == "total adds up"]
     assert sum_.edit.dependent == "total"
+
+
+def test_a_rounded_sum_of_what_follows_from_one_variable_follows_from_it_too():
+    draw = np.random.default_rng(0)
+    before, after = draw.uniform(1, 3, (2, 30))
+    state = draw.integers(0, 30, 900)
+    frame = pd.DataFrame({"state": [f"s{at:02d}" for at in state]})
+    frame["before"], frame["after"] = before.round(2)[state], after.round(2)[state]
+    frame["change"] = (after - before).round(2)[state]
+    found, data = rules(frame)
+    edits = {f.edit.name: f.edit for f in found if f.active}
+    assert edits["change adds up"].dependent is None
+    assert {e.dependent for e in edits.values() if isinstance(e, LookupEdit)} == {"before", "after", "change"}
+    assert EditSet(edits.values()).satisfied(data.frame).all()

@@ -127,6 +127,7 @@ class Drawing:
     _levels: list[tuple[Integers, Integers]] = field(default_factory=list)
     # The parts of each variable so far, see `_parts`: in the source and in the table.
     _pairs: list[tuple[Integers, Integers]] = field(default_factory=list)
+    _known_cuts: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.frame = pd.DataFrame(index=pd.RangeIndex(len(self.data)))
@@ -198,16 +199,21 @@ class Drawing:
         """Return what ``values`` are: 0 missing and 1 … levels; of numbers 0 missing, 1 … 10 tenths, 11 … spikes."""
         if variable.kind != "continuous":
             return values.astype(np.intp) + 1
-        source = self._source(variable)
-        states, spikes = self._states(source)
-        regular = source[states == _REGULAR]
-        parts = np.where(np.isnan(values), 0, 1)
-        if len(regular):
-            cuts = np.quantile(regular, np.arange(1, PARTS) / PARTS)
-            parts += np.where(np.isnan(values), 0, np.searchsorted(cuts, values, side="left"))
+        cuts, spikes = self._cuts(variable)
+        parts = np.where(np.isnan(values), 0, 1 + np.searchsorted(cuts, values, side="left"))
         for number, spike in enumerate(spikes, start=PARTS + 1):
             parts[values == spike] = number
         return parts.astype(np.intp)
+
+    def _cuts(self, variable: Variable) -> tuple[Floats, Floats]:
+        """Return the numbers between the tenths of the regular ones, and the spikes."""
+        if variable.name not in self._known_cuts:
+            source = self._source(variable)
+            states, spikes = self._states(source)
+            regular = source[states == _REGULAR]
+            cuts = np.quantile(regular, np.arange(1, PARTS) / PARTS) if len(regular) else np.empty(0)
+            self._known_cuts[variable.name] = cuts, spikes
+        return self._known_cuts[variable.name]
 
     def _source(self, variable: Variable) -> Floats:
         """Return what is drawn from: codes of levels, or numbers in the unit to which they are released."""
@@ -312,7 +318,7 @@ class Drawing:
                 score[places] = normal_scores(held)
                 self._columns.append((_between(x, points, score), _between(y, points, score)))
             self._indicate(np.isnan(x), np.isnan(y))
-            for spike in self._states(x)[1]:
+            for spike in self._cuts(variable)[1]:
                 self._indicate(x == spike, y == spike)
             return
         source, table = (column.cat.codes.to_numpy().astype(np.intp) + 1 for column in pair)
