@@ -33,7 +33,9 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 	touch $@
 
 # Two processes of one thread each: with more they take the processors from each other. In the order of the files, the
-# last of which are short, so that neither process waits long for the other.
+# last of which are short, so that neither process waits long for the other. Compiled sources are kept, also where the
+# environment forbids it: hundreds of processes import them.
+export PYTHONDONTWRITEBYTECODE :=
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: setup-dev  ## every test
