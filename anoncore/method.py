@@ -24,6 +24,12 @@ EVIDENCE = (
 MEDOID_NOTE = "the numbers of one real person per group are published, among them numbers that no one else has"
 
 
+# What a method may keep exactly, so that the difference of two releases is the figure of who joined or left.
+LEVEL_COUNTS = "the number of records at each level"
+MEANS = "the mean of each number, up to rounding"
+VALUES = "the values of numbers, but for a few extreme ones"
+
+
 class Method(Protocol):
     """A masking method: a frozen parameter class that masks microdata and declares what follows from it.
 
@@ -60,6 +66,11 @@ class Method(Protocol):
     def publishes_source_values(self) -> str:
         """Why numbers that a single record holds may be published as they are, in one sentence; empty if none is."""
         return ""
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Which figures of the source every release keeps: `LEVEL_COUNTS`, `MEANS`, `VALUES`."""
+        return ()
 
     @property
     def fewest_units(self) -> int:

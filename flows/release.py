@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from flows.plan.model import PlanFile
-from flows.prepare import plan_digest, prepare, read_source
+from flows.prepare import Prepared, plan_digest, prepare, read_source
 from tasks.assessment.assess import assess
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
 from tasks.assessment.halves import judge_half
@@ -19,11 +19,12 @@ from tasks.assessment.series import follow
 from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
 from tasks.common.home import Home, write_private
 from tasks.common.run import Run, exclusive_run
-from tasks.common.workspace import abandoned, wipe_abandoned
+from tasks.common.workspace import StoredArrays, abandoned, wipe_abandoned
 from tasks.decision.cleanup import leftovers, remove_leftovers
 from tasks.decision.conclude import conclude, recover
 from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
-from tasks.intake.split import Sides, Split
+from tasks.intake.series import draw
+from tasks.intake.split import Sides
 from tasks.intake.validate import validate_masked
 from tasks.masking.anonymize import Masked, ShadowMask, mask
 from tasks.policy.assessment import Assessment, PriorReleases
@@ -35,7 +36,6 @@ from tasks.publication.dossier import Results, Stated, gather
 from tasks.publication.targets import Target
 from tasks.record import approvers, ledger, secret_keys
 from tasks.record.dossier import PlanIdentity
-from tasks.record.entry import ReleaseFacts
 from tasks.record.members import published_in_series
 from tasks.tracking.mlflow import track
 from tasks.tracking.runs import release_run
@@ -154,18 +154,13 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     earlier = published_before(run.home, digest, source.digest, source.records_digest)
     given = prepare(run, file, step, ingested)
     run, sides = given.run, given.split
+    if plan.series.draws:
+        sides = step("Draw the units of this release", draw, run, sides, plan.series)
     masked = step("Mask the records", mask, run, sides.original, plan.steps, plan.edits.edit_set())
+    masked = replace(masked, notes=(*masked.notes, *plan.series.notes(given.split.summary.original_units)))
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits, sides.original)
     assessed = step("Measure risk and utility", assess, run, sides, masked, plan.assessment, plan.policy)
-    released = published_in_series(run.home, plan.name, source.digest, source.records_digest)
-    least = plan.policy.least_change or plan.assessment.k
-    followed = step("Compare with earlier releases", follow, run, released, given.checked, sides, masked, least)
-    assessment = replace(assessed.assessment, series=followed.series)
-    if sides.halves:
-        assessment = _with_halves(run, file, released, sides, assessment, runner)
-    else:
-        prior = step("Attack with earlier releases", against_earlier, run, released, sides, masked, plan.assessment)
-        assessment = replace(assessment, prior_releases=prior)
+    assessment, members = _with_earlier(file, given, masked, assessed.assessment, runner)
     game = _played(run, file, sides, masked, runner)
     assessment = replace(assessment, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)
@@ -187,22 +182,31 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     dossier, shown = gather(run, stated, results), Shown(sides, masked, assessed.curves, game)
     candidate = step("Write the report", document, run, dossier, shown, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, candidate, file, retry=True)
-    outcome = step("Publish, keep or reject", conclude, run, candidate, mlflow_run, followed.members)
+    outcome = step("Publish, keep or reject", conclude, run, candidate, mlflow_run, members)
     step("Mirror the outcome in MLflow", mirror_entry, run.home, outcome.entry)
     if outcome.status in ("published", "unchanged"):
         hand_over(run.home, outcome.release, pending(run.home, outcome.release, plan.publication.to), step)
     return outcome
 
 
-def _with_halves(
-    run: Run, file: PlanFile, earlier: tuple[ReleaseFacts, ...], split: Split, assessment: Assessment, runner: Runner
-) -> Assessment:
-    """Add what is measured of both halves of a cross, the attack with earlier releases too."""
+def _with_earlier(
+    file: PlanFile, given: Prepared, masked: Masked, assessment: Assessment, runner: Runner
+) -> tuple[Assessment, StoredArrays]:
+    """Add what is measured together with earlier releases, and of both halves of a cross; return the units, too."""
+    plan, step, run, split, source = file.plan, runner.step, given.run, given.split, given.ingested.summary
+    earlier = published_in_series(run.home, plan.name, source.digest, source.records_digest)
+    least = plan.policy.least_change or plan.assessment.k
+    followed = step("Compare with earlier releases", follow, run, earlier, given.checked, split, masked, least)
+    assessment = replace(assessment, series=followed.series)
+    if not split.halves:
+        prior = step("Attack with earlier releases", against_earlier, run, earlier, split, masked, plan.assessment)
+        return replace(assessment, prior_releases=prior), followed.members
     halves = tuple(
-        runner.step(f"Mask and attack half {number} of the units", judge_half, run, number, half, file.plan, earlier)
+        step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, earlier)
         for number, half in enumerate(split.halves, start=1)
     )
-    return replace(assessment, halves=halves, prior_releases=None if earlier else PriorReleases(0))
+    first = None if earlier else PriorReleases(0)
+    return replace(assessment, halves=halves, prior_releases=first), followed.members
 
 
 def _played(run: Run, file: PlanFile, sides: Sides, masked: Masked, runner: Runner) -> PlayedGame | None:

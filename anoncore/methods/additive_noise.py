@@ -13,7 +13,7 @@ from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import noise
-from anoncore.method import Method
+from anoncore.method import LEVEL_COUNTS, Method
 from anoncore.microdata import Microdata
 from anoncore.release import Release
 
@@ -64,6 +64,11 @@ class AdditiveNoise(Method):
     def __post_init__(self) -> None:
         if not 0 < self.b < np.inf:
             raise AnonymizationError(f"b must be above 0 and finite, got {self.b}")
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Level counts, to which levels are calibrated."""
+        return (LEVEL_COUNTS,) if self.released == "calibrated" else ()
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Add the noise.

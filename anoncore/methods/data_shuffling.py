@@ -13,7 +13,7 @@ from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import shuffling
-from anoncore.method import EVIDENCE, Method
+from anoncore.method import EVIDENCE, LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
 from anoncore.numbers_by_rank import coded_numbers, drawn_note, drawn_numbers, with_numbers_by_rank
 from anoncore.release import Release
@@ -79,6 +79,11 @@ class DataShuffling(Method):
                 "an exact amount, learns whether that person took part"
             )
         return "variables that are not named confidential are published as they are" if self.confidential else ""
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Level counts; with exact values, what numbers hold."""
+        return (LEVEL_COUNTS, MEANS, VALUES) if self.values == "exact" else (LEVEL_COUNTS,)
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""

@@ -12,7 +12,7 @@ from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest, nearest_of_others
-from anoncore.method import Method
+from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, round_to
 from anoncore.release import Release
 from anoncore.risk.tail import is_extreme
@@ -60,6 +60,11 @@ class ExtremeRecords(Method):
             raise AnonymizationError(f"times must be above 1, got {self.times}")
         if not 0 < self.tail <= 0.25:
             raise AnonymizationError(f"tail must lie in (0, 0.25], got {self.tail}")
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Everything but what it treats."""
+        return LEVEL_COUNTS, MEANS, VALUES
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Set aside, top-code or winsorise.

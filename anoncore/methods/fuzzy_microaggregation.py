@@ -21,7 +21,7 @@ from anoncore.kernels.fuzzy import balanced
 from anoncore.kernels.fuzzy import c_means as fuzzy
 from anoncore.kernels.fuzzy.blocks import Law
 from anoncore.kernels.mdav import information_loss
-from anoncore.method import IDENTICAL_GROUPS, Method
+from anoncore.method import IDENTICAL_GROUPS, MEANS, Method
 from anoncore.microaggregation import ROUNDING_NOTE, Block, block_problems, blocks, joined
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
@@ -112,6 +112,11 @@ class FuzzyMicroaggregation(Method):
                 raise AnonymizationError(f"{name} must be at least 1 and finite, got {value:g}")
             if name.startswith("l") and not 0 < value <= SHARPEST:
                 raise AnonymizationError(f"{name} must be above 0 and at most {SHARPEST:g}, got {value:g}")
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """The mean of each number: records are replaced by weighted means."""
+        return (MEANS,)
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""

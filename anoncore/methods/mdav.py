@@ -12,7 +12,7 @@ from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import mdav
 from anoncore.kernels.groups import group_means
-from anoncore.method import IDENTICAL_GROUPS, Method
+from anoncore.method import IDENTICAL_GROUPS, MEANS, Method
 from anoncore.microaggregation import ROUNDING_NOTE, block_problems, blocks, joined, of_k_units, units_note
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
@@ -59,6 +59,11 @@ class MDAV(Method):
     def __post_init__(self) -> None:
         if self.k < 2:
             raise AnonymizationError(f"k must be at least 2, got {self.k}")
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """The mean of each number: every group is replaced by its mean."""
+        return (MEANS,)
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""

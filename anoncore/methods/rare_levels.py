@@ -14,7 +14,7 @@ from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.lookup import LearnedLookup
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.method import Method
+from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.release import Release
 
@@ -58,6 +58,11 @@ class RareLevels(Method):
     def fewest_units(self) -> int:
         """Return k: what edits look up is held to it as well."""
         return self.k
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Everything but what it treats."""
+        return LEVEL_COUNTS, MEANS, VALUES
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Merge or suppress rare levels, variable by variable."""

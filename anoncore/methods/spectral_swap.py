@@ -14,7 +14,7 @@ from anoncore.encoding import Decoding, Encoder, NumericScale
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.k_means import k_means
 from anoncore.kernels.spectral_swap import swap
-from anoncore.method import EVIDENCE, Method
+from anoncore.method import EVIDENCE, LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
 from anoncore.numbers_by_rank import coded_numbers, drawn_note, drawn_numbers, with_numbers_by_rank
 from anoncore.release import Release
@@ -103,6 +103,12 @@ class SpectralSwap(Method):
             "marginals: exact publishes every number of the source but the largest and smallest: who knows a number "
             "that one person holds, such as an exact amount, learns whether that person took part"
         )
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Level counts, to which levels are calibrated, and with exact marginals what numbers hold."""
+        counts = (LEVEL_COUNTS,) if self.released == "calibrated" else ()
+        return (*counts, MEANS, VALUES) if self.marginals == "exact" else counts
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return the edits that read variables which ``released: probabilities`` replaces."""

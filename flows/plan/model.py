@@ -26,6 +26,7 @@ from tasks.common.randomness import SeedSection
 from tasks.common.sections import Section, short_name
 from tasks.intake.columns import like_a_formula, named_surplus, nearly
 from tasks.intake.read import header_of
+from tasks.intake.series import SeriesSection
 from tasks.intake.source import SourceSection
 from tasks.intake.split import ReferenceSection
 from tasks.intake.validate import EditsSection
@@ -58,6 +59,7 @@ class Plan(Section):
     unit: tuple[str, ...] = ()
     edits: EditsSection = EditsSection()
     reference: ReferenceSection = ReferenceSection()
+    series: SeriesSection = SeriesSection()
     steps: tuple[Step, ...] = Field(min_length=1)
     assessment: AssessmentSection = AssessmentSection()
     game: GameSection = GameSection()

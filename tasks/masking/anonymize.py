@@ -155,7 +155,7 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
         claims=tuple(claim.check(released) for one in done for claim in one.release.claims),
         repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed, repaired.share),
         keeps_records=whole.keeps_records,
-        notes=(*(note for one in done for note in _notes(one)), *notes),
+        notes=(*(note for one in done for note in _notes(one)), *notes, *_invariants(steps)),
         figures={name: value for one in done for name, value in one.named(one.release.figures).items()},
         hidden_variables=_hidden_variables(steps, edits),
         records_unchanged=all(step.prepares for step in steps),
@@ -221,6 +221,13 @@ def _notes(done: _Done) -> tuple[str, ...]:
         before = f"ranges and guaranteed bounds hold for the values after step {done.number - 1}, not of the source's"
         return (*done.release.notes, before)
     return done.release.notes
+
+
+def _invariants(steps: tuple[Step, ...]) -> Iterator[str]:
+    """Yield what all steps keep exactly: the difference of two such releases is the figure of who joined or left."""
+    kept = [name for name in steps[0].invariants if all(name in step.invariants for step in steps)]
+    if kept:
+        yield f"kept exactly, but for what a step treats and repairs: {'; '.join(kept)}"
 
 
 def _lookup_notes(released: Microdata, edits: EditSet) -> Iterator[str]:

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 CHANGE = "change since earlier releases"
 # Noise, and nobody set apart: the changes are those of the file.
 STEP = "{method: additive-noise, b: 1.0}"
-MORE = "reference: {kind: leave-one-out}\npolicy: {approval: person, tail_p: 1.0e-9}"
+MORE = "reference: {kind: leave-one-out}\nseries: {kind: register}\npolicy: {approval: person, tail_p: 1.0e-9}"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.wavelet import pad_signal, relocation
 from anoncore.kernels.wavelet.decomposition import SignalModel
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, Redistribution, redistribute
-from anoncore.method import Method
+from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.methods.group_anonymity.custodian import group_report
 from anoncore.methods.group_anonymity.exchange import exchanged, populations, with_claimed_counts
 from anoncore.methods.group_anonymity.report import figures_of, notes_of
@@ -176,6 +176,11 @@ class GroupAnonymity(Method):
     def hidden_variables(self) -> tuple[str, ...]:
         """The variable of the areas."""
         return (self.parameter,)
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Everything: members are moved by exchanges."""
+        return LEVEL_COUNTS, MEANS, VALUES
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""

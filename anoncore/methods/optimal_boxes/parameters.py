@@ -14,7 +14,7 @@ from anoncore.boxes.statistics import Statistic, influences, reported, wanted
 from anoncore.claims import DistinctValues, KAnonymity
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.method import IDENTICAL_GROUPS, Method
+from anoncore.method import IDENTICAL_GROUPS, MEANS, Method
 from anoncore.methods.optimal_boxes.output import (
     bounds_notes,
     box_means,
@@ -150,6 +150,11 @@ class OptimalBoxes(Method):
                 )
         if self.grid and self.bounds == "cells":
             raise AnonymizationError("grid has no effect with bounds: cells; choose bounds: grid, or leave it out")
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """The mean of each number, where means of boxes are released."""
+        return (MEANS,) if self.release == "means" else ()
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""

@@ -1,0 +1,76 @@
+"""What the releases of a plan are to each other, and which units are behind each of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from tasks.common.run import Run
+from tasks.common.sections import Section
+from tasks.intake.members import unit_numbers
+from tasks.intake.split import Split
+
+
+class SeriesSection(Section):
+    """What the releases of this plan are to each other.
+
+    Every release of a plan is compared with the earlier ones, declared or not; here it is stated how exact figures are
+    kept from being subtracted.
+
+    Parameters
+    ----------
+    kind : ``register``: people come and go between releases. ``panel``: the same people are asked again. Of both, each
+        release is made of a secret part of the units, drawn anew, so that no figure is kept exactly. ``snapshot``:
+        other people every time; nothing is drawn. Without it nothing is drawn either.
+    left_out : L, which says how many are not drawn: of N units L·N / (N + L), rounded. More hide newcomers better and
+        cost accuracy: errors of means and shares grow as if by a factor of the square root of 1 + L / N.
+    """
+
+    kind: Literal["register", "panel", "snapshot"] | None = None
+    left_out: int = Field(default=120, ge=1, le=10_000)
+
+    @property
+    def draws(self) -> bool:
+        """Whether each release is made of a secret part of the units."""
+        return self.kind in ("register", "panel")
+
+    def omitted(self, units: int) -> int:
+        """Return how many of so many units are not drawn.
+
+        Examples
+        --------
+        >>> [SeriesSection(kind="register").omitted(units) for units in (120, 814, 100_000)]
+        [60, 105, 120]
+        """
+        return round(self.left_out * units / (units + self.left_out)) if self.draws else 0
+
+    def notes(self, units: int) -> tuple[str, ...]:
+        """Return the law by which so many units are drawn, for the method statement; nothing where none are."""
+        if not self.draws:
+            return ()
+        return (
+            f"of {units} statistical units {self.omitted(units)} were left out at random, drawn anew for every "
+            "release: what a step keeps exactly are figures of the units drawn, which are not published",
+        )
+
+
+def draw(run: Run, split: Split, section: SeriesSection) -> Split:
+    """Return the split with the units behind this release alone as its original records.
+
+    The part is a simple random sample without replacement, independent of every other release's.
+    """
+    original = split.original.load()
+    units = unit_numbers(original)
+    n = original.n_units
+    kept = np.sort(run.rng("series-draw").permutation(n)[section.omitted(n) :])
+    drawn = original.take(np.flatnonzero(np.isin(units, kept)))
+    summary = replace(
+        split.summary,
+        original=len(drawn),
+        original_units=drawn.n_units,
+        unused=split.summary.unused + len(original) - len(drawn),
+    )
+    return replace(split, original=run.workspace.store("drawn", drawn), summary=summary)

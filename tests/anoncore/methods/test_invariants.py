@@ -1,0 +1,87 @@
+"""What each method keeps exactly, computed from its release: no more and no less than it declares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anoncore.edits.model import EditSet
+from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
+from anoncore.methods import (
+    MDAV,
+    RHS,
+    AdditiveNoise,
+    DataShuffling,
+    ExtremeRecords,
+    FuzzyMicroaggregation,
+    GroupAnonymity,
+    OptimalBoxes,
+    RareLevels,
+    SequentialTrees,
+    SpectralRHS,
+    SpectralSwap,
+)
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.registry import METHODS, anonymize
+
+AREAS = {"vital": ({"binary": ("y",)},), "parameter": "area", "order": ("ak", "ca", "ny", "me"), "level": 1}
+NUMBERS, LEVELS = ("normal", "skewed", "sum"), ("nominal", "binary", "area")
+METHODS_TRIED: tuple[Method, ...] = (
+    AdditiveNoise(b=0.3),
+    DataShuffling(),
+    DataShuffling(values="exact"),
+    ExtremeRecords(),
+    FuzzyMicroaggregation(k=5),
+    GroupAnonymity(**AREAS, raises={"ak": 60}),  # type: ignore[arg-type]
+    MDAV(k=5),
+    OptimalBoxes(k=5),
+    OptimalBoxes(k=5, release="means"),
+    RHS(k=5),
+    RareLevels(k=5),
+    SequentialTrees(),
+    SpectralRHS(k=5),
+    SpectralSwap(),
+    SpectralSwap(marginals="drawn"),
+    SpectralSwap(marginals="exact"),
+    SpectralSwap(released="mode"),
+)
+
+
+def table(n: int = 240) -> Microdata:
+    rng = np.random.default_rng(0)
+    normal, skewed = rng.normal(50, 9, n), np.exp(rng.normal(5, 0.7, n))
+    levels = {
+        "nominal": rng.choice(list("abc"), n, p=[0.6, 0.3, 0.1]),
+        "binary": np.where(rng.random(n) < 0.5, "n", "y"),
+        "area": rng.choice(["ak", "ca", "ny", "me"], n),
+    }
+    frame = pd.DataFrame({"normal": normal, "skewed": skewed, "sum": 5 * normal + skewed + rng.normal(0, 9, n)})
+    frame = frame.round(4).assign(**levels)
+    kinds = dict.fromkeys(NUMBERS, "continuous") | {"nominal": "nominal", "binary": "binary", "area": "nominal"}
+    return Microdata(frame, Schema(Variable(name, kind) for name, kind in kinds.items()))
+
+
+def kept(source: Microdata, release: Microdata) -> set[str]:
+    """Return which figures of the source a release has."""
+    before, after = source.frame[list(NUMBERS)], release.frame[list(NUMBERS)]
+    same = {
+        LEVEL_COUNTS: all(
+            {level: n for level, n in release.level_counts(name).items() if n} == source.level_counts(name)
+            for name in LEVELS
+        ),
+        MEANS: bool(((after.mean() - before.mean()).abs() < 0.001 * before.std()).all()),
+        VALUES: all(after[name].isin(before[name]).mean() > 0.9 for name in NUMBERS),
+    }
+    return {name for name, holds in same.items() if holds}
+
+
+@pytest.mark.parametrize("method", METHODS_TRIED, ids=lambda method: method.method)
+def test_a_method_keeps_exactly_what_it_declares(method: Method) -> None:
+    data = table()
+    release = anonymize(data, method, rng=np.random.default_rng(1), edits=EditSet(()))
+    assert kept(data, release.points or release.data) == set(method.invariants)
+
+
+def test_every_method_is_tried() -> None:
+    assert {method.method for method in METHODS_TRIED} == set(METHODS)

@@ -1,0 +1,80 @@
+"""Which units are behind a release of a series: a secret part, drawn anew, by the stated law."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from anoncore.microdata import Microdata, Schema, Variable
+from tasks.common.home import Home
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
+from tasks.intake.members import recognised
+from tasks.intake.series import SeriesSection, draw
+from tasks.intake.split import Split
+from tasks.record.dossier import SplitSummary
+from tasks.record.members import Members, members_of
+
+UNITS = 120
+REGISTER = SeriesSection(kind="register")
+
+
+def table() -> Microdata:
+    """Return two records of each unit."""
+    frame = pd.DataFrame({"x": np.arange(2.0 * UNITS), "a": ["n", "y"] * UNITS})
+    return Microdata(frame, Schema([Variable("x", "continuous"), Variable("a", "binary")])).with_units(
+        np.repeat(np.arange(UNITS), 2)
+    )
+
+
+def started(home: Path) -> Run:
+    return Run.start(Home.locate(home), SeedSection())
+
+
+def test_whole_units_are_left_out_by_the_law_and_others_every_time(tmp_path: Path) -> None:
+    drawn = []
+    for _ in range(2):
+        run = started(tmp_path)
+        summary = SplitSummary("leave-one-out", 2 * UNITS, 2 * UNITS - 1, 0, UNITS, UNITS - 1, "", 0)
+        split = draw(run, Split(run.workspace.store("source", table()), None, summary), REGISTER)
+        data = split.original.load()
+        assert (split.summary.original, split.summary.original_units, split.summary.unused) == (120, 60, 120)
+        assert (np.unique(data.units, return_counts=True)[1] == 2).all()
+        drawn.append(set(data.units))
+    assert drawn[0] != drawn[1]
+    (note,) = REGISTER.notes(UNITS)
+    assert note.startswith("of 120 statistical units 60 were left out")
+    assert SeriesSection(kind="snapshot").omitted(UNITS) == len(SeriesSection().notes(UNITS)) == 0
+
+
+def test_units_are_recognised_whatever_the_order_and_the_writing(tmp_path: Path) -> None:
+    run, data = started(tmp_path), table()
+    keys = pd.DataFrame({"person": [f"p{i}" for i in np.repeat(np.arange(UNITS), 2)]})
+    now = recognised(run, data, keys)
+    later = data.take(np.random.default_rng(1).permutation(2 * UNITS)[:-3])
+    later = later.with_units(later.units)
+    frame = later.frame.assign(x=later.frame["x"].where(later.frame["x"] > 1, 7.0))
+    later = Microdata(frame, data.schema, later.units)
+    then = recognised(run, later, keys)
+    assert then.in_common(now).all()
+    assert 1 <= then.changed(now).sum() <= 5
+    now.keep(run.home, "r-1")
+    stored = members_of(run.home, "r-1")
+    assert stored is not None
+    assert set(stored.identities) == set(now.identities)
+    assert not now.changed(stored).any()
+    assert members_of(run.home, "r-2") is None
+    others = Members.of(Home.locate(tmp_path / "other"), now.identities, now.contents, data.schema.names)
+    assert not now.in_common(others).any(), "another home has another key"
+    assert not replace(then, variables=now.variables + np.uint64(1)).changed(now).any()
+
+
+def test_without_an_identifier_a_record_is_its_values(tmp_path: Path) -> None:
+    run, data = started(tmp_path), table().with_units(None)
+    doubled = data.take(np.r_[0, 0, np.arange(len(data))])
+    now, then = recognised(run, data, None), recognised(run, doubled, None)
+    assert then.in_common(now).sum() == len(data), "a copy is one more unit"
+    assert not then.changed(now).any()
