@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -54,14 +55,26 @@ def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild:
     finish(outcome, where, as_json, time.perf_counter() - begun)
 
 
-def list_(home: Where = None, json_: Json = False) -> None:
+def list_(
+    home: Where = None,
+    json_: Json = False,
+    series: Annotated[bool, typer.Option("--series", help="One line for each plan, with its releases.")] = False,
+) -> None:
     """List what was decided, oldest first."""
     from tasks.record import ledger
     from tasks.record.entry import entry_json
+    from tasks.record.series import series_of
 
     where = Home.locate(home)
     entries = ledger.entries(where)
-    if json_:
+    if series:
+        lines = series_of(entries)
+        if json_:
+            print_json([asdict(one) for one in lines])
+        else:
+            counts = ((one.plan, len(one.published), one.last, len(one.withdrawn), len(one.waiting)) for one in lines)
+            out.print(table(("Plan", "Published", "Last", "Withdrawn", "Waiting"), counts))
+    elif json_:
         print_json([entry_json(entry) for entry in entries])
     elif entries:
         rows = ((e.time, getattr(e.facts, "name", ""), e.facts.subject, e.event, e.facts.actor) for e in entries)

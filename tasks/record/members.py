@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from tasks.record import ledger
 from tasks.record.entry import ReleaseFacts
 
 Digests = NDArray[np.uint64]
-ARRAYS = ("identities", "contents", "variables")
+ARRAYS = ("identities", "contents", "variables", "key")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,24 +29,20 @@ class Members:
     identities : (U,) of what identifies each unit; of its records' values where the plan declares no identifier
     contents : (U,) of the values of its records
     variables : (1,) of the names of these values' variables: contents of other variables are not compared
+    key : (1,) of nothing: digests of another key cannot be compared
     """
 
     identities: Digests
     contents: Digests
     variables: Digests
+    key: Digests
 
     @classmethod
     def of(cls, home: Home, identities: Digests, contents: Digests, variables: Iterable[str]) -> Members:
         """Return the digests of units, each identified and described by 64 bits."""
-        key = hmac.digest(home.digest_secret(), b"units of releases", "sha256")
-
-        def digests(kind: bytes, values: Iterable[bytes]) -> Digests:
-            parts = (hmac.digest(key, kind + value, "sha256")[:8] for value in values)
-            return np.frombuffer(b"".join(parts), dtype=np.uint64)
-
         sides = [[value.tobytes() for value in side] for side in (identities, contents)]
         names = ["\x1f".join(sorted(variables)).encode()]
-        return cls(digests(b"identity", sides[0]), digests(b"content", sides[1]), digests(b"variables", names))
+        return cls(*(_digests(home, *one) for one in zip(ARRAYS, (*sides, names, [b""]), strict=True)))
 
     def in_common(self, earlier: Members) -> NDArray[np.bool_]:
         """Return (U,) which units an earlier release holds too."""
@@ -65,18 +61,26 @@ class Members:
         """Store the digests, in an order that says nothing of the records'."""
         order = np.argsort(self.identities)
         content = io.BytesIO()
-        np.savez(content, identities=self.identities[order], contents=self.contents[order], variables=self.variables)
+        sorted_ = replace(self, identities=self.identities[order], contents=self.contents[order])
+        np.savez(content, **vars(sorted_))
         make_private(home.members)
         write_private(home.members_of(release), content.getvalue())
 
 
+def _digests(home: Home, kind: str, values: Iterable[bytes]) -> Digests:
+    key = hmac.digest(home.digest_secret(), b"units of releases", "sha256")
+    parts = (hmac.digest(key, kind.encode() + value, "sha256")[:8] for value in values)
+    return np.frombuffer(b"".join(parts), dtype=np.uint64)
+
+
 def members_of(home: Home, release: str) -> Members | None:
-    """Return the units of a release; None where the home does not know them."""
+    """Return the units of a release; None where the home does not know them, or knew them by a key that was lost."""
     try:
         with np.load(home.members_of(release), allow_pickle=False) as stored:
-            return Members(*(stored[name] for name in ARRAYS))
+            members = Members(*(stored[name] for name in ARRAYS))
     except (OSError, ValueError, KeyError):
         return None
+    return members if np.array_equal(members.key, _digests(home, "key", [b""])) else None
 
 
 def published_in_series(home: Home, name: str, data: str, records: str) -> tuple[ReleaseFacts, ...]:

@@ -16,7 +16,7 @@ from tasks.intake.members import recognised
 from tasks.intake.series import SeriesSection, draw
 from tasks.intake.split import Split
 from tasks.record.dossier import SplitSummary
-from tasks.record.members import Members, members_of
+from tasks.record.members import members_of
 
 UNITS = 120
 REGISTER = SeriesSection(kind="register")
@@ -67,7 +67,9 @@ def test_units_are_recognised_whatever_the_order_and_the_writing(tmp_path: Path)
     assert set(stored.identities) == set(now.identities)
     assert not now.changed(stored).any()
     assert members_of(run.home, "r-2") is None
-    others = Members.of(Home.locate(tmp_path / "other"), now.identities, now.contents, data.schema.names)
+    run.home.digest_key.unlink()
+    assert members_of(run.home, "r-1") is None, "what was made with a lost key is not known any more"
+    others = recognised(started(tmp_path / "other"), data, keys)
     assert not now.in_common(others).any(), "another home has another key"
     assert not replace(then, variables=now.variables + np.uint64(1)).changed(now).any()
 
