@@ -233,6 +233,10 @@ class Dossier:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the dossier as plain values, each part under its name."""
+        return dict(self._plain)
+
+    @cached_property
+    def _plain(self) -> dict[str, Any]:
         # As it will be read back: a whole number in place of a float would give another digest then.
         return {"format": FORMAT, **to_json(from_json(Dossier, plain(to_json(self))))}
 

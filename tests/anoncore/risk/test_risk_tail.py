@@ -210,7 +210,7 @@ def test_errors():
 
 def test_people_alike_of_few_discrete_values_raise_no_alarm():
     alarms, sizes = [0, 0], (7, 2, 4, 3, 4)
-    for seed in range(60):
+    for seed in range(30):
         rng = np.random.default_rng(seed)
         original, reference, released = (
             np.column_stack([rng.integers(0, size, 1500) for size in sizes]).astype(float) for _ in range(3)
@@ -218,7 +218,7 @@ def test_people_alike_of_few_discrete_values_raise_no_alarm():
         close = closeness(original, released, reference, 5, queries=np.arange(1500), rng=rng)
         alarms[0] += close.tail(0.1, 0.01).verdict == "fail"
         alarms[1] += close.identical(0.01).verdict == "fail"
-    assert max(alarms) <= 3
+    assert max(alarms) <= 2
 
 
 @pytest.mark.parametrize("others", [True, False])

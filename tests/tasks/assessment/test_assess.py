@@ -94,9 +94,8 @@ def test_releasing_the_reference_never_fails(independent: tuple[Assessment, Asse
         assert (figure.released_median, figure.released_largest) == (figure.reference_median, figure.reference_largest)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_another_sample_of_the_population_never_fails(home: Home, nhefs: Microdata, seed: int) -> None:
-    order = np.random.default_rng(seed).permutation(len(nhefs))
+def test_another_sample_of_the_population_never_fails(home: Home, nhefs: Microdata) -> None:
+    order = np.random.default_rng(0).permutation(len(nhefs))
     figures, _ = measured(home, *(nhefs.take(order[i * 400 : (i + 1) * 400]) for i in range(3)))
     assert "fail" not in verdicts(figures).values()
 
