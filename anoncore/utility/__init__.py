@@ -22,6 +22,7 @@ from anoncore.utility.report import (
     WeightUse,
     kept_columns,
     measure_utility,
+    propensity_between,
 )
 from anoncore.utility.structure import Pattern, Structure, structure
 from anoncore.utility.variables import (
@@ -61,6 +62,7 @@ __all__ = [
     "marginal_utility",
     "measure_utility",
     "pair_utility",
+    "propensity_between",
     "propensity_utility",
     "regression_utility",
     "structure",

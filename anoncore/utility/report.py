@@ -194,20 +194,13 @@ def measure_utility(
     matrices = encoded.matrices if encoded else [encoder.encode(table) for table in tables]
     kept = kept_columns(encoder, released)
     names = tuple(name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep)
-    score = partial(propensity_utility, weights=arrays[0], interactions=settings.interactions)
     marginals = partial(marginal_utility, original, released, reference, weights=arrays)
     regression = partial(regression_utility, original=original, released=released, reference=reference, weights=arrays)
-    plain = value_matrices(tables)
-    tree = partial(tree_propensity, plain[0])
-    others = plain[1:] if plain[0].shape[1] else []
     chosen = automatic_regressions(original, settings.automatic) if settings.automatic else ()
-    sides = list(zip(matrices, arrays, strict=True))[1:] if encoder.width else []
     sizes = [(2, PAIRS)] + ([(3, settings.triples)] if settings.triples else [])
     jobs: list[Callable[[], Any]] = [
         partial(_compared, matrices, kept, names, arrays),
-        *(partial(score, matrices[0], matrix, other_weights=array) for matrix, array in sides),
-        # Which records and permutations are taken is no secret: the same table gives the same figure.
-        *(partial(tree, side, rng=np.random.default_rng(0)) for side in others),
+        *_propensities(tables, matrices, arrays, settings.interactions),
         partial(pair_utility, original, released, reference, weights=arrays),
         partial(structure, original, released, reference),
         *(partial(marginals, size=size, limit=limit) for size, limit in sizes),
@@ -230,6 +223,39 @@ def measure_utility(
         automatic=tuple(fits[len(settings.regressions) :]),
         weights=WeightUse(weighted.variable, any(array is not None for array in arrays), weighted.repaired),
     )
+
+
+def propensity_between(one: Microdata, other: Microdata) -> dict[str, Propensity]:
+    """Return the propensity scores that separate two tables, by their models; of two samples this is a baseline.
+
+    Parameters
+    ----------
+    one, other : Microdata with the same variables; the encoding is fitted to the first
+
+    Returns
+    -------
+    dict by the names of `MODELS`, without a model that has no column
+    """
+    tables = [one, other]
+    encoder = Encoder.fit(one)
+    jobs = _propensities(tables, [encoder.encode(table) for table in tables], weighting(tables, None).arrays, 0)
+    return {score.model: score for score in in_threads(lambda job: job(), jobs)}
+
+
+def _propensities(
+    tables: Sequence[Microdata], matrices: Sequence[Floats], arrays: Sequence[Floats | None], interactions: int
+) -> list[Callable[[], Propensity]]:
+    """Return what separates the first table from each other one, by regression and by tree, yet to be carried out."""
+    score = partial(propensity_utility, weights=arrays[0], interactions=interactions)
+    sides = list(zip(matrices, arrays, strict=True))[1:] if matrices[0].shape[1] else []
+    plain = value_matrices(tables)
+    tree = partial(tree_propensity, plain[0])
+    others = plain[1:] if plain[0].shape[1] else []
+    return [
+        *(partial(score, matrices[0], matrix, other_weights=array) for matrix, array in sides),
+        # Which records and permutations are taken is no secret: the same table gives the same figure.
+        *(partial(tree, side, rng=np.random.default_rng(0)) for side in others),
+    ]
 
 
 def _beside(scores: Sequence[Propensity]) -> PropensityComparison | None:

@@ -19,7 +19,7 @@ from anoncore.risk import (
     relabelling,
     twins_by_chance,
 )
-from anoncore.utility import Regression, UtilityReport, UtilitySettings, measure_utility
+from anoncore.utility import Regression, UtilityReport, UtilitySettings, measure_utility, propensity_between
 from tasks.common.run import Run
 from tasks.common.sections import Section
 from tasks.common.workspace import StoredArrays
@@ -94,7 +94,7 @@ def assess(run: Run, sides: Sides, masked: Masked, section: AssessmentSection, p
     assessment = Assessment(
         records=_records(tables),
         risk=risk,
-        utility=_utility(tables, masked.hidden_variables, section),
+        utility=_beside_halves(_utility(tables, masked.hidden_variables, section), sides, masked.hidden_variables),
         claims=masked.claims,
         source_values=masked.source_values,
         method_figures=masked.figures,
@@ -178,6 +178,22 @@ def _utility(tables: EncodedTables, hides: tuple[str, ...], section: AssessmentS
         settings=UtilitySettings(regressions=section.regressions, triples=section.triples),
         encoded=None if hides else tables,
     )
+
+
+def _beside_halves(utility: UtilityReport, sides: Sides, hides: tuple[str, ...]) -> UtilityReport:
+    """Return utility with what separates the halves, two samples of one population, as a baseline where there is none.
+
+    Everybody is in the release, so that no other sample is at hand.
+    """
+    if not sides.halves:
+        return utility
+    halves = [half.original.load() for half in sides.halves]
+    between = propensity_between(*(half.select([n for n in half.schema.names if n not in hides]) for half in halves))
+    logistic, tree = (
+        score and replace(score, reference=between.get(score.released.model))
+        for score in (utility.propensity, utility.tree)
+    )
+    return replace(utility, propensity=logistic, tree=tree)
 
 
 def _rare_levels(released: Microdata, k: int) -> tuple[RareLevels, ...]:

@@ -68,18 +68,21 @@ class ReferenceSection(Section):
 
 @dataclass(frozen=True)
 class Sides:
-    """The original records and, unless each is left out in turn, the reference sample, by reference."""
+    """The original records and, unless each is left out in turn, the reference sample, by reference.
+
+    ``halves`` are those of a ``cross``, each with the other as its reference.
+    """
 
     original: StoredMicrodata
     reference: StoredMicrodata | None
+    halves: tuple[Sides, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Split(Sides):
-    """The two sides of a plan's table; of a ``cross`` also both halves, each with the other as its reference."""
+    """The two sides of a plan's table."""
 
     summary: SplitSummary
-    halves: tuple[Sides, ...] = ()
 
 
 def split(
@@ -99,7 +102,7 @@ def split(
     if section.kind == "leave-one-out":
         n, disjoint = len(source), "each record is left out in turn"
         summary = SplitSummary(section.kind, n, n - 1, 0, source.n_units, source.n_units - 1, disjoint, 0)
-        return Split(checked.data, None, summary)
+        return Split(checked.data, None, summary=summary)
     if section.kind == "cross":
         return _cross(run, checked.data, source, keys)
     if section.kind == "holdout":
@@ -118,7 +121,7 @@ def split(
         disjoint=disjoint,
         coinciding=_coinciding(original, reference),
     )
-    return Split(stored, run.workspace.store("reference", reference), summary)
+    return Split(stored, run.workspace.store("reference", reference), summary=summary)
 
 
 def _cross(run: Run, stored: StoredMicrodata, source: Microdata, keys: pd.DataFrame | None) -> Split:
@@ -135,7 +138,7 @@ def _cross(run: Run, stored: StoredMicrodata, source: Microdata, keys: pd.DataFr
         disjoint=disjoint,
         coinciding=_coinciding(one, other),
     )
-    return Split(stored, None, summary, (Sides(first, second), Sides(second, first)))
+    return Split(stored, None, (Sides(first, second), Sides(second, first)), summary=summary)
 
 
 def _holdout(

@@ -48,7 +48,7 @@ def rows_of(gate: Gate, assessment: PublishedAssessment) -> tuple[Attack, ...]:
     sides = [gate.attacks(assessment.of(half)) for half in assessment.halves]
     tested = {row.name: row for row in whole if not row.reason}
     worse = [
-        replace(row, attacker=f"{row.attacker} In a cross, {EACH}; this is the half with the greater success.")
+        row if row.reason else replace(row, name=f"{row.name} (worse half)")
         for row in max(sides, key=_success)
         if row.name not in tested
     ]
