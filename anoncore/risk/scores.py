@@ -95,6 +95,11 @@ class AttackFamily:
         return min(self.attacks, key=lambda one: one.attack.top.p)
 
     @property
+    def top_p(self) -> tuple[tuple[str, float], ...]:
+        """Return the p-value of the highest scores of each form, with its name."""
+        return tuple((one.name, one.attack.top.p) for one in self.attacks)
+
+    @property
     def p(self) -> float:
         """Return the p-value of the highest scores, for all forms together."""
         return min(self.worst_top.attack.top.p * self.n_tests, 1.0)

@@ -82,7 +82,7 @@ def family_result(name: str, family: AttackFamily | None, policy: MembershipPoli
     area, top, level = family.worst.attack.area, family.worst_top, policy.tail_p * SHARE
     figure = f"AUC {area.auc:.3f} [{area.lower:.3f}, {family.upper:.3f}]"
     meaning += f"; worst of {family.n_tests} forms: {family.worst.name}"
-    bounds, chance = policy.area_bounds(area.auc, area, family.upper), Chance(family.p, level)
+    bounds, chance = policy.area_bounds(area.auc, area, family.upper), Chance(family.top_p, level)
     verdict: GateVerdict = bounds.verdict
     needed = ""
     if chance.fails:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from anoncore.risk import Verdict, three_way
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
@@ -46,10 +48,21 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Chance:
-    """The p-value of a test that a harmless release passes, and the level below which it fails."""
+    """A test that a harmless release passes, in one form or several.
 
-    p: float
+    Parameters
+    ----------
+    forms : name and p-value of each; "" where there is one
+    level : below which the release fails
+    """
+
+    forms: tuple[tuple[str, float], ...]
     level: float
+
+    @property
+    def p(self) -> float:
+        """The p-value of all forms, by Bonferroni's correction; not a number where one of them is none."""
+        return min(float(np.min([p for _, p in self.forms])) * len(self.forms), 1.0)
 
     @property
     def fails(self) -> bool:

@@ -22,7 +22,7 @@ def results_of(gate: Gate, assessment: Assessment | PublishedAssessment, policy:
     """Return a gate's results: of all records where these suffice, else of both halves together.
 
     A half that fails by its interval fails the release, whatever the other results; tests with a p-value are joined by
-    Fisher's method, so that both halves together keep the level.
+    Fisher's method, form by form, so that both halves together keep the level.
     """
     whole = gate.evaluate(assessment, policy)
     if not assessment.halves:
@@ -89,7 +89,9 @@ def _failed(halves: Sequence[GateResult]) -> GateResult | None:
     tests = [one.chance for one in halves if one.chance is not None]
     if not tests:
         return None
-    together = Chance(_together([one.p for one in tests]), tests[0].level)
+    names = dict.fromkeys(name for one in tests for name, _ in one.forms)
+    by_form = {name: [dict(one.forms)[name] for one in tests if name in dict(one.forms)] for name in names}
+    together = Chance(tuple((name, _together(p)) for name, p in by_form.items()), tests[0].level)
     if not together.fails:
         return None
     worse = min(halves, key=lambda one: one.chance.p if one.chance else 1.0)

@@ -27,7 +27,7 @@ def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, .
 
 def _result(name: str, rule: TailTest, level: float, meaning: str) -> GateResult:
     verdict: GateVerdict = "inconclusive"
-    chance = Chance(rule.p, level)
+    chance = Chance((("", rule.p),), level)
     if rule.verdict != "inconclusive":
         verdict = "fail" if chance.fails else "pass"
     paired = rule.n_close_pairs is not None

@@ -15,7 +15,7 @@ NAME = "identical records"
 
 def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
     """Compare how many records are in the release unchanged with how many are in the reference."""
-    same, chance = assessment.risk.identical, Chance(assessment.risk.identical.p, policy.tail_p)
+    same, chance = assessment.risk.identical, Chance((("", assessment.risk.identical.p),), policy.tail_p)
     passes = "none, as no record repeats another" if _unique(same) else "otherwise"
     return (
         GateResult(
