@@ -123,7 +123,7 @@ def test_hostile_names_stay_text():
     assert all(ElementTree.fromstring(svg) is not None for svg in drawn(page))
 
 
-@pytest.mark.parametrize(("signal", "areas"), [("quantity", 40), ("ratio", 8)])
+@pytest.mark.parametrize(("signal", "areas"), [("quantity", 20), ("ratio", 8)])
 def test_few_and_many_areas(signal, areas):
     names = tuple(f"area {i}" for i in range(areas))
     before = np.random.default_rng(0).integers(0, 60, areas)
