@@ -81,3 +81,17 @@ def test_a_product_is_computed_after_drawing_within_its_limits_and_followed_by_r
     assert kept.schema["bmi"].precision == 0.01
     repaired = repair(free, edits, rng=np.random.default_rng(2)).data
     assert edits.satisfied(repaired.frame).all()
+
+
+def test_what_never_occurs_beside_a_product_is_not_drawn():
+    source = people(1500)
+    frame = source.frame.assign(
+        weight=np.where(source.frame.bmi >= 30, "high", np.where(source.frame.bmi < 20, "low", "mid"))
+    )
+    schema = Schema([*SCHEMA, Variable("weight", "nominal")])
+    edits = EditSet([BMI])
+    given = without_dependents(Microdata(frame, schema), edits)
+    drawn = anoncore.anonymize(given, SequentialTrees(leaf=20), rng=np.random.default_rng(1), edits=edits).data
+    bmi = complete(drawn, edits, schema).frame.bmi
+    far = (drawn.frame.weight == "high") & (bmi < 27) | (drawn.frame.weight == "low") & (bmi > 23)
+    assert far.sum() <= 3

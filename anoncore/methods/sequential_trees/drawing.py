@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,6 +100,16 @@ class _Rules:
         return fits, adds_up
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _Computed:
+    """A number that an edit computes once the last of its parts is drawn: its parts in the source, see `_Rules`."""
+
+    edit: LinearEdit | ProductEdit
+    variable: Variable
+    parts: Integers
+    never: _Never
+
+
 @dataclass(eq=False, repr=False)
 class Drawing:
     """The table drawn so far, and the variables in it as predictors of the next.
@@ -127,6 +137,8 @@ class Drawing:
     _levels: list[tuple[Integers, Integers]] = field(default_factory=list)
     # The parts of each variable so far, see `_parts`: in the source and in the table.
     _pairs: list[tuple[Integers, Integers]] = field(default_factory=list)
+    # Of the numbers that edits compute from variables so far, those of the source.
+    _computed: dict[str, Floats] = field(default_factory=dict)
     _known_cuts: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -143,14 +155,19 @@ class Drawing:
         source = self.data.frame[variable.name]
         draws = self._numbers(variable) if variable.kind == "continuous" else self._codes(source)
         parts_of_source = self._parts(variable, self._source(variable))
-        never = [(table, *_never_together(one, parts_of_source, variable)) for one, table in self._pairs]
+        never = self._never(variable, parts_of_source)
         rules = _Rules.of(edits, variable, map(str, self.frame), self.data.schema, never)
+        completed = list(self._completed(variable, edits))
         values, rows = draws.values, np.arange(len(self.frame))
         for attempt in range(sum(_ATTEMPTS)):
             frame = self.frame.iloc[rows].reset_index(drop=True)
             frame[variable.name] = _column(source, variable, values[rows])
             parts = self._parts(variable, values[rows])
             fits, adds_up = rules.checked(frame, rows, parts)
+            for one in completed:
+                own = self._parts(one.variable, one.edit.solve(frame))
+                for table, states, regular in one.never:
+                    adds_up &= ~(states | regular)[table[rows], own]
             wrong = rows[~fits]
             # A number that does not add up is drawn anew as a number: as missing it would satisfy every sum.
             off = rows[fits & ~adds_up & (parts >= 1) & (parts <= PARTS)] if draws.number else rows[:0]
@@ -163,6 +180,27 @@ class Drawing:
         self.frame[variable.name] = _column(source, variable, values)
         self._pairs.append((parts_of_source, self._parts(variable, values)))
         self._remember(variable)
+        for one in completed:
+            drawn = one.edit.solve(self.frame)
+            self._pairs.append((one.parts, self._parts(one.variable, drawn)))
+            self._remember_numbers(one.variable, drawn)
+
+    def _never(self, variable: Variable, parts: Integers) -> _Never:
+        """Return what never occurs beside the ``parts`` of a variable."""
+        return [(table, *_never_together(one, parts, variable)) for one, table in self._pairs]
+
+    def _completed(self, variable: Variable, edits: EditSet) -> Iterator[_Computed]:
+        """Yield the numbers that edits compute from ``variable`` and the variables so far, and that are not drawn."""
+        drawn = {*map(str, self.frame), variable.name}
+        for edit in edits.dependents:
+            name = str(edit.dependent)
+            if not isinstance(edit, LinearEdit | ProductEdit) or name in self.data.schema:
+                continue
+            if variable.name in edit.parts and drawn.issuperset(edit.parts):
+                computed = Variable(name, "continuous")
+                self._computed[name] = edit.solve(self.data.frame)
+                own = self._parts(computed, self._computed[name])
+                yield _Computed(edit, computed, own, self._never(computed, own))
 
     def _codes(self, source: pd.Series) -> _Draws:
         """Draw levels, a missing value being one of them."""
@@ -217,6 +255,8 @@ class Drawing:
 
     def _source(self, variable: Variable) -> Floats:
         """Return what is drawn from: codes of levels, or numbers in the unit to which they are released."""
+        if variable.name in self._computed:
+            return self._computed[variable.name]
         column = self.data.frame[variable.name]
         if variable.kind != "continuous":
             return np.asarray(column.cat.codes, dtype=np.float64)
@@ -310,16 +350,7 @@ class Drawing:
         """Let the variable drawn last predict those that follow."""
         pair = self.data.frame[variable.name], self.frame[variable.name]
         if variable.kind == "continuous":
-            x, y = self._source(variable), pair[1].to_numpy(dtype=np.float64)
-            held = x[~np.isnan(x)]
-            if len(held):
-                points, places = np.unique(held, return_inverse=True)
-                score = np.zeros(len(points))
-                score[places] = normal_scores(held)
-                self._columns.append((_between(x, points, score), _between(y, points, score)))
-            self._indicate(np.isnan(x), np.isnan(y))
-            for spike in self._cuts(variable)[1]:
-                self._indicate(x == spike, y == spike)
+            self._remember_numbers(variable, pair[1].to_numpy(dtype=np.float64))
             return
         source, table = (column.cat.codes.to_numpy().astype(np.intp) + 1 for column in pair)
         levels = np.unique(source)
@@ -331,6 +362,19 @@ class Drawing:
         if len(levels) <= _OWN_COLUMNS:
             for level in levels:
                 self._indicate(source == level, table == level)
+
+    def _remember_numbers(self, variable: Variable, y: Floats) -> None:
+        """Let a number that was drawn as ``y`` (N,) predict the variables that follow."""
+        x = self._source(variable)
+        held = x[~np.isnan(x)]
+        if len(held):
+            points, places = np.unique(held, return_inverse=True)
+            score = np.zeros(len(points))
+            score[places] = normal_scores(held)
+            self._columns.append((_between(x, points, score), _between(y, points, score)))
+        self._indicate(np.isnan(x), np.isnan(y))
+        for spike in self._cuts(variable)[1]:
+            self._indicate(x == spike, y == spike)
 
     def _indicate(self, source: Flags, table: Flags) -> None:
         if source.any() and not source.all():
