@@ -20,6 +20,8 @@ NEAR = 0.05
 # So many people who joined have a variance of their own; of fewer it is the control's.
 OWN_VARIANCE = 20
 LEAST_CONTROL = 20
+# Of each upper bound, two-sided: what is read off of these very people is known, only what is luck in it is not.
+UPPER = 0.9
 WAYS = ("counts of levels", "sums of numbers", "values that are new")
 PASSES_WITHIN = 3.0  # limits: few people join, and the worst of many pairs is several standard errors above its excess
 
@@ -55,7 +57,7 @@ class Differencing:
     ----------
     ways : of decoding that apply
     n_control : people of the control
-    confidence : of the intervals, all together
+    confidence : of the lower bounds, all together; 95 % of each upper one
     """
 
     meaning: ClassVar[str] = (
@@ -100,7 +102,7 @@ def differencing(
     earlier, released : Microdata; two releases, the later one second
     joined : records of the source behind the later release that are not behind the earlier one
     control : records of people who are behind neither release, or behind both
-    confidence : of all intervals together
+    confidence : of all lower bounds together; each upper one holds at 95 %, as a release passes only within all
     tests : how many pairs of releases are tried, each in three ways
 
     Returns
@@ -138,7 +140,7 @@ def differencing(
         numeric = joined.schema[name].kind == "continuous"
         for way, guess in _guesses(columns, numeric, scale, joined.schema[name].precision or 0.0):
             hits[way].append((guess[: len(joined)], guess[len(joined) :]))
-    z = normal_quantile(1.0 - (1.0 - confidence) / (len(WAYS) * tests))
+    z = normal_quantile(1.0 - (1.0 - confidence) / (len(WAYS) * tests)), normal_quantile(UPPER)
     ways = tuple(_decoded(way, pairs, joined, control, z) for way, pairs in hits.items() if pairs)
     return Differencing(ways, control.n_units, confidence)
 
@@ -168,11 +170,13 @@ def _by_sums(earlier: Floats, released: Floats, people: Floats, scale: float, pr
     return np.asarray(np.abs(people - guess) <= reach)
 
 
-def _decoded(way: str, pairs: list[tuple[Flags, Flags]], joined: Microdata, control: Microdata, z: float) -> Decoded:
+def _decoded(
+    way: str, pairs: list[tuple[Flags, Flags]], joined: Microdata, control: Microdata, z: tuple[float, float]
+) -> Decoded:
     sides = zip(zip(*pairs, strict=True), (joined.units, control.units), strict=True)
     one, other = (unit_means(np.mean(hits, axis=0), units) for hits, units in sides)
     chance = float(other.var(ddof=1))
     own = float(one.var(ddof=1)) if len(one) >= OWN_VARIANCE else chance
-    excess, reach = float(one.mean() - other.mean()), z * float(np.sqrt(own / len(one) + chance / len(other)))
-    figures = float(one.mean()), float(other.mean()), excess, max(-1.0, excess - reach), min(1.0, excess + reach)
-    return Decoded(way, *figures, len(pairs))
+    excess, error = float(one.mean() - other.mean()), float(np.sqrt(own / len(one) + chance / len(other)))
+    bounds = max(-1.0, excess - z[0] * error), min(1.0, excess + z[1] * error)
+    return Decoded(way, float(one.mean()), float(other.mean()), excess, *bounds, len(pairs))

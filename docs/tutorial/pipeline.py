@@ -55,15 +55,11 @@ gates[["name", "verdict", "figure", "limit", "baseline"]]
 dossier["verdict"]["reason"]
 
 # %% [markdown]
-# The figures behind the gates, for example of the attack on membership:
+# The figures behind the gates, for example of the attack on membership, one row for each half of the people:
 
 # %%
-membership = dossier["assessment"]["risk"]["membership"]
-{
-    name: figure
-    for name, figure in membership.items()
-    if isinstance(figure, int | float)
-}
+halves = dossier["assessment"]["halves"]
+pd.DataFrame([half["risk"]["membership"] for half in halves])
 
 # %% [markdown]
 # ## Approve it and verify the ledger

@@ -107,7 +107,7 @@ GATE = Gate(
     description="Each of the earlier releases with the fewest changes is subtracted from the candidate: counts of "
     "levels, sums of numbers, and values that are new. Fail when more of the values of people who joined or changed "
     "are shown to be read off than of others by more than `differencing`, all pairs together at 99 % confidence; pass "
-    "when it is shown to be within three times as much.",
+    "when each is shown at 95 % to be within three times as much.",
     evaluate=evaluate,
     limits=DifferencingLimit,
     untested_as="membership",
