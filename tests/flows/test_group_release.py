@@ -254,9 +254,8 @@ def test_what_an_edit_computes_from_the_area_is_left_out_of_the_figures(plan, ho
     assert (published["zone"] == 100 * published["area"] + published["age"]).all()
 
 
-def test_goals_cannot_be_guessed_from_a_digest(plan, home, tmp_path):
-    file = load_plan(plan())
-    outcome = carry_out(file, home, Direct())
+def test_goals_cannot_be_guessed_from_a_digest(plan, hidden, tmp_path):
+    file, (home, outcome, _) = load_plan(plan()), hidden
     dossier = json.loads((home.path / "assessments" / outcome.release / "dossier.json").read_text())
     assert dossier["plan"]["digest"] != file.plan.digest
     other = carry_out(file, Home.locate(tmp_path / "another"), Direct())
