@@ -40,7 +40,8 @@ class Members:
     @classmethod
     def of(cls, home: Home, identities: Digests, contents: Digests, variables: Iterable[str]) -> Members:
         """Return the digests of units, each identified and described by 64 bits."""
-        sides = [[value.tobytes() for value in side] for side in (identities, contents)]
+        raw = [side.tobytes() for side in (identities, contents)]
+        sides = [[side[at : at + 8] for at in range(0, len(side), 8)] for side in raw]
         names = ["\x1f".join(sorted(variables)).encode()]
         return cls(*(_digests(home, *one) for one in zip(ARRAYS, (*sides, names, [b""]), strict=True)))
 
@@ -69,7 +70,8 @@ class Members:
 
 def _digests(home: Home, kind: str, values: Iterable[bytes]) -> Digests:
     key = hmac.digest(home.digest_secret(), b"units of releases", "sha256")
-    parts = (hmac.digest(key, kind.encode() + value, "sha256")[:8] for value in values)
+    name = kind.encode()
+    parts = (hmac.digest(key, name + value, "sha256")[:8] for value in values)
     return np.frombuffer(b"".join(parts), dtype=np.uint64)
 
 

@@ -39,7 +39,7 @@ def test_whole_units_are_left_out_by_the_law_and_others_every_time(tmp_path: Pat
     for _ in range(2):
         run = started(tmp_path)
         summary = SplitSummary("leave-one-out", 2 * UNITS, 2 * UNITS - 1, 0, UNITS, UNITS - 1, "", 0)
-        split = draw(run, Split(run.workspace.store("source", table()), None, summary), REGISTER)
+        split = draw(run, Split(run.workspace.store("source", table()), None, summary=summary), REGISTER)
         data = split.original.load()
         assert (split.summary.original, split.summary.original_units, split.summary.unused) == (120, 60, 120)
         assert (np.unique(data.units, return_counts=True)[1] == 2).all()
