@@ -303,15 +303,7 @@ def measure_encoded_risk(
 
 def compare_encoded(tables: EncodedTables, settings: RiskSettings, rng: np.random.Generator) -> Comparison:
     """Compare the three prediction measures of release and reference, and nothing else."""
-    rows = settings.queries(len(tables.x), rng)
-    return compare_matched(
-        tables.x,
-        tables.y,
-        tables.r,
-        settings=replace(settings.comparison, units=tables.original.units),
-        queries=rows,
-        rng=rng,
-    )
+    return _matched(tables, settings, settings.queries(len(tables.x), rng), rng)
 
 
 def _comparison(
@@ -327,6 +319,10 @@ def _comparison(
             by_design=settings.by_design,
             units=close.units.members,
         )
+    return _matched(tables, settings, rows, rng)
+
+
+def _matched(tables: EncodedTables, settings: RiskSettings, rows: Indices, rng: np.random.Generator) -> Comparison:
     return compare_matched(
         tables.x,
         tables.y,

@@ -134,15 +134,6 @@ def printed(name, x):
     return theirs, rows, lines
 
 
-@pytest.fixture
-def show(capsys):
-    def _show(*lines):
-        with capsys.disabled():
-            sys.stdout.write("\n  ".join(["", *lines, f"load {os.getloadavg()[0]:.1f}"]))
-
-    return _show
-
-
 @pytest.mark.parametrize(("name", "data"), [("randhie", survey), ("multivariate t, 3 df", heavy_tailed)])
 def test_loss_over_lambda(name, data, show):
     theirs, rows, lines = printed(name, data())

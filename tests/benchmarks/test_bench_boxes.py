@@ -3,11 +3,8 @@
 Every figure is the best of a few rounds: other work on the machine can only add time.
 """
 
-import math
-import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -19,6 +16,7 @@ from anoncore.kernels.boxes.shapes import half_widths, local_radius, sensitiviti
 from anoncore.kernels.boxes.weights import optimal_weights
 from anoncore.methods import OptimalBoxes, Statistic
 from anoncore.risk import box_measures
+from tests.benchmarks.timing import exponent, seconds
 
 COLUMNS = 4
 SIZES = (10_000, 100_000, 1_000_000)
@@ -29,33 +27,6 @@ def records(n_records):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n_records, COLUMNS)) @ rng.standard_normal((COLUMNS, COLUMNS))
     return x, sensitivities(x, STATISTICS)
-
-
-def seconds(function, rounds=2):
-    """Wall time of the best round; on a machine that others keep busy, processor time if that is less."""
-    best = math.inf
-    for _ in range(rounds):
-        start, busy = time.perf_counter(), time.process_time()
-        function()
-        wall, processor = time.perf_counter() - start, time.process_time() - busy
-        shared = os.getloadavg()[0] > len(os.sched_getaffinity(0)) + 1.0
-        best = min(best, wall, processor if shared else wall)
-    return best
-
-
-def exponent(times):
-    """Slope of log time over log size."""
-    return float(np.polyfit(np.log(SIZES), np.log(times), 1)[0])
-
-
-@pytest.fixture
-def show(capsys):
-    def _show(*lines):
-        with capsys.disabled():
-            load = f"load {os.getloadavg()[0]:.1f}"
-            sys.stdout.write("\n  ".join(["", *lines, load]))
-
-    return _show
 
 
 CUTS = {
@@ -72,7 +43,7 @@ def test_growth_of_a_partition(name, show):
     for n_records in SIZES:
         x, a = records(n_records)
         times.append(seconds(lambda x=x, a=a: CUTS[name](x, a)))
-    slope = exponent(times)
+    slope = exponent(SIZES, times)
     show(
         f"partition, {name}: " + ", ".join(f"{n:_} {t:.3f} s" for n, t in zip(SIZES, times, strict=True)),
         f"growth exponent {slope:.2f}   (target 60 s at the largest)",
@@ -148,7 +119,7 @@ def test_growth_of_the_whole_method(name, show):
             assert all(check.holds for check in made.check())
 
         times.append(seconds(release, rounds=1 if n_records == SIZES[-1] else 2))
-    slope = exponent(times)
+    slope = exponent(SIZES, times)
     show(
         f"optimal boxes, {name}: " + ", ".join(f"{n:_} {t:.2f} s" for n, t in zip(SIZES, times, strict=True)),
         f"growth exponent {slope:.2f}   (target 60 s at the largest)",

@@ -5,7 +5,6 @@ printed beside the wall clock, because other work on the machine may keep all co
 """
 
 import math
-import os
 import subprocess
 import sys
 import time
@@ -18,15 +17,6 @@ from anoncore.kernels.fuzzy.c_means import Settings, certify, draw, fuzzy_c_mean
 
 COLUMNS = 10
 K = 5
-
-
-@pytest.fixture
-def show(capsys):
-    def _show(*lines):
-        with capsys.disabled():
-            sys.stdout.write("\n  ".join(["", *lines, f"load {os.getloadavg()[0]:.1f}"]))
-
-    return _show
 
 
 def independent(n, seed=0):

@@ -7,7 +7,6 @@ figure is the best of a few rounds: other work on the machine can only add time.
 import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -17,6 +16,7 @@ from anoncore import EditSet, Microdata, Schema, Variable
 from anoncore.encoding import Encoder
 from anoncore.kernels.wavelet.relocation import moved_means
 from anoncore.methods import GroupAnonymity
+from tests.benchmarks.timing import seconds
 
 AREAS = (
     *("06010", "06020", "06030", "06040", "06060", "06070", "06080", "06090"),
@@ -60,24 +60,6 @@ def step(**more):
 
 def run(data, params):
     return params.anonymize(data, edits=EditSet(), rng=np.random.default_rng(1))
-
-
-def seconds(function, rounds=2):
-    best = np.inf
-    for _ in range(rounds):
-        start = time.perf_counter()
-        function()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-@pytest.fixture
-def show(capsys):
-    def _show(*lines):
-        with capsys.disabled():
-            sys.stdout.write("\n  ".join(["", *lines, f"load {os.getloadavg()[0]:.1f}"]))
-
-    return _show
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,6 @@ Times are the best of a few rounds, processor time where others keep the machine
 """
 
 import math
-import os
-import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -14,6 +11,7 @@ import pytest
 
 from anoncore.boxes.reader import read_boxes
 from anoncore.kernels.boxes import intervals
+from tests.benchmarks.timing import seconds
 
 STATISTICS = ("mean", "variance", "sd", "covariance", "correlation")
 SIZES = (10_000, 100_000, 1_000_000)  # boxes
@@ -30,26 +28,6 @@ def boxes(number, records=10, slope=0.6):
 
 def asked(statistic, *faces):
     return [f[:, : 2 if statistic in ("covariance", "correlation") else 1] for f in faces]
-
-
-def seconds(function, rounds=3):
-    best = math.inf
-    for _ in range(rounds):
-        start, busy = time.perf_counter(), time.process_time()
-        function()
-        wall, processor = time.perf_counter() - start, time.process_time() - busy
-        shared = os.getloadavg()[0] > len(os.sched_getaffinity(0)) + 1.0
-        best = min(best, wall, processor if shared else wall)
-    return best
-
-
-@pytest.fixture
-def show(capsys):
-    def _show(*lines):
-        with capsys.disabled():
-            sys.stdout.write("\n  ".join(["", *lines, f"load {os.getloadavg()[0]:.1f}"]))
-
-    return _show
 
 
 def test_a_million_records_in_a_hundred_thousand_boxes(show):

@@ -4,12 +4,9 @@ The C++ program goes over the remaining records four times per pair of groups, a
 down; it is compiled with -O3 and without fused multiply-adds, so that its distances are the same to the bit.
 """
 
-import math
-import os
 import shutil
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -17,6 +14,7 @@ import pytest
 from anoncore.kernels.groups import group_means
 from anoncore.kernels.mdav import information_loss, mdav
 from anoncore.kernels.spectral_groups import halved_groups
+from tests.benchmarks.timing import seconds
 
 K = 5
 
@@ -95,28 +93,6 @@ int main(int, char** names) {
 
 def records(n_records, columns):
     return np.random.default_rng(0).standard_normal((n_records, columns))
-
-
-def seconds(function, rounds=1):
-    """Wall time of the best round; on a machine that others keep busy, processor time if that is less."""
-    best = math.inf
-    for _ in range(rounds):
-        start, busy = time.perf_counter(), time.process_time()
-        function()
-        wall, processor = time.perf_counter() - start, time.process_time() - busy
-        shared = os.getloadavg()[0] > len(os.sched_getaffinity(0)) + 1.0
-        best = min(best, wall, processor if shared else wall)
-    return best
-
-
-@pytest.fixture
-def show(capsys):
-    def _show(*lines):
-        with capsys.disabled():
-            load = f"load {os.getloadavg()[0]:.1f}"
-            sys.stdout.write("\n  ".join(["", *lines, load]))
-
-    return _show
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -123,7 +123,7 @@ def test_swapping(home: Home, tmp_path: Path, gaps: bool) -> None:
 
 
 @both
-@pytest.mark.parametrize("step", NOISE, ids=lambda step: f"b={step['b']}")
+@pytest.mark.parametrize("step", [NOISE | {"b": 0.1}, NOISE], ids=lambda step: f"b={step['b']}")
 def test_noise(home: Home, tmp_path: Path, step: dict[str, Any], gaps: bool) -> None:
     assert share(study(home, tmp_path, step, gaps=gaps), "reject") == 1
 

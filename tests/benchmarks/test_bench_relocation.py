@@ -5,7 +5,6 @@ rounds. Where others keep all cores busy, processor time over all threads stands
 is less; the load is printed.
 """
 
-import math
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from scipy.spatial import cKDTree
 from anoncore.kernels.wavelet import relocation
 from anoncore.kernels.wavelet import relocation_pairs as pairs_module
 from anoncore.kernels.wavelet.relocation import mean_shift_bound, moved_means, net_flows, relocate
+from tests.benchmarks.timing import seconds
 
 COUNTS = np.array([19, 12, 153, 71, 13, 79, 7, 33, 16, 270, 812, 135, 241, 14, 60, 4337])
 TARGETS = np.array([22, 95, 144, 148, 162, 549, 831, 1020, 1232, 722, 424, 259, 83, 137, 139, 305])
@@ -46,26 +46,6 @@ def targets():
     wanted = TARGETS.copy()
     wanted[-1] += COUNTS.sum() - TARGETS.sum()
     return wanted
-
-
-def seconds(function, rounds=2):
-    best = math.inf
-    for _ in range(rounds):
-        start, busy = time.perf_counter(), time.process_time()
-        function()
-        wall, processor = time.perf_counter() - start, time.process_time() - busy
-        shared = os.getloadavg()[0] > len(os.sched_getaffinity(0)) + 1.0
-        best = min(best, wall, processor if shared else wall)
-    return best
-
-
-@pytest.fixture
-def show(capsys):
-    def _show(*lines):
-        with capsys.disabled():
-            sys.stdout.write("\n  ".join(["", *lines, f"load {os.getloadavg()[0]:.1f}"]))
-
-    return _show
 
 
 def random_counterparts(area, vital, flows):

@@ -4,11 +4,8 @@ Every figure is the best of a few rounds: other work on the machine can only add
 cores busy, processor time over all threads stands in for the wall clock if it is less; the load is printed.
 """
 
-import math
-import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -18,6 +15,7 @@ from anoncore.kernels import transport
 from anoncore.kernels.groups import representatives
 from anoncore.kernels.spectral_groups import spectral_groups
 from anoncore.kernels.spectral_swap import swap
+from tests.benchmarks.timing import exponent, seconds
 
 COLUMNS = 28
 SIZES = (10_000, 100_000, 1_000_000)
@@ -27,33 +25,6 @@ def records(n_records):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n_records, COLUMNS)) @ rng.standard_normal((COLUMNS, COLUMNS))
     return x / x.std(axis=0)
-
-
-def seconds(function, rounds=3):
-    """Wall time of the best round; on a machine that others keep busy, processor time if that is less."""
-    best = math.inf
-    for _ in range(rounds):
-        start, busy = time.perf_counter(), time.process_time()
-        function()
-        wall, processor = time.perf_counter() - start, time.process_time() - busy
-        shared = os.getloadavg()[0] > len(os.sched_getaffinity(0)) + 1.0
-        best = min(best, wall, processor if shared else wall)
-    return best
-
-
-def exponent(times):
-    """Slope of log time over log size."""
-    return float(np.polyfit(np.log(SIZES), np.log(times), 1)[0])
-
-
-@pytest.fixture
-def show(capsys):
-    def _show(*lines):
-        with capsys.disabled():
-            load = f"load {os.getloadavg()[0]:.1f}"
-            sys.stdout.write("\n  ".join(["", *lines, load]))
-
-    return _show
 
 
 def swapped(x):
@@ -115,7 +86,7 @@ def test_growth(name, mask, show):
     for n_records in SIZES:
         x = records(n_records)
         times.append(seconds(lambda x=x: mask(x)))
-    slope = exponent(times)
+    slope = exponent(SIZES, times)
     show(
         f"{name}: " + ", ".join(f"{n:_} {t:.3f} s" for n, t in zip(SIZES, times, strict=True)),
         f"growth exponent {slope:.2f}",
@@ -137,7 +108,7 @@ def test_assignment_of_levels(show):
     show(
         f"assign_levels, 2000 x 10: {ours:.3f} s; scipy linear_sum_assignment {hungarian:.3f} s",
         "assign_levels, 10 levels: " + ", ".join(f"{n:_} {t:.2f} s" for n, t in zip(SIZES, times, strict=True)),
-        f"growth exponent {exponent(times):.2f}",
+        f"growth exponent {exponent(SIZES, times):.2f}",
     )
     assert times[-1] < 15
 

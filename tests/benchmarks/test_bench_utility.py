@@ -4,20 +4,16 @@ Figures are the best of a few rounds; where others keep the cores busy, processo
 wall clock if it is less.
 """
 
-import math
-import os
-import sys
-import time
 import tracemalloc
 
 import numpy as np
 import pandas as pd
-import pytest
 import statsmodels.api as sm
 
 from anoncore.encoding import Encoder
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.utility import Regression, UtilitySettings, measure_utility, propensity_utility
+from tests.benchmarks.timing import seconds
 
 SIZES = (10_000, 30_000, 100_000)
 PREDICTORS = ("v1", "v2", "v3", "v16", "v22", "v25")
@@ -47,25 +43,6 @@ def table(size, seed):
             data[name] = np.clip(np.rint(z[:, j] + top / 2), 1, top).astype(int)
             variables.append(Variable(name, kind, levels=tuple(range(1, top + 1))))
     return Microdata(pd.DataFrame(data), Schema(variables))
-
-
-def seconds(function, rounds=2):
-    best = math.inf
-    for _ in range(rounds):
-        start, busy = time.perf_counter(), time.process_time()
-        function()
-        wall, processor = time.perf_counter() - start, time.process_time() - busy
-        best = min(best, wall, processor if os.getloadavg()[0] > len(os.sched_getaffinity(0)) + 1.0 else wall)
-    return best
-
-
-@pytest.fixture
-def show(capsys):
-    def _show(*lines):
-        with capsys.disabled():
-            sys.stdout.write("\n  ".join(["", *lines, f"load {os.getloadavg()[0]:.1f}"]))
-
-    return _show
 
 
 def test_everything_grows_linearly(show):

@@ -3,9 +3,6 @@
 Every figure is the best of a few rounds: other work on the machine can only add time.
 """
 
-import os
-import sys
-import time
 import tracemalloc
 
 import numpy as np
@@ -16,6 +13,7 @@ from anoncore.errors import InfeasibleError
 from anoncore.kernels.wavelet import decompose, reconstruction_matrix
 from anoncore.kernels.wavelet.inversion import audit
 from anoncore.kernels.wavelet.redistribution import Goals, redistribute
+from tests.benchmarks.timing import exponent, seconds
 
 SIZES = (256, 1024, 4096)
 PAPER = np.array([19, 12, 153, 71, 13, 79, 7, 33, 16, 270, 812, 135, 241, 14, 60, 4337])
@@ -25,29 +23,6 @@ def areas(m, seed=0):
     """Counts of very unequal areas; the five largest are to be capped at a third."""
     q = np.random.default_rng(seed).lognormal(4, 1.2, m).astype(int)
     return q, Goals(caps={int(i): int(q[i]) // 3 for i in np.argsort(q)[-5:]})
-
-
-def seconds(function, rounds=2):
-    best = np.inf
-    for _ in range(rounds):
-        start = time.perf_counter()
-        function()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-def exponent(times):
-    """Slope of log time over log size."""
-    return float(np.polyfit(np.log(SIZES), np.log(times), 1)[0])
-
-
-@pytest.fixture
-def show(capsys):
-    def _show(*lines):
-        with capsys.disabled():
-            sys.stdout.write("\n  ".join(["", *lines, f"load {os.getloadavg()[0]:.1f}"]))
-
-    return _show
 
 
 def dense_largest_share(q, goals):
@@ -73,7 +48,7 @@ def test_the_papers_signal(show):
 
 def test_growth_of_redistribution(show):
     times = [seconds(lambda p=p: redistribute(*p)) for p in map(areas, SIZES)]
-    slope = exponent(times)
+    slope = exponent(SIZES, times)
     show(
         "redistribute: " + ", ".join(f"{m} areas {t:.2f} s" for m, t in zip(SIZES, times, strict=True)),
         f"growth exponent {slope:.2f}",
