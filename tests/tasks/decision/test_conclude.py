@@ -17,9 +17,10 @@ import pytest
 from tasks.audit import verification as audit
 from tasks.common import keys
 from tasks.common.errors import Fault, InputOutputFault, Refused
-from tasks.common.home import account
+from tasks.common.home import account, make_private, write_private
 from tasks.decision import conclude, outcomes
 from tasks.decision.approval import decide
+from tasks.decision.cleanup import leftovers
 from tasks.publication import deliver, withdraw
 from tasks.publication.manifest import verify_release
 from tasks.publication.targets import Target
@@ -466,6 +467,18 @@ def test_what_was_not_measured_with_a_release_published_since_is_not_approved(of
     assert outcomes.standing(office.home, "b" * 64, "2" * 64, "of " + "2" * 64) is None, "the plan can be run again"
     assert approve(office, other, "A. Smith").status == "published", "of other data and another plan"
     in_order(office)
+
+
+def test_digests_of_units_stay_with_what_waits_or_is_published(office: Any) -> None:
+    release, dossier = office.waiting()
+    other = office.published("b", data="8" * 64).release
+    make_private(office.home.members)
+    for name in (release, other, "office-000000000000"):
+        write_private(office.home.members_of(name), b"")
+    assert leftovers(office.home) == [office.home.members_of("office-000000000000")]
+    decide(office.home, Decision(act="reject", release=release, dossier=dossier, by="A. Smith", reason="no"))
+    assert not office.home.members_of(release).exists()
+    assert office.home.members_of(other).exists()
 
 
 def test_the_ledger_tells_that_a_release_was_drawn_anew(office: Any) -> None:
