@@ -13,7 +13,7 @@ from flows.plan.model import PlanFile
 from flows.prepare import Prepared, plan_digest, prepare, read_source
 from tasks.assessment.assess import assess
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
-from tasks.assessment.halves import judge_half
+from tasks.assessment.halves import Earlier, judge_half
 from tasks.assessment.prior_releases import against_earlier
 from tasks.assessment.series import follow
 from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
@@ -201,8 +201,9 @@ def _with_earlier(
     if not split.halves:
         prior = step("Attack with earlier releases", against_earlier, run, earlier, split, masked, plan.assessment)
         return replace(assessment, prior_releases=prior), followed.members
+    repeated = Earlier.of(earlier, given.plan_digest)
     halves = tuple(
-        step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, earlier)
+        step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated)
         for number, half in enumerate(split.halves, start=1)
     )
     first = None if earlier else PriorReleases(0)

@@ -1,9 +1,8 @@
-"""Each half of the units masked by the whole plan, and attacked with the other half as people who took no part."""
+"""Each half of the units masked by the whole plan, and attacked with the other half as non-members."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 from tasks.assessment.assess import assess_half
 from tasks.assessment.judge import Sections
@@ -15,28 +14,35 @@ from tasks.policy.assessment import Half, PriorReleases
 from tasks.record.entry import ReleaseFacts
 
 
-class NamedSections(Sections, Protocol):
-    """The sections of a plan on which a verdict depends, and its name."""
+@dataclass(frozen=True)
+class Earlier:
+    """How many releases of a plan or its data were published, and how many of them by the very same plan."""
 
-    name: str
+    releases: int
+    of_plan: int
+
+    @classmethod
+    def of(cls, releases: tuple[ReleaseFacts, ...], plan_digest: str) -> Earlier:
+        """Count releases; those of the plan are known by its digest, as another version may mask otherwise."""
+        return cls(len(releases), sum(facts.plan == plan_digest for facts in releases))
 
 
-def judge_half(run: Run, number: int, half: Sides, plan: NamedSections, earlier: tuple[ReleaseFacts, ...]) -> Half:
+def judge_half(run: Run, number: int, half: Sides, plan: Sections, earlier: Earlier) -> Half:
     """Mask one half by the whole plan and attack it, its reference being the other half.
 
-    Everybody is in every earlier release, so that none of these has non-members. The half is masked as often as the
-    plan has released its table instead, and all of its releases are attacked together.
+    Earlier releases have no non-members, as all units are in them. The half is masked as often as the same plan has
+    released its table instead, and all of its releases are attacked together.
     """
     own = run.branch(f"half-{number}", f"half-{number}")
     edits = plan.edits.edit_set()
     masked = mask(own, half.original, plan.steps, edits)
     judged = assess_half(own, half, masked, plan.assessment, plan.policy)
-    if not earlier:
+    if not earlier.releases:
         return judged
-    repeated, of_plan = [masked], sum(facts.name == plan.name for facts in earlier)
-    for time in range(1, min(of_plan, AT_MOST) + 1):
+    repeated = [masked]
+    for time in range(1, min(earlier.of_plan, AT_MOST) + 1):
         repeated.append(mask(own.branch(f"release-{time}", f"release-{time}"), half.original, plan.steps, edits))
-    return replace(judged, prior_releases=_together(own, half, repeated, plan, len(earlier)))
+    return replace(judged, prior_releases=_together(own, half, repeated, plan, earlier.releases))
 
 
 def _together(run: Run, half: Sides, repeated: list[Masked], plan: Sections, earlier: int) -> PriorReleases:

@@ -11,7 +11,7 @@ from tasks.common.formatting import count, pvalue
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, by_auc, untested
 from tasks.policy.criteria import IN_THE_DATA
-from tasks.policy.gate import Chance, Gate, GateResult, GateVerdict, Metrics
+from tasks.policy.gate import BoundedFigure, Chance, Gate, GateResult, GateVerdict, Metrics
 from tasks.policy.limits import MembershipLimit, MembershipPolicy, nonmembers_needed
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -82,7 +82,8 @@ def family_result(name: str, family: AttackFamily | None, policy: MembershipPoli
     area, top, level = family.worst.attack.area, family.worst_top, policy.tail_p * SHARE
     figure = f"AUC {area.auc:.3f} [{area.lower:.3f}, {family.upper:.3f}]"
     meaning += f"; worst of {family.n_tests} forms: {family.worst.name}"
-    bounds, chance = policy.area_bounds(area.auc, area, family.upper), Chance(family.top_p, level)
+    areas = (BoundedFigure.of(one.attack.area.auc, one.attack.area, one.name) for one in family.attacks)
+    bounds, chance = policy.area_bounds(*areas), Chance(family.top_p, level)
     verdict: GateVerdict = bounds.verdict
     needed = ""
     if chance.fails:

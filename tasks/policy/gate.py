@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from anoncore.risk import Verdict, three_way
+from anoncore.risk import Verdict, three_way, worst_of
+from tasks.common.formatting import Interval
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Attack
@@ -23,27 +24,58 @@ Metrics = Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """The interval of a figure, of which more is harmful, and the limits with which it is compared.
+class BoundedFigure:
+    """A figure of which more is harmful, with its interval.
 
     Parameters
     ----------
-    value, lower, upper : the figure, and its bounds; the upper one may hold for several figures at once
-    reach : from the figure to the upper bound of it alone
-    passes_within, fails_above : what the upper bound must not exceed to pass, and the lower one not to fail
+    name : of the form of an attack; "" where there is one
+    value, lower, upper : the figure and its bounds
+    reach : how far the upper bound is above the figure; 0 where it is the bound of something else
     """
 
+    name: str
     value: float
     lower: float
     upper: float
     reach: float
+
+    @classmethod
+    def of(cls, value: float, interval: Interval, name: str = "") -> BoundedFigure:
+        """Return a figure with its own interval."""
+        return cls(name, value, interval.lower, interval.upper, interval.upper - value)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The figures of all forms of an attack, and the limits with which their intervals are compared.
+
+    Parameters
+    ----------
+    forms : one or several
+    passes_within, fails_above : what no upper bound may exceed to pass, and no lower one not to fail
+    """
+
+    forms: tuple[BoundedFigure, ...]
     passes_within: float
     fails_above: float
 
     @property
+    def worst(self) -> BoundedFigure:
+        """The form whose figure is shown to be largest."""
+        return max(self.forms, key=lambda form: (form.lower, form.upper))
+
+    @property
+    def upper(self) -> float:
+        """The largest upper bound of all forms."""
+        return max(form.upper for form in self.forms)
+
+    @property
     def verdict(self) -> Verdict:
-        """Compare the interval with the limits."""
-        return three_way(self.lower, self.upper, self.passes_within, fails_above=self.fails_above)
+        """Compare every interval with the limits; what is not a number fails."""
+        return worst_of(
+            {three_way(one.lower, one.upper, self.passes_within, fails_above=self.fails_above) for one in self.forms}
+        )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from scipy.stats import chi2
@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Attack
-from tasks.policy.gate import Bounds, Chance, Gate, GateResult, Metrics
+from tasks.policy.gate import BoundedFigure, Bounds, Chance, Gate, GateResult, Metrics
 from tasks.policy.published import PublishedAssessment
 
 WORST_FIRST = ("fail", "not tested", "inconclusive")
@@ -36,14 +36,16 @@ def results_of(gate: Gate, assessment: Assessment | PublishedAssessment, policy:
 def metrics_of(gate: Gate, assessment: Assessment) -> Metrics:
     """Return a gate's metrics: of all records, and of the halves' means where only these have one."""
     sides = [gate.metrics(assessment.of(half)) for half in assessment.halves]
-    means = {name: _mean([side.get(name) for side in sides]) for side in sides for name in side}
+    names = dict.fromkeys(name for side in sides for name in side)
+    known = {name: [value for side in sides if (value := side.get(name)) is not None] for name in names}
+    means = {name: _mean(values) for name, values in known.items() if values}
     return means | {name: value for name, value in gate.metrics(assessment).items() if value is not None}
 
 
 def rows_of(gate: Gate, assessment: PublishedAssessment) -> tuple[Attack, ...]:
     """Return a gate's rows of the table of attacks; what all records leave untested is of the worse half."""
     whole = gate.attacks(assessment)
-    if not assessment.halves or not any(row.reason for row in whole):
+    if not assessment.halves or (whole and not any(row.reason for row in whole)):
         return whole
     sides = [gate.attacks(assessment.of(half)) for half in assessment.halves]
     tested = {row.name: row for row in whole if not row.reason}
@@ -65,18 +67,20 @@ def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResul
         return failed
     bounds = [one.bounds for one in halves if one.bounds is not None]
     if len(bounds) < len(halves) or len(halves) == 1:
-        worst = min(halves, key=lambda one: _rank(one.verdict))
-        return replace(worst, meaning=f"{worst.meaning}; the worse of two halves: {EACH}")
+        worse = min(halves, key=lambda one: _rank(one.verdict))
+        return replace(worse, meaning=f"{worse.meaning}; the worse of two halves: {EACH}")
     pooled = _pooled(bounds)
-    surest = max(halves, key=lambda one: one.bounds.value if one.bounds else 0.0)
+    worst = pooled.worst
+    surest = max(halves, key=lambda one: one.bounds.worst.lower if one.bounds else 0.0)
     figures = "; ".join(one.figure for one in halves)
     return replace(
         surest,
         verdict=pooled.verdict,
-        figure=f"{pooled.value:.3f} [{pooled.lower:.3f}, {pooled.upper:.3f}]; halves: {figures}",
+        figure=f"{worst.value:.3f} [{worst.lower:.3f}, {pooled.upper:.3f}]; halves: {figures}",
         records=sum(one.records for one in halves),
         meaning=f"{surest.meaning}; {EACH}",
         bounds=pooled,
+        needed="",
     )
 
 
@@ -110,35 +114,35 @@ def _together(p: Sequence[float]) -> float:
 
 
 def _pooled(bounds: Sequence[Bounds]) -> Bounds:
-    """Return the mean of the halves' figures with its bounds.
+    """Return the mean of the halves' figures, form by form, with its bounds; a form of one half is as it was there."""
+    forms: dict[str, list[BoundedFigure]] = {}
+    for form in (form for half in bounds for form in half.forms):
+        forms.setdefault(form.name, []).append(form)
+    return replace(bounds[0], forms=tuple(_mean_figure(each) for each in forms.values()))
+
+
+def _mean_figure(halves: Sequence[BoundedFigure]) -> BoundedFigure:
+    """Return the mean of a figure of the halves.
 
     The halves' errors are taken as independent. They are opposed where records that are easily mistaken for members
-    of one half are so for members of the other, so that the bounds are too wide rather than too narrow. An upper bound
-    that holds for several figures loses what the reach of one of them loses.
+    of one half are so for members of the other, so that the bounds are too wide rather than too narrow. Bounds of
+    something else are averaged as they are.
     """
-    n = len(bounds)
-
-    def mean(values: Iterator[float]) -> float:
-        return math.fsum(values) / n
-
-    down = math.hypot(*(one.value - one.lower for one in bounds)) / n
-    up = mean(one.reach for one in bounds) - math.hypot(*(one.reach for one in bounds)) / n
-    value = mean(one.value for one in bounds)
-    return replace(
-        bounds[0],
-        value=value,
-        lower=value - down,
-        upper=mean(one.upper for one in bounds) - up,
+    value = _mean([one.value for one in halves])
+    down, up = (
+        math.hypot(*reaches) / len(halves)
+        for reaches in ([one.value - one.lower for one in halves], [one.reach for one in halves])
     )
+    beyond = _mean([one.upper - one.reach for one in halves])
+    return replace(halves[0], value=value, lower=value - down, upper=beyond + up, reach=up)
 
 
 def _rank(verdict: str) -> int:
     return WORST_FIRST.index(verdict) if verdict in WORST_FIRST else len(WORST_FIRST)
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
 
 
 def _success(rows: Sequence[Attack]) -> float:

@@ -9,9 +9,8 @@ from pydantic import Field
 from scipy.stats import norm
 
 from anoncore.risk import MembershipAttack
-from tasks.common.formatting import Interval
 from tasks.common.sections import Section
-from tasks.policy.gate import Bounds
+from tasks.policy.gate import BoundedFigure, Bounds
 
 # Standard errors by which a harmless release may look harmful and still be proved harmless.
 SLACK = 1.5
@@ -52,10 +51,9 @@ class MembershipLimit(Section):
         """The limits as a phrase."""
         return limit_phrase(self.area_passes_within, self.membership_auc)
 
-    def area_bounds(self, value: float, one: Interval, upper: float | None = None) -> Bounds:
-        """Return an area under the curve with its interval and both limits; ``upper`` holds for several areas."""
-        top, reach = one.upper if upper is None else upper, one.upper - value
-        return Bounds(value, one.lower, top, reach, self.area_passes_within, self.membership_auc)
+    def area_bounds(self, *areas: BoundedFigure) -> Bounds:
+        """Return areas under the curve with both limits."""
+        return Bounds(areas, self.area_passes_within, self.membership_auc)
 
 
 class UtilityLimits(Section):

@@ -10,7 +10,7 @@ from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, between, untested
 from tasks.policy.criteria import IN_THE_DATA, Advantage
-from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics, fields_of
+from tasks.policy.gate import BoundedFigure, Gate, GateResult, GateVerdict, Metrics, fields_of
 from tasks.policy.limits import MembershipLimit
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -49,7 +49,7 @@ def evaluate(assessment: Assessment, policy: GamePolicy) -> tuple[GateResult, ..
         return (GateResult(NAME, "not tested", f"not played: {reason}", limit, baseline, 0, MEANING),)
     worst, upper = game.worst(), game.upper()
     assert worst is not None
-    verdict: GateVerdict = policy.area_bounds(worst.mean, worst, upper).verdict
+    verdict: GateVerdict = policy.area_bounds(BoundedFigure("", worst.mean, worst.lower, upper, 0.0)).verdict
     if verdict == "pass" and game.largest_lower > policy.membership_auc:
         verdict = "inconclusive"
     return (

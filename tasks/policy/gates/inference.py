@@ -14,7 +14,7 @@ from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, NO_QUASI_IDENTIFIERS, ONE_VARIABLE, Aim, Attack, between, untested
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
-from tasks.policy.gate import Bounds, Gate, GateResult, Metrics, fields_of
+from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import coarse
@@ -54,7 +54,9 @@ def evaluate(assessment: Assessment, policy: InferenceLimit) -> tuple[GateResult
         return (GateResult(NAME, "not tested", "needs non-members", "–", "non-members", 0, "guesses of values"),)
     worst, passes = guessed.worst, PASSES_WITHIN * policy.inference
     excess = worst.excess
-    bounds = Bounds(excess.value, excess.lower, guessed.upper, excess.upper - excess.value, passes, policy.inference)
+    # The upper bound is that of a share of all people, the lower one of the most confident guesses.
+    variables = (BoundedFigure(v.name, v.excess.value, v.excess.lower, v.upper, 0.0) for v in guessed.variables)
+    bounds = Bounds(tuple(variables), passes, policy.inference)
     return (
         GateResult(
             name=NAME,

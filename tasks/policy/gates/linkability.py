@@ -9,7 +9,7 @@ from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, between, untested
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
-from tasks.policy.gate import Bounds, Gate, GateResult, Metrics, fields_of
+from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -38,7 +38,7 @@ def evaluate(assessment: Assessment, policy: LinkabilityLimit) -> tuple[GateResu
     if linkability is None:
         return ()
     risk = linkability.residual
-    bounds = Bounds(risk.value, risk.lower, risk.upper, risk.upper - risk.value, 2 * most, most)
+    bounds = Bounds((BoundedFigure.of(risk.value, risk),), 2 * most, most)
     return (
         GateResult(
             name=NAME,

@@ -7,7 +7,7 @@ from tasks.common.formatting import count
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_auc
 from tasks.policy.criteria import IN_THE_DATA
-from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.gate import BoundedFigure, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import MembershipLimit, nonmembers_needed
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -48,7 +48,7 @@ def _result(name: str, attack: MembershipAttack | None, policy: MembershipLimit)
     limit, baseline, meaning = policy.area_limit, "0.50, guessing", MEANINGS[name]
     if attack is None:
         return GateResult(name, "not tested", "needs non-members", limit, baseline, 0, meaning)
-    bounds = policy.area_bounds(attack.auc, attack)
+    bounds = policy.area_bounds(BoundedFigure.of(attack.auc, attack))
     return GateResult(
         name=name,
         verdict=bounds.verdict,

@@ -8,7 +8,7 @@ from tasks.common.formatting import count, number
 from tasks.policy.assessment import Assessment, PriorReleases
 from tasks.policy.attack import Aim, Attack, by_auc, untested
 from tasks.policy.criteria import IN_THE_DATA
-from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
+from tasks.policy.gate import BoundedFigure, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import MembershipLimit
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -35,8 +35,10 @@ def _of_several(prior: PriorReleases, policy: MembershipLimit) -> GateResult:
     if prior.attack is None:
         return result
     worst = max((prior.attack.averaged, prior.attack.gathered), key=lambda attack: attack.lower)
-    bounds = policy.area_bounds(worst.auc, worst)
-    partly = bounds.verdict == "pass" and prior.compared < prior.releases
+    attacks = {"averaged": prior.attack.averaged, "gathered": prior.attack.gathered}
+    bounds = policy.area_bounds(*(BoundedFigure.of(one.auc, one, name) for name, one in attacks.items()))
+    # What was not compared leaves the question open, unless what was compared fails.
+    partly = bounds.verdict != "fail" and prior.compared < prior.releases
     return replace(
         result,
         verdict="inconclusive" if partly else bounds.verdict,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from anoncore.risk import three_way, worst_of
 from tasks.common.formatting import count, number, percent
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, between, untested
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
-from tasks.policy.gate import Bounds, Gate, GateResult, Metrics, fields_of
+from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import as_measured
@@ -45,11 +44,9 @@ def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResu
     worst, upper = attack.worst, max(one.residual.upper for one in attack.sizes)
     risk = worst.residual
     figure = f"{_conditions(worst.n_conditions)}: {risk.value:+.2f} [{risk.lower:+.2f}, {upper:+.2f}]"
-    each = [one.residual for one in attack.sizes]
-    verdict = worst_of({three_way(one.lower, one.upper, 2 * most, fails_above=most) for one in each})
-    reach = min(one.upper - one.value for one in each)
-    bounds = Bounds(risk.value, max(one.lower for one in each), upper, reach, 2 * most, most)
-    return (GateResult(NAME, verdict, figure, limit, baseline, 2 * attack.n_people, MEANING, bounds=bounds),)
+    sizes = (BoundedFigure.of(one.residual.value, one.residual, _conditions(one.n_conditions)) for one in attack.sizes)
+    bounds = Bounds(tuple(sizes), 2 * most, most)
+    return (GateResult(NAME, bounds.verdict, figure, limit, baseline, 2 * attack.n_people, MEANING, bounds=bounds),)
 
 
 def _conditions(n: int) -> str:
