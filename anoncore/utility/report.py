@@ -200,7 +200,7 @@ def measure_utility(
     sizes = [(2, PAIRS)] + ([(3, settings.triples)] if settings.triples else [])
     jobs: list[Callable[[], Any]] = [
         partial(_compared, matrices, kept, names, arrays),
-        *_propensities(tables, matrices, arrays, settings.interactions),
+        *_propensities(tables, matrices if encoder.width else [], arrays, settings.interactions),
         partial(pair_utility, original, released, reference, weights=arrays),
         partial(structure, original, released, reference),
         *(partial(marginals, size=size, limit=limit) for size, limit in sizes),
@@ -238,16 +238,20 @@ def propensity_between(one: Microdata, other: Microdata) -> dict[str, Propensity
     """
     tables = [one, other]
     encoder = Encoder.fit(one)
-    jobs = _propensities(tables, [encoder.encode(table) for table in tables], weighting(tables, None).arrays, 0)
+    matrices = [encoder.encode(table) for table in tables] if encoder.width else []
+    jobs = _propensities(tables, matrices, weighting(tables, None).arrays, 0)
     return {score.model: score for score in in_threads(lambda job: job(), jobs)}
 
 
 def _propensities(
     tables: Sequence[Microdata], matrices: Sequence[Floats], arrays: Sequence[Floats | None], interactions: int
 ) -> list[Callable[[], Propensity]]:
-    """Return what separates the first table from each other one, by regression and by tree, yet to be carried out."""
+    """Return what separates the first table from each other one, by regression and by tree, yet to be carried out.
+
+    ``matrices`` are the encoded tables; none where no column varies.
+    """
     score = partial(propensity_utility, weights=arrays[0], interactions=interactions)
-    sides = list(zip(matrices, arrays, strict=True))[1:] if matrices[0].shape[1] else []
+    sides = list(zip(matrices, arrays, strict=True))[1:] if matrices else []
     plain = value_matrices(tables)
     tree = partial(tree_propensity, plain[0])
     others = plain[1:] if plain[0].shape[1] else []
