@@ -79,14 +79,19 @@ def comparable(original: Microdata, candidate: Microdata, masked: Masked) -> lis
     return [n for n in candidate.schema.names if n in original.schema and n not in masked.hidden_variables]
 
 
-def released_table(run: Run, folder: Path, schema: Schema) -> Microdata | None:
-    """Return the variables of an earlier release that the schema names; None where it cannot be compared."""
-    file = next((folder / name for name in KINDS if (folder / name).is_file()), None)
+def shared_names(folder: Path, schema: Schema) -> list[str]:
+    """Return the variables of a schema that an earlier release holds with the same kind."""
     book = folder / "codebook.json"
-    if file is None or not book.is_file():
-        return None
+    if not book.is_file():
+        return []
     kinds = {v["name"]: v["kind"] for v in json.loads(book.read_bytes())["variables"]}
-    if any(kinds.get(v.name) != v.kind for v in schema):
+    return [v.name for v in schema if kinds.get(v.name) == v.kind]
+
+
+def released_table(run: Run, folder: Path, schema: Schema) -> Microdata | None:
+    """Return the variables of an earlier release that the schema names; None where it lacks one or cannot be read."""
+    file = next((folder / name for name in KINDS if (folder / name).is_file()), None)
+    if file is None or len(shared_names(folder, schema)) < len(schema):
         return None
     # Levels may have been merged or emptied, and numbers rounded: they are what the release holds.
     open_ = tuple(replace(v, levels=None, precision=None, missing=()) for v in schema)

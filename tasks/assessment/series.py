@@ -9,10 +9,10 @@ import numpy as np
 
 from anoncore.microdata import Microdata
 from anoncore.risk import differencing
-from tasks.assessment.prior_releases import comparable, released_table
+from tasks.assessment.prior_releases import comparable, released_table, shared_names
 from tasks.common.run import Run
 from tasks.common.workspace import StoredArrays
-from tasks.intake.members import recognise, unit_numbers
+from tasks.intake.members import recognise
 from tasks.intake.split import Sides
 from tasks.intake.validate import Checked
 from tasks.masking.anonymize import Masked
@@ -20,7 +20,7 @@ from tasks.policy.assessment import PairDifferencing, Series, UnitChanges
 from tasks.record.entry import ReleaseFacts
 from tasks.record.members import Members, members_of
 
-# Earlier releases that are subtracted: those since which fewest units joined or changed.
+# Earlier releases that are subtracted: those since which fewest units joined.
 AT_MOST = 12
 # People of the control.
 PEOPLE = 2000
@@ -28,11 +28,12 @@ PEOPLE = 2000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Earlier:
-    """An earlier release, and by unit of the candidate whether it joined since or changed."""
+    """An earlier release, and by unit of the candidate whether it joined since, and whether it stayed unchanged."""
 
     facts: ReleaseFacts
     changes: UnitChanges
-    new: np.ndarray
+    joined: np.ndarray
+    stayed: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,9 @@ def follow(
 ) -> Followed:
     """Compare the units behind a candidate with those of every published release that it follows.
 
-    Each of the releases with the fewest new units is subtracted from the candidate; how well that returns the values
-    of new units is set beside the reference sample, or beside units of both releases where there is none.
+    Each of the releases since which fewest units joined is subtracted from the candidate; how well that returns the
+    values of those who joined is set beside the reference sample, or beside units of both releases that did not change
+    where there is none. Units that changed are counted, and what the difference reveals of them is not measured.
 
     Parameters
     ----------
@@ -60,7 +62,7 @@ def follow(
     now = Members(**stored.load())
     known = ((facts, members_of(run.home, facts.release)) for facts in earlier)
     compared = [_compared(now, before, facts, least) for facts, before in known if before is not None]
-    pairs, untested = _subtracted(run, compared, sides, masked)
+    pairs, tried = _subtracted(run, compared, sides, masked)
     series = Series(
         releases=len(earlier),
         known=len(compared),
@@ -69,50 +71,49 @@ def follow(
         few=tuple(one.changes for one in compared if one.changes.few),
         newest=compared[-1].changes if compared else None,
         pairs=pairs,
-        untested=untested,
+        untested=tried - len(pairs),
+        not_tried=sum(bool(one.joined.any()) for one in compared) - tried,
     )
     return Followed(series, stored)
 
 
 def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) -> _Earlier:
     joined, changed = ~now.in_common(before), now.changed(before)
-    counts = joined.sum(), (~before.in_common(now)).sum(), changed.sum()
-    # No count below the least leaves this function.
-    shown = (None if 0 < n < least else int(n) for n in counts)
-    return _Earlier(facts, UnitChanges(facts.release, *shown), joined | changed)
+    sizes = (joined.sum(), (~before.in_common(now)).sum(), 0 if changed is None else changed.sum())
+    # No count below the least leaves this function, nor one from which it could be computed.
+    came, gone, others = (None if 0 < n < least else int(n) for n in sizes)
+    if came is None or gone is None:
+        came = gone = None
+    counts = UnitChanges(facts.release, came, gone, None if changed is None else others, changed is not None)
+    return _Earlier(facts, counts, joined, ~joined if changed is None else ~(joined | changed))
 
 
 def _subtracted(
     run: Run, compared: list[_Earlier], sides: Sides, masked: Masked
 ) -> tuple[tuple[PairDifferencing, ...], int]:
-    """Return the attack with each of some releases, and with how many it could not be carried out."""
-    changed = sorted((one for one in compared if one.new.any()), key=lambda one: int(one.new.sum()))[:AT_MOST]
-    if not changed:
+    """Return the attack with some releases since which units joined, and of how many it was tried with."""
+    tried = sorted((one for one in compared if one.joined.any()), key=lambda one: int(one.joined.sum()))[:AT_MOST]
+    if not tried:
         return (), 0
     original, candidate = sides.original.load(), masked.measured.load()
     names = comparable(original, candidate, masked)
     pairs = []
-    for one in changed if names else ():
+    for one in tried if names else ():
         folder = run.home.files_of(one.facts.name, one.facts.release)
-        before = released_table(run, folder, original.schema.select(names))
-        people = _people(run, one.new, original, sides)
-        attack = before and differencing(
-            before, candidate.select(names), *(side.select(names) for side in people), tests=len(changed)
-        )
-        pairs += [PairDifferencing(one.facts.release, attack)] if attack else []
-    return tuple(pairs), len(changed) - len(pairs)
+        shared = shared_names(folder, original.schema.select(names))
+        before = released_table(run, folder, original.schema.select(shared)) if shared else None
+        tables = (candidate, *_people(run, one, original, sides))
+        attack = before and differencing(before, *(table.select(shared) for table in tables), tests=len(tried))
+        pairs += [PairDifferencing(one.facts.release, one.changes.few, attack)] if attack else []
+    return tuple(pairs), len(tried)
 
 
-def _people(run: Run, new: np.ndarray, original: Microdata, sides: Sides) -> Iterator[Microdata]:
-    """Yield all records of the new units, and a random part of the control."""
-    units = unit_numbers(original)
-    yield original.take(np.flatnonzero(new[units]))
-    rng = run.rng("series")
-    if sides.reference is None:
-        control, codes, stayed = original, units, np.flatnonzero(~new)
-    else:
+def _people(run: Run, earlier: _Earlier, original: Microdata, sides: Sides) -> Iterator[Microdata]:
+    """Yield all records of the units that joined, and a random part of the control."""
+    yield original.take(np.flatnonzero(earlier.joined[original.unit_codes]))
+    control, others = original, np.flatnonzero(earlier.stayed)
+    if sides.reference is not None:
         control = sides.reference.load()
-        codes = unit_numbers(control)
-        stayed = np.arange(control.n_units)
-    drawn = rng.permutation(stayed)[:PEOPLE]
-    yield control.take(np.flatnonzero(np.isin(codes, drawn)))
+        others = np.arange(control.n_units)
+    drawn = run.rng("series").permutation(others)[:PEOPLE]
+    yield control.take(np.flatnonzero(np.isin(control.unit_codes, drawn)))

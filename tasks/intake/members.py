@@ -29,7 +29,7 @@ def recognise(run: Run, checked: Checked, sides: Sides) -> StoredArrays:
 
 def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None) -> Members:
     """Return the units of a table, given what joins its source's records; the first is that of the least number."""
-    units = unit_numbers(original)
+    units = original.unit_codes
     known = pd.DataFrame(index=original.frame.index) if keys is None else keys.iloc[original.frame.index]
     names = original.schema.masked
     rows = record_digests(original.frame[list(names)])
@@ -37,8 +37,3 @@ def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None) -> Memb
     contents = np.zeros(int(units.max(initial=-1)) + 1, dtype=np.uint64)
     np.add.at(contents, units, rows)
     return Members.of(run.home, persistent_names(known, units, rows), contents, names)
-
-
-def unit_numbers(data: Microdata) -> np.ndarray:
-    """Return (N,) the unit of each record, 0 … U − 1."""
-    return np.arange(len(data)) if data.units is None else np.unique(data.units, return_inverse=True)[1]

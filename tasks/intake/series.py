@@ -10,7 +10,6 @@ from pydantic import Field
 
 from tasks.common.run import Run
 from tasks.common.sections import Section
-from tasks.intake.members import unit_numbers
 from tasks.intake.split import Split
 
 
@@ -63,10 +62,9 @@ def draw(run: Run, split: Split, section: SeriesSection) -> Split:
     The part is a simple random sample without replacement, independent of every other release's.
     """
     original = split.original.load()
-    units = unit_numbers(original)
     n = original.n_units
     kept = np.sort(run.rng("series-draw").permutation(n)[section.omitted(n) :])
-    drawn = original.take(np.flatnonzero(np.isin(units, kept)))
+    drawn = original.take(np.flatnonzero(np.isin(original.unit_codes, kept)))
     summary = replace(
         split.summary,
         original=len(drawn),

@@ -49,25 +49,43 @@ class PriorReleases:
 
 @dataclass(frozen=True)
 class UnitChanges:
-    """How many statistical units joined, left or changed since a published release; None for 1 to least − 1."""
+    """How many statistical units joined, left or changed since a published release.
+
+    Parameters
+    ----------
+    release : the earlier one
+    joined, left : None for both where 1 to least − 1 did one of them: the numbers of units of two releases are known,
+        and with one count the other could be computed
+    changed : None for 1 to least − 1, and where the variables differ
+    same_variables : of both releases; where they differ it is not known who changed
+    """
 
     release: str
     joined: int | None
     left: int | None
     changed: int | None
+    same_variables: bool = True
 
     @property
     def few(self) -> bool:
-        """Whether so few joined, left or changed that a difference may be theirs."""
+        """Whether so few joined, left or changed that a difference may be theirs, or that is not known."""
         return None in (self.joined, self.left, self.changed)
 
 
 @dataclass(frozen=True)
 class PairDifferencing:
-    """An earlier release, and what the candidate and it reveal when one is subtracted from the other."""
+    """An earlier release, and what the candidate and it reveal when one is subtracted from the other.
+
+    Parameters
+    ----------
+    release : the earlier one
+    few : so few units joined, left or changed that their number could be computed from the figures: none is shown
+    attack : None in what is published of it, where few did
+    """
 
     release: str
-    attack: Differencing
+    few: bool
+    attack: Differencing | None
 
 
 @dataclass(frozen=True)
@@ -79,10 +97,11 @@ class Series:
     releases, known : all of them, and those whose units the home knows
     least : so many units have to join, leave or change, or none
     identified : units are known by identifiers; otherwise by the values of their records
-    few : releases since which fewer did
+    few : releases since which fewer did, or of other variables
     newest : changes since the newest release whose units are known; None where there is none
     pairs : the differencing attack with each earlier release that it was tried with
-    untested : earlier releases since which units joined or changed, with which it could not be tried
+    untested : earlier releases since which units joined, with which it was tried and could not be carried out
+    not_tried : those with which it was not tried, since more units joined since than since the others
     """
 
     releases: int
@@ -93,6 +112,12 @@ class Series:
     newest: UnitChanges | None = None
     pairs: tuple[PairDifferencing, ...] = ()
     untested: int = 0
+    not_tried: int = 0
+
+    @property
+    def published(self) -> Series:
+        """The series without figures from which a small number of units could be computed."""
+        return replace(self, pairs=tuple(replace(p, attack=None) if p.few else p for p in self.pairs))
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,11 @@ class PublishedAssessment:
         return {"format": FORMAT} | plain
 
 
+def published_series(series: Series | None, step: float) -> Series | None:
+    """Publish a series without figures from which a small number of units could be computed."""
+    return series and series.published
+
+
 def published_utility(utility: UtilityReport, step: float) -> PublishedUtility:
     """Publish utility in whole steps, without each variable's statistics in the original and the reference."""
     compared = utility.figures

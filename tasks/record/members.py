@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hmac
 import io
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,10 +51,10 @@ class Members:
         """Return (U,) which units an earlier release holds too."""
         return np.isin(self.identities, earlier.identities)
 
-    def changed(self, earlier: Members) -> NDArray[np.bool_]:
-        """Return (U,) which units an earlier release holds with other values; none where it has other variables."""
+    def changed(self, earlier: Members) -> NDArray[np.bool_] | None:
+        """Return (U,) which units an earlier release holds with other values; None where its variables are others."""
         if not np.array_equal(self.variables, earlier.variables):
-            return np.zeros(len(self.identities), dtype=bool)
+            return None
         order = np.argsort(earlier.identities)
         known = earlier.identities[order]
         at = np.minimum(np.searchsorted(known, self.identities), max(len(known) - 1, 0))
@@ -76,11 +78,14 @@ def _digests(home: Home, kind: str, values: Iterable[bytes]) -> Digests:
 
 
 def members_of(home: Home, release: str) -> Members | None:
-    """Return the units of a release; None where the home does not know them, or knew them by a key that was lost."""
+    """Return the units of a release; None where they are not known.
+
+    Their file may be absent, damaged or of a key that was lost.
+    """
     try:
         with np.load(home.members_of(release), allow_pickle=False) as stored:
             members = Members(*(stored[name] for name in ARRAYS))
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error):
         return None
     return members if np.array_equal(members.key, _digests(home, "key", [b""])) else None
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from anoncore.risk import three_way, worst_of
+from anoncore.risk import Differencing, three_way, worst_of
 from anoncore.risk.differencing import PASSES_WITHIN
 from tasks.common.formatting import count, percent, points
 from tasks.common.sections import Section
-from tasks.policy.assessment import Assessment, PairDifferencing, Series
+from tasks.policy.assessment import Assessment, Series
 from tasks.policy.attack import Aim, Attack, untested
 from tasks.policy.gate import Gate, GateResult, Metrics
 from tasks.policy.limits import limit_phrase
-from tasks.policy.published import PublishedAssessment
+from tasks.policy.published import PublishedAssessment, published_series
 
 NAME = "differencing"
 MEANING = (
-    "how many more of their values are read off from the difference of two releases for people who joined or changed "
-    "in between than for others"
+    "how many more of their values are read off from the difference of two releases for people who joined in between "
+    "than for others; for people who changed it is not measured"
 )
+WHY = "as there are too few other people, no variable in common or no files"
+FEW = "no figure is shown where few joined, left or changed: their number could be computed from it"
 
 
 class DifferencingLimit(Section):
@@ -27,76 +29,89 @@ class DifferencingLimit(Section):
     Parameters
     ----------
     differencing : Fail when the difference of two releases is shown to reveal a larger share of the values of people
-        who joined or changed than of others'. Pass when it is shown to be within three times as much.
+        who joined than of others'. Pass when it is shown to be within three times as much.
     """
 
     differencing: float = Field(default=0.05, gt=0, le=1)
 
 
-def evaluate(assessment: Assessment, policy: DifferencingLimit) -> tuple[GateResult, ...]:
+def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingLimit) -> tuple[GateResult, ...]:
     """Compare the excess of the worst pair of releases with the limit."""
     series = assessment.series
     if series is None or not (series.pairs or series.untested):
         return ()
     passes = PASSES_WITHIN * policy.differencing
-    limit, without = limit_phrase(passes, policy.differencing), f"{count(series.untested)} pair(s) not tested"
-    if not series.pairs:
-        return (GateResult(NAME, "not tested", without, limit, "people in neither", 0, MEANING),)
-    ways = [way for pair in series.pairs for way in pair.attack.ways]
+    ways = [way for pair in series.pairs if pair.attack for way in pair.attack.ways]
     verdicts = {three_way(way.lower, way.upper, passes, fails_above=policy.differencing) for way in ways}
-    worst = _worst(series).attack.worst
-    more = f"; {without}" if series.untested else ""
+    undecided = {"inconclusive"} if series.untested or not ways else set()
+    shown, figure = [attack for _, attack in _shown(series)], _without_figures(series)
+    worst = shown[0].worst if shown else None
+    if worst:
+        bounds = f"{worst.excess:+.2f}, shown > {worst.lower:+.2f}, by {worst.way}; of all ≤ "
+        figure = [f"{bounds}{max(attack.upper for attack in shown):+.2f}", *figure]
     return (
         GateResult(
             name=NAME,
-            verdict=worst_of(verdicts | ({"inconclusive"} if series.untested else set())),
-            figure=f"{worst.excess:+.2f}, shown > {worst.lower:+.2f}, by {worst.way}; of all ≤ "
-            f"{max(way.upper for way in ways):+.2f}{more}",
-            limit=limit,
-            baseline=f"{worst.control:.2f} right for others",
-            records=_worst(series).attack.n_control,
+            verdict=worst_of(verdicts | undecided),
+            figure="; ".join(figure),
+            limit=limit_phrase(passes, policy.differencing),
+            baseline=f"{worst.control:.2f} right for others" if worst else "as much as for others",
+            records=shown[0].n_control if shown else 0,
             meaning=f"{MEANING}; worst of {count(len(series.pairs))} earlier release(s)",
         ),
     )
 
 
-def _worst(series: Series) -> PairDifferencing:
-    return max(series.pairs, key=lambda pair: (pair.attack.worst.lower, pair.attack.upper))
+def _shown(series: Series) -> list[tuple[str, Differencing]]:
+    """Return the earlier releases with the attacks whose figures may be shown, the worst first."""
+    shown = [(pair.release, pair.attack) for pair in series.pairs if pair.attack and not pair.few]
+    return sorted(shown, key=lambda pair: (pair[1].worst.lower, pair[1].upper), reverse=True)
+
+
+def _without_figures(series: Series) -> list[str]:
+    """Return a phrase for each kind of pair of releases without figures."""
+    withheld = sum(pair.few for pair in series.pairs)
+    kinds = (
+        (withheld, "not shown, as few joined, left or changed"),
+        (series.untested, f"not tested, {WHY}"),
+        (series.not_tried, "not tried, as more joined since"),
+    )
+    return [f"{count(number)} pair(s) {phrase}" for number, phrase in kinds if number]
 
 
 def metrics(assessment: Assessment) -> Metrics:
-    """Return the excess of the worst pair, with its lower bound and the largest upper bound of all."""
-    series = assessment.series
-    if series is None or not series.pairs:
+    """Return the excess of the worst pair that is shown, with its lower bound and the largest upper bound of all."""
+    shown = [attack for _, attack in _shown(assessment.series)] if assessment.series else []
+    if not shown:
         return {}
-    worst = _worst(series).attack.worst
-    upper = max(pair.attack.upper for pair in series.pairs)
+    worst, upper = shown[0].worst, max(attack.upper for attack in shown)
     return {"risk/differencing": worst.excess, "risk/differencing_lower": worst.lower, "risk/differencing_upper": upper}
 
 
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
-    """Return the attack by the worst pair of releases."""
+    """Return the attack by the worst pair of releases that is shown."""
     series, name, aim = assessment.series, "Difference of two releases", Aim.INFERENCE
     attacker = (
         "An attacker subtracts an earlier release from this one and ascribes the difference to the people who joined "
-        "or changed in between."
+        "in between."
     )
     if series is None or not (series.pairs or series.untested):
         return ()
-    if not series.pairs:
-        return (untested(aim, name, attacker, "too few other people, or no variable in common", NAME),)
-    pair = _worst(series)
-    worst = pair.attack.worst
+    shown = _shown(series)
+    if not shown:
+        return (untested(aim, name, attacker, WHY if series.untested else FEW, NAME),)
+    release, attack = shown[0]
+    worst = attack.worst
     return (
         Attack(
             aim,
             name,
-            f"{attacker} Worst of {count(len(series.pairs))}: {pair.release}, by {worst.way}, right for "
+            f"{attacker} Worst of {count(len(shown))}: {release}, by {worst.way}, right for "
             f"{percent(worst.joined, 0)} of the values.",
             f"{points(worst.excess)} points",
             f"{points(worst.lower)} to {points(worst.upper)} points",
             f"{percent(worst.control, 0)} right for others",
-            f"{count(pair.attack.n_control)} others",
+            f"{count(attack.n_control)} others",
             NAME,
         ),
     )
@@ -104,14 +119,16 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 
 GATE = Gate(
     name=NAME,
-    description="Each of the earlier releases with the fewest changes is subtracted from the candidate: counts of "
-    "levels, sums of numbers, and values that are new. Fail when more of the values of people who joined or changed "
-    "are shown to be read off than of others by more than `differencing`, all pairs together at 99 % confidence; pass "
-    "when each is shown at 95 % to be within three times as much.",
+    description="Each of the earlier releases since which fewest people joined, up to twelve, is subtracted from the "
+    "candidate: counts of levels, sums of numbers, and values that are new, on average over the variables of each way. "
+    "Fail when more of the values of people who joined are shown to be read off than of others by more than "
+    "`differencing`, all pairs together at 99 % confidence; pass when each is shown at 95 % to be within three times "
+    "as much. Inconclusive where a pair cannot be subtracted. People who changed are not covered, and no figure is "
+    "shown of pairs between which few joined, left or changed.",
     evaluate=evaluate,
     limits=DifferencingLimit,
-    untested_as="membership",
     individual=True,
+    publishes={"series": published_series},
     metrics=metrics,
     attacks=attacks,
 )

@@ -8,7 +8,7 @@ from tasks.common.formatting import count
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment, Series, UnitChanges
 from tasks.policy.gate import Gate, GateResult, Metrics
-from tasks.policy.rounding import as_measured
+from tasks.policy.published import published_series
 
 NAME = "change since earlier releases"
 AT_MOST = 3
@@ -57,12 +57,18 @@ def _units(series: Series) -> str:
 
 
 def _counts(changes: UnitChanges, least: int) -> str:
-    sides = ("joined", changes.joined), ("left", changes.left), ("changed", changes.changed)
-    return ", ".join(f"{f'1 to {least - 1}' if n is None else count(n)} {side}" for side, n in sides)
+    few = f"1 to {least - 1}"
+    if changes.joined is None or changes.left is None:
+        moved = f"{few} joined or {few} left"
+    else:
+        moved = f"{count(changes.joined)} joined, {count(changes.left)} left"
+    if not changes.same_variables:
+        return f"{moved}; who changed is not known, as its variables are others"
+    return f"{moved}, {few if changes.changed is None else count(changes.changed)} changed"
 
 
 def metrics(assessment: Assessment) -> Metrics:
-    """Return how many releases there are since which few units joined, left or changed."""
+    """Return how many releases there are since which few units joined, left or changed, or of other variables."""
     series = assessment.series
     return {} if series is None or not series.releases else {"risk/series_few": len(series.few)}
 
@@ -71,11 +77,12 @@ GATE = Gate(
     name=NAME,
     description="Statistical units that joined, left or changed since each published release of the series, counted by "
     "keyed digests that only the home holds. Inconclusive, so that a person decides, where it is 1 to "
-    "`least_change` − 1 units of one of the three, or where it is not known who is in a release; no count below the "
-    "limit is shown.",
+    "`least_change` − 1 units of one of the three, where it is not known who is in a release, and where its variables "
+    "are others, so that it is not known who changed. No count below the limit is shown; of joined and left neither, "
+    "where one is below it.",
     evaluate=evaluate,
     limits=ChangeLimit,
     individual=True,
-    publishes={"series": as_measured},
+    publishes={"series": published_series},
     metrics=metrics,
 )

@@ -19,9 +19,9 @@ from tests.tasks.policy.sample import assessment, changed, results
 MANY = UnitChanges("office-0", 7, 0, 40)
 
 
-def pair(excess: float, reach: float = 0.04) -> PairDifferencing:
+def pair(excess: float, reach: float = 0.04, *, few: bool = False) -> PairDifferencing:
     way = Decoded("counts of levels", 0.6 + excess, 0.6, excess, excess - reach, excess + reach, 20)
-    return PairDifferencing("office-0", Differencing((way,), 300, 0.99))
+    return PairDifferencing("office-0", few, Differencing((way,), 300, 0.99))
 
 
 def after(**series: object) -> Assessment:
@@ -38,13 +38,20 @@ def test_a_first_release_is_asked_nothing() -> None:
 def test_enough_changes_pass_and_few_ask_a_person_without_their_number() -> None:
     found = results(GATE, after())[NAME]
     assert (found.verdict, found.figure) == ("pass", "since office-0: 7 joined, 0 left, 40 changed")
-    few = UnitChanges("office-1", None, 0, 40)
+    few = UnitChanges("office-1", None, None, 40)
     given = after(few=(few,))
     found = results(GATE, given)[NAME]
-    assert (found.verdict, found.figure) == ("inconclusive", "since office-1: 1 to 4 joined, 0 left, 40 changed")
+    assert (found.verdict, found.figure) == ("inconclusive", "since office-1: 1 to 4 joined or 1 to 4 left, 40 changed")
     verdict = decide(given, PolicySection(), [GATE])
     assert (verdict.decision, verdict.reason) == ("await", f"a person must decide: {NAME}")
     assert json.loads(json.dumps(given.to_json()))["series"]["few"][0]["joined"] is None
+
+
+def test_where_the_variables_differ_it_is_not_known_who_changed_and_a_person_is_asked() -> None:
+    other = UnitChanges("office-1", 7, 0, None, same_variables=False)
+    found = results(GATE, after(few=(other,)))[NAME]
+    assert found.verdict == "inconclusive"
+    assert found.figure == "since office-1: 7 joined, 0 left; who changed is not known, as its variables are others"
 
 
 def test_releases_whose_people_are_not_known_ask_a_person() -> None:
@@ -68,7 +75,29 @@ def test_what_a_difference_reveals_has_a_limit(excess: float, untested: int, ver
 
 
 def test_a_difference_that_cannot_be_tested_says_so() -> None:
-    given = after(untested=2)
-    assert results(DIFFERENCING, given)[DIFFERENCE].verdict == "not tested"
+    given = after(untested=2, not_tried=3)
+    found = results(DIFFERENCING, given)[DIFFERENCE]
+    assert found.verdict == "inconclusive"
+    assert found.figure.startswith("2 pair(s) not tested, as there are too few other people")
+    assert found.figure.endswith("3 pair(s) not tried, as more joined since")
+    verdict = decide(given, PolicySection(untested=("membership",)), [DIFFERENCING])
+    assert verdict.decision == "await", "no setting about membership accepts it"
     (row,) = DIFFERENCING.attacks(published(given))
     assert row.outcome == "not tested"
+
+
+def test_no_figure_is_shown_from_which_a_small_number_follows() -> None:
+    """Who joined alone determines the interval, and people of the control are all others."""
+    given = after(pairs=(pair(0.0), pair(0.3, few=True)))
+    (found,) = decide(given, PolicySection(), [DIFFERENCING]).gates
+    assert found.verdict == "fail", "the verdict rests on every pair"
+    assert found.figure == "+0.00, shown > -0.04, by counts of levels; of all ≤ +0.04; 1 pair(s) not shown, as few " + (
+        "joined, left or changed"
+    )
+    assert DIFFERENCING.metrics(given)["risk/differencing"] == 0.0
+    shown = published(given).to_json()["series"]["pairs"]
+    assert [one["attack"] is None for one in shown] == [False, True]
+    alone = after(pairs=(pair(0.3, few=True),))
+    assert not DIFFERENCING.metrics(alone)
+    (row,) = DIFFERENCING.attacks(published(alone))
+    assert "few joined" in row.reason
