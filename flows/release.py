@@ -24,7 +24,7 @@ from tasks.decision.cleanup import leftovers, remove_leftovers
 from tasks.decision.conclude import conclude, recover
 from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
 from tasks.intake.series import draw
-from tasks.intake.split import Sides
+from tasks.intake.split import Sides, Split
 from tasks.intake.validate import validate_masked
 from tasks.masking.anonymize import Masked, ShadowMask, mask
 from tasks.policy.assessment import Assessment, PriorReleases
@@ -160,7 +160,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     masked = replace(masked, notes=(*masked.notes, *plan.series.notes(given.split.summary.original_units)))
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits, sides.original)
     assessed = step("Measure risk and utility", assess, run, sides, masked, plan.assessment, plan.policy)
-    assessment, members = _with_earlier(file, given, masked, assessed.assessment, runner)
+    assessment, members = _with_earlier(file, given, sides, masked, assessed.assessment, runner)
     game = _played(run, file, sides, masked, runner)
     assessment = replace(assessment, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)
@@ -190,16 +190,19 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
 
 
 def _with_earlier(
-    file: PlanFile, given: Prepared, masked: Masked, assessment: Assessment, runner: Runner
+    file: PlanFile, given: Prepared, sides: Split, masked: Masked, assessment: Assessment, runner: Runner
 ) -> tuple[Assessment, StoredArrays]:
-    """Add what is measured together with earlier releases, and of both halves of a cross; return the units, too."""
+    """Add what is measured together with earlier releases, and of both halves of a cross; return the units, too.
+
+    Units are counted before some are drawn as ``sides``: others are drawn every time. An attack asks about those drawn.
+    """
     plan, step, run, split, source = file.plan, runner.step, given.run, given.split, given.ingested.summary
     earlier = published_in_series(run.home, plan.name, source.digest, source.records_digest)
     least = plan.policy.least_change or plan.assessment.k
     followed = step("Compare with earlier releases", follow, run, earlier, given.checked, split, masked, least)
     assessment = replace(assessment, series=followed.series)
     if not split.halves:
-        prior = step("Attack with earlier releases", against_earlier, run, earlier, split, masked, plan.assessment)
+        prior = step("Attack with earlier releases", against_earlier, run, earlier, sides, masked, plan.assessment)
         return replace(assessment, prior_releases=prior), followed.members
     repeated = Earlier.of(earlier, given.plan_digest)
     halves = tuple(

@@ -111,6 +111,11 @@ class Plan(Section):
             problems += _tried(lambda: list(_column_problems(self.source, schema, base)), problems) or []
             problems += self._regression_problems(schema)
             problems += self._game_problems(schema)
+        if self.series.draws and self.seed.stated:
+            problems.append(
+                f"series: {self.series.kind} draws other units for every release, and a stated seed draws the same "
+                "ones again; remove the seed"
+            )
         return [*problems, *self._step_problems(), *self._group_problems()]
 
     def _game_problems(self, schema: Schema) -> Iterator[str]:

@@ -54,7 +54,11 @@ def decide(home: Home, decision: Decision) -> Outcome:
     )
     if not decision.by or not decision.reason:
         raise Refused("state who decides and why")
-    if decision.act == "withdraw":
+    with home.lock("decide"):
+        ledger.trusted(home)
+        # Files that a crash left in place without their entry are published: a candidate may be overtaken by them.
+        cut_short = any(entry.event == "publishing" for entry in ledger.last_of_releases(home))
+    if cut_short or decision.act == "withdraw":
         recover(home)
     with home.lock("decide"):
         ledger.trusted(home)

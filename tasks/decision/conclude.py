@@ -54,7 +54,9 @@ def recover(home: Home) -> None:
     """
     with home.lock("decide"):
         ledger.settle(home)
-        settled = [outcome for entry in ledger.last_of_releases(home) if (outcome := _settle(home, entry))]
+        # What is published already comes first: what was approved and not yet published may be overtaken by it.
+        open_ = sorted(ledger.last_of_releases(home), key=lambda entry: entry.event != "publishing")
+        settled = [outcome for entry in open_ if (outcome := _settle(home, entry))]
     for outcome in settled:
         mirror_entry(home, outcome.entry)
 

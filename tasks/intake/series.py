@@ -23,7 +23,8 @@ class SeriesSection(Section):
     ----------
     kind : ``register``: people come and go between releases. ``panel``: the same people are asked again. Of both, each
         release is made of a secret part of the units, drawn anew, so that no figure is kept exactly. ``snapshot``:
-        other people every time; nothing is drawn. Without it nothing is drawn either.
+        other people every time; nothing is drawn. Without it nothing is drawn either. A plan that draws must not state
+        its seed, which would draw the same units again.
     left_out : L, which says how many are not drawn: of N units L·N / (N + L), rounded. More hide newcomers better and
         cost accuracy: errors of means and shares grow as if by a factor of the square root of 1 + L / N.
     """

@@ -72,7 +72,7 @@ def _without_figures(series: Series) -> list[str]:
     """Return a phrase for each kind of pair of releases without figures."""
     withheld = sum(pair.few for pair in series.pairs)
     kinds = (
-        (withheld, "not shown, as few joined, left or changed"),
+        (withheld, "not shown, as few joined, left or changed, or it is not known how many"),
         (series.untested, f"not tested, {WHY}"),
         (series.not_tried, "not tried, as more joined since"),
     )

@@ -263,6 +263,7 @@ def test_wrong_values_are_refused_with_the_line(tmp_path, line, text, message):
             "low: .*; allowed: edit, name, variable, lower",
         ),
         ("publication: {to: [{fold: x}]}", r"publication.to.1.fold: is not a key here; allowed: table, database, "),
+        ("series: {kind: panel}\nseed: {secret: S}", "line 10: series: panel draws other units .* remove the seed"),
         ("game: {shadows: 10}", "line 10: game: shadows must be 0, for no game, or at least 64"),
         ("game: {groups: [{name: x, variable: none, level: 1}]}", "line 10: game: group x needs a released variable"),
     ],

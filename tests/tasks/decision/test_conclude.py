@@ -469,6 +469,20 @@ def test_what_was_not_measured_with_a_release_published_since_is_not_approved(of
     in_order(office)
 
 
+def test_files_placed_by_a_publication_that_was_cut_short_overtake_too(
+    office: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (office.waiting(content)[0] for content in "ab")
+    with monkeypatch.context() as patch:
+        patch.setattr(conclude, "_with_files", crash)
+        with pytest.raises(KeyboardInterrupt):
+            approve(office, first, "A. Smith")
+    assert events(office)[-1] == "publishing"
+    with pytest.raises(Refused, match=f"{second} was made before {first} was published"):
+        approve(office, second, "A. Smith")
+    assert events(office)[-2:] == ["published", "expired"]
+
+
 def test_digests_of_units_stay_with_what_waits_or_is_published(office: Any) -> None:
     release, dossier = office.waiting()
     other = office.published("b", data="8" * 64).release
