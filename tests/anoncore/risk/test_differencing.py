@@ -1,4 +1,4 @@
-"""Differencing: exact figures give those who joined away, drawn ones do not."""
+"""Differencing: exact figures reveal those who joined, drawn ones do not."""
 
 from __future__ import annotations
 
