@@ -202,7 +202,8 @@ def _with_earlier(
     followed = step("Compare with earlier releases", follow, run, earlier, given.checked, split, masked, least)
     assessment = replace(assessment, series=followed.series)
     if not split.halves:
-        prior = step("Attack with earlier releases", against_earlier, run, earlier, sides, masked, plan.assessment)
+        attack = (run, earlier, given.checked, sides, masked, plan.assessment)
+        prior = step("Attack with earlier releases", against_earlier, *attack)
         return replace(assessment, prior_releases=prior), followed.members
     repeated = Earlier.of(earlier, given.plan_digest)
     halves = tuple(

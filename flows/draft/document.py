@@ -41,7 +41,9 @@ HEAD = """\
 anonflow: 1"""
 
 QUESTIONS = "# Confirm before the first run, in order of consequence, and delete the comment at the line:"
-NO_QUESTIONS = "# Nothing needs to be confirmed: every guess follows from names that leave no doubt."
+NO_QUESTIONS = """\
+# No column raises a question by its name or values. Check the roles nevertheless: what may identify people is a
+# quasi-identifier, what must not be guessed of them is sensitive; a role that is missing leaves attacks untested."""
 DROPPED = "# Dropped, never released; give a column another role to keep it:"
 
 VARIABLES = """\

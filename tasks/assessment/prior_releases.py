@@ -14,30 +14,53 @@ from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import Refused
 from tasks.common.run import Run
 from tasks.intake.columns import to_microdata
+from tasks.intake.members import recognised
 from tasks.intake.read import read
 from tasks.intake.source import SourceSection
-from tasks.intake.split import Sides
+from tasks.intake.split import Sides, Split
+from tasks.intake.validate import Checked
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PriorReleases
 from tasks.policy.section import PolicySection
 from tasks.record.entry import ReleaseFacts
+from tasks.record.members import members_of
 
 # The newest; each costs two searches.
 AT_MOST = 50
 KINDS = ("data.parquet", "data.csv")
+# Of the units held out, the share that an earlier release may hold: the boundary moves a little as units come and go.
+MOST_KNOWN = 0.1
+# The same where units are known by their values alone, which some share.
+MOST_ALIKE = 0.5
 
 
 def against_earlier(
-    run: Run, earlier: tuple[ReleaseFacts, ...], sides: Sides, masked: Masked, section: AssessmentSection
+    run: Run,
+    earlier: tuple[ReleaseFacts, ...],
+    checked: Checked,
+    sides: Split,
+    masked: Masked,
+    section: AssessmentSection,
 ) -> PriorReleases:
     """Attack with all releases of these data together, the candidate last.
 
-    One that lacks variables of the candidate cannot be compared, and is counted.
+    One that lacks variables of the candidate, or is of units that are held out now, cannot be compared, and is counted.
     """
     if not earlier or sides.reference is None:
         return PriorReleases(len(earlier))
-    folders = [run.home.files_of(facts.name, facts.release) for facts in earlier]
-    return PriorReleases(len(folders), *_attacked(run, folders[-AT_MOST:], sides, masked, section))
+    folders = [run.home.files_of(facts.name, facts.release) for facts in _apart(run, earlier, checked, sides)]
+    return PriorReleases(len(earlier), *_attacked(run, folders[-AT_MOST:], sides, masked, section))
+
+
+def _apart(run: Run, earlier: tuple[ReleaseFacts, ...], checked: Checked, sides: Split) -> tuple[ReleaseFacts, ...]:
+    """Return the releases in which the units held out are not: their non-members would be members of the others."""
+    if sides.summary.kind != "holdout" or sides.reference is None:
+        return earlier
+    keys = None if checked.keys is None else checked.keys.load()
+    held_out = recognised(run, sides.reference.load(), keys)
+    most = MOST_KNOWN if keys is not None else MOST_ALIKE
+    known = ((facts, members_of(run.home, facts.release)) for facts in earlier)
+    return tuple(facts for facts, before in known if before is not None and held_out.in_common(before).mean() <= most)
 
 
 def _attacked(

@@ -113,6 +113,14 @@ def test_a_cross_releases_every_record_and_attacks_halves_with_earlier_releases_
     assert prior.verdict == prior.bounds.verdict
 
 
+def test_a_holdout_after_a_whole_release_is_not_compared_with_it(after, office, home):
+    after("reference: {kind: cross}")
+    dossier = read_dossier(home, _run(office(), home).release)
+    assert (dossier.assessment.prior_releases.releases, dossier.assessment.prior_releases.compared) == (1, 0)
+    (gate,) = [gate for gate in dossier.verdict.gates if gate.name == "earlier releases"]
+    assert gate.verdict == "inconclusive"
+
+
 def test_a_dependency_holds_in_the_release_and_its_table_is_nowhere(office, people, home):
     frame = people()
     frame.loc[:1, "region"] = "west"
