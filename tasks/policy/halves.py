@@ -14,7 +14,8 @@ from tasks.policy.attack import Attack
 from tasks.policy.gate import BoundedFigure, Bounds, Chance, Gate, GateResult, Metrics
 from tasks.policy.published import PublishedAssessment
 
-WORST_FIRST = ("fail", "not tested", "inconclusive")
+# Of two halves the one that fails, or leaves more open, speaks for both.
+OPEN_FIRST = ("fail", "not tested", "inconclusive")
 EACH = "two halves of the units were masked by the whole plan and tested with each other as non-members"
 
 
@@ -59,9 +60,11 @@ def rows_of(gate: Gate, assessment: PublishedAssessment) -> tuple[Attack, ...]:
 
 def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResult:
     """Return one result for one question."""
+    if whole is not None and all(one == whole for one in halves):
+        return whole  # nothing of it is measured of halves
     failed = _failed(halves)
     tested = whole is not None and whole.verdict != "not tested"
-    if whole is not None and (not halves or (tested and (whole.verdict == "fail" or failed is None))):
+    if whole is not None and tested and (whole.verdict == "fail" or failed is None):
         return whole
     if failed is not None:
         return failed
@@ -138,7 +141,7 @@ def _mean_figure(halves: Sequence[BoundedFigure]) -> BoundedFigure:
 
 
 def _rank(verdict: str) -> int:
-    return WORST_FIRST.index(verdict) if verdict in WORST_FIRST else len(WORST_FIRST)
+    return OPEN_FIRST.index(verdict) if verdict in OPEN_FIRST else len(OPEN_FIRST)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -54,6 +54,12 @@ def test_harmless_halves_publish_a_release_of_all_records() -> None:
     assert set(results(GOOD)) == set(results(given))
 
 
+def test_what_is_not_measured_of_halves_is_said_once() -> None:
+    game = results(cross({}, {}), PolicySection(in_out_game="required"))["in/out game"]
+    assert game.verdict == "not tested"
+    assert "half" not in game.meaning
+
+
 def test_one_half_that_fails_rejects() -> None:
     worse = results(cross({}, {"membership__lower": 0.56, "membership__upper": 0.7}))["membership"]
     assert worse.verdict == "fail"
