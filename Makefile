@@ -4,8 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo setup setup-dev test test-served test-served-long test-reliability reliability reproduction lint types \
-  contracts docs check bench lock clean test-install
+.PHONY: demo setup setup-dev test test-served test-served-long series test-reliability reliability reproduction lint \
+  types contracts docs check bench lock clean test-install
 
 demo: setup  ## release real microdata, from plan to published file
 	$(BIN)/anonflow demo
@@ -48,10 +48,13 @@ test-install: setup-dev  ## a short selection, for an interpreter beside the one
 SERVED := $(BIN)/python -m pytest -o addopts="" -q --strict-markers --import-mode=importlib -p no:cacheprovider
 
 test-served: setup-dev  ## the whole stack: pages, schedule, approval, alarms, publication, a death in between
-	$(SERVED) tests/served --ignore=tests/served/long
+	$(SERVED) tests/served --ignore=tests/served/long --ignore=tests/served/series
 
 test-served-long: setup-dev  ## every part dies, while people are awaited and while a release is published
 	$(SERVED) tests/served/long
+
+series: setup-dev  ## 24 monthly releases of a register by its schedule, and the areas of those who stay, join and leave
+	$(SERVED) -s tests/served/series
 
 lint: setup-dev
 	$(BIN)/ruff check .

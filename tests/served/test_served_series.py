@@ -1,0 +1,21 @@
+"""A register that its schedule releases month after month: the short form of `make series`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tasks.record import ledger
+from tests.served.register import CHANGE, Monthly, Register
+
+pytestmark = pytest.mark.platform
+
+
+def test_a_month_with_three_newcomers_waits_and_the_next_goes_on(served: Any) -> None:
+    done = Monthly(served, Register.of(3, few_in=1)).carry_out()
+    assert [month for month, _ in done.published] == [0, 2]
+    assert done.rejected == {1: f"a person must decide: {CHANGE}"}
+    names = [run["name"] for run in served.runs("register") if run["state_type"] == "COMPLETED"]
+    assert names == [f"register · 2024-0{month}-01 03:00" for month in (1, 2, 3)]
+    assert ledger.problems(served.home) == []
