@@ -7,14 +7,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 
 # Frameworks and numerics are imported inside the commands: `anonflow --help` must answer at once, and
 # the embedded Prefect server must be on its way before anything heavy is loaded.
 from flows.commands import audit, decisions, deliver, judged, people, plans, releases, serve, tune
-from flows.commands.options import err
+from flows.commands.options import err, plain
 from flows.commands.shown import print_json
 from flows.servers.process import ServerError
 from tasks.common.errors import ExitCode, Fault, ReleaseError, visible_lines
@@ -47,6 +48,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Publish microdata without disclosing individuals, with an auditable record of every decision.",
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        plain.print(f"anonflow {version('anonflow')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version_: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_print_version)] = False,
+) -> None:
+    pass
+
+
 for _name, _command in COMMANDS.items():
     app.command(name=_name)(_command)
 app.add_typer(people.app, name="people")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands import deliver
-from flows.commands.options import Json, Reason, Release, Where, plain, require_name_and_reason
+from flows.commands.options import EveryGate, Json, Reason, Release, Where, plain, require_name_and_reason
 from flows.commands.ready import tracking_ready
 from flows.commands.shown import finish
 from tasks.common.errors import Refused, sanitise_errors
@@ -38,6 +38,7 @@ def _command(act: Act, text: str) -> Callable[..., None]:
         dossier: Dossier = "",
         home: Where = None,
         json_: Json = False,
+        all_: EveryGate = False,
     ) -> None:
         begun = time.perf_counter()
         if key is not None and signature:
@@ -57,7 +58,7 @@ def _command(act: Act, text: str) -> Callable[..., None]:
         mirror_entry(where, outcome.entry)
         if act != "reject":
             sanitise_errors(deliver.after_decision)(where, outcome)
-        finish(outcome, where, json_, time.perf_counter() - begun, decided=True)
+        finish(outcome, where, json_, time.perf_counter() - begun, decided=True, every_gate=all_)
 
     command.__doc__ = text
     return command

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import Inline, Json, Plan, Release, Where, out
+from flows.commands.options import EveryGate, Inline, Json, Plan, Release, Where, out
 from flows.commands.ready import home_ready, platform
-from flows.commands.shown import Progress, finish, gates, line, print_json, safe, safe_lines, table
+from flows.commands.shown import Progress, deciding_gates, finish, gates, line, print_json, safe, safe_lines, table
 from flows.servers.layout import read_layout
 from tasks.common.errors import Refused
 from tasks.common.home import Home
+
+if TYPE_CHECKING:
+    from tasks.record.dossier import Dossier
 
 # Beside our packages, in a source tree as in a wheel.
 DEMONSTRATION = Path(__file__).resolve().parents[2] / "deploy" / "plans" / "nhefs.yaml"
@@ -83,8 +86,8 @@ def list_(
         out.print(f"Nothing was decided yet in {safe(where.path)}. Start with: anonflow demo", soft_wrap=True)
 
 
-def show(release: Release, home: Where = None, json_: Json = False) -> None:
-    """Show one release: verdict, gates, and where its files are."""
+def show(release: Release, home: Where = None, json_: Json = False, all_: EveryGate = False) -> None:
+    """Show one release: verdict, the gates that decide, its place among releases, and where its files are."""
     from tasks.publication.withdraw import NOTICE
     from tasks.record import ledger
     from tasks.record.dossier import read_dossier
@@ -104,7 +107,11 @@ def show(release: Release, home: Where = None, json_: Json = False) -> None:
     if last.facts.decided:
         reason = f"by {last.facts.actor}: {last.facts.decided.reason}. The policy's verdict: {reason}"
     out.print(f"[bold]{safe(release)}[/bold]: {safe(last.event)}; {safe_lines(reason)}")
-    out.print(gates(dossier.verdict.gates))
+    if all_:
+        out.print(gates(dossier.verdict.gates))
+    else:
+        deciding_gates(dossier.verdict.gates)
+    _series(dossier)
     notice, files = where.releases / last.facts.name / release / NOTICE, where.files_of(last.facts.name, release)
     for what, path in (("Notice", notice), ("Files", files)):
         if path.exists():
@@ -113,6 +120,16 @@ def show(release: Release, home: Where = None, json_: Json = False) -> None:
     for entry in entries:
         why = f": {entry.facts.decided.reason}" if entry.facts.decided else ""
         line("History", f"{entry.time} {entry.event} by {entry.facts.actor}{why}")
+
+
+def _series(dossier: Dossier) -> None:
+    """Print which releases this one follows, and how many units joined, left or changed since the newest."""
+    from tasks.policy.gates.unit_changes import since
+
+    if (series := dossier.assessment.series) is not None and series.releases:
+        line("Series", f"{dossier.release.name}: follows {series.releases} published release(s)")
+        for one in dict.fromkeys((*series.few, *filter(None, [series.newest]))):
+            line("", since(one, series.least))
 
 
 def ui(

@@ -86,6 +86,18 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
     return shown
 
 
+def deciding_gates(verdict: Iterable[GateResult]) -> None:
+    """Print the gates that keep a release from passing, with what is asked, and how many others there are."""
+    results = tuple(verdict)
+    shown = [g for g in results if g.verdict in OPEN]
+    if shown:
+        out.print(gates(shown))
+        for one in shown:
+            line("", f"{one.cause}: {one.explanation}")
+    if rest := len(results) - len(shown):
+        out.print(f"[dim]{rest} {'other ' * bool(shown)}gate(s) pass or are not asked; --all shows them[/dim]")
+
+
 def gates(verdict: Iterable[GateResult]) -> Table:
     """Return a verdict's gates, a row each."""
     rows = ((g.name, GATES[g.verdict], g.figure, g.limit, g.baseline, g.records) for g in verdict)
@@ -108,10 +120,13 @@ class Progress:
             err.print(f"  [dim]…[/dim] {safe(label)}", end="\r")
 
 
-def finish(outcome: Outcome, home: Home, as_json: bool, seconds: float, *, decided: bool = False) -> None:
+def finish(
+    outcome: Outcome, home: Home, as_json: bool, seconds: float, *, decided: bool = False, every_gate: bool = True
+) -> None:
     """Show how a run or a decision ended, and end the command with the exit code of the outcome.
 
-    A decision that was carried out is a success, also a rejection or a withdrawal.
+    A decision that was carried out is a success, also a rejection or a withdrawal. Without ``every_gate`` those that
+    pass are counted.
     """
     from flows.release import EXIT_CODES
     from tasks.decision.outcomes import record_of
@@ -124,14 +139,17 @@ def finish(outcome: Outcome, home: Home, as_json: bool, seconds: float, *, decid
         del facts["entry"]
         print_json(facts | {"exit_code": int(code), "total_seconds": round(seconds, 2)})
     else:
-        _summary(outcome, home, seconds)
+        _summary(outcome, home, seconds, every_gate)
     raise typer.Exit(int(code))
 
 
-def _summary(outcome: Outcome, home: Home, seconds: float) -> None:
+def _summary(outcome: Outcome, home: Home, seconds: float, every_gate: bool) -> None:
     out.print()
     if outcome.gates:
-        out.print(gates(outcome.gates))
+        if every_gate:
+            out.print(gates(outcome.gates))
+        else:
+            deciding_gates(outcome.gates)
         out.print()
         _usefulness(outcome.gates)
         out.print()
@@ -148,11 +166,22 @@ def _summary(outcome: Outcome, home: Home, seconds: float) -> None:
         line("Decide", f"anonflow approve {options}")
         line("", f"anonflow reject {options}")
         line("Dossier", outcome.entry.facts.dossier)
-    if outcome.status in ("rejected", "awaiting") and any(g.verdict in OPEN for g in outcome.gates):
-        line("Next", "anonflow tune PLAN searches for settings that pass every gate")
+    if outcome.status in ("rejected", "awaiting"):
+        _next_steps(outcome.gates)
     layout = read_layout(home)
     line("Pages", f"{layout.prefect} and {layout.mlflow}" if layout else f"anonflow ui{hint}")
     _took(seconds, outcome.seconds)
+
+
+def _next_steps(results: tuple[GateResult, ...]) -> None:
+    """Print what would decide open gates: other settings, or of those on earlier releases time and people."""
+    from tasks.policy.gates import differencing, unit_changes
+
+    waits = [g for g in results if g.name in (unit_changes.NAME, differencing.NAME) and g.verdict == "inconclusive"]
+    for one in waits:
+        line("Next", one.name + one.needed)
+    if any(g.verdict in OPEN and g not in waits for g in results):
+        line("Next", "anonflow tune PLAN searches for settings that pass every gate")
 
 
 def judged(judgement: Judgement, name: str) -> None:

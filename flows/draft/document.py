@@ -220,7 +220,8 @@ def _unit(units: Units) -> Iterator[_Line]:
         yield _line(f"# confirm: {question}.")
         yield _Line(f"unit: {to_yaml(list(units.keys[0]) if len(units.keys) == 1 else [])}", question, 1)
     else:
-        yield _line("unit: []  # no identifier repeats, so each record is a unit of its own")
+        yield _line("unit: []  # no identifier repeats, so each record is a unit of its own; by its identifier, if it")
+        yield _line("          # has one, it is recognised in later releases, without being named here")
     yield _line("")
 
 

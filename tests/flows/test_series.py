@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
+from flows.cli import app, exit_code_of
+from flows.commands import shown
 from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
 from tasks.common.errors import Refused
@@ -49,7 +52,14 @@ def approved(home: Home, outcome: Outcome) -> Outcome:
     return decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="read"))
 
 
-def test_a_month_with_few_newcomers_waits_and_says_why(office, home, people):
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return what a command prints."""
+    capsys.readouterr()
+    assert exit_code_of(lambda: app(list(arguments), standalone_mode=True), as_json=False) == 0
+    return capsys.readouterr().out
+
+
+def test_a_month_with_few_newcomers_waits_and_says_why(office, home, people, capsys):
     everyone = people(400)
     first = released(office, home, everyone[:300])
     assert gate(first) is None
@@ -73,6 +83,17 @@ def test_a_month_with_few_newcomers_waits_and_says_why(office, home, people):
     assert {pair.release for pair in series.pairs} == {first.release, second.release}, "by the variables of both"
     figure = gate(third, "differencing").figure
     assert figure == "2 pair(s) not shown, as few joined, left or changed, or it is not known how many"
+    command = ("show", third.release, "--home", str(home.path))
+    brief = said(capsys, *command)
+    assert f"{first.release}: 13 joined, 10 left; who changed is not known" in brief
+    assert "follows 2 published release(s)" in brief
+    passed = [one.name for one in third.gates if one.verdict == "pass"]
+    assert passed
+    assert not any(f"\n{name} " in brief for name in passed)
+    assert len(said(capsys, *command, "--all").splitlines()) > len(brief.splitlines())
+    with pytest.raises(typer.Exit):
+        shown.finish(third, home, as_json=False, seconds=1.0)
+    assert f"Next    {CHANGE}; run the plan again when more have joined" in capsys.readouterr().out
     stored = np.load(home.members_of(second.release))
     assert stored["identities"].shape == (300,)
     assert home.members_of(second.release).stat().st_mode & 0o077 == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ PLAN = """
 anonflow: 1
 name: register
 source: {path: register.csv}
-unit: [pid]
 variables:
   - {name: pid, kind: nominal, role: identifier}
   - {name: age, kind: continuous, role: quasi-identifier, precision: 1}
@@ -204,13 +203,12 @@ class Monthly:
 
     def _due(self, month: int) -> str:
         """Have the scheduler make the run that the plan's schedule says of a month."""
-        known = {run["id"] for run in self.served.runs("register")}
         start = datetime(2024 + month // 12, month % 12 + 1, 1, tzinfo=ZoneInfo("Europe/Paris"))
         window = {"start_time": start.isoformat(), "end_time": (start + timedelta(days=1)).isoformat()}
         deployment = self.served.api("/deployments/name/Release/register")["id"]
         self.served.api(f"/deployments/{deployment}/schedule", {**window, "min_runs": 1, "max_runs": 1})
-        (run,) = [run for run in self.served.runs("register") if run["id"] not in known]
-        assert run["expected_start_time"].startswith(f"{start:%Y-%m}-01T0"), "03:00 of the first"
+        due = start.replace(hour=3).astimezone(UTC).isoformat()[:19]
+        (run,) = [run for run in self.served.runs("register") if run["expected_start_time"].startswith(due)]
         return str(run["id"])
 
     def _decide(self, month: int, run: str) -> None:

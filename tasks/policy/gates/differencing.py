@@ -19,6 +19,7 @@ MEANING = (
     "how many more of their values are read off from the difference of two releases for people who joined in between "
     "than for others; for people who changed it is not measured"
 )
+MORE = "; more newcomers between two releases decide it, so publish less often, or let a person accept it"
 WHY = "as there are too few other people, no variable in common or no files"
 FEW = "no figure is shown where few joined, left or changed: their number could be computed from it"
 
@@ -58,6 +59,7 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingL
             baseline=f"{worst.control:.2f} right for others" if worst else "as much as for others",
             records=shown[0].n_control if shown else 0,
             meaning=f"{MEANING}; worst of {count(len(series.pairs))} earlier release(s)",
+            needed=MORE,
         ),
     )
 

@@ -12,6 +12,9 @@ from tasks.policy.published import published_series
 
 NAME = "change since earlier releases"
 AT_MOST = 3
+WAIT = (
+    "; run the plan again when more have joined, left or changed, or let a person accept it; least_change is the limit"
+)
 
 
 class ChangeLimit(Section):
@@ -33,7 +36,7 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
         return ()
     few, unknown = series.few, series.releases - series.known
     shown = few[:AT_MOST] or ((series.newest,) if series.newest else ())
-    parts = [f"since {one.release}: {_counts(one, series.least)}" for one in shown]
+    parts = [since(one, series.least) for one in shown]
     if len(few) > AT_MOST:
         parts.append(f"and since {count(len(few) - AT_MOST)} more")
     if unknown:
@@ -48,12 +51,18 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
             records=assessment.records.original,
             meaning=f"{_units(series)} that joined, left or changed; where few did, the difference of two releases is "
             "theirs",
+            needed=WAIT,
         ),
     )
 
 
 def _units(series: Series) -> str:
     return "statistical units" if series.identified else "records, known by their values as no identifier is declared,"
+
+
+def since(changes: UnitChanges, least: int) -> str:
+    """Return how many units joined, left or changed since a release, in words; no number below ``least``."""
+    return f"since {changes.release}: {_counts(changes, least)}"
 
 
 def _counts(changes: UnitChanges, least: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -47,6 +48,10 @@ def test_a_plan_file_by_any_name(office, ask):
     plan.write_text("anonflow: 1\n")
     code, told = ask("check", plan)
     assert (code, f"{SHOWN}.yaml: " in told) == (2, True)
+
+
+def test_the_version_is_printed(ask):
+    assert re.fullmatch(r"anonflow \d+\.\d+\.\d+\n", ask("--version")[1])
 
 
 def test_a_draft_by_any_name(office, ask):
