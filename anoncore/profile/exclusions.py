@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +24,8 @@ def exclusive_levels(table: Table, marks: Marks, computed: set[str]) -> list[Fin
     """Find levels of two variables that no record has both of, though chance would give many.
 
     Chance must give many even at the lowest rate at which either level meets another of the two variables, since
-    levels that seldom meet are not levels that cannot. Variables in ``computed`` are left out.
+    levels that seldom meet are not levels that cannot. Variables in ``computed`` are left out, and pairs of variables
+    whose combinations follow from those with a third one.
     """
     limit = needed(len(marks) ** 2 / 2) / table.weight
     names, slices = list(table.levels), list(marks.levels.values())
@@ -31,13 +34,34 @@ def exclusive_levels(table: Table, marks: Marks, computed: set[str]) -> list[Fin
     starts = np.array([at.start for at in slices])
     own = np.repeat(np.arange(len(names)), [at.stop - at.start for at in slices])
     counts = marks.counts[: len(own), : len(own)].astype("float64")
+    never = np.vstack([_never(counts[at], starts, own, limit) for at in slices])
+    left_out = np.array([n in computed for n in names])[own]
+    never &= (own[:, None] < own) & ~left_out & ~left_out[:, None]
+    never |= never.T
+    _without_implied(never, starts, own, [not table.missing[n].any() for n in names])
     findings: list[Finding] = []
-    for place, one in enumerate(names):
-        never = _never(counts[slices[place]], starts, own, limit) if one not in computed else np.zeros((0, len(own)))
-        for other in np.unique(own[never.any(axis=0)]).tolist():
-            if other > place and names[other] not in computed:
-                findings += _fewest(table, one, names[other], never[:, slices[other]])
+    for one, other in _pairs(never, own):
+        findings += _fewest(table, names[one], names[other], never[slices[one], slices[other]])
     return findings
+
+
+def _pairs(never: np.ndarray, own: np.ndarray) -> list[tuple[int, int]]:
+    """Return the pairs of variables that have levels which never meet."""
+    one, other = np.nonzero(np.triu(never))
+    return sorted(set(zip(own[one].tolist(), own[other].tolist(), strict=True)))
+
+
+def _without_implied(never: np.ndarray, starts: np.ndarray, own: np.ndarray, complete: list[bool]) -> None:
+    """Remove from ``never`` (m, m), the last first, pairs of variables all of whose exclusions follow from the others.
+
+    Two levels never meet where each level of a third variable, which is never missing, never meets one of them.
+    """
+    for one, other in reversed(_pairs(never, own)):
+        i, j = np.nonzero(never & (own == one)[:, None] & (own == other))
+        through = np.logical_and.reduceat(never[i] | never[j], starts, axis=1) & complete
+        through[:, [one, other]] = False
+        if through.any(axis=1).all():
+            never[i, j] = never[j, i] = False
 
 
 def _never(both: np.ndarray, starts: np.ndarray, own: np.ndarray, limit: float) -> np.ndarray:
@@ -84,29 +108,44 @@ def _rules(table: Table, one: str, other: str, never: np.ndarray) -> list[Condit
     return rules
 
 
-def level_ranges(table: Table, computed: set[str]) -> list[Finding]:
-    """Find numbers that lie above, or below, a limit wherever another variable has certain levels.
+def level_ranges(table: Table, computed: set[str], ordered: Collection[frozenset[str]] = ()) -> list[Finding]:
+    """Find numbers that lie above, or below, a limit wherever another variable has certain levels, or is 0.
 
-    For each variable with levels the number is chosen that its levels restrict most. Variables in ``computed`` are
-    left out.
+    For each variable with levels, and each number with many zeros, the number is chosen that it restricts most.
+    Variables in ``computed`` are left out, and pairs of numbers in ``ordered``, which an order restricts.
     """
     numbers = table.numbers(computed, 5 * RANK)
-    names = [n for n in table.levels if n not in computed]
-    limit = needed(2 * len(numbers) * sum(len(table.levels[n]) for n in names)) / table.weight
+    groups = [_Groups(n, levels, table.codes[n]) for n, levels in table.levels.items()]
+    groups += [_Groups(n, (0,), codes, zeros=True) for n, codes in table.zeros.items()]
+    groups = [one for one in groups if one.name not in computed]
+    limit = needed(2 * len(numbers) * sum(len(one.levels) for one in groups)) / table.weight
     findings: list[Finding] = []
     values = np.column_stack([table.numeric[n] for n in numbers]) if numbers else np.zeros((table.records, 0))
     ranked = [np.sort(column[~np.isnan(column)]) for column in values.T]
-    for name in names:
-        hopeful = _restricted(table, name, values, ranked, limit)
-        ranges = [rules for j in hopeful if (rules := list(_limits(table, name, numbers[j], limit)))]
+    for one in groups:
+        hopeful = [numbers[j] for j in _restricted(one.codes, values, ranked, limit)]
+        others = (n for n in hopeful if n != one.name and frozenset((n, one.name)) not in ordered)
+        ranges = [rules for n in others if (rules := list(_limits(table, one, n, limit)))]
         if ranges:
             findings += [rule for rule, _ in max(ranges, key=lambda rules: sum(excluded for _, excluded in rules))]
     return findings
 
 
-def _restricted(table: Table, name: str, values: np.ndarray, ranked: list[np.ndarray], limit: float) -> list[int]:
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """The records at each level of a variable: ``codes`` (N,) are positions in ``levels``, beyond them, or -1.
+
+    Of numbers that are often 0, ``zeros``, the other numbers are beyond; only those that are 0 with them are found.
+    """
+
+    name: str
+    levels: tuple[Any, ...]
+    codes: np.ndarray
+    zeros: bool = False
+
+
+def _restricted(codes: np.ndarray, values: np.ndarray, ranked: list[np.ndarray], limit: float) -> list[int]:
     """Return the columns of ``values`` (N, n) of which a level has no number where chance would give it some."""
-    codes = table.codes[name]
     order = np.argsort(codes, kind="stable")[int((codes < 0).sum()) :]
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     rows = values[order]
@@ -121,32 +160,36 @@ def _restricted(table: Table, name: str, values: np.ndarray, ranked: list[np.nda
     return np.flatnonzero((evidence >= limit).any(axis=0)).tolist()
 
 
-def _limits(table: Table, name: str, by: str, limit: float) -> Iterator[tuple[Finding, float]]:
+def _limits(table: Table, groups: _Groups, by: str, limit: float) -> Iterator[tuple[Finding, float]]:
     """Yield rules on a number for the levels of one variable, and the records that chance would put beyond them."""
-    column, codes = table.numeric[by], table.codes[name]
+    column, codes = table.numeric[by], groups.codes
     both = (codes >= 0) & ~np.isnan(column)
     total = float(both.sum())
     for sign in (1.0, -1.0):
         limits: dict[float, list[int]] = {}
         by_chance = 0.0
-        for level in range(len(table.levels[name])):
+        for level in range(len(groups.levels)):
             inside = sign * column[both & (codes == level)]
             if len(inside) < 5 * RANK:
                 continue
             within = beyond(inside, RANK)
+            constant = inside.min() == inside.max()
+            if groups.zeros and not (constant and inside[0] == 0):
+                continue
             outside = (sign * column)[both & (sign * column < within)]
             if not len(outside):
                 continue
             evidence = never_meeting(total, len(outside), len(inside))
             if evidence * edge_rate(inside, (sign * column)[both], RANK) < limit:
                 continue
-            bound = _bound(column, sign, float(outside.max()), within, table.precision[by])
+            value = float(sign * inside[0])
+            bound = value if constant else _bound(column, sign, float(outside.max()), within, table.precision[by])
             if not (sign * column[both & (codes == level)] >= sign * bound).all():
                 continue
             limits.setdefault(bound, []).append(level)
             by_chance += len(outside) * len(inside) / total
         for bound, levels in limits.items():
-            yield _limited(table, name, by, levels, bound, sign), by_chance
+            yield _limited(table, groups, by, levels, bound, sign), by_chance
 
 
 def _bound(column: np.ndarray, sign: float, outside: float, within: float, unit: float | None) -> float:
@@ -156,9 +199,9 @@ def _bound(column: np.ndarray, sign: float, outside: float, within: float, unit:
     return edge(column, -within, -outside, unit)[0]
 
 
-def _limited(table: Table, name: str, by: str, levels: list[int], bound: float, sign: float) -> Finding:
+def _limited(table: Table, groups: _Groups, by: str, levels: list[int], bound: float, sign: float) -> Finding:
     lower, upper = (bound, None) if sign > 0 else (None, bound)
     missing = True if table.missing[by].any() else None
-    when = Condition(variable=name, values=tuple(table.levels[name][q] for q in levels))
+    when = Condition(variable=groups.name, values=tuple(groups.levels[q] for q in levels))
     then = Condition(variable=by, lower=lower, upper=upper, missing=missing)
-    return Finding(ConditionalEdit(name=f"{by} by {name}", when=(when,), then=then))
+    return Finding(ConditionalEdit(name=f"{by} by {groups.name}", when=(when,), then=then))

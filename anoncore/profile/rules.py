@@ -23,11 +23,10 @@ from anoncore.profile.marks import Marks
 from anoncore.profile.products import products
 from anoncore.profile.skips import skips
 from anoncore.profile.support import needed
-from anoncore.profile.tables import Table
+from anoncore.profile.tables import SPIKE, Table
 
 FACTORS = (7, 12, 24, 60, 100, 1000)  # days of a week, months, hours, minutes, per cent
 FEWEST_MULTIPLES = 5  # different numbers in the larger unit
-SPIKE = 0.1  # share of the records
 SOME_BELOW = 0.05  # of the records in which one number is truly below the other
 
 
@@ -75,11 +74,12 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     barred = computed - {d.dependent for d in lookup_rules if d.determinant not in seen}
     marks = Marks(table)
     findings = [*sums, *derived, *_bounds(table, looked_up), *skips(table, marks, computed, barred)]
+    orders = _orders(table, sums, barred)
     findings += [
         *exclusive_levels(table, marks, barred),
-        *level_ranges(table, barred),
+        *level_ranges(table, barred, {frozenset(f.edit.variables) for f in orders}),
         *_multiples(table, computed),
-        *_orders(table, sums, barred),
+        *orders,
     ]
     checked = (_checked(f, data.frame) for f in findings)
     return tuple(_with_unique_names(sorted(checked, key=lambda f: not f.active)))
@@ -165,7 +165,8 @@ def _orders(table: Table, sums: Sequence[Finding], computed: set[str]) -> list[F
     held = np.zeros((len(names), len(names)), dtype="float32")
     for low in range(len(names)):
         for high in _never_above(sample, low).tolist():
-            if frozenset((names[low], names[high])) not in together:
+            apart = np.nanmax(numbers[:, low]) <= np.nanmin(numbers[:, high])
+            if not apart and frozenset((names[low], names[high])) not in together:
                 held[low, high] = _comes_up_to(numbers[:, low], numbers[:, high], limit)
     direct = np.argwhere((held > 0) & (held @ held == 0)).tolist()
     return [Finding(_order(names[low], names[high])) for low, high in direct]

@@ -15,7 +15,7 @@ from anoncore.profile import NESTED, Guess, find_rules, profile
 from flows.draft.document import document
 from flows.draft.readable import dropped, readable
 from flows.draft.table import NESTED_COLUMNS, Table
-from flows.draft.units import Units, panel_named, told_apart
+from flows.draft.units import Units, numbered_groups, panel_named, told_apart
 from tasks.common.errors import Refused, named, odd, visible
 from tasks.intake.columns import like_a_formula
 from tasks.intake.source import SourceSection
@@ -59,7 +59,8 @@ def draft_plan(data: Path, base: Path) -> str:
     nested = [g.variable.name for g in profiled.guesses if g.reason.startswith(NESTED)]
     if nested:
         raise Refused(NESTED_COLUMNS.format(visible(data.name), named(nested)))
-    guesses = told_apart(panel_named((_checked(guess, frame) for guess in profiled.guesses), frame), frame)
+    guesses = numbered_groups(panel_named((_checked(guess, frame) for guess in profiled.guesses), frame), frame)
+    guesses = told_apart(guesses, frame)
     guesses, microdata = readable(table, guesses)
     units = Units.of(guesses, frame)
     rules = find_rules(microdata.with_units(units.of_records), profiled.sums) if microdata is not None else ()

@@ -84,7 +84,7 @@ class Table:
             raise Refused(f"source: the column names of {visible(self.path.name)} cannot be read; simplify them")
         if frame.empty:
             raise Refused(f"source: {visible(self.path.name)} holds no records")
-        if self.kind == "csv" and sum(bool((frame[n] == n).any()) for n in self.names) > 1:
+        if self.kind == "csv" and _first_record_as_names(frame):
             raise Refused(NO_HEADER.format(visible(self.path.name)))
         return frame
 
@@ -158,6 +158,14 @@ def _names(data: Path, header: list[str]) -> tuple[str, ...]:
     if any(not name.strip() for name in header):
         raise Refused(f"source: {visible(data.name)} has a column without a name")
     return tuple(header)
+
+
+def _first_record_as_names(frame: pd.DataFrame) -> bool:
+    """Whether at least half of the columns of texts that repeat, and more than one, hold their own name as a value."""
+    texts = [n for n in frame if not pd.api.types.is_numeric_dtype(frame[n])]
+    texts = [n for n in texts if frame[n].nunique() < len(frame) / 2] or texts
+    named = sum(bool((frame[n] == n).any()) for n in texts)
+    return named > 1 and 2 * named >= len(texts)
 
 
 def _is_record(header: list[str]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from anoncore.microdata import Variable
-from anoncore.microdata.inference import TIMES, words_of
+from anoncore.microdata.inference import MAX_LEVELS, TIMES, words_of
 from anoncore.profile import Guess
 from tasks.intake.units import Declared, joins_most, keys_of, units_of
 
@@ -18,8 +18,9 @@ BY_CHANCE = "; it repeats in few records, perhaps by chance; identifier if it sa
 
 
 PANEL = "each value has one record for each {}, so that it names the unit of a panel"
-FULL = 0.5  # of the combinations of units and times that a panel must hold
+NESTED = "whole numbers in the order of {}, which repeat, so that they number groups of records"
 FEWEST_UNITS = 5
+COLLISIONS = 20.0  # records of one unit at one time that chance would give, where there are none
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +74,40 @@ def _names_units(frame: pd.DataFrame, name: str, time: str) -> bool:
     column, n = frame[name], len(frame)
     if pd.api.types.is_numeric_dtype(column.dtype) and not (column == column.round()).all():
         return False
-    units, moments = column.nunique(), frame[time].nunique()
-    full = n >= max(FULL * units * moments, 3 * units) and units >= FEWEST_UNITS
-    return full and not frame.duplicated([name, time]).any()
+    counts, moments = column.value_counts().to_numpy(), frame[time].nunique()
+    repeated = len(counts) >= FEWEST_UNITS and n >= 2 * len(counts)
+    by_chance = float((counts * (counts - 1.0)).sum()) / (2.0 * moments)
+    return repeated and by_chance >= COLLISIONS and not frame.duplicated([name, time]).any()
+
+
+def numbered_groups(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, ...]:
+    """Take for identifiers whole numbers that repeat and rise with an identifier that never does.
+
+    As the numbers of mothers in a table of children that both were numbered in.
+    """
+    guesses = tuple(guesses)
+    given = [g.variable.name for g in guesses if g.variable.role == "identifier" and _rises(frame[g.variable.name])]
+    single = next((name for name in given if frame[name].is_unique), None)
+    if single is None:
+        return guesses
+    rest = [g.variable.name for g in guesses if g.variable.role not in ("identifier", "weight")]
+    groups = [name for name in rest if _numbers_groups(frame[name])]
+    finest = max(groups, key=lambda name: frame[name].nunique(), default=None)
+    return tuple(
+        Guess(Variable(g.variable.name, "nominal", role="identifier"), NESTED.format(single), True)
+        if g.variable.name == finest
+        else g
+        for g in guesses
+    )
+
+
+def _rises(column: pd.Series) -> bool:
+    whole = pd.api.types.is_numeric_dtype(column.dtype) and not column.isna().any()
+    return bool(whole and (column == column.round()).all() and column.is_monotonic_increasing)
+
+
+def _numbers_groups(column: pd.Series) -> bool:
+    return _rises(column) and MAX_LEVELS < column.nunique() <= 0.9 * len(column)
 
 
 def told_apart(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, ...]:
@@ -90,7 +122,8 @@ def told_apart(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, ..
     kept: list[Guess] = []
     for name in sorted(joining, key=lambda n: (n not in named, -frame[n].astype(str).nunique())):
         guess = checked[name]
-        if name not in named and named and _repeats(_keys([guess], frame).iloc[:, 0]):
+        by_chance = not _numbers_groups(frame[name]) and _repeats(_keys([guess], frame).iloc[:, 0])
+        if name not in named and named and by_chance:
             checked[name] = _excluded(guess, guess.reason + BY_CHANCE)
         elif joins_most(_keys([*kept, guess], frame)):
             checked[name] = _excluded(guess, TOO_COMMON)

@@ -97,6 +97,15 @@ def test_kind_and_role_from_the_values(column, kind, role):
         ("weight", RNG.normal(75, 12, N).round(1), "continuous", "quasi-identifier"),
         ("wt82", RNG.normal(75, 12, N), "continuous", "quasi-identifier"),
         ("start", [f"{i % 24:02d}:30" for i in range(N)], "nominal", "excluded"),
+        ("weight", RNG.lognormal(4, 2.5, N), "continuous", "weight"),
+        ("living_area", RNG.permutation(2000)[:N] + 300, "continuous", "other"),
+        ("hospital", RNG.geometric(0.5, N) - 1, "continuous", "other"),
+        ("stays", RNG.geometric(0.45, N) - 1, "continuous", "other"),
+        ("tenure", RNG.geometric(0.05, N), "continuous", "other"),
+        ("job_level", RNG.integers(1, 6, N), "ordinal", "quasi-identifier"),
+        ("commune", RNG.permutation(150).repeat(2), "nominal", "excluded"),
+        ("idcode", RNG.integers(0, 100, N), "nominal", "identifier"),
+        ("begun", [f"2020-01-01T{i // 60:02d}:{i % 60:02d}" for i in range(N)], "nominal", "excluded"),
     ],
 )
 def test_names_and_values_decide_together(name, column, kind, role):
@@ -451,6 +460,30 @@ def test_every_active_rule_holds_and_all_names_differ():
     assert all(EditSet([f.edit]).learned(data).satisfied(data.frame).all() for f in found if f.active)
     assert len({f.edit.name for f in found}) == len(found)
     assert EditSet(f.edit for f in found if f.active).problems(data.schema) == []
+
+
+def test_exclusions_that_follow_from_others_are_not_repeated():
+    draw = np.random.default_rng(4)
+    line = draw.choice(["no", "fibre", "copper"], 4000)
+    services = {f"service{i}": np.where(line == "no", "none", draw.choice(["y", "n"], 4000)) for i in range(4)}
+    rules = [conditions(e) for e in active(pd.DataFrame({"line": line, **services}), ConditionalEdit)]
+    assert {(by, name) for by, _, name, _, _ in rules} == {("line", name) for name in services}
+
+
+def test_a_number_that_is_zero_wherever_another_is():
+    draw = np.random.default_rng(6)
+    stays = draw.poisson(0.7, 4000)
+    frame = pd.DataFrame({"stays": stays, "paid": np.where(stays > 0, draw.lognormal(5, 1, 4000).round(2), 0.0)})
+    found = {
+        (e.when[0].variable, e.when[0].values, e.then.variable, e.then.upper) for e in active(frame, ConditionalEdit)
+    }
+    assert ("paid", (0,), "stays", 0) in found or ("stays", (0,), "paid", 0) in found
+
+
+def test_an_order_that_limits_imply_is_none():
+    draw = np.random.default_rng(6)
+    frame = pd.DataFrame({"part": draw.random(2000).round(1), "plan": draw.integers(1, 30, 2000)})
+    assert active(frame, LinearEdit) == []
 
 
 def test_a_rule_with_one_exception_is_not_found():

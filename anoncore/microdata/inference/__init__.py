@@ -1,7 +1,15 @@
 """Inference of kinds, roles and levels from the columns of a data frame, for a person to confirm."""
 
 from anoncore.microdata.inference.columns import MAX_LISTED, NESTED, facts_of, words_of
-from anoncore.microdata.inference.guesses import MAX_CODES, MAYBE_IDENTIFIER, MIN_RECORDS, Guess, guess, guess_columns
+from anoncore.microdata.inference.guesses import (
+    MAX_CODES,
+    MAX_LEVELS,
+    MAYBE_IDENTIFIER,
+    MIN_RECORDS,
+    Guess,
+    guess,
+    guess_columns,
+)
 from anoncore.microdata.inference.vocabulary import BODY, DIFFERENCES, TIMES, TOTALS
 from anoncore.microdata.precision import MIN_COUNT
 
@@ -9,6 +17,7 @@ __all__ = [
     "BODY",
     "DIFFERENCES",
     "MAX_CODES",
+    "MAX_LEVELS",
     "MAX_LISTED",
     "MAYBE_IDENTIFIER",
     "MIN_COUNT",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import spearmanr
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata.inference.columns import (
@@ -41,6 +42,8 @@ from anoncore.microdata.variable import Kind, Role, Variable
 MAX_LEVELS = 100  # levels that can be masked; more need recoding first
 MAX_COUNTED = 7  # different numbers of a count that are taken for codes
 MAX_CODES = 12  # whole numbers that may be codes of an ordinal variable
+FEWEST_COUNTED = 6  # different numbers, before their frequencies say that they are counts
+FALLING = -0.8  # rank correlation of a number and its frequency
 MIN_RECORDS = 20  # before uniqueness says anything
 UNIQUE = 0.99  # distinct values per record, from which on a value says whose record it is
 LARGEST_HOUSEHOLDS = 50.0  # records of a household, on average
@@ -149,7 +152,7 @@ def _text_reason(facts: ColumnFacts, two_levels: bool) -> _Reason | None:
     sample = texts[:: max(1, len(texts) // 1000)]
     for pattern, reason, names_unit in TEXT_PATTERNS:
         if sum(pattern.fullmatch(t) is not None for t in sample) >= 0.9 * len(sample):
-            return _Reason(reason, names_unit or facts.distinct_share >= UNIQUE)
+            return _Reason(reason, facts.distinct_share >= UNIQUE if names_unit is None else names_unit)
     if facts.distinct_share > 0.5 and not two_levels:
         return _Reason("text, another one in more than half of the records", facts.distinct_share >= UNIQUE)
     if np.median([len(t) for t in texts]) > 60:
@@ -197,8 +200,24 @@ def _given_out(facts: ColumnFacts) -> bool:
 
 
 def _unordered(facts: ColumnFacts) -> bool:
-    """Whether the name is that of codes without an order."""
-    return bool(facts.words & (UNORDERED | DESIGN) and not facts.words & MEASURED)
+    """Whether the name is that of codes without an order, and the values are not those of a count or a size."""
+    words = _words_for(facts)
+    return bool(words & (UNORDERED | DESIGN) and not words & MEASURED and not _falls_off(facts))
+
+
+def _words_for(facts: ColumnFacts) -> set[str]:
+    """Return the words of the name; an area is a size where it has too many values for a place, or can be 0."""
+    size = facts.content == "number" and (len(facts.counts) > MAX_LEVELS or 0 in facts.counts)
+    return facts.words - {"area"} if size else facts.words
+
+
+def _falls_off(facts: ColumnFacts) -> bool:
+    """Whether larger values are rarer throughout, as those of a count; a few codes from 1 on may be so ordered."""
+    count = len(facts.counts)
+    if count < FEWEST_COUNTED or not (facts.numbers[0] == 0 or count > MAX_CODES):
+        return False
+    frequencies = [facts.counts[v] for v in facts.numbers.tolist()]
+    return len(set(frequencies)) > 1 and bool(spearmanr(facts.numbers, frequencies).statistic <= FALLING)
 
 
 def _in_steps(values: np.ndarray) -> bool:
@@ -278,7 +297,8 @@ def _usual(facts: ColumnFacts) -> np.ndarray:
 
 def _few_codes(facts: ColumnFacts) -> bool:
     count = len(facts.counts)
-    counted = count > MAX_COUNTED and facts.words & MEASURED
+    has_tail = _falls_off(facts) and min(facts.counts.values()) < MIN_COUNT
+    counted = count > MAX_COUNTED and (facts.words & MEASURED or has_tail)
     return bool(count <= MAX_CODES and np.ptp(_usual(facts)) <= 30 and facts.present >= 10 * count and not counted)
 
 
@@ -305,7 +325,7 @@ def _role(facts: ColumnFacts) -> tuple[Role, str]:
     words = facts.words
     if len(facts.counts) == 1:
         return "other", ""
-    if words & AREA:
+    if _words_for(facts) & AREA:
         return "area", "the name suggests an area"
     if words & SENSITIVE:
         return "sensitive", ""

@@ -21,10 +21,10 @@ MISSING_CODES = frozenset(
 ) | {-1, -2, -3, -4, -5, -6}
 
 IDENTIFIER = _words(
-    "id ids uid uuid guid pid oid idno idnr idnumber caseid recordid personid patientid respondentid subjectid "
-    "studyid unitid companyid firmid enterpriseid establishmentid utilityid hospitalid customerid clientid memberid "
-    "userid seqn ssn sin nin nino nric bsn cpf curp dni nif ahv pesel mrn iban passport licence license plate vin "
-    "username login email mail"
+    "id ids uid uuid guid pid oid idno idnr idnum idcode idnumber caseid recordid personid patientid respondentid "
+    "subjectid studyid unitid companyid firmid enterpriseid establishmentid utilityid hospitalid customerid clientid "
+    "memberid userid seqn ssn sin nin nino nric bsn cpf curp dni nif ahv pesel mrn iban passport licence license plate "
+    "vin username login email mail"
 )
 # The person, or other unit, that a column of many numbers or texts is about.
 ONE_UNIT = _words("individual person subject respondent participant patient pupil student worker employee customer")
@@ -59,7 +59,7 @@ DESIGN = _words("psu strata stratum stra cluster clusters sdmvpsu sdmvstra vpsu 
 # What is counted or measured has an order, whatever else the name says.
 MEASURED = _words(
     "age num number count counts n no nr times days weeks months years hours hrs mins minutes score rate pct percent "
-    "share ratio size amount total first last mean avg ave index"
+    "share ratio size amount total first last mean avg ave index level levels grade rank rating"
 )
 QUASI = _words(
     "age agegroup sex gender race ethnic ethnicity birth birthday birthdate birthyear birthmonth birthplace dob yob "
@@ -78,12 +78,12 @@ AMOUNT = _words(
     "assets debt wealth value total sum profit loss balance payment rent budget weight population count expend exp "
     "spending savings sav pay gdp pop volume vol area distance charge charges fee loan mortgage capital"
 )
-UNORDERED = _words(
-    "sex gender race ethnic ethnicity marital maritalstatus marstat country region state county district area nuts "
-    "nationality citizenship occupation occ job profession industry sector religion language type kind category code "
-    "birthplace party reason cause group arm site center centre hospital zip zipcode postcode postal plz city town "
-    "municipality province method source status relationship relation relat rel relhead civil hhcivil walls wall roof "
-    "floor water fuel toilet lighting material heating housing tenure material mode nation ethn firm company brand"
+UNORDERED = AREA | _words(
+    "sex gender race ethnic ethnicity marital maritalstatus marstat country region nationality "
+    "citizenship occupation occ job profession industry sector religion language type kind category code birthplace "
+    "party reason cause group arm site center centre hospital zip zipcode postcode postal plz method source status "
+    "relationship relation relat rel relhead civil hhcivil walls wall roof floor water fuel toilet lighting material "
+    "heating housing tenure mode nation ethn firm company brand precinct"
 )
 DATE_PARTS = _words("date year month day")
 # With one record of each unit per point in time, a table is a panel.
@@ -108,11 +108,11 @@ SCALES = tuple(
     )
 )
 
-# What texts look like, and whether equal ones are of one person.
+# What texts look like, and whether equal ones are of one person; None where only texts that do not repeat are.
 TEXT_PATTERNS = (
     (re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"), "looks like e-mail addresses", True),
-    (re.compile(r"(https?://|www\.)\S+"), "looks like web addresses", False),
-    (re.compile(r"\d{1,3}(\.\d{1,3}){3}"), "looks like network addresses", False),
+    (re.compile(r"(https?://|www\.)\S+"), "looks like web addresses", None),
+    (re.compile(r"\d{1,3}(\.\d{1,3}){3}"), "looks like network addresses", None),
     (re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}"), "looks like generated keys", True),
     (
         re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?"),
@@ -129,5 +129,5 @@ TEXT_PATTERNS = (
         "holds times of day; turn them into hours or minutes and give it another role",
         False,
     ),
-    (re.compile(r"\+?[\d\s()/-]{7,}"), "looks like telephone or account numbers", False),
+    (re.compile(r"\+?[\d\s()/-]{7,}"), "looks like telephone or account numbers", None),
 )

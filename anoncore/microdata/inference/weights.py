@@ -12,13 +12,14 @@ from anoncore.microdata.inference.vocabulary import PERHAPS_WEIGHT, WEIGHS_A_SAM
 NAMED = re.compile(r"wgt|fnlw|(^|[^a-z])p?weights?_?(yr|final|samp)")
 PERHAPS_NAMED = re.compile(r"^wt[a-z]{3,}|wt$")  # WTINT2YR of a health survey, popwt
 HEAVIEST = 1000.0  # a median beyond it is of no body, in kilograms or in pounds
+SKEWED = 10.0  # the 99th percentile of bodies is no such multiple of their median
 
 
 def weighs_records(facts: ColumnFacts, *, bodies: bool) -> bool:
     """Whether a column seems to hold the survey weights of records.
 
     A name that only weights have decides. Where bodies have weights too, the values do: as weights of a sample they
-    are far beyond those of a body, or 1 on average and no whole numbers, or all the same.
+    are far beyond those of a body, or far apart, or 1 on average and no whole numbers, or all the same.
 
     Parameters
     ----------
@@ -35,6 +36,7 @@ def weighs_records(facts: ColumnFacts, *, bodies: bool) -> bool:
         return False
     counts = np.array([facts.counts[v] for v in sorted(facts.counts, key=float)])
     mean = float(facts.numbers @ counts / counts.sum())
-    median = float(facts.numbers[np.searchsorted(np.cumsum(counts), counts.sum() / 2)])
+    median, heavy = facts.numbers[np.searchsorted(np.cumsum(counts), counts.sum() * np.array([0.5, 0.99]))].tolist()
     normalised = 0.8 <= mean <= 1.25 and not facts.all_whole
-    return median > HEAVIEST or (not bodies and (normalised or len(facts.numbers) == 1))
+    skewed = heavy > HEAVIEST and heavy > SKEWED * median
+    return median > HEAVIEST or skewed or (not bodies and (normalised or len(facts.numbers) == 1))

@@ -376,7 +376,7 @@ def test_no_value_of_an_identifier_stands_in_the_draft(tmp_path):
     text = drafted(csv(tmp_path, people(n).drop(columns=["pid", "name"]).assign(**secrets)))
     roles = {v["name"]: v["role"] for v in yaml.safe_load(text)["variables"]}
     for column, values in secrets.items():
-        assert roles[column] == ("identifier" if column in ("pid", "contact", "born", "code") else "excluded")
+        assert roles[column] == ("identifier" if column in ("pid", "contact", "code") else "excluded")
         assert not [v for v in values if str(v) in text]
 
 
@@ -587,6 +587,25 @@ def test_what_names_the_units_of_a_panel_is_found(tmp_path):
     text = drafted(csv(tmp_path, frame))
     assert loaded(tmp_path / "people.csv", text).plan.unit == ("firm",)
     assert "# confirm: 600 records are of 60 units, joined by firm." in text
+
+
+def test_a_panel_with_many_gaps_is_found(tmp_path):
+    draw = np.random.default_rng(9)
+    firms, years = np.divmod(np.flatnonzero(draw.random(60 * 15) < 0.3), 15)
+    frame = pd.DataFrame({"holding": firms, "year": 2000 + years, "sales": draw.lognormal(5, 1, len(firms))})
+    assert loaded(csv(tmp_path, frame)).plan.unit == ("holding",)
+
+
+def test_numbers_of_groups_that_rise_with_an_identifier_are_the_unit(tmp_path):
+    order = np.arange(600)
+    frame = people(600).drop(columns=["name"]).assign(pid=order + 5, mother=order * 2 // 5 * 3, block=order // 5)
+    assert loaded(csv(tmp_path, frame)).plan.unit == ("mother",)
+
+
+def test_levels_that_are_names_of_columns_are_no_missing_header(tmp_path):
+    others = {f"group{i}": list("xyz") * 20 for i in range(4)}
+    frame = people(60).assign(f=["f", "m"] * 30, north=["north", "south"] * 30, **others)
+    assert "north" in variables(loaded(csv(tmp_path, frame)).plan)
 
 
 def test_the_first_lines_say_what_to_confirm_and_what_is_dropped(tmp_path):
