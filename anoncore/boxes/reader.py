@@ -18,7 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.boxes import intervals
+from anoncore.kernels.boxes import derived, intervals
+from anoncore.kernels.boxes.derived import PAIRED, Derived
 from anoncore.kernels.boxes.intervals import Estimate, Statistic
 
 __all__ = ["BoxCheck", "Boxes", "Estimate", "read_boxes"]
@@ -109,10 +110,11 @@ class Boxes:
         Parameters
         ----------
         statistic : str
-            "mean", "variance", "sd", "covariance" or "correlation", the variables following; or both in one,
-            as in ``"correlation(income, age)"``.
+            "mean", "variance", "sd", "covariance", "correlation", "ratio", "slope", "lower_quartile", "median" or
+            "upper_quartile", the variables following; or both in one, as in ``"correlation(income, age)"``.
         variables : str
-            One, or two different ones for covariance and correlation.
+            One, or two different ones for covariance, correlation, the ratio of totals of the first by the second,
+            and the slope of the regression of the first on the second.
         weights : bool
             Weigh the records with the table's weights.
         unbiased : bool
@@ -151,7 +153,12 @@ class Boxes:
         lower, upper = (
             np.column_stack([_floats(self.frame, v + end)[first[used]] for v in variables]) for end in (LOW, HIGH)
         )
-        estimate = intervals.estimate(name, lower, upper, counts[used], mean_weight, unbiased=unbiased)
+        if name in get_args(Derived):
+            estimate = derived.estimate(cast(Derived, name), lower, upper, counts[used], mean_weight)
+        else:
+            estimate = intervals.estimate(
+                cast(Statistic, name), lower, upper, counts[used], mean_weight, unbiased=unbiased
+            )
         notes = [WEIGHTED] if weights else []
         if not present.all():
             notes.append(f"{int(present.sum())} of {self.records} records have a value of {' and '.join(variables)}")
@@ -246,7 +253,7 @@ class Boxes:
             below[v] = len(np.unique(self.codes[short]))
         return BoxCheck(k, below_k, l, below)
 
-    def _asked(self, statistic: str, variables: tuple[str, ...]) -> tuple[Statistic, tuple[str, ...]]:
+    def _asked(self, statistic: str, variables: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         written = re.fullmatch(r"\s*(\w+)\s*\((.*)\)\s*", statistic)
         if written and variables:
             raise AnonymizationError(
@@ -257,21 +264,22 @@ class Boxes:
             statistic, inside = written.groups()
             variables = tuple(v.strip() for v in inside.split(","))
         name = statistic.strip().lower()
-        if name not in get_args(Statistic):
+        allowed = (*get_args(Statistic), *get_args(Derived))
+        if name not in allowed:
             raise AnonymizationError(
-                f"statistic must be one of {', '.join(get_args(Statistic))}, got {statistic!r}; "
+                f"statistic must be one of {', '.join(allowed)}, got {statistic!r}; "
                 "write it as 'mean(income)' or 'correlation(income, age)'"
             )
         for v in variables:
             if v not in self.variables:
                 raise AnonymizationError(f"there are no bounds of {v!r}; there are of {', '.join(self.variables)}")
-        wanted = 2 if name in ("covariance", "correlation") else 1
+        wanted = 2 if name in PAIRED else 1
         if len(variables) != wanted or len(set(variables)) != wanted:
             raise AnonymizationError(
                 f"{name} needs {'two different variables' if wanted == 2 else 'one variable'}, "
                 f"got {', '.join(variables) or 'none'}"
             )
-        return cast(Statistic, name), variables
+        return name, variables
 
     def _present(self, variables: tuple[str, ...]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
         """Return which records (N,) have all variables, and one of them per box (B,), any if none has."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +13,21 @@ import numpy as np
 from anoncore.boxes.reader import NOTHING, Boxes, read_boxes
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.boxes import shapes as box_shapes
+from anoncore.kernels.boxes.derived import PAIRED, QUANTILES, density, quantile
 from anoncore.microdata import Microdata
 
-StatisticName = Literal["mean", "variance", "sd", "covariance", "correlation"]
-PAIRED = ("covariance", "correlation")
+StatisticName = Literal[
+    "mean",
+    "variance",
+    "sd",
+    "covariance",
+    "correlation",
+    "ratio",
+    "slope",
+    "lower_quartile",
+    "median",
+    "upper_quartile",
+]
 ACCURACY = 0.1
 FLOOR = 1e-3
 # Beyond these an accuracy, or its inverse, is no number of its own any more.
@@ -34,16 +46,18 @@ class Statistic:
 
     Parameters
     ----------
-    statistic : {"mean", "variance", "sd", "covariance", "correlation"}
-        Which statistic.
+    statistic : {"mean", "variance", "sd", "covariance", "correlation", "ratio", "slope", "lower_quartile", \
+"median", "upper_quartile"}
+        Which statistic; a ratio is one of totals.
     of : list of str
-        One continuous variable, or two for a covariance or a correlation.
+        One continuous variable, or two for a covariance, a correlation, the ratio of the first by the second, and
+        the slope of the regression of the first on the second.
     probability : float, above 0
         How often it is used, relative to the others.
     accuracy : float, above 0, optional
         Wanted half-width of its range, in the statistic's units. When not stated: a tenth of the standard
-        deviation (mean, sd), of the variance, or of the product of standard deviations (covariance); 0.1
-        (correlation).
+        deviation (mean, sd, quantiles), of the variance, or of the product of standard deviations (covariance); 0.1
+        (correlation); a tenth of the first one's standard deviation by the second's (slope) or by its mean (ratio).
     """
 
     statistic: StatisticName
@@ -105,7 +119,7 @@ def wanted(stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray) -> 
                 raise AnonymizationError(f"statistics: fewer than 2 records have values for {one.text}")
             continue
         flat = [n for n, span in zip(one.of, np.ptp(values, axis=0), strict=True) if not span > 0]
-        if flat and one.statistic in ("sd", "correlation"):
+        if flat and one.statistic in ("sd", "correlation", "slope"):
             raise AnonymizationError(f"statistics: {', '.join(flat)} does not vary; leave {one.text} out")
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             scale = float(box_shapes.statistic_scales(values, [_told(one)])[0])
@@ -198,6 +212,15 @@ def _influence(name: StatisticName, values: np.ndarray) -> float:
         return float(u.std())
     if name in ("variance", "covariance"):
         return float((u * v).std())
+    if name == "ratio":
+        y, x = values.T
+        return float((y - y.mean() / x.mean() * x).std() / abs(x.mean()))
+    if name == "slope":
+        return float((v * (u - (u * v).mean() / (v * v).mean() * v)).std() / (v * v).mean())
+    if name in QUANTILES:
+        p = QUANTILES[name]
+        mass = np.full(len(u), 1 / len(u))
+        return math.sqrt(p * (1 - p)) / density(values[:, 0], quantile(values[:, 0], mass, p), mass)
     u, v = u / u.std(), v / v.std()
     if name == "sd":
         return float((u**2).std() / 2.0 * values[:, 0].std())

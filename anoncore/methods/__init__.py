@@ -8,6 +8,7 @@ from anoncore.methods.fuzzy_microaggregation import FuzzyMicroaggregation as Fuz
 from anoncore.methods.group_anonymity.parameters import GroupAnonymity as GroupAnonymity
 from anoncore.methods.mdav import MDAV as MDAV
 from anoncore.methods.optimal_boxes.parameters import OptimalBoxes as OptimalBoxes
+from anoncore.methods.rank_swapping import RankSwapping as RankSwapping
 from anoncore.methods.rare_levels import RareLevels as RareLevels
 from anoncore.methods.rhs import RHS as RHS
 from anoncore.methods.sequential_trees.parameters import SequentialTrees as SequentialTrees

@@ -20,6 +20,7 @@ from anoncore.methods import (
     FuzzyMicroaggregation,
     GroupAnonymity,
     OptimalBoxes,
+    RankSwapping,
     RareLevels,
     SequentialTrees,
     SpectralRHS,
@@ -46,6 +47,8 @@ CASES = [
     AdditiveNoise(b=1.0, correction="none"),
     DataShuffling(),
     DataShuffling(values="exact", tail_coding=None),
+    RankSwapping(),
+    RankSwapping(values="exact", correlation_tolerance=0.1),
     DataShuffling(confidential=("income", "region", "smokes")),
     RHS(k=4),
     RHS(k=4, representative="medoid", released="mode"),
@@ -76,7 +79,11 @@ CASES = [
     ExtremeRecords(action="top-code", tail=0.05),
     ExtremeRecords(action="winsorise", tail=0.05),
 ]
-RANDOM = [case for case in CASES if isinstance(case, (SpectralSwap, AdditiveNoise, DataShuffling, SequentialTrees))]
+RANDOM = [
+    case
+    for case in CASES
+    if isinstance(case, (SpectralSwap, AdditiveNoise, DataShuffling, RankSwapping, SequentialTrees))
+]
 
 
 def test_every_method_is_in_the_cases():
@@ -172,6 +179,8 @@ def test_one_record_is_refused_or_handled(params, mixed):
         (RHS, {"k": 1}, "k must be at least 2, got 1"),
         (AdditiveNoise, {"b": 0.0}, "b must be above 0 and finite, got 0.0"),
         (DataShuffling, {"tail_coding": 1}, "tail_coding must be at least 2, got 1"),
+        (RankSwapping, {"window": 0.0}, "window must be above 0 and at most 1, got 0.0"),
+        (RankSwapping, {"k": 1}, "k must be at least 2, got 1"),
         (SpectralSwap, {"jitter": 0}, "jitter must be at least 1, got 0"),
         (SpectralSwap, {"local": 0}, "local must be at least 1, got 0"),
         (ExtremeRecords, {"tail": 0.5}, "tail must lie in"),

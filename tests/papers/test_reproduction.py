@@ -8,7 +8,12 @@ from tests.papers import reproduction
 
 FIRST = reproduction.SEEDS[:1]
 CONCLUSIONS = ("swap", "spectral-rhs", "noise", "reference")
-SHORT = {"nhefs-complete": reproduction.SHORT, "nhefs": CONCLUSIONS, "randhie": reproduction.SHORT}
+SHORT = {
+    "nhanes": CONCLUSIONS,
+    "nhefs-complete": reproduction.SHORT,
+    "nhefs": CONCLUSIONS,
+    "randhie": reproduction.SHORT,
+}
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.boxes.derived import QUANTILES, Derived, quantile, quantile_kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer]
@@ -30,8 +32,8 @@ def sensitivities(
     Parameters
     ----------
     x : (N, n), any units, finite
-    statistics : (name, i, j) each, name one of mean, variance, sd, covariance, correlation; i, j columns,
-        j None for the first three; variances with divisor N
+    statistics : (name, i, j) each, name one of mean, variance, sd, covariance, correlation, ratio and slope (of i by
+        and on j), lower_quartile, median, upper_quartile; i, j columns, j None but for pairs; variances with divisor N
     probabilities : how often each is asked for, summing to 1; None for equally often
     accuracies : the half-range Δ₀ wanted of each, in its own units, positive; None for 1 each.
         `statistic_scales` gives ones that make statistics in different units comparable
@@ -47,7 +49,7 @@ def sensitivities(
     Raises
     ------
     AnonymizationError
-        A standard deviation or correlation of a constant column, which has no derivative.
+        A standard deviation, correlation or slope of a constant column, which has no derivative.
 
     Notes
     -----
@@ -85,8 +87,9 @@ def statistic_scales(x: Floats, statistics: Sequence[Statistic]) -> Floats:
     Returns
     -------
     (m,)
-        σ_i for a mean or standard deviation, σ_i² for a variance, σ_iσ_j for a covariance, 1 for a
-        correlation; a constant column counts as σ = 1. Multiply by the relative accuracy wanted.
+        σ_i for a mean, standard deviation or quantile, σ_i² for a variance, σ_iσ_j for a covariance, 1 for a
+        correlation, σ_i/|x̄_j| for a ratio, σ_i/σ_j for a slope; a constant column counts as σ = 1. Multiply
+        by the relative accuracy wanted.
 
     Notes
     -----
@@ -103,8 +106,16 @@ def statistic_scales(x: Floats, statistics: Sequence[Statistic]) -> Floats:
     sd = np.where(np.ptp(x, axis=0) > 0, sd, 1.0)
     scales = []
     for name, i, j in statistics:
-        both = sd[i] * sd[i if j is None else j]
-        scales.append({"mean": sd[i], "sd": sd[i], "correlation": 1.0}.get(name, both))
+        other = i if j is None else j
+        scales.append(
+            {
+                "variance": sd[i] ** 2,
+                "covariance": sd[i] * sd[other],
+                "correlation": 1.0,
+                "ratio": sd[i] / np.abs(x[:, other].mean()),
+                "slope": sd[i] / sd[other],
+            }.get(name, sd[i])
+        )
     return np.array(scales, dtype=float)
 
 
@@ -247,7 +258,7 @@ def local_radius(x: Floats, a: Floats, k: int, *, candidates: int = 16) -> Float
 
 def _derivatives(x: Floats, center: Floats, sd: Floats, name: str, i: int, j: int) -> list[tuple[int, Floats | float]]:
     """Return the columns a statistic depends on, each with N·∂C/∂x_column at every record."""
-    if name in ("sd", "correlation") and not (sd[i] > 0 and sd[j] > 0):
+    if name in ("sd", "correlation", "slope") and not (sd[i] > 0 and sd[j] > 0):
         raise AnonymizationError(
             f"boxes: the {name} of columns {sorted({i, j})} has no derivative because one is constant; "
             "leave that statistic out"
@@ -263,10 +274,26 @@ def _derivatives(x: Floats, center: Floats, sd: Floats, name: str, i: int, j: in
         return [(i, v), (j, u)]
     if name == "correlation" and i == j:
         return [(i, 0.0)]
+    if name in get_args(Derived):
+        return _of_derived(x, u, v, name, i, j)
     if name == "correlation":
         u, v = u / sd[i], v / sd[j]
         r = float((u * v).mean())
         return [(i, (v - r * u) / sd[i]), (j, (u - r * v) / sd[j])]
     raise AnonymizationError(
-        f"boxes: unknown statistic {name!r}; allowed are mean, variance, sd, covariance, correlation"
+        f"boxes: unknown statistic {name!r}; allowed are mean, variance, sd, covariance, correlation, ratio, slope, "
+        f"{', '.join(QUANTILES)}"
     )
+
+
+def _of_derived(x: Floats, u: Floats, v: Floats, name: str, i: int, j: int) -> list[tuple[int, Floats | float]]:
+    """Return the same of a ratio, a slope or a quantile; u and v are the columns without their means."""
+    if name in QUANTILES:
+        mass = np.full(len(x), 1.0 / len(x))
+        return [(i, quantile_kernel(x[:, i], quantile(x[:, i], mass, QUANTILES[name]), mass))]
+    if name == "ratio":
+        y, z = x[:, i].mean(), x[:, j].mean()
+        return [(i, 1.0 / z), (j, -y / z**2)]
+    variance = float((v * v).mean())
+    slope = float((u * v).mean()) / variance
+    return [(i, v / variance), (j, (u - 2.0 * slope * v) / variance)]

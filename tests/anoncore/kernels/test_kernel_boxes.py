@@ -86,7 +86,7 @@ def test_sensitivities_refuse_what_has_no_derivative():
         with pytest.raises(AnonymizationError, match="constant"):
             sensitivities(x, [(name, 0, j)])
     with pytest.raises(AnonymizationError, match="allowed are"):
-        sensitivities(x, [("median", 0, None)])
+        sensitivities(x, [("mode", 0, None)])
 
 
 def test_scales_follow_the_units():

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from anoncore.errors import InfeasibleError
 from anoncore.kernels import rows
-from anoncore.kernels.noise import add_noise
+from anoncore.kernels.noise import add_noise, strip_noise
 from anoncore.kernels.principal_axes import basis
 from tests.anoncore.tables import dependent_table, table
 
@@ -190,3 +190,20 @@ def test_collinear_noisy_records_are_refused():
 
     with pytest.raises(InfeasibleError, match="not collinear"):
         add_noise(np.array([[0.0], [2.0]]), b=0.1, rng=Undoing(), correction="exact")
+
+
+def test_stripping_is_the_best_linear_estimate_and_gains_nothing_on_noise_of_the_datas_covariance():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(3000, 2)) @ rng.normal(size=(2, 5)) + 0.1 * rng.normal(size=(3000, 5))
+    sigma = np.cov(x, rowvar=False)
+    left = {}
+    for name, noise_covariance in (("alike", 0.1 * sigma), ("independent", 0.1 * np.diag(np.diag(sigma)))):
+        noisy = x + rng.multivariate_normal(np.zeros(5), noise_covariance, size=len(x))
+        stripped = strip_noise(noisy, noise_covariance)
+        # The regression on the records themselves, which the attacker does not have.
+        best, *_ = np.linalg.lstsq(noisy - noisy.mean(axis=0), x - x.mean(axis=0), rcond=None)
+        optimum = np.square((noisy - noisy.mean(axis=0)) @ best + x.mean(axis=0) - x).mean()
+        assert np.square(stripped - x).mean() == pytest.approx(optimum, rel=0.05)
+        left[name] = np.sqrt(np.square(stripped - x).mean() / np.square(noisy - x).mean())
+    assert left["alike"] == pytest.approx(1.1**-0.5, abs=0.02)
+    assert left["independent"] < 0.75
