@@ -14,7 +14,7 @@ import typer
 
 # Frameworks and numerics are imported inside the commands: `anonflow --help` must answer at once, and
 # the embedded Prefect server must be on its way before anything heavy is loaded.
-from flows.commands import audit, decisions, deliver, judged, people, plans, releases, serve, tune
+from flows.commands import audit, decisions, deliver, digests, judged, people, plans, releases, serve, tune
 from flows.commands.options import err, plain
 from flows.commands.shown import print_json
 from flows.servers.process import ServerError
@@ -66,6 +66,7 @@ def _options(
 for _name, _command in COMMANDS.items():
     app.command(name=_name)(_command)
 app.add_typer(people.app, name="people")
+app.add_typer(digests.app, name="digests")
 app.add_typer(audit.app, name="audit")
 
 

@@ -15,7 +15,7 @@ from tasks.assessment.assess import assess
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
 from tasks.assessment.halves import Earlier, judge_half
 from tasks.assessment.prior_releases import against_earlier
-from tasks.assessment.series import follow
+from tasks.assessment.series import Terms, follow
 from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
 from tasks.common.home import Home, write_private
 from tasks.common.run import Run, exclusive_run
@@ -198,8 +198,8 @@ def _with_earlier(
     """
     plan, step, run, split, source = file.plan, runner.step, given.run, given.split, given.ingested.summary
     earlier = published_in_series(run.home, plan.name, source.digest, source.records_digest)
-    least = plan.policy.least_change or plan.assessment.k
-    followed = step("Compare with earlier releases", follow, run, earlier, given.checked, split, masked, least)
+    terms = Terms(plan.policy.least_change or plan.assessment.k, plan.series.shared)
+    followed = step("Compare with earlier releases", follow, run, earlier, given.checked, split, masked, terms)
     assessment = replace(assessment, series=followed.series)
     if not split.halves:
         attack = (run, earlier, given.checked, sides, masked, plan.assessment)

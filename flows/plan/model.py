@@ -29,6 +29,7 @@ from tasks.intake.read import header_of
 from tasks.intake.series import SeriesSection
 from tasks.intake.source import SourceSection
 from tasks.intake.split import ReferenceSection
+from tasks.intake.units import Declared
 from tasks.intake.validate import EditsSection
 from tasks.masking.anonymize import Step
 from tasks.policy.section import PolicySection
@@ -116,6 +117,8 @@ class Plan(Section):
                 f"series: {self.series.kind} draws other units for every release, and a stated seed draws the same "
                 "ones again; remove the seed"
             )
+        if self.series.shared and not Declared(self.variables, self.unit).keys:
+            problems.append("series: shared needs a variable with the role identifier, by which other homes know units")
         return [*problems, *self._step_problems(), *self._group_problems()]
 
     def _game_problems(self, schema: Schema) -> Iterator[str]:

@@ -18,6 +18,7 @@ from tasks.intake.validate import Checked
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PairDifferencing, Series, UnitChanges
 from tasks.record.entry import ReleaseFacts
+from tasks.record.exchange import releases_elsewhere
 from tasks.record.members import Members, members_of
 
 # Earlier releases that are subtracted: those since which fewest units joined.
@@ -37,6 +38,20 @@ class _Earlier:
 
 
 @dataclass(frozen=True)
+class Terms:
+    """How releases are compared.
+
+    Parameters
+    ----------
+    least : so many units have to join, leave or change, or none; smaller numbers are not shown
+    shared : the name of a secret by which the units of other homes' releases are known
+    """
+
+    least: int
+    shared: str | None = None
+
+
+@dataclass(frozen=True)
 class Followed:
     """What earlier releases and the candidate reveal together, and the `Members` behind the candidate by reference."""
 
@@ -45,7 +60,7 @@ class Followed:
 
 
 def follow(
-    run: Run, earlier: tuple[ReleaseFacts, ...], checked: Checked, sides: Sides, masked: Masked, least: int
+    run: Run, earlier: tuple[ReleaseFacts, ...], checked: Checked, sides: Sides, masked: Masked, terms: Terms
 ) -> Followed:
     """Compare the units behind a candidate with those of every published release that it follows.
 
@@ -56,9 +71,8 @@ def follow(
     Parameters
     ----------
     earlier : the published releases, oldest first
-    least : so many units have to join, leave or change, or none; smaller numbers are not shown
     """
-    stored = recognise(run, checked, sides)
+    stored, least = recognise(run, checked, sides, terms.shared), terms.least
     now = Members(**stored.load())
     known = ((facts, members_of(run.home, facts.release)) for facts in earlier)
     compared = [_compared(now, before, facts, least) for facts, before in known if before is not None]
@@ -73,8 +87,20 @@ def follow(
         pairs=pairs,
         untested=tried - len(pairs),
         not_tried=sum(bool(one.joined.any()) for one in compared) - tried,
+        elsewhere=tuple(_elsewhere(run, now, least)) if terms.shared else (),
     )
     return Followed(series, stored)
+
+
+def _elsewhere(run: Run, now: Members, least: int) -> Iterator[UnitChanges]:
+    """Give the releases of other homes that hold units of the candidate; no count below the least is shown."""
+    for other in releases_elsewhere(run.home, now.shared_key):
+        common = np.isin(now.shared, other.units)
+        joined, left = int((~common).sum()), int((~np.isin(other.units, now.shared)).sum())
+        hidden = any(0 < n < least for n in (joined, left, common.sum()))
+        if common.any():
+            name = f"{other.office}/{other.release}"
+            yield UnitChanges(name, None if hidden else joined, None if hidden else left, None, same_variables=False)
 
 
 def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) -> _Earlier:

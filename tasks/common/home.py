@@ -49,6 +49,7 @@ class Home:
     candidates : releases that wait for approvers
     releases, withdrawn : published releases, and those that were withdrawn
     members : keyed digests of the units of candidates and releases
+    exchange : digests of the units of other homes' releases
     ledger : the signed record of everything that was decided
     head : the signed name of the ledger's last entry, so that entries cut off are missed
     approvers : the list of approvers, as the ledger has it, for readers
@@ -63,6 +64,7 @@ class Home:
     releases = Inside("releases")
     withdrawn = Inside("withdrawn")
     members = Inside("members")
+    exchange = Inside("exchange")
     ledger = Inside("ledger.jsonl")
     head = Inside("ledger.head")
     approvers = Inside("approvers.json")
@@ -102,6 +104,10 @@ class Home:
     def members_of(self, release: str) -> Path:
         """Return where the keyed digests of a release's units are kept."""
         return self.members / f"{release}.npz"
+
+    def exchange_of(self, office: str) -> Path:
+        """Return where the digests of another home's units are kept."""
+        return self.exchange / f"{office}.json"
 
     def assessment(self, release: str) -> Path:
         """Return where report and dossier of a candidate are kept, also of a rejected one."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from anoncore.microdata import Microdata
 from tasks.common.run import Run
+from tasks.common.secrets import secret
 from tasks.common.workspace import StoredArrays
 from tasks.connectors.fingerprint import record_digests
 from tasks.intake.split import Sides
@@ -15,19 +18,23 @@ from tasks.intake.validate import Checked
 from tasks.record.members import Members
 
 
-def recognise(run: Run, checked: Checked, sides: Sides) -> StoredArrays:
+def recognise(run: Run, checked: Checked, sides: Sides, shared: str | None = None) -> StoredArrays:
     """Store the `Members` of the records that are masked, in the order of their units, by reference.
 
     Where the plan declares no identifier, a unit is known by the values of its records: one that changes leaves and
     another joins.
+
+    Parameters
+    ----------
+    shared : the name of a secret that other homes have, by which the units are known to them, too
     """
     original = sides.original.load()
     keys = None if checked.keys is None else checked.keys.load()
-    members = recognised(run, original, keys)
+    members = recognised(run, original, keys, secret(shared, run.home) if shared else "")
     return run.workspace.store_arrays("members", **vars(members))
 
 
-def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None) -> Members:
+def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None, shared: str = "") -> Members:
     """Return the units of a table, given what joins its source's records; the first is that of the least number."""
     units = original.unit_codes
     known = pd.DataFrame(index=original.frame.index) if keys is None else keys.iloc[original.frame.index]
@@ -36,4 +43,9 @@ def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None) -> Memb
     # Of a unit's records in any order; sums of 64 bits go round.
     contents = np.zeros(int(units.max(initial=-1)) + 1, dtype=np.uint64)
     np.add.at(contents, units, rows)
-    return Members.of(run.home, persistent_names(known, units, rows), contents, names)
+    members = Members.of(run.home, persistent_names(known, units, rows), contents, names, secret=shared)
+    if not shared:
+        return members
+    # Who has no identifier is known by the values: other homes could try values out, and do not get these digests.
+    identified = np.bincount(units[known.notna().any(axis=1).to_numpy()], minlength=len(contents)) > 0
+    return replace(members, shared=np.where(identified, members.shared, members.identities))

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tasks.common.run import Run
+from tasks.common.secrets import check_name
 from tasks.common.sections import Section
 from tasks.intake.split import Split
 
@@ -27,10 +28,19 @@ class SeriesSection(Section):
         its seed, which would draw the same units again.
     left_out : L, which says how many are not drawn: of N units L·N / (N + L), rounded. More hide newcomers better and
         cost accuracy: errors of means and shares grow as if by a factor of the square root of 1 + L / N.
+    shared : names a secret that another home has, too. The home then keeps digests of the units' identifiers by it,
+        which ``anonflow digests export`` writes, and compares the releases of others that were imported. Without it
+        other homes are not known.
     """
 
     kind: Literal["register", "panel", "snapshot"] | None = None
     left_out: int = Field(default=120, ge=1, le=10_000)
+    shared: str | None = None
+
+    @model_validator(mode="after")
+    def _names_a_secret(self) -> SeriesSection:
+        check_name(self.shared, "shared")
+        return self
 
     @property
     def draws(self) -> bool:

@@ -102,6 +102,7 @@ class Series:
     pairs : the differencing attack with each earlier release that it was tried with
     untested : earlier releases since which units joined, with which it was tried and could not be carried out
     not_tried : those with which it was not tried, since more units joined since than since the others
+    elsewhere : changes since releases of other homes, named office/release, that hold units of the candidate
     """
 
     releases: int
@@ -113,6 +114,7 @@ class Series:
     pairs: tuple[PairDifferencing, ...] = ()
     untested: int = 0
     not_tried: int = 0
+    elsewhere: tuple[UnitChanges, ...] = ()
 
     @property
     def published(self) -> Series:

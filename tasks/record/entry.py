@@ -19,7 +19,8 @@ Placed = Literal["publishing", "published", "unchanged", "abandoned", "withdrawi
 DeliveryEvent = Literal["delivering", "delivered", "delivery failed", "recalled", "recall failed"]
 ApproverEvent = Literal["approver-added", "approver-removed"]
 LossEvent = Literal["resumed", "settled"]
-Event = Literal[Asked, Placed, DeliveryEvent, ApproverEvent, LossEvent, "key-rotated"]
+ExchangeEvent = Literal["digests-exported", "digests-imported"]
+Event = Literal[Asked, Placed, DeliveryEvent, ApproverEvent, ExchangeEvent, LossEvent, "key-rotated"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +36,8 @@ class Facts:
 
     @property
     def subject(self) -> str:
-        """The release or the approver that an entry is about; empty where it is about the ledger itself."""
-        return str(getattr(self, "release", getattr(self, "approver", "")))
+        """The release, the approver or the office that an entry is about; empty where it is about this home itself."""
+        return str(getattr(self, "release", getattr(self, "approver", getattr(self, "office", ""))))
 
     @property
     def actor(self) -> str:
@@ -173,6 +174,24 @@ class ApproverFacts(Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExchangeFacts(Facts):
+    """What is entered when digests of units are given to other homes, or taken over from one.
+
+    Attributes
+    ----------
+    office : what the other home is called here; empty for an export
+    public_key : whose signature the file bears
+    file : its SHA-256
+    releases : how many it is about
+    """
+
+    office: str
+    public_key: str
+    file: str
+    releases: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class KeyFacts(Facts):
     """What is entered when the home signs with a new key: both public keys, and the new one's signature."""
 
@@ -209,6 +228,7 @@ KIND_OF: dict[str, type[Facts]] = {
     **dict.fromkeys((*get_args(Asked), *get_args(Placed)), ReleaseFacts),
     **dict.fromkeys(get_args(DeliveryEvent), DeliveryFacts),
     **dict.fromkeys(get_args(ApproverEvent), ApproverFacts),
+    **dict.fromkeys(get_args(ExchangeEvent), ExchangeFacts),
     **dict.fromkeys(get_args(LossEvent), LossFacts),
     "key-rotated": KeyFacts,
 }

@@ -12,12 +12,15 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.common.errors import Refused
 from tasks.common.home import Home, make_private, write_private
 from tasks.record import ledger
 from tasks.record.entry import ReleaseFacts
 
 Digests = NDArray[np.uint64]
-ARRAYS = ("identities", "contents", "variables", "key")
+ARRAYS = ("identities", "contents", "variables", "key", "shared", "shared_key")
+# Of a secret that is shared: a short one could be guessed from the digests.
+LEAST_SECRET = 32
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,20 +35,35 @@ class Members:
     contents : (U,) of the values of its records
     variables : (1,) of the names of these values' variables: contents of other variables are not compared
     key : (1,) of nothing: digests of another key cannot be compared
+    shared, shared_key : as ``identities`` and ``key``, by a secret that other homes have too; (0,) without one
     """
 
     identities: Digests
     contents: Digests
     variables: Digests
     key: Digests
+    shared: Digests
+    shared_key: Digests
 
     @classmethod
-    def of(cls, home: Home, identities: Digests, contents: Digests, variables: Iterable[str]) -> Members:
-        """Return the digests of units, each identified and described by 64 bits."""
-        raw = [side.tobytes() for side in (identities, contents)]
-        sides = [[side[at : at + 8] for at in range(0, len(side), 8)] for side in raw]
+    def of(
+        cls, home: Home, identities: Digests, contents: Digests, variables: Iterable[str], *, secret: str = ""
+    ) -> Members:
+        """Return the digests of units, each identified and described by 64 bits; also by a ``secret`` that is shared.
+
+        Raises
+        ------
+        Refused
+            When the secret is short enough to be guessed.
+        """
+        own, sides = _own_key(home), [_parts(side) for side in (identities, contents)]
         names = ["\x1f".join(sorted(variables)).encode()]
-        return cls(*(_digests(home, *one) for one in zip(ARRAYS, (*sides, names, [b""]), strict=True)))
+        digests = [_digests(own, *one) for one in zip(ARRAYS, (*sides, names, [b""]), strict=False)]
+        if secret:
+            digests += [_digests(_shared_key(secret), "shared", sides[0]), recognised_by(secret)]
+        else:
+            digests += [np.empty(0, dtype=np.uint64)] * 2
+        return cls(*digests)
 
     def in_common(self, earlier: Members) -> NDArray[np.bool_]:
         """Return (U,) which units an earlier release holds too."""
@@ -65,13 +83,42 @@ class Members:
         order = np.argsort(self.identities)
         content = io.BytesIO()
         sorted_ = replace(self, identities=self.identities[order], contents=self.contents[order])
+        sorted_ = replace(sorted_, shared=np.sort(self.shared))
         np.savez(content, **vars(sorted_))
         make_private(home.members)
         write_private(home.members_of(release), content.getvalue())
 
 
-def _digests(home: Home, kind: str, values: Iterable[bytes]) -> Digests:
-    key = hmac.digest(home.digest_secret(), b"units of releases", "sha256")
+def recognised_by(secret: str) -> Digests:
+    """Return (1,) what recognises a secret that homes share, and reveals nothing of it.
+
+    Raises
+    ------
+    Refused
+        When the secret is short enough to be guessed.
+    """
+    return _digests(_shared_key(secret), "key", [b""])
+
+
+def _own_key(home: Home) -> bytes:
+    return hmac.digest(home.digest_secret(), b"units of releases", "sha256")
+
+
+def _shared_key(secret: str) -> bytes:
+    if len(secret) < LEAST_SECRET:
+        raise Refused(
+            f"the secret for shared digests must have at least {LEAST_SECRET} characters, since a short one could be "
+            "guessed from the digests; draw one with openssl rand -hex 32"
+        )
+    return hmac.digest(secret.encode(), b"units shared between homes", "sha256")
+
+
+def _parts(hashes: Digests) -> list[bytes]:
+    raw = hashes.astype("<u8").tobytes()
+    return [raw[at : at + 8] for at in range(0, len(raw), 8)]
+
+
+def _digests(key: bytes, kind: str, values: Iterable[bytes]) -> Digests:
     name = kind.encode()
     parts = (hmac.digest(key, name + value, "sha256")[:8] for value in values)
     return np.frombuffer(b"".join(parts), dtype=np.uint64)
@@ -87,7 +134,7 @@ def members_of(home: Home, release: str) -> Members | None:
             members = Members(*(stored[name] for name in ARRAYS))
     except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error):
         return None
-    return members if np.array_equal(members.key, _digests(home, "key", [b""])) else None
+    return members if np.array_equal(members.key, _digests(_own_key(home), "key", [b""])) else None
 
 
 def published_in_series(home: Home, name: str, data: str, records: str) -> tuple[ReleaseFacts, ...]:

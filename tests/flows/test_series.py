@@ -19,6 +19,7 @@ from tasks.common.home import Home
 from tasks.decision.approval import decide
 from tasks.decision.outcomes import Outcome
 from tasks.policy.gate import GateResult
+from tasks.record import signing
 from tasks.record.decision import Decision
 from tasks.record.dossier import read_dossier
 
@@ -26,11 +27,13 @@ pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
 CHANGE = "change since earlier releases"
 # Noise, and nobody set apart: the changes are those of the file.
 STEP = "{method: additive-noise, b: 1.0}"
-MORE = "reference: {kind: leave-one-out}\nseries: {kind: register}\npolicy: {approval: person, tail_p: 1.0e-9}"
+SERIES = "reference: {kind: leave-one-out}\nseries: {kind: register, shared: POPULATION}"
+MORE = f"{SERIES}\npolicy: {{approval: person, tail_p: 1.0e-9}}"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("POPULATION", "a secret of two offices" * 2)
     return Home.locate(tmp_path / "home")
 
 
@@ -109,3 +112,19 @@ def test_what_waited_while_another_was_published_is_run_again(office, home, peop
     assert gate(again).figure == f"since {one.release}: 0 joined, 0 left, 0 changed"
     renamed = released(office, home, frame, name="renamed")
     assert gate(renamed).verdict == "pass", "the same people are known under another plan's name"
+
+
+def test_what_another_office_has_released_of_the_same_people_asks_a_person(office, home, people, tmp_path, capsys):
+    everyone = people(320)
+    first = released(office, home, everyone[:300])
+    approved(home, first)
+    exported, key = tmp_path / "digests.json", tmp_path / "public.pem"
+    key.write_text(signing.public_key(home))
+    said(capsys, "digests", "export", str(exported), "--secret", "POPULATION", "--home", str(home.path))
+    other = ("--home", str(tmp_path / "other"))
+    said(capsys, "digests", "import", str(exported), "--office", "north", "--key", str(key), *other)
+    assert "north" in said(capsys, "digests", "list", *other)
+    elsewhere = released(office, Home.locate(tmp_path / "other"), everyone[50:])
+    found = gate(elsewhere)
+    assert found.verdict == "inconclusive"
+    assert found.figure == f"beside north/{first.release} of another home: 20 more, 50 not here"

@@ -32,19 +32,22 @@ class ChangeLimit(Section):
 def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, ...]:
     """Ask a person where few units joined, left or changed, or where it is not known who is in a release."""
     series = assessment.series
-    if series is None or not series.releases:
+    if series is None or not (series.releases or series.elsewhere):
         return ()
     few, unknown = series.few, series.releases - series.known
     shown = few[:AT_MOST] or ((series.newest,) if series.newest else ())
     parts = [since(one, series.least) for one in shown]
     if len(few) > AT_MOST:
         parts.append(f"and since {count(len(few) - AT_MOST)} more")
+    parts += [_elsewhere(one, series.least) for one in series.elsewhere[-AT_MOST:]]
+    if len(series.elsewhere) > AT_MOST:
+        parts.append(f"and {count(len(series.elsewhere) - AT_MOST)} more of other homes")
     if unknown:
         parts.append(f"who is in {count(unknown)} earlier release(s) is not known")
     return (
         GateResult(
             name=NAME,
-            verdict="inconclusive" if few or unknown else "pass",
+            verdict="inconclusive" if few or unknown or series.elsewhere else "pass",
             figure="; ".join(parts),
             limit=f"none, or at least {count(series.least)} of each",
             baseline="0, the same people with the same values",
@@ -63,6 +66,12 @@ def _units(series: Series) -> str:
 def since(changes: UnitChanges, least: int) -> str:
     """Return how many units joined, left or changed since a release, in words; no number below ``least``."""
     return f"since {changes.release}: {_counts(changes, least)}"
+
+
+def _elsewhere(changes: UnitChanges, least: int) -> str:
+    if changes.joined is None or changes.left is None:
+        return f"beside {changes.release} of another home: fewer than {least} more, fewer or in common"
+    return f"beside {changes.release} of another home: {count(changes.joined)} more, {count(changes.left)} not here"
 
 
 def _counts(changes: UnitChanges, least: int) -> str:
@@ -87,8 +96,9 @@ GATE = Gate(
     description="Statistical units that joined, left or changed since each published release of the series, counted by "
     "keyed digests that only the home holds. Inconclusive, so that a person decides, where it is 1 to "
     "`least_change` − 1 units of one of the three, where it is not known who is in a release, and where its variables "
-    "are others, so that it is not known who changed. No count below the limit is shown; of joined and left neither, "
-    "where one is below it.",
+    "are others, so that it is not known who changed; and beside each release of another home that holds some of the "
+    "units, as its file is not at hand and what both reveal together is not measured. No count below the limit is "
+    "shown; of joined and left neither, where one is below it.",
     evaluate=evaluate,
     limits=ChangeLimit,
     individual=True,

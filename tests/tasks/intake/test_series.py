@@ -78,6 +78,14 @@ def test_units_are_recognised_whatever_the_order_and_the_writing(tmp_path: Path)
     assert replace(then, variables=now.variables + np.uint64(1)).changed(now) is None, "other variables: not known"
 
 
+def test_who_has_no_identifier_is_not_known_to_other_homes(tmp_path: Path) -> None:
+    run, data = started(tmp_path), table()
+    person = np.repeat(np.arange(UNITS), 2)
+    keys = pd.DataFrame({"person": [f"p{i}" if i >= 7 else None for i in person]})
+    offices = [recognised(one, data, keys, shared="s" * 32) for one in (run, started(tmp_path / "other"))]
+    assert np.isin(offices[0].shared, offices[1].shared).tolist() == [False] * 7 + [True] * (UNITS - 7)
+
+
 @pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: raw[:300], lambda raw: raw[:200] + bytes(100)])
 def test_the_units_of_a_damaged_file_are_not_known(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     run = started(tmp_path)

@@ -1,0 +1,252 @@
+"""Who is in the releases of other homes: signed files of digests by a secret that two offices share.
+
+A file holds, of each release of a home, one digest for each statistical unit: HMAC-SHA256 of what identifies it, by the
+shared secret, 64 bits. It holds no digests of values, by which a holder of the secret could try out values of a person.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tasks.common import keys
+from tasks.common.digests import sha256_of
+from tasks.common.errors import Refused, visible
+from tasks.common.home import Home, account, make_private, write_private
+from tasks.common.secrets import NAME, secret
+from tasks.common.values import from_json, to_json
+from tasks.record import ledger
+from tasks.record.entry import ExchangeFacts, LedgerEntry, ReleaseFacts, canonical
+from tasks.record.members import Digests, members_of, recognised_by
+from tasks.record.signing import public_key, sign
+
+FORMAT = 1
+MAX_BYTES = 500_000_000
+
+
+@dataclass(frozen=True)
+class SharedRelease:
+    """The units of a release of one home, for another.
+
+    Parameters
+    ----------
+    release, published : its identity, and when it was published
+    units : digests of 64 bits, sorted, in base64
+    """
+
+    release: str
+    published: str
+    units: str
+
+    @property
+    def digests(self) -> Digests:
+        """The digests, (U,)."""
+        return np.frombuffer(base64.b64decode(self.units), dtype="<u8").astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class SharedDigests:
+    """A file of digests, as it is written and signed.
+
+    Parameters
+    ----------
+    key : what recognises the shared secret, and reveals nothing of it
+    home : the identity of the home's ledger
+    releases : every published release that holds digests by this secret, oldest first
+    signature : of everything else, by the home's key, in hexadecimal
+    """
+
+    format: int
+    key: str
+    home: str
+    releases: tuple[SharedRelease, ...]
+    signature: str = ""
+
+    @property
+    def content(self) -> bytes:
+        """What is signed."""
+        return b"anonflow digests " + canonical(to_json(replace(self, signature="")))
+
+
+@dataclass(frozen=True)
+class OtherRelease:
+    """The units of a release of another home, (U,), by the secret that is shared with it."""
+
+    office: str
+    release: str
+    units: Digests
+
+
+def export_digests(home: Home, name: str, target: Path) -> tuple[int, int]:
+    """Write and sign the digests of this home's published releases by a shared secret.
+
+    Parameters
+    ----------
+    name : of the secret, as plans name it under ``series: shared``
+
+    Returns
+    -------
+    how many releases the file holds, and how many hold no digests by this secret
+
+    Raises
+    ------
+    Refused
+        When the secret is not there, or no release holds digests by it.
+    """
+    ledger.trusted(home)
+    key = recognised_by(secret(name, home))
+    published = {e.facts.release: e.time for e in ledger.find(home, ReleaseFacts, "published")}
+    releases = []
+    for release, time in published.items():
+        members = members_of(home, release)
+        if members is not None and np.array_equal(members.shared_key, key):
+            units = base64.b64encode(np.sort(members.shared).astype("<u8").tobytes()).decode()
+            releases.append(SharedRelease(release, time, units))
+    if not releases:
+        raise Refused(
+            f"no published release holds digests by the secret {visible(name)}; plans that name it (series: shared) "
+            "store them when they run"
+        )
+    shared = SharedDigests(FORMAT, _hex(key), ledger.identity(home), tuple(releases))
+    content = canonical(to_json(replace(shared, signature=sign(home, shared.content))))
+    write_private(target, content)
+    own = keys.public_of(public_key(home))
+    facts = ExchangeFacts(
+        by=account(),
+        office="",
+        public_key="" if own is None else keys.raw(own),
+        file=sha256_of(target),
+        releases=len(releases),
+    )
+    ledger.append(home, "digests-exported", facts)
+    return len(releases), len(published) - len(releases)
+
+
+def import_digests(home: Home, office: str, file: Path, public: Path) -> int:
+    """Take over the digests of another home, whose public key signs them; return of how many releases.
+
+    Parameters
+    ----------
+    office : what the other home is called here; the same one signs with the same key, and its files only grow
+    public : the file of its public key, received by another way than the digests
+
+    Raises
+    ------
+    Refused
+        When the file was changed, is signed by another key, or lacks releases of the file before.
+    """
+    if not NAME.fullmatch(office):
+        raise Refused("an office is named by letters, digits, _ . and -, beginning with a letter or _")
+    trusted = keys.read_public(public)
+    content = _read(file)
+    shared = _parsed(content, file.name)
+    if not keys.verifies_hex(trusted, shared.content, shared.signature):
+        raise Refused(
+            f"{visible(file.name)} is not signed by the key that was given, or was changed since it was signed"
+        )
+    with home.lock("exchange"):
+        ledger.trusted(home)
+        if shared.home == ledger.identity(home):
+            raise Refused(f"{visible(file.name)} is of this home, whose own releases count anyway")
+        if (before := _imports(home).get(office)) is not None:
+            _check_successor(home, before, shared, keys.raw(trusted))
+        make_private(home.exchange)
+        place = home.exchange_of(office)
+        write_private(place, content)
+        facts = ExchangeFacts(
+            by=account(),
+            office=office,
+            public_key=keys.raw(trusted),
+            file=sha256_of(place),
+            releases=len(shared.releases),
+        )
+        ledger.append(home, "digests-imported", facts)
+    return len(shared.releases)
+
+
+def releases_elsewhere(home: Home, key: Digests) -> tuple[OtherRelease, ...]:
+    """Return the releases of other homes whose units are known by a shared secret.
+
+    Raises
+    ------
+    Refused
+        When a file is gone or is not the one that was imported.
+    """
+    found = []
+    for office, entry in _imports(home).items():
+        shared = _imported(home, entry)
+        if shared.key == _hex(key):
+            found += [OtherRelease(office, one.release, one.digests) for one in shared.releases]
+    return tuple(found)
+
+
+def imports(home: Home) -> tuple[LedgerEntry[ExchangeFacts], ...]:
+    """Return the last import of each office."""
+    return tuple(_imports(home).values())
+
+
+def _imports(home: Home) -> dict[str, LedgerEntry[ExchangeFacts]]:
+    return {e.facts.office: e for e in ledger.find(home, ExchangeFacts, "digests-imported")}
+
+
+def _imported(home: Home, entry: LedgerEntry[ExchangeFacts]) -> SharedDigests:
+    """Return the file that was imported last from an office, checked against the ledger."""
+    office = entry.facts.office
+    place = home.exchange_of(office)
+    if not place.is_file() or sha256_of(place) != entry.facts.file:
+        raise Refused(
+            f"the digests of {visible(office)} are gone or were changed since {entry.time}; import them again with "
+            "anonflow digests import"
+        )
+    return _parsed(place.read_bytes(), place.name)
+
+
+def _check_successor(home: Home, entry: LedgerEntry[ExchangeFacts], shared: SharedDigests, public: str) -> None:
+    """Refuse a file that cannot follow the one before: of another key or home, or without its releases."""
+    office = visible(entry.facts.office)
+    if public != entry.facts.public_key:
+        raise Refused(
+            f"{office} signed with another key before; confirm the new one with them, and import under another name"
+        )
+    try:
+        before = _imported(home, entry)
+    except Refused:
+        # Gone: what is given takes its place if it is the very file.
+        if len(shared.releases) < entry.facts.releases:
+            raise Refused(f"the file holds fewer releases than the last one of {office}; ask for a new one") from None
+        return
+    if shared.home != before.home or {r.release for r in before.releases} - {r.release for r in shared.releases}:
+        raise Refused(f"the file lacks releases of the last one of {office}, or is of another home; ask for a new one")
+
+
+def _read(file: Path) -> bytes:
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise Refused(f"{visible(file.name)} is larger than {MAX_BYTES} bytes")
+        return file.read_bytes()
+    except OSError:
+        raise Refused(f"{visible(file.name)} cannot be read") from None
+
+
+def _parsed(content: bytes, name: str) -> SharedDigests:
+    try:
+        form: Any = json.loads(content)
+        shared = from_json(SharedDigests, form)
+        for one in shared.releases:
+            if len(base64.b64decode(one.units, validate=True)) % 8:
+                raise ValueError
+    except (ValueError, RecursionError, KeyError, AttributeError, TypeError, binascii.Error):
+        raise Refused(f"{visible(name)} holds no digests of anonflow, or was cut short") from None
+    if shared.format != FORMAT:
+        raise Refused(f"{visible(name)} has format {shared.format}, and this version of anonflow uses {FORMAT}")
+    return shared
+
+
+def _hex(key: Digests) -> str:
+    return key.astype(">u8").tobytes().hex()

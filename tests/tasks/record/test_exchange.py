@@ -1,0 +1,123 @@
+"""Two homes learn whom both have released, by signed files of keyed digests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tasks.common.errors import Refused
+from tasks.common.home import Home, make_private, write_private
+from tasks.record import ledger, signing
+from tasks.record.entry import ExchangeFacts
+from tasks.record.exchange import export_digests, import_digests, releases_elsewhere
+from tasks.record.members import Members, recognised_by
+from tests.tasks.facts import enter
+
+SECRET, NAME = "s3cret" * 6, "population"
+ABOUT = ["age"]
+
+
+def office(folder: Path, people: np.ndarray, secret: str = SECRET) -> Home:
+    """Return a home that has published one release of these people."""
+    home = Home.locate(folder)
+    make_private(home.path / "secrets")
+    write_private(home.path / "secrets" / NAME, secret.encode())
+    published(home, people, f"{folder.name}-1", secret)
+    write_private(folder / "public.pem", signing.public_key(home).encode())
+    return home
+
+
+def published(home: Home, people: np.ndarray, release: str, secret: str = SECRET) -> None:
+    identities = people.astype(np.uint64)
+    Members.of(home, identities, identities, ABOUT, secret=secret).keep(home, release)
+    enter(home, release=release)
+
+
+@pytest.fixture
+def north(tmp_path: Path) -> Home:
+    return office(tmp_path / "north", np.arange(100))
+
+
+@pytest.fixture
+def south(tmp_path: Path) -> Home:
+    return office(tmp_path / "south", np.arange(60, 200))
+
+
+def given(north: Home, south: Home, folder: Path) -> Path:
+    """Have the south take over what the north exports; return the file."""
+    file = folder / "north.json"
+    export_digests(north, NAME, file)
+    import_digests(south, "north", file, north.path / "public.pem")
+    return file
+
+
+def test_people_of_both_are_recognised_by_those_who_have_the_secret(north: Home, south: Home, tmp_path: Path) -> None:
+    published(north, np.arange(5), "north-without", secret="")
+    file = tmp_path / "north.json"
+    assert export_digests(north, NAME, file) == (1, 1)
+    assert import_digests(south, "north", file, north.path / "public.pem") == 1
+    (other,) = releases_elsewhere(south, recognised_by(SECRET))
+    now = Members.of(
+        south, np.arange(60, 200).astype(np.uint64), np.arange(140).astype(np.uint64), ABOUT, secret=SECRET
+    )
+    assert (other.office, other.release, np.isin(now.shared, other.units).sum()) == ("north", "north-1", 40)
+    assert not np.isin(now.identities, other.units).any(), "each home's own digests are of another key"
+    assert releases_elsewhere(south, recognised_by("another" * 6)) == ()
+    assert file.stat().st_mode & 0o077 == south.exchange_of("north").stat().st_mode & 0o077 == 0
+    facts = [ledger.find(home, ExchangeFacts)[0].facts for home in (north, south)]
+    assert facts[0].file == facts[1].file
+    assert facts[0].public_key == facts[1].public_key
+    assert ledger.problems(north) == ledger.problems(south) == []
+    assert set(json.loads(file.read_text())) == {"format", "key", "home", "releases", "signature"}, (
+        "no digests of values"
+    )
+
+
+def test_a_file_that_was_changed_or_is_anothers_is_refused(north: Home, south: Home, tmp_path: Path) -> None:
+    file = tmp_path / "north.json"
+    export_digests(north, NAME, file)
+    key = north.path / "public.pem"
+    with pytest.raises(Refused, match="is not signed by the key"):
+        import_digests(south, "north", file, south.path / "public.pem")
+    with pytest.raises(Refused, match="is of this home"):
+        import_digests(north, "north", file, key)
+    form = json.loads(file.read_text())
+    units = form["releases"][0]["units"]
+    form["releases"][0]["units"] = units[8:16] + units[:8] + units[16:]
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(form))
+    with pytest.raises(Refused, match="was changed since it was signed"):
+        import_digests(south, "north", changed, key)
+    changed.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(Refused, match="was cut short"):
+        import_digests(south, "north", changed, key)
+    assert ledger.find(south, ExchangeFacts) == []
+
+
+def test_files_of_an_office_only_grow_and_keep_their_key(north: Home, south: Home, tmp_path: Path) -> None:
+    first = given(north, south, tmp_path).read_bytes()
+    published(north, np.arange(50), "north-2")
+    given(north, south, tmp_path)
+    assert [one.release for one in releases_elsewhere(south, recognised_by(SECRET))] == ["north-1", "north-2"]
+    older = tmp_path / "older.json"
+    older.write_bytes(first)
+    with pytest.raises(Refused, match="lacks releases of the last one"):
+        import_digests(south, "north", older, north.path / "public.pem")
+    west = office(tmp_path / "west", np.arange(9))
+    export_digests(west, NAME, older.with_name("west.json"))
+    with pytest.raises(Refused, match="signed with another key before"):
+        import_digests(south, "north", older.with_name("west.json"), west.path / "public.pem")
+    south.exchange_of("north").write_bytes(first)
+    with pytest.raises(Refused, match="gone or were changed"):
+        releases_elsewhere(south, recognised_by(SECRET))
+
+
+def test_a_secret_that_could_be_guessed_and_nothing_to_export_are_refused(north: Home, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="at least 32 characters"):
+        recognised_by("short")
+    write_private(north.path / "secrets" / "other", b"x" * 40)
+    with pytest.raises(Refused, match="no published release holds digests"):
+        export_digests(north, "other", tmp_path / "none.json")
