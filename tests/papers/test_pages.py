@@ -1,0 +1,30 @@
+"""Short forms of the pages docs/explanation/reproduction-*.md: they say what the code measures."""
+
+import pytest
+
+from tests.papers import boxes_page
+from tests.papers.pages import Row, rounded
+
+PAGES = (boxes_page.PAGE,)
+
+
+def agrees(fresh: list[Row], stored: list[Row], **where) -> None:
+    """Compare rows measured now with those that are stored."""
+    kept = [row for row in stored if all(row[key] == value for key, value in where.items())]
+    assert len(fresh) == len(kept)
+    for one, other in zip(fresh, kept, strict=True):
+        numbers = [{k: v for k, v in row.items() if isinstance(v, float)} for row in (rounded(one), other)]
+        assert numbers[0] == pytest.approx(numbers[1], rel=0.01, abs=1e-6)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_follow_from_their_figures(page):
+    assert not page.behind(), "run make reproduction"
+
+
+def test_boxes_cut_for_a_statistic_are_near_the_best_and_beat_mondrian():
+    stored = boxes_page.PAGE.stored()
+    agrees(boxes_page.measure("NHEFS", ["sd"]), stored, table="NHEFS", statistic="sd")
+    for row in stored:
+        assert row["ours_guaranteed"] <= row["plain_guaranteed"] / 3
+        assert row.get("best", 0) * 0.999 <= row["hulls"] <= 1.25 * row.get("best", row["ideal"]) + 2e-4
