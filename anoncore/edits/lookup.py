@@ -277,8 +277,8 @@ def _identifying(cells: Mapping[tuple[int, ...], _Cell], majority: np.ndarray, u
     Notes
     -----
     A band of neighbouring numbers or levels with one value, such as an age group or the region of a postal code, is
-    no single record's. The neighbour is the nearest number with the same levels, or the next level; by chance, a share
-    1 − Σp² of neighbours differ.
+    no single record's, and a value that fills a range or two is none. The neighbour is the nearest number with the
+    same levels, or the next level; by chance, a share 1 − Σp² of neighbours differ.
     """
     neighbour = np.roll(np.arange(len(majority)), -1)
     for cell in cells.values():
@@ -288,7 +288,8 @@ def _identifying(cells: Mapping[tuple[int, ...], _Cell], majority: np.ndarray, u
     known = (majority >= 0) & (majority[neighbour] >= 0)
     share = np.bincount(majority[known]) / max(known.sum(), 1)
     differ = np.count_nonzero(majority[known] != majority[neighbour[known]])
-    return bool(2 * known.sum() > units and 2 * differ > known.sum() * (1.0 - np.sum(share**2)))
+    scattered = differ > 2 * np.count_nonzero(share)
+    return bool(2 * known.sum() > units and scattered and 2 * differ > known.sum() * (1.0 - np.sum(share**2)))
 
 
 def _deviation(values: np.ndarray) -> float:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-import pandas as pd
 
 from anoncore.edits.kinds import BoundEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.product import ProductEdit
+from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata
 from anoncore.microdata.inference import MAX_LISTED, MIN_RECORDS
 from anoncore.microdata.precision import outer_limits
@@ -81,7 +81,7 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
         *_multiples(table, computed),
         *orders,
     ]
-    checked = (_checked(f, data.frame) for f in findings)
+    checked = (_checked(f, data) for f in findings)
     return tuple(_with_unique_names(sorted(checked, key=lambda f: not f.active)))
 
 
@@ -108,10 +108,18 @@ def _not_computed(finding: Finding, looked_up: Collection[str]) -> Finding:
     return replace(finding, edit=replace(edit, dependent=None))
 
 
-def _checked(finding: Finding, frame: pd.DataFrame) -> Finding:
-    """Keep a rule active only when every record satisfies it as it will be checked, or those that do not are known."""
-    known = isinstance(finding.edit, LookupEdit) or finding.broken or not finding.active
-    if known or finding.edit.holds(frame).all():
+def _checked(finding: Finding, data: Microdata) -> Finding:
+    """Keep a rule active only when every record satisfies it as it will be checked, or those that do not are known.
+
+    Of lookups those that a run would refuse are not kept active.
+    """
+    if isinstance(finding.edit, LookupEdit):
+        try:
+            finding.edit.refuse_identifying(data.frame, data.units)
+        except AnonymizationError:
+            return replace(finding, active=False, reason="the determinant nearly identifies records")
+        return finding
+    if finding.broken or not finding.active or finding.edit.holds(data.frame).all():
         return finding
     return replace(finding, active=False, reason="not in every record")
 
@@ -203,12 +211,14 @@ def _order(low: str, high: str) -> LinearEdit:
 
 
 def _comes_up_to(low: np.ndarray, high: np.ndarray, limit: float) -> bool:
-    """Whether ``low`` (N,) never exceeds ``high`` (N,), and equals it, not as 0, in at least ``limit`` records.
+    """Whether ``low`` (N,) never exceeds ``high`` (N,), and equals it in at least ``limit`` records.
+
+    Not counted are those in which it has its least value: many columns share one, as 0 or what stands for it.
 
     Where one number may exceed the other, a record in which they are equal might as well have exceeded it by a unit.
     """
     gap = high - low
-    gap = gap[~np.isnan(gap) & ~((high == low) & (low == 0))]
+    gap = gap[~np.isnan(gap) & ~((high == low) & (low == np.nanmin(low)))]
     if len(gap) < 5 * MIN_RECORDS or gap.min() < 0:
         return False
     return bool((gap == 0).sum() >= limit and (gap > 0).mean() > SOME_BELOW)

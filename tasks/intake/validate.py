@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -97,11 +98,7 @@ def validate_raw(run: Run, ingested: Ingested, section: EditsSection) -> Checked
     if failed:
         raise Fault(f"checks that could not be carried out: {', '.join(r.name for r in failed)}")
     if broken and section.on_violation == "refuse":
-        counts = ", ".join(f"{rule.name} ({rule.violated})" for rule in broken)
-        raise Refused(
-            f"the raw data violate edits (records): {counts}; correct the data or the edits, "
-            "or state on_violation: set-aside or repair"
-        )
+        raise Refused(_refusal(section.rules, {rule.name: rule.violated for rule in broken}))
     aside = 0
     if broken and section.on_violation == "set-aside":
         good = edits.satisfied(data.frame)
@@ -110,6 +107,26 @@ def validate_raw(run: Run, ingested: Ingested, section: EditsSection) -> Checked
             raise Refused(f"{aside} of {len(data)} records violate an edit; too few are left to release")
         stored = run.workspace.store("checked", data.take(np.flatnonzero(good)))
     return Checked(stored, ingested.keys, aside, report)
+
+
+def _refusal(rules: Iterable[Rule], violated: Mapping[str, int]) -> str:
+    """Return which edits how many records violate, with the limits that the plan states, and what can be done."""
+    broken = [rule for rule in rules if rule.name in violated]
+    limits = any(isinstance(rule, BoundEdit) for rule in broken)
+    widen = "; where values beyond a limit are right, widen its lower or upper" if limits else ""
+    names = ", ".join(f"{rule.name}{_allowed(rule)} ({violated[rule.name]})" for rule in broken)
+    return (
+        f"the raw data violate edits (records): {names}; correct the data{widen}; remove an edit that correct records "
+        "break, or state on_violation: set-aside, which leaves those records out, or repair, which keeps them"
+    )
+
+
+def _allowed(rule: Rule) -> str:
+    if not isinstance(rule, BoundEdit):
+        return ""
+    lower, upper = (None if limit is None else f"{limit:.12g}" for limit in (rule.lower, rule.upper))
+    words = [f"at least {lower}"] * (lower is not None) + [f"at most {upper}"] * (upper is not None)
+    return f": {' and '.join(words)}"
 
 
 def validate_masked(masked: Masked, section: EditsSection, original: StoredMicrodata) -> Validated:

@@ -12,7 +12,7 @@ from anoncore.microdata.inference.vocabulary import PERHAPS_WEIGHT, WEIGHS_A_SAM
 NAMED = re.compile(r"wgt|fnlw|(^|[^a-z])p?weights?_?(yr|final|samp)")
 PERHAPS_NAMED = re.compile(r"^wt[a-z]{3,}|wt$")  # WTINT2YR of a health survey, popwt
 HEAVIEST = 1000.0  # a median beyond it is of no body, in kilograms or in pounds
-SKEWED = 10.0  # the 99th percentile of bodies is no such multiple of their median
+SKEWED = 10.0  # the 99th percentile of what is weighed is seldom such a multiple of its median
 
 
 def weighs_records(facts: ColumnFacts, *, bodies: bool) -> bool:
@@ -39,4 +39,4 @@ def weighs_records(facts: ColumnFacts, *, bodies: bool) -> bool:
     median, heavy = facts.numbers[np.searchsorted(np.cumsum(counts), counts.sum() * np.array([0.5, 0.99]))].tolist()
     normalised = 0.8 <= mean <= 1.25 and not facts.all_whole
     skewed = heavy > HEAVIEST and heavy > SKEWED * median
-    return median > HEAVIEST or skewed or (not bodies and (normalised or len(facts.numbers) == 1))
+    return median > HEAVIEST or (not bodies and (skewed or normalised or len(facts.numbers) == 1))

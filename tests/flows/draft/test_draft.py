@@ -627,6 +627,16 @@ def test_the_first_lines_say_what_to_confirm_and_what_is_dropped(tmp_path):
     assert re.search(r"^#   pid \(identifier: ", text, re.M)
 
 
+def test_a_newcomer_beyond_a_drafted_limit_is_refused_with_the_limit_and_the_mend(tmp_path):
+    frame = people().drop(columns="name")
+    file = loaded(csv(tmp_path, frame))
+    frame.loc[7, "age"] = 4321
+    csv(tmp_path, frame)
+    with pytest.raises(Refused, match=r"limits of age: at least \d+ and at most \d+ \(1\).*widen") as refused:
+        checked(file, tmp_path)
+    assert "4321" not in str(refused.value)
+
+
 def test_records_that_break_a_sum_are_repaired_and_no_run_refused(tmp_path):
     frame = people().drop(columns="name")
     frame.loc[7, "total"] += 100
