@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from anoncore.kernels.neighbors import nearest
+from anoncore.microdata.units import ComparedUnits, unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._values import AT_MOST
 from anoncore.risk.membership import matched_quantiles
@@ -90,10 +91,11 @@ def density(
     if matched is not None:
         after = _ratios(people, matched)
         scores |= {f"{name}, after matching the distributions": values for name, values in after.items()}
-    learned = _classified(sides[0], sides[1], points, rng)
+    units = certainty.units.take(*drawn)
+    learned = _classified(sides[0], sides[1], points, units, rng)
     if learned is not None:
         scores["classifier"] = learned
-    certain = replace(certainty.over(len(scores)), units=certainty.units.take(*drawn))
+    certain = replace(certainty.over(len(scores)), units=units)
     n = len(sides[0])
     attacks = tuple(
         NamedAttack(name, score_attack(values[:n], values[n:], certainty=certain)) for name, values in scores.items()
@@ -114,17 +116,29 @@ def _ratios(people: Floats, points: Floats) -> dict[str, Floats]:
     }
 
 
-def _classified(members: Floats, nonmembers: Floats, points: Floats, rng: np.random.Generator) -> Floats | None:
-    """Return the scores of all people by trees that learned from neither them nor their half."""
+def _classified(
+    members: Floats, nonmembers: Floats, points: Floats, units: ComparedUnits, rng: np.random.Generator
+) -> Floats | None:
+    """Return the scores of all people by trees that learned from neither them, nor their units, nor their half.
+
+    Trees that learned from one record of a non-member's unit know the others: they would score non-members low whatever
+    the release is. And a unit scored by both kinds of trees would have a higher best score than one scored by one kind.
+    """
     if min(len(members), len(nonmembers), len(points)) < _LEAST:
         return None
-    halves = [np.array_split(rng.permutation(len(side)), 2) for side in (members, nonmembers, points)]
+    sides = (members, units.members), (nonmembers, units.nonmembers), (points, None)
+    halves = [_halves(unit_codes(of, len(side)), rng) for side, of in sides]
     scores = np.empty(len(members)), np.empty(len(nonmembers))
     for fold in (0, 1):
         trees = _trained(points[halves[2][fold]], nonmembers[halves[1][fold]], rng)
         for side, (people, rows) in enumerate(((members, halves[0][fold]), (nonmembers, halves[1][1 - fold]))):
             scores[side][rows] = trees.decision_function(people[rows])
     return np.concatenate(scores)
+
+
+def _halves(codes: Indices, rng: np.random.Generator) -> list[Indices]:
+    """Return the records of either half of the units."""
+    return [np.flatnonzero(np.isin(codes, half)) for half in np.array_split(rng.permutation(int(codes.max()) + 1), 2)]
 
 
 def _trained(points: Floats, nonmembers: Floats, rng: np.random.Generator) -> HistGradientBoostingClassifier:
