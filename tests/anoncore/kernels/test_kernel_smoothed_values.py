@@ -10,6 +10,7 @@ from anoncore.kernels.smoothed_values import (
     recommended_reach,
     smoothed_order,
     smoothed_values,
+    without_dominance,
 )
 
 columns = npst.arrays(np.float64, st.integers(1, 60), elements=st.integers(-5, 5).map(float))
@@ -128,3 +129,18 @@ def test_values_of_a_few_units_take_their_mean():
     ordered, units = np.arange(12.0), np.repeat([0, 1, 2], 4)
     assert (smoothed_values(ordered, 2, k=3, units=units) == 5.5).all()
     assert (smoothed_order(ordered, 2, units=np.zeros(12, int)) == 5.5).all()
+
+
+@pytest.mark.parametrize("held", [1, 4])
+def test_a_unit_that_dominates_an_end_is_not_told_by_averages(held):
+    rng = np.random.default_rng(7)
+    rest = np.exp(10 + rng.normal(size=900))
+    values = np.concatenate([rest, np.full(held, 6e7)])
+    units = np.concatenate([np.arange(900), np.full(held, 900)])
+    order = np.argsort(values, kind="stable")
+    pool = smoothed_values(values[order], 20, k=5, rng=rng, units=units[order])
+    # Known constants of the window turn the largest average into the largest value where nothing else contributes.
+    assert pool.max() < 3 * rest.max()
+    mirrored = smoothed_values(-values[order][::-1], 20, k=5, rng=rng, units=units[order][::-1])
+    assert mirrored.min() > -3 * rest.max()
+    assert without_dominance(np.sort(rest)).tolist() == np.sort(rest).tolist()

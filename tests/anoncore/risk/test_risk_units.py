@@ -17,6 +17,7 @@ from anoncore.methods import ExtremeRecords
 from anoncore.microdata import ComparedUnits, unit_means
 from anoncore.risk import RiskSettings, compare, measure_encoded_risk
 from anoncore.risk.closeness import closeness
+from anoncore.risk.density import density
 from anoncore.risk.disclosure import DisclosureSettings, disclosure_risk
 from anoncore.risk.linkage import LinkageSettings, linkage
 from anoncore.risk.membership import membership_attack
@@ -285,3 +286,18 @@ def test_a_condition_that_is_true_of_one_company_alone_singles_it_out():
     values = [one.worst.residual.value for one in found if one is not None and one.worst is not None]
     assert values == pytest.approx([1.0, 0.0], abs=0.01)
     assert [one.n_people for one in found if one is not None] == [40, 160]
+
+
+def test_the_classifier_is_not_told_by_the_households_of_non_members():
+    # Members, non-members and release are independent: a classifier that learned from a household knows its rest.
+    areas = []
+    for seed in range(8):
+        sides = [panel(60, 5, 100 + 3 * seed + i, within=0.1) for i in range(3)]
+        members, others, released = (matrix(side) for side in sides)
+        units = ComparedUnits(sides[0].units, sides[1].units)
+        found = density(
+            members, others, released, certainty=Certainty(units=units), rng=np.random.default_rng(seed)
+        ).attacks[-1]
+        assert found.name == "classifier"
+        areas.append(found.attack.area.auc)
+    assert abs(np.mean(areas) - 0.5) < 0.06  # 0.68 where records of one household are parted
