@@ -115,7 +115,7 @@ def _swap(
 
 
 def _jittered(column: Floats, ranks: int, rng: np.random.Generator, units: NDArray[np.intp] | None = None) -> Floats:
-    """Draw scores, in rank order, from the smoothed order of a column in which nobody dominates; keep mean and spread."""
+    """Draw scores, in rank order, from the smoothed order of a column where nobody dominates; keep mean and spread."""
     order = np.argsort(column, kind="stable")
     units = None if units is None else units[order]
     column = without_dominance(column[order], units=units)
