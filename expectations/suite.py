@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,7 @@ class Suite:
         columns = Rule(
             "schema: columns",
             "columns",
-            f"the table has exactly the {len(schema)} declared columns, in their order",
+            _columns(schema.names),
             "ExpectTableColumnsToMatchOrderedList",
             {"column_list": list(schema.names)},
         )
@@ -85,6 +85,12 @@ class Suite:
         if duplicates := sorted(name for name, count in counts.items() if count > 1):
             raise AnonymizationError(f"rules share a name: {', '.join(duplicates)}; rename the edit")
         return cls(rules)
+
+    def with_column(self, name: str) -> Suite:
+        """Return the suite of the same table with one more column at its end, of which nothing else is expected."""
+        columns, *rest = self.rules
+        names = [*columns.arguments["column_list"], name]
+        return Suite((replace(columns, description=_columns(names), arguments={"column_list": names}), *rest))
 
     def expectations(self) -> ExpectationSuite:
         """Return the suite of Great Expectations, each expectation marked with its rule's name.
@@ -127,6 +133,10 @@ class Suite:
     def digest(self) -> str:
         """The SHA-256 of `json`, in hexadecimal."""
         return hashlib.sha256(self.json.encode()).hexdigest()
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"the table has exactly the {len(names)} declared columns, in their order"
 
 
 def _json(suite: Any) -> str:

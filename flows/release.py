@@ -33,6 +33,7 @@ from tasks.publication.candidate import Candidate, prepare_data
 from tasks.publication.deliver import cut_short, deliver, pending, ready
 from tasks.publication.documents import Shown, document
 from tasks.publication.dossier import Results, Stated, gather
+from tasks.publication.pseudonyms import with_pseudonyms
 from tasks.publication.targets import Target
 from tasks.record import approvers, ledger, secret_keys
 from tasks.record.dossier import PlanIdentity
@@ -164,8 +165,12 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     game = _played(run, file, sides, masked, runner)
     assessment = replace(assessment, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)
-    written = (run, masked.released, validated.suite.json, plan.name, plan.publication, digest)
-    release = step("Write the candidate", prepare_data, *written)
+    released, suite = masked.released, validated.suite
+    if plan.series.pseudonym:
+        labelled = (run, given.checked, sides, masked, plan.series, plan.name)
+        released = step("Add pseudonyms", with_pseudonyms, *labelled)
+        suite = suite.with_column(plan.series.pseudonym)
+    release = step("Write the candidate", prepare_data, run, released, suite.json, plan.name, plan.publication, digest)
     identity = PlanIdentity(plan.name, digest, plan.publication.title, plan.publication.description)
     results = Results(
         ingested=ingested,
@@ -205,7 +210,7 @@ def _with_earlier(
         attack = (run, earlier, given.checked, sides, masked, plan.assessment)
         prior = step("Attack with earlier releases", against_earlier, *attack)
         return replace(assessment, prior_releases=prior), followed.members
-    repeated = Earlier.of(earlier, given.plan_digest)
+    repeated = Earlier.of(earlier, given.plan_digest, pseudonyms=bool(plan.series.pseudonym))
     halves = tuple(
         step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated)
         for number, half in enumerate(split.halves, start=1)

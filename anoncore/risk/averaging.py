@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
-from anoncore.microdata import EACH_RECORD, ComparedUnits
+from anoncore.microdata import EACH_RECORD, ComparedUnits, Units
+from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, matrix
 from anoncore.risk.membership import MembershipAttack, membership_attack
 
@@ -28,6 +29,8 @@ class AveragingAttack:
     gathered : by the mean logarithm of the distances to the nearest rows: every release adds evidence
     newest : by the last release alone, what the others have to be set beside
     n_releases, n_rows : releases, and rows of all of them
+    histories : by the distance to the nearest history, the mean of all rows of one pseudonym; None where rows of
+        different releases cannot be joined
     """
 
     meaning: ClassVar[str] = (
@@ -40,6 +43,13 @@ class AveragingAttack:
     newest: MembershipAttack
     n_releases: int
     n_rows: int
+    histories: MembershipAttack | None = None
+
+    @property
+    def together(self) -> dict[str, MembershipAttack]:
+        """The attacks by all releases, by their names."""
+        forms = {"averaged": self.averaged, "gathered": self.gathered}
+        return forms if self.histories is None else forms | {"histories": self.histories}
 
 
 def averaging_attack(
@@ -51,12 +61,15 @@ def averaging_attack(
     confidence: float = 0.99,
     tests: int = 1,
     units: ComparedUnits = EACH_RECORD,
+    pseudonyms: Sequence[Units] | None = None,
 ) -> AveragingAttack:
     """Attack membership with several releases of one table.
 
     The attacker knows a person's record x and takes from each release its nearest row. He averages these
     rows m̄ and scores −|x − m̄|; or he scores −mean log(|x − row| + δ), δ a billionth of a standard
-    deviation. Rows need not be aligned: the person's own record aligns them.
+    deviation. Rows need not be aligned: the person's own record aligns them. Where they carry pseudonyms he
+    averages all rows of each, and scores minus the distance of the mean x̄ of the person's records to the nearest of
+    these histories.
 
     Parameters
     ----------
@@ -64,6 +77,7 @@ def averaging_attack(
     reference : (L, n) people in none of them, same population and encoding
     releases : matrices (M_t, n), same encoding, the newest last
     gate, confidence, tests, units : see :func:`membership_attack`
+    pseudonyms : for each release (M_t,), whose row each is, the same in all of them; None where rows carry none
 
     Returns
     -------
@@ -99,7 +113,28 @@ def averaging_attack(
         membership_attack(one, other, gate=gate, confidence=confidence, tests=tests, units=units)
         for one, other in zip(*scores, strict=True)
     )
-    return AveragingAttack(averaged, gathered, newest, len(tables), sum(len(table) for table in tables))
+    sizes = len(tables), sum(len(table) for table in tables)
+    if pseudonyms is None:
+        return AveragingAttack(averaged, gathered, newest, *sizes)
+    means = _unit_means(np.concatenate(tables), np.concatenate(list(pseudonyms)))[0]
+    sides = (members, units.members), (others, units.nonmembers)
+    own = [_by_histories(people, of_records, means) for people, of_records in sides]
+    histories = membership_attack(*own, gate=gate, confidence=confidence, tests=tests, units=units)
+    return AveragingAttack(averaged, gathered, newest, *sizes, histories)
+
+
+def _by_histories(people: Floats, units: Units | None, histories: Floats) -> Floats:
+    """Return (N,) scores of records: minus the distance from the mean of their unit's records to a history."""
+    means, codes = _unit_means(people, units)
+    return -nearest(means, histories, 1)[0][codes, 0]
+
+
+def _unit_means(rows: Floats, units: Units | None) -> tuple[Floats, NDArray[np.intp]]:
+    """Return the mean row of each unit, and (N,) the unit of each row."""
+    codes = unit_codes(units, len(rows))
+    means = np.zeros((int(codes.max(initial=-1)) + 1, rows.shape[1]))
+    np.add.at(means, codes, rows)
+    return means / np.bincount(codes)[:, None], codes
 
 
 def _scores(people: Floats, tables: list[Floats]) -> tuple[Floats, Floats, Floats]:

@@ -112,14 +112,27 @@ class Plan(Section):
             problems += _tried(lambda: list(_column_problems(self.source, schema, base)), problems) or []
             problems += self._regression_problems(schema)
             problems += self._game_problems(schema)
-        if self.series.draws and self.seed.stated:
-            problems.append(
-                f"series: {self.series.kind} draws other units for every release, and a stated seed draws the same "
+        return [*problems, *self._series_problems(), *self._step_problems(), *self._group_problems()]
+
+    def _series_problems(self) -> Iterator[str]:
+        """Yield what is wrong between the series and other sections."""
+        series, named = self.series, bool(Declared(self.variables, self.unit).keys)
+        if series.draws and self.seed.stated:
+            yield (
+                f"series: {series.kind} draws other units for every release, and a stated seed draws the same "
                 "ones again; remove the seed"
             )
-        if self.series.shared and not Declared(self.variables, self.unit).keys:
-            problems.append("series: shared needs a variable with the role identifier, by which other homes know units")
-        return [*problems, *self._step_problems(), *self._group_problems()]
+        if series.shared and not named:
+            yield "series: shared needs a variable with the role identifier, by which other homes know units"
+        if not series.pseudonym:
+            return
+        if not named or not series.draws or self.reference.kind != "cross":
+            yield (
+                "series: pseudonym needs a variable with the role identifier, kind: register or panel, and "
+                "reference: {kind: cross}, by which the rows of a pseudonym are attacked together"
+            )
+        if series.pseudonym in {variable.name for variable in self.variables}:
+            yield f"series: pseudonym is a new column, and {series.pseudonym} is a variable; choose another name"
 
     def _game_problems(self, schema: Schema) -> Iterator[str]:
         """Yield what is wrong with the targets of the in/out game."""

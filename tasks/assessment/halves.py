@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tasks.assessment.assess import assess_half
+from tasks.assessment.assess import AssessmentSection, assess_half
 from tasks.assessment.judge import Sections
 from tasks.assessment.prior_releases import AT_MOST, by_all_releases
 from tasks.common.run import Run
@@ -16,15 +16,22 @@ from tasks.record.entry import ReleaseFacts
 
 @dataclass(frozen=True)
 class Earlier:
-    """How many releases of a plan or its data were published, and how many of them by the very same plan."""
+    """How many releases of a plan or its data were published, and how many of them by the very same plan.
+
+    Parameters
+    ----------
+    releases, of_plan : the numbers
+    pseudonyms : whether their rows can be joined by pseudonyms
+    """
 
     releases: int
     of_plan: int
+    pseudonyms: bool = False
 
     @classmethod
-    def of(cls, releases: tuple[ReleaseFacts, ...], plan_digest: str) -> Earlier:
+    def of(cls, releases: tuple[ReleaseFacts, ...], plan_digest: str, *, pseudonyms: bool = False) -> Earlier:
         """Count releases; those of the plan are known by its digest, as another version may mask otherwise."""
-        return cls(len(releases), sum(facts.plan == plan_digest for facts in releases))
+        return cls(len(releases), sum(facts.plan == plan_digest for facts in releases), pseudonyms)
 
 
 def judge_half(run: Run, number: int, half: Sides, plan: Sections, earlier: Earlier) -> Half:
@@ -42,12 +49,16 @@ def judge_half(run: Run, number: int, half: Sides, plan: Sections, earlier: Earl
     repeated = [masked]
     for time in range(1, min(earlier.of_plan, AT_MOST) + 1):
         repeated.append(mask(own.branch(f"release-{time}", f"release-{time}"), half.original, plan.steps, edits))
-    return replace(judged, prior_releases=_together(own, half, repeated, plan, earlier.releases))
+    return replace(judged, prior_releases=_together(own, half, repeated, plan.assessment, earlier))
 
 
-def _together(run: Run, half: Sides, repeated: list[Masked], plan: Sections, earlier: int) -> PriorReleases:
+def _together(
+    run: Run, half: Sides, repeated: list[Masked], section: AssessmentSection, earlier: Earlier
+) -> PriorReleases:
     """Attack all releases of one half together."""
     tables, hidden = [masked.measured.load() for masked in repeated], repeated[0].hidden_variables
     names = [n for n in half.original.load().schema.names if n not in hidden and all(n in t.schema for t in tables)]
-    attack = by_all_releases(run, half, tables, names, plan.assessment) if names and len(tables) > 1 else None
-    return PriorReleases(earlier, len(tables) - 1 if attack else 0, attack)
+    attack = None
+    if names and len(tables) > 1:
+        attack = by_all_releases(run, half, tables, names, section, pseudonyms=earlier.pseudonyms)
+    return PriorReleases(earlier.releases, len(tables) - 1 if attack else 0, attack)

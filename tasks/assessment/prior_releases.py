@@ -78,9 +78,20 @@ def _attacked(
 
 
 def by_all_releases(
-    run: Run, sides: Sides, releases: list[Microdata], names: list[str], section: AssessmentSection
+    run: Run,
+    sides: Sides,
+    releases: list[Microdata],
+    names: list[str],
+    section: AssessmentSection,
+    *,
+    pseudonyms: bool = False,
 ) -> AveragingAttack | None:
-    """Attack the records of one side with all of its releases, the newest last; None where nothing is encoded."""
+    """Attack the records of one side with all of its releases, the newest last; None where nothing is encoded.
+
+    Parameters
+    ----------
+    pseudonyms : whether an attacker can join the rows of a unit
+    """
     assert sides.reference is not None
     original, reference = sides.original.load().select(names), sides.reference.load().select(names)
     encoder = Encoder.fit(original)
@@ -91,7 +102,10 @@ def by_all_releases(
     members, others = (encoder.encode(side) for side in asked)
     tables = [encoder.encode(table.select(names)) for table in releases]
     units = ComparedUnits(*(side.units for side in asked))
-    return averaging_attack(members, others, tables, tests=MEMBERSHIP_ATTACKS, units=units)
+    owners = [table.frame.index.to_numpy() if table.units is None else table.units for table in releases]
+    return averaging_attack(
+        members, others, tables, tests=MEMBERSHIP_ATTACKS, units=units, pseudonyms=owners if pseudonyms else None
+    )
 
 
 def comparable(original: Microdata, candidate: Microdata, masked: Masked) -> list[str]:

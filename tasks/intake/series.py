@@ -31,11 +31,15 @@ class SeriesSection(Section):
     shared : names a secret that another home has, too. The home then keeps digests of the units' identifiers by it,
         which ``anonflow digests export`` writes, and compares the releases of others that were imported. Without it
         other homes are not known.
+    pseudonym : names a column to be added: a pseudonym of each record's unit, the same in every release of this plan,
+        so that readers can follow a unit. An attacker can, too: all rows of a pseudonym are attacked as one, which
+        needs ``reference: cross``. It shows which units are new. Without it rows of two releases cannot be joined.
     """
 
     kind: Literal["register", "panel", "snapshot"] | None = None
     left_out: int = Field(default=120, ge=1, le=10_000)
     shared: str | None = None
+    pseudonym: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")
 
     @model_validator(mode="after")
     def _names_a_secret(self) -> SeriesSection:
@@ -59,9 +63,11 @@ class SeriesSection(Section):
 
     def notes(self, units: int) -> tuple[str, ...]:
         """Return the law by which so many units are drawn, for the method statement; nothing where none are."""
+        joined = f"{self.pseudonym} is a keyed pseudonym of a record's unit, the same in every release of this plan"
         if not self.draws:
             return ()
         return (
+            *((joined,) if self.pseudonym else ()),
             f"of {units} statistical units {self.omitted(units)} were left out at random, drawn anew for every "
             "release: what a step keeps exactly are figures of the units drawn, which are not published",
         )

@@ -228,9 +228,14 @@ def _write_data(folder: Path, frame: pd.DataFrame, section: PublicationSection) 
 
 
 def _released_schema(data: Microdata) -> Schema:
-    """Return the schema with the levels that occur: any other may be a value of a person who is not in it."""
+    """Return the schema with the levels that occur: any other may be a value of a person who is not in it.
 
-    def occurring(variable: Variable) -> tuple[Any, ...]:
+    Pseudonyms are not listed.
+    """
+
+    def occurring(variable: Variable) -> tuple[Any, ...] | None:
+        if variable.role == "identifier":
+            return None
         return tuple(data.frame[variable.name].cat.remove_unused_categories().cat.categories)
 
     return Schema(replace(v, levels=occurring(v)) if v.levels else v for v in data.schema)

@@ -89,6 +89,12 @@ def test_descriptions_hold_no_value():
     assert describe(empty).endswith("a is not empty")
 
 
+def test_a_column_that_is_added_at_publication_is_expected_at_the_end():
+    columns = Suite.of(SCHEMA, EDITS).with_column("who").rules[0]
+    assert columns.arguments == {"column_list": [*SCHEMA.names, "who"]}
+    assert columns.description.startswith(f"the table has exactly the {len(SCHEMA) + 1} declared columns")
+
+
 def test_suite_is_complete_and_the_same_every_time():
     suite = Suite.of(SCHEMA, EDITS)
     assert [e.meta["rule"] for e in suite.expectations().expectations] == [r.name for r in suite.rules]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -128,3 +129,27 @@ def test_what_another_office_has_released_of_the_same_people_asks_a_person(offic
     found = gate(elsewhere)
     assert found.verdict == "inconclusive"
     assert found.figure == f"beside north/{first.release} of another home: 20 more, 50 not here"
+
+
+def test_people_of_a_panel_keep_their_pseudonym_and_their_histories_are_attacked(office, home, people):
+    more = "reference: {kind: cross}\nseries: {kind: panel, pseudonym: who}\npolicy: {approval: person}"
+    frame = people(310).assign(region="north")
+    path = office(frame, step=STEP, more=more)
+    tables, outcomes = [], []
+    for month in range(2):
+        frame[: 300 + 10 * month].to_csv(path.parent / "people.csv", index=False)
+        outcomes.append(approved(home, carry_out(load_plan(path), home, Direct())))
+        tables.append(pd.read_csv(outcomes[-1].folder / "data.csv").set_index("who"))
+    first, second = tables
+    assert first.index.is_unique
+    assert first.index.str.fullmatch("[0-9a-f]{16}").all()
+    both = first.index.intersection(second.index)
+    assert 300 - 2 * 86 <= len(both) < 300 - 86, "others are drawn"
+    assert first.loc[both, "gross"].corr(second.loc[both, "gross"]) > 0.1, "noise of one standard deviation, twice"
+    book = json.loads((outcomes[1].folder / "codebook.json").read_text())["variables"][-1]
+    assert (book["name"], book["levels"]) == ("who", None)
+    assessment = read_dossier(home, outcomes[1].release).assessment
+    assert (len(assessment.series.pairs), assessment.series.untested) == (1, 0), "the added column is not in the way"
+    assert all(half.prior_releases.attack.histories is not None for half in assessment.halves)
+    expected = json.loads((outcomes[1].folder / "expectations.json").read_text())
+    assert "who" in json.dumps(expected)

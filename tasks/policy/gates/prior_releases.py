@@ -17,6 +17,12 @@ NAME = "earlier releases"
 AIM = Aim.MEMBERSHIP
 MEANING = "whether all releases of these data together distinguish members from non-members: fresh noise averages out"
 
+DOES = {
+    "averaged": "The nearest rows are averaged.",
+    "gathered": "Every release adds evidence.",
+    "histories": "All rows of a pseudonym are averaged.",
+}
+
 
 def evaluate(assessment: Assessment, policy: MembershipLimit) -> tuple[GateResult, ...]:
     """Compare the attack by all releases with the limit; inconclusive where one cannot be compared."""
@@ -34,8 +40,8 @@ def _of_several(prior: PriorReleases, policy: MembershipLimit) -> GateResult:
     result = GateResult(NAME, "inconclusive", figure, policy.area_limit, "0.50, guessing", 0, MEANING)
     if prior.attack is None:
         return result
-    worst = max((prior.attack.averaged, prior.attack.gathered), key=lambda attack: attack.lower)
-    attacks = {"averaged": prior.attack.averaged, "gathered": prior.attack.gathered}
+    attacks = prior.attack.together
+    worst = max(attacks.values(), key=lambda attack: attack.lower)
     bounds = policy.area_bounds(*(BoundedFigure.of(one.auc, one, name) for name, one in attacks.items()))
     # What was not compared leaves the question open, unless what was compared fails.
     partly = bounds.verdict != "fail" and prior.compared < prior.releases
@@ -49,13 +55,13 @@ def _of_several(prior: PriorReleases, policy: MembershipLimit) -> GateResult:
 
 
 def metrics(assessment: Assessment) -> Metrics:
-    """Return the number of releases, and both attacks with their bounds."""
+    """Return the number of releases, and the attacks with their bounds."""
     prior = assessment.prior_releases
     if prior is None:
         return {}
     flat: dict[str, float | None] = {"risk/prior_releases": prior.releases}
-    for name in ("averaged", "gathered") if prior.attack else ():
-        flat |= fields_of(getattr(prior.attack, name), ("auc", "lower", "upper"), f"risk/prior_releases_{name}/")
+    for name, attack in prior.attack.together.items() if prior.attack else ():
+        flat |= fields_of(attack, ("auc", "lower", "upper"), f"risk/prior_releases_{name}/")
     return flat
 
 
@@ -76,20 +82,17 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     attacker += f" {count(prior.compared)} of {count(prior.releases)} earlier release(s) can be compared."
     newest = number(prior.attack.newest.auc)
     rows = (
-        by_auc(AIM, f"{name}, {how}", f"{attacker} {does}", attack, NAME, IN_THE_DATA)
-        for how, does, attack in (
-            ("averaged", "The nearest rows are averaged.", prior.attack.averaged),
-            ("gathered", "Every release adds evidence.", prior.attack.gathered),
-        )
+        by_auc(AIM, f"{name}, {how}", f"{attacker} {DOES[how]}", attack, NAME, IN_THE_DATA)
+        for how, attack in prior.attack.together.items()
     )
     return tuple(replace(row, baseline=f"{row.baseline}; {newest} by this release alone") for row in rows)
 
 
 GATE = Gate(
     name=NAME,
-    description="Membership inference by all releases of the same data together, averaged and gathered. Fail when an "
-    "area under the ROC curve is shown to be above `membership_auc`, pass when within `membership_pass`; inconclusive "
-    "where a release cannot be compared.",
+    description="Membership inference by all releases of the same data together, averaged and gathered, and by the "
+    "mean of all rows of a pseudonym where rows carry one. Fail when an area under the ROC curve is shown to be above "
+    "`membership_auc`, pass when within `membership_pass`; inconclusive where a release cannot be compared.",
     evaluate=evaluate,
     limits=MembershipLimit,
     individual=True,

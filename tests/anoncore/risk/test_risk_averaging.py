@@ -7,6 +7,7 @@ import pytest
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.spectral_swap import swap
+from anoncore.microdata import ComparedUnits
 from anoncore.risk import averaging_attack, membership_attack, nearest_distance_attack
 
 
@@ -104,3 +105,26 @@ def test_inputs_are_left_alone_and_bad_ones_refused():
         averaging_attack(members, others, [])
     with pytest.raises(AnonymizationError, match="releases"):
         averaging_attack(members, others, [members[:, :2]])
+
+
+def test_rows_that_carry_pseudonyms_are_joined_whatever_their_order():
+    rng = np.random.default_rng(5)
+    members, others = rng.normal(size=(2, 150, 6))
+    orders = [rng.permutation(150) for _ in range(12)]
+    noisy = [members[order] + rng.normal(scale=2.0, size=members.shape) for order in orders]
+    apart = averaging_attack(members, others, noisy)
+    joined = averaging_attack(members, others, noisy, pseudonyms=orders)
+    assert apart.histories is None
+    assert joined.histories.lower > max(joined.averaged.auc, joined.gathered.auc)
+    mixed = averaging_attack(members, others, noisy, pseudonyms=[rng.permutation(150) for _ in orders])
+    assert mixed.histories.lower < 0.5, "pseudonyms that are no one's reveal nothing"
+
+
+def test_a_unit_of_several_records_has_one_history():
+    rng = np.random.default_rng(6)
+    units = np.repeat(np.arange(40), 3)
+    members, others = rng.normal(size=(2, 120, 5))
+    found = averaging_attack(
+        members, others, [members, members], units=ComparedUnits(units, units), pseudonyms=[units, units]
+    )
+    assert found.histories.auc == 1.0
