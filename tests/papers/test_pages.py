@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.papers import boxes_page
+from tests.papers import boxes_page, clusters_page
 from tests.papers.pages import Row, rounded
 
-PAGES = (boxes_page.PAGE,)
+PAGES = (boxes_page.PAGE, clusters_page.PAGE)
 
 
 def agrees(fresh: list[Row], stored: list[Row], **where) -> None:
@@ -28,3 +28,17 @@ def test_boxes_cut_for_a_statistic_are_near_the_best_and_beat_mondrian():
     for row in stored:
         assert row["ours_guaranteed"] <= row["plain_guaranteed"] / 3
         assert row.get("best", 0) * 0.999 <= row["hulls"] <= 1.25 * row.get("best", row["ideal"]) + 2e-4
+
+
+def test_centres_that_satisfy_the_edit_are_nearer_and_only_balanced_clusters_are_certified_at_a_small_loss():
+    stored = clusters_page.PAGE.stored()
+    agrees([clusters_page.on_the_papers_data(1.0)], stored, table="paper", noise=1.0)
+    for row in stored:
+        if row["table"] == "paper":
+            assert row["one step"] < row["no edit"]
+            assert row["printed_one_step"] < row["printed_no_edit"]
+        if row["table"] == "choice" and row["form"] != "balanced":
+            assert row["above"] > 0 or row["loss"] > 1
+        if row["table"] == "choice" and row["form"] == "balanced":
+            assert row["above"] == 0
+            assert row["loss"] < 0.07
