@@ -105,9 +105,10 @@ def tune(file: PlanFile, home: Home, runner: Runner, options: TuneOptions, on_tr
         wipe_dead(home, runner.step)
         with Run.opened(home, file.plan.seed) as run:
             job = _prepared(run, file, runner, options)
-            attempts = Attempts(job.store, deadline, partial(_carry_out, job), on_trial)
+            attempts = Attempts(job.store, deadline, job.parts.records, partial(_carry_out, job), on_trial)
             own, acknowledged_ = Variation(file.plan.steps), acknowledged(file.plan, options.by_design)
-            return _tuned(job, choose(job.parts, own, acknowledged_, attempts))
+            computed = {str(edit.dependent) for edit in file.plan.edits.edit_set().dependents}
+            return _tuned(job, choose(job.parts, own, acknowledged_, computed, attempts))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,6 +16,8 @@ from anoncore.risk._proportions import Difference, Proportion, difference, propo
 from anoncore.risk._values import ComparedPeople, SortedValues
 from anoncore.risk.scores import SINGLE, AttackFamily, Certainty, NamedAttack
 
+# What is known in the attack by a single variable, before its name.
+ONE_VARIABLE = "the variable "
 # How many combinations of so many variables are looked at; of more a random choice.
 _COMBINATIONS = {1: 1000, 2: 150, 3: 200, 4: 200}
 
@@ -107,11 +109,12 @@ def value_presence(
         columns = columns or evidence
         forms.append(NamedAttack(knowledge, people.attack(np.sum(evidence, axis=0), certain)))
     alone = [people.attack(evidence, certain) for evidence in columns]
-    worst = max(range(len(alone)), key=lambda j: (alone[j].area.lower, -alone[j].top.p))
+    # The area of a variable that everyone shares is exactly one half.
+    worst = max(range(len(alone)), key=lambda j: (max(alone[j].area.lower, 0.5), alone[j].area.auc, -alone[j].top.p))
     values, size = people.values[worst], people.n_members
     unique = [_unique_present(side, people.released[worst], single) for side in (values[:size], values[size:])]
     return ValuePresence(
-        attacks=(*forms, *(NamedAttack(f"the variable {n}", a) for n, a in zip(people.names, alone, strict=True))),
+        attacks=(*forms, *(NamedAttack(f"{ONE_VARIABLE}{n}", a) for n, a in zip(people.names, alone, strict=True))),
         n_members=people.n_units[0],
         n_nonmembers=people.n_units[1],
         variable=people.names[worst],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tasks.assessment.tuning.search import Stage
@@ -11,10 +11,13 @@ from tasks.assessment.tuning.store import TrialStore
 from tasks.assessment.tuning.trial import Trial
 from tasks.assessment.tuning.variation import Variation
 
-# By how much longer than a trial the judgement may take, with twice as many records.
-JUDGE_TAKES = 2.5
-# Trials of the search that must still have time after one of a stage, besides the judgement.
-FOLLOWING: dict[Stage, float] = {"screen": 2.0, "search": 2.0, "confirm": 1.0}
+# What must still have time after a trial of a stage: a trial of the search, a second look, two judgements.
+FOLLOWING: dict[Stage, tuple[Stage, ...]] = {
+    "screen": ("search", "confirm", "judge", "judge"),
+    "search": ("confirm", "judge", "judge"),
+    "confirm": ("judge", "judge"),
+    "judge": (),
+}
 # Called with each trial, whether it was known from an earlier search, and its stage.
 OnTrial = Callable[[Trial, bool, Stage], None]
 
@@ -27,15 +30,17 @@ class Attempts:
     ----------
     store : the trials of earlier searches, and of this one
     deadline : of the whole search, the judgement included, in seconds of `time.monotonic`
+    records : in the tables of each stage, by which the time of a trial is foreseen
     carry_out : masks and measures a variation at a stage
     on_trial : called with each trial
     """
 
     store: TrialStore
     deadline: float
+    records: Mapping[Stage, int]
     carry_out: Callable[[Variation, Stage], Trial]
     on_trial: OnTrial
-    _longest: float = 0.0
+    _slowest: float = 0.0  # seconds for a record
     _stopped: bool = False
 
     def within_time(self, variation: Variation, stage: Stage) -> Trial | None:
@@ -52,18 +57,23 @@ class Attempts:
         """Return what came of a variation, now or in an earlier search, whatever the time."""
         known = self.store.get(variation, stage)
         if known is not None:
-            self._longest = max(self._longest, known.seconds) if stage == "search" else self._longest
+            self._seen(known, stage)
             self.on_trial(known, True, stage)
             return known
         begun = time.perf_counter()
         trial = self.carry_out(variation, stage)
         trial = replace(trial, seconds=round(time.perf_counter() - begun, 2))
-        self._longest = max(self._longest, trial.seconds)
+        self._seen(trial, stage)
         self.store.add(variation, stage, trial)
         self.on_trial(trial, False, stage)
         return trial
 
+    def _seen(self, trial: Trial, stage: Stage) -> None:
+        """Learn how long trials take; a first look, mostly of fixed cost, says so only until there is a longer one."""
+        if stage != "screen":
+            self._slowest = max(self._slowest, trial.seconds / self.records[stage])
+
     def _allows(self, stage: Stage) -> bool:
         """Return whether there is time for one more trial and what must follow it."""
-        following = FOLLOWING.get(stage, 0.0) + JUDGE_TAKES
-        return not self._stopped and time.monotonic() + following * self._longest <= self.deadline
+        seconds = self._slowest * sum(self.records[one] for one in (stage, *FOLLOWING[stage]))
+        return not self._stopped and time.monotonic() + seconds <= self.deadline

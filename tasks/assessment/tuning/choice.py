@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,14 +14,25 @@ from tasks.assessment.tuning.store import TrialStore
 from tasks.assessment.tuning.trial import Trial, Tried
 from tasks.assessment.tuning.variation import Variation
 
+# By how much the loss must be smaller, in every look at both, before a plan is changed: chance makes a few percent.
+CLEARLY = 0.8
+
 
 @dataclass(frozen=True)
 class Choice:
-    """What a search chose, and how unseen units judge it; None where nothing may be chosen."""
+    """What a search chose, and how unseen units judge it; None where nothing may be chosen.
+
+    Parameters
+    ----------
+    result : of the search
+    best, judged : the choice, and what unseen units say of it
+    unclear : what the search found best, where the plan as it is was kept, since it was not clearly better
+    """
 
     result: SearchResult
     best: Tried | None
     judged: Trial | None
+    unclear: Trial | None = None
 
     @property
     def accepted(self) -> Variation | None:
@@ -40,36 +51,77 @@ class Choice:
             if not best.rank()[0]:
                 return "everything that passed in the search was refused by unseen units before; change the plan"
             return f"nothing that was tried passes; nearest: {best.name}, which {best.reason}"
-        if judged.decision == "publish":
-            return f"{judged.name} passes every gate on units that the search has not seen; loss {_loss(judged)}"
-        if judged.decision == "await":
-            return f"a person would decide on {judged.name}: {judged.reason}"
-        another = "; the same command judges the next best one" if len(result.candidates) > 1 else ""
-        return f"the search chose, and unseen units refuse, {judged.name}: {judged.reason}{another}"
+        return _of_judged(judged, another=len(result.candidates) > 1) + self._kept
+
+    @property
+    def _kept(self) -> str:
+        if self.unclear is None:
+            return ""
+        return f"; the plan was kept, since {self.unclear.name} is not clearly better (loss {_loss(self.unclear)})"
 
 
-def choose(parts: Parts, own: Variation, acknowledged: Collection[str], attempts: Attempts) -> Choice:
-    """Search from a plan's own steps, and judge the best setting that passes twice.
+def _of_judged(judged: Trial, *, another: bool) -> str:
+    if judged.decision == "publish":
+        return f"{judged.name} passes every gate on units that the search has not seen; loss {_loss(judged)}"
+    if judged.decision == "await":
+        return f"a person would decide on {judged.name}: {judged.reason}"
+    more = "; the same command judges the next best one" if another else ""
+    return f"the search chose, and unseen units refuse, {judged.name}: {judged.reason}{more}"
+
+
+def choose(
+    parts: Parts, own: Variation, acknowledged: Collection[str], computed: Collection[str], attempts: Attempts
+) -> Choice:
+    """Search from a plan's own steps, and judge the best setting that passes twice, and the plan beside it.
 
     Parameters
     ----------
     parts : the tables of the search and of the judgement
     own : the plan as it is
     acknowledged : measures that may be void by design
+    computed : variables that edits compute, which no step masks
     attempts : carries out the trials
     """
     seen = parts.search.original
     enough = seen.n_units >= ENOUGH_UNITS
+    changes = partial(moves.neighbours, schema=seen.schema, telling=moves.telling(seen), computed=computed)
     result = search(
         moves.first(own, acknowledged),
-        partial(moves.neighbours, schema=seen.schema, telling=moves.telling(seen), enough=enough),
+        partial(changes, enough=enough),
         attempts.within_time,
         screened=parts.screen is not None,
         enough=enough,
     )
     second = attempts.within_time if parts.confirm else lambda variation, stage: None
     best = confirmed(_open(result, attempts.store), second)
-    return Choice(result, best, None if best is None else attempts.trial(best.variation, "judge"))
+    if best is None:
+        return Choice(result, None, None)
+    judged = attempts.trial(best.variation, "judge")
+    given = None if best.variation.key == own.key else attempts.within_time(own, "judge")
+    if given is None:
+        return Choice(result, best, judged)
+    looks = [(judged, given)]
+    again, before = attempts.store.get(best.variation, "confirm"), second(own, "confirm")
+    if again is not None and before is not None:
+        looks.append((again, before))
+    if clearly_better(looks):
+        return Choice(result, best, judged)
+    return Choice(result, next(one for one in result.tried if one.variation.key == own.key), given, judged)
+
+
+def clearly_better(looks: Sequence[tuple[Trial, Trial]]) -> bool:
+    """Return whether a setting, the first of each pair, is better than the plan; the first look is the judgement.
+
+    It is where fewer gates fail or are open; else where it leaves no more variables out and loses at most `CLEARLY` as
+    much in every look.
+    """
+    changed, given = looks[0]
+    if changed.rank()[:2] != given.rank()[:2]:
+        return changed.rank()[:2] < given.rank()[:2]
+    if changed.without > given.without:
+        return False
+    losses = [(one.loss, other.loss) for one, other in looks]
+    return all(one is not None and other is not None and one <= CLEARLY * other for one, other in losses)
 
 
 def _open(result: SearchResult, store: TrialStore) -> list[Tried]:

@@ -67,18 +67,21 @@ def _methods(acknowledged: Collection[str]) -> Iterator[Method]:
                 yield step
 
 
-def neighbours(best: Tried, schema: Schema, telling: Sequence[str], *, enough: bool) -> Iterator[Variation]:
+def neighbours(
+    best: Tried, schema: Schema, telling: Sequence[str], computed: Collection[str], *, enough: bool
+) -> Iterator[Variation]:
     """Yield changes of one of the best variations so far: what protects more where gates fail, else what loses less.
 
     Parameters
     ----------
     telling : variables by which people differ most, for failed gates that name none
+    computed : variables that edits compute, which no step draws
     enough : whether the tables have the records to show the risk of following the data more closely
     """
     variation, trial = best.variation, best.trial
     if trial.decision == "not possible":
         return
-    yield from _ordered(variation, trial)
+    yield from _ordered(variation, trial, computed)
     if any(gate.topic not in SENSE for gate in trial.failed) or (enough and trial.open):
         yield from _treated(variation)
         yield from _sized(variation, 2.0)
@@ -125,10 +128,11 @@ def _sized(best: Variation, factor: float) -> Iterator[Variation]:
                 yield from _changed(best, i, {name: new})
 
 
-def _ordered(best: Variation, trial: Trial) -> Iterator[Variation]:
+def _ordered(best: Variation, trial: Trial, computed: Collection[str]) -> Iterator[Variation]:
     """Draw first what lost most, so that its association depends on little else."""
     lost = (gate for gate in (*trial.failed, *trial.lost) if gate.topic in SENSE)
-    worst = list(dict.fromkeys(name for gate in lost for name in gate.variables))[:FIRST]
+    named = dict.fromkeys(name for gate in lost for name in gate.variables)
+    worst = [name for name in named if name not in computed][:FIRST]
     for i, step in enumerate(best.steps):
         before = getattr(step, "first", None)
         if isinstance(before, tuple) and set(worst) - set(before):

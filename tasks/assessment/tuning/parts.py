@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from anoncore.microdata import Microdata
+from tasks.assessment.tuning.search import Stage
 from tasks.assessment.tuning.variation import Variation
 from tasks.common.errors import Refused
 from tasks.common.run import Run
@@ -52,6 +53,15 @@ class Parts:
     search: Table
     confirm: Table | None
     judge: Table
+
+    @property
+    def records(self) -> dict[Stage, int]:
+        """The records of each stage, of both sides."""
+        first, whole, last = (
+            len(one.original) + len(one.reference or ())
+            for one in (self.screen or self.search, self.search, self.judge)
+        )
+        return {"screen": first, "search": whole, "confirm": whole, "judge": last}
 
 
 def level_of_half(level: float) -> float:

@@ -94,6 +94,7 @@ def search(
     complete, looked = False, 0
     try:
         begin = list(first)
+        whole(begin[:1])  # which shows how long a trial takes
         if screened:
             kept = max(LEAST_KEPT, len(begin) // KEPT_ONE_IN) - 1
             looks = _ranked([Tried(one, _carried_out(attempt, one, "screen")) for one in begin[1:]], enough=False)

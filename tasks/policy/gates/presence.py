@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anoncore.risk.presence import ONE_VARIABLE, ValuePresence
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack_family import family_gate
 from tasks.policy.gate import Metrics
@@ -10,6 +11,12 @@ from tasks.policy.gate import Metrics
 def _unique_excess(assessment: Assessment) -> Metrics:
     presence = assessment.risk.presence
     return {} if presence is None else {"risk/value_presence/unique_excess": presence.excess.value}
+
+
+def _variables(found: ValuePresence) -> tuple[str, ...]:
+    """Return the variable where the worst attack looks at a single one."""
+    name = found.worst.name
+    return (name.removeprefix(ONE_VARIABLE),) if name.startswith(ONE_VARIABLE) else ()
 
 
 GATE = family_gate(
@@ -22,5 +29,5 @@ GATE = family_gate(
     "values, stand in the release, weighed by how rare that is among people; also by all categorical values and by the "
     "quasi-identifiers together, and by each variable alone.",
     more=_unique_excess,
-    variables=lambda found: (found.variable,),
+    variables=_variables,
 )

@@ -9,6 +9,7 @@ import pytest
 from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, RareLevels, SequentialTrees, SpectralSwap
 from anoncore.microdata import Schema, Variable
 from tasks.assessment.tuning import moves
+from tasks.assessment.tuning.choice import clearly_better
 from tasks.assessment.tuning.search import SearchResult, Stage, confirmed, search
 from tasks.assessment.tuning.trial import Trial, Tried, unproven_gates
 from tasks.assessment.tuning.variation import Variation
@@ -38,7 +39,7 @@ def clusters_of(variation: Variation) -> int:
 
 
 def changes(own: Variation, of: Trial, *telling: str, enough: bool = True) -> list[Variation]:
-    return list(moves.neighbours(Tried(own, of), SCHEMA, telling, enough=enough))
+    return list(moves.neighbours(Tried(own, of), SCHEMA, telling, ("tax",), enough=enough))
 
 
 def searched(
@@ -154,11 +155,20 @@ def test_what_passes_is_never_protected_less_than_the_plan_states() -> None:
     trees = changes(Variation((SequentialTrees(leaf=8),)), trial(1.0, gate("pass")))
     assert not changes(own, trial(1.0, gate("inconclusive")), enough=False)
     lost = changes(
-        Variation((SequentialTrees(first=("sex",)),)), trial(1.0, gate("to decide", "pair", "income", "sex"))
+        Variation((SequentialTrees(first=("sex",)),)), trial(1.0, gate("to decide", "pair", "income", "tax", "sex"))
     )
     assert "sequential-trees first income, sex" in {one.name for one in lost}
     # Leaves of four are refused by the method.
     assert [one.name for one in trees] == [f"sequential-trees leaf 8 significance {s}" for s in (0.2, 0.0125)]
+
+
+def test_a_plan_is_changed_for_gates_or_for_a_clearly_smaller_loss() -> None:
+    failed = trial(0.5, gate("fail"))
+    assert clearly_better([(trial(1.0), failed)])
+    assert not clearly_better([(failed, trial(1.0))])
+    assert clearly_better([(trial(0.7), trial(1.0)), (trial(0.8), trial(1.0))])
+    assert not clearly_better([(trial(0.7), trial(1.0)), (trial(0.9), trial(1.0))])
+    assert not clearly_better([(replace(trial(0.1), without=1), trial(1.0))])
 
 
 @pytest.mark.parametrize(("changes", "name"), [({}, ""), ({"without": ("a",)}, "; without a")], ids=str)
