@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from expectations.suite import Suite
 from flows.plan.model import PlanFile
 from flows.prepare import Prepared, plan_digest, prepare, read_source
 from tasks.assessment.assess import assess
@@ -19,13 +20,13 @@ from tasks.assessment.series import Terms, follow
 from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
 from tasks.common.home import Home, write_private
 from tasks.common.run import Run, exclusive_run
-from tasks.common.workspace import StoredArrays, abandoned, wipe_abandoned
+from tasks.common.workspace import StoredArrays, StoredMicrodata, abandoned, wipe_abandoned
 from tasks.decision.cleanup import leftovers, remove_leftovers
 from tasks.decision.conclude import conclude, recover
 from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
 from tasks.intake.series import draw
 from tasks.intake.split import Sides, Split
-from tasks.intake.validate import validate_masked
+from tasks.intake.validate import Validated, validate_masked
 from tasks.masking.anonymize import Masked, ShadowMask, mask
 from tasks.policy.assessment import Assessment, PriorReleases
 from tasks.policy.verdict import decide
@@ -165,11 +166,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     game = _played(run, file, sides, masked, runner)
     assessment = replace(assessment, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)
-    released, suite = masked.released, validated.suite
-    if plan.series.pseudonym:
-        labelled = (run, given.checked, sides, masked, plan.series, plan.name)
-        released = step("Add pseudonyms", with_pseudonyms, *labelled)
-        suite = suite.with_column(plan.series.pseudonym)
+    released, suite = _labelled(file, given, sides, masked, validated, runner)
     release = step("Write the candidate", prepare_data, run, released, suite.json, plan.name, plan.publication, digest)
     identity = PlanIdentity(plan.name, digest, plan.publication.title, plan.publication.description)
     results = Results(
@@ -192,6 +189,17 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     if outcome.status in ("published", "unchanged"):
         hand_over(run.home, outcome.release, pending(run.home, outcome.release, plan.publication.to), step)
     return outcome
+
+
+def _labelled(
+    file: PlanFile, given: Prepared, sides: Split, masked: Masked, validated: Validated, runner: Runner
+) -> tuple[StoredMicrodata, Suite]:
+    """Return what is published and its suite, with a column of pseudonyms where the plan asks for it."""
+    series, name = file.plan.series, file.plan.name
+    if series.pseudonym is None:
+        return masked.released, validated.suite
+    labelled = runner.step("Add pseudonyms", with_pseudonyms, given.run, given.checked, sides, masked, series, name)
+    return labelled, validated.suite.with_column(series.pseudonym)
 
 
 def _with_earlier(

@@ -39,6 +39,8 @@ class Shadows:
     units : (U,) the units that are in or out
     inside : (R, U) which of them are in
     generators : R
+    releases : of each round, with the same units in or out; their scores are averaged
+    turnover : share of the other units that each release lacks, drawn anew
     """
 
     people: Microdata
@@ -48,12 +50,23 @@ class Shadows:
     units: Places
     inside: Flags
     generators: Sequence[np.random.Generator]
+    releases: int = 1
+    turnover: float = 0.0
 
     def score(self, number: int) -> ShadowScores:
-        """Make one shadow release and score the targets on it."""
+        """Make the shadow releases of one round and score the targets on them."""
         present = (self.owners < 0) | np.isin(self.owners, self.units[self.inside[number]])
-        released = self.mask(self.people.take(np.flatnonzero(present)), self.generators[number])
-        return self.attacker.of_release(released)
+        own = self.generators[number]
+        generators = [own] if self.releases == 1 else own.spawn(self.releases)
+        scored = [self._scored(present, generator) for generator in generators]
+        parts = np.mean([one.scores for one in scored], axis=0), np.mean([one.evidence for one in scored], axis=0)
+        return ShadowScores(*parts)
+
+    def _scored(self, present: Flags, rng: np.random.Generator) -> ShadowScores:
+        if self.turnover:
+            away = rng.random(self.people.n_units) < self.turnover
+            present = present & ~((self.owners < 0) & away[self.people.unit_codes])
+        return self.attacker.of_release(self.mask(self.people.take(np.flatnonzero(present)), rng))
 
     def scored(self, processes: int) -> Generator[ShadowScores]:
         """Give the scores of all rounds in their order; in processes where the rest takes long."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +24,7 @@ Targets = Mapping[str, Places]
 
 ISOLATED, RANDOM = "isolated", "random"
 LEAST_ROUNDS = 32
+MOST_TURNOVER = 0.9
 LEAST_UNITS = 8
 _AROUND = 5  # neighbours whose mean distance shows how isolated a person is
 
@@ -39,15 +40,24 @@ class GameSettings:
     variables : that the attacker compares; None for all masked ones
     processes : at most so many, where the shadow releases take longer than starting processes does; ``mask`` must
         then be importable. The game is the same with any number
+    releases : in each round so many releases follow each other, a target being in all of them or in none; the
+        attacker averages the scores
+    turnover : 0 … 0.9, share of the people who are no targets that each release lacks, drawn anew: others come and go
     """
 
     rounds: int = 192
     confidence: float = 0.99
     variables: tuple[str, ...] | None = None
     processes: int = 1
+    releases: int = 1
+    turnover: float = 0.0
 
     def __post_init__(self) -> None:
         between("confidence", self.confidence, 0, 1)
+        if not (0.0 <= self.turnover <= MOST_TURNOVER and self.releases >= 1):
+            raise AnonymizationError(
+                f"releases must be at least 1, turnover 0 to {MOST_TURNOVER}; got {self.releases} and {self.turnover}"
+            )
         if self.rounds < LEAST_ROUNDS:
             raise AnonymizationError(f"rounds must be at least {LEAST_ROUNDS}, got {self.rounds}")
 
@@ -91,6 +101,7 @@ class Game:
         nothing is shown
     rounds, n_people, n_targets : shadow releases, and numbers of people
     confidence : of the bounds
+    releases : of each round
     """
 
     meaning: ClassVar[str] = (
@@ -105,6 +116,7 @@ class Game:
     n_targets: int
     confidence: float
     baseline: float = 0.5
+    releases: int = 1
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -266,7 +278,17 @@ def play(
     attacker = TargetScores.of(people.take(places), people.take(np.flatnonzero(~joined)), names)
     units, unit_of_target = np.unique(own[places], return_inverse=True)
     inside = _balanced(settings.rounds, len(units), rng)
-    shadows = Shadows(people, mask, attacker, np.where(joined, own, -1), units, inside, rng.spawn(settings.rounds))
+    shadows = Shadows(
+        people,
+        mask,
+        attacker,
+        np.where(joined, own, -1),
+        units,
+        inside,
+        rng.spawn(settings.rounds),
+        settings.releases,
+        settings.turnover,
+    )
     scores = np.empty((len(SCORES), settings.rounds, len(places)))
     evidence = np.zeros((len(SCORES), len(places), len(names)), dtype=np.float32)
     asked = inside[:, unit_of_target]
@@ -277,7 +299,8 @@ def play(
             evidence += one.evidence / halves[number, :, None]
             on_round(number + 1)
     rounds = _Rounds(places, tuple(names), asked, scores, evidence)
-    return rounds.judged(targets, people.n_units, settings.confidence)
+    played = rounds.judged(targets, people.n_units, settings.confidence)
+    return replace(played, game=replace(played.game, releases=settings.releases))
 
 
 def _balanced(rounds: int, targets: int, rng: np.random.Generator) -> Flags:

@@ -20,7 +20,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels import threads
 from anoncore.microdata import Microdata
 from anoncore.risk import Game, GameSettings, TargetRisk, choose_targets, play
-from anoncore.risk.game import ISOLATED, LEAST_UNITS, RANDOM, Targets
+from anoncore.risk.game import ISOLATED, LEAST_UNITS, MOST_TURNOVER, RANDOM, Targets
 from tasks.assessment.remedies import DIED, Remedy, changes, try_change
 from tasks.common import values
 from tasks.common.digests import digest_of
@@ -70,6 +70,8 @@ class GameSection(Section):
     isolated : How many of the most isolated people are in or out.
     random : How many random people are.
     groups : More people who are.
+    releases : How many releases follow each other in each of these, a person being in all of them or in none.
+    turnover : Share of the other people that each of them lacks, drawn anew.
     remedies : Whether changes of the plan are tried by playing again, with 64 shadow releases each: groups twice as
         large, extreme values or records treated, the most revealing variable left out. For the custodian alone.
     """
@@ -78,6 +80,8 @@ class GameSection(Section):
     isolated: int = Field(default=20, ge=2, le=200)
     random: int = Field(default=20, ge=0, le=200)
     groups: tuple[TargetGroup, ...] = ()
+    releases: int = Field(default=1, ge=1, le=100)
+    turnover: float = Field(default=0.0, ge=0, le=MOST_TURNOVER)
     remedies: bool = False
 
     @model_validator(mode="after")
@@ -165,7 +169,13 @@ def play_game(
         return PlayedGame(InOutGame(None, f"{original.n_units} people are fewer than the {LEAST_UNITS} it needs"))
     targets = _targets(original, plan.section, rng)
     names = tuple(name for name in original.schema.masked if name not in plan.hidden)
-    settings = GameSettings(plan.section.shadows, variables=names, processes=min(MOST_PROCESSES, threads.available()))
+    settings = GameSettings(
+        plan.section.shadows,
+        variables=names,
+        processes=min(MOST_PROCESSES, threads.available()),
+        releases=plan.section.releases,
+        turnover=plan.section.turnover,
+    )
     shown = _shown(progress, settings.rounds)
     try:
         played = play(original, plan.mask, targets, settings=settings, rng=rng, on_round=shown)

@@ -60,10 +60,16 @@ def evaluate(assessment: Assessment, policy: GamePolicy) -> tuple[GateResult, ..
             limit=limit,
             baseline=baseline,
             records=game.n_people,
-            meaning=f"{MEANING}: mean of {worst.targets} {worst.group} people by {worst.score}, {count(game.rounds)} "
-            f"shadow releases; {_largest(game)}{_others(game, worst)}; ε is at least {game.epsilon:.2f}",
+            meaning=f"{MEANING}: mean of {worst.targets} {worst.group} people by {worst.score}, {_rounds(game)}; "
+            f"{_largest(game)}{_others(game, worst)}; ε is at least {game.epsilon:.2f}",
         ),
     )
+
+
+def _rounds(game: Game) -> str:
+    """Return how many shadow releases there are, or how many sequences of them."""
+    rounds = f"{count(game.rounds)} shadow releases"
+    return rounds if game.releases == 1 else f"{count(game.rounds)} sequences of {count(game.releases)} shadow releases"
 
 
 def _largest(game: Game) -> str:
@@ -111,7 +117,7 @@ def _row(game: Game, area: GroupArea, attacker: str) -> Attack:
         f"AUC {number(area.mean)}",
         f"{between(area, number)} at {percent(game.confidence, 0)}",
         f"{number(game.baseline)}, guessing",
-        f"{count(area.targets)} of {count(game.n_people)} people, {count(game.rounds)} shadow releases",
+        f"{count(area.targets)} of {count(game.n_people)} people, {_rounds(game)}",
         NAME,
         IN_THE_DATA,
         Advantage.of_area(area.mean, area, area.targets),

@@ -209,3 +209,27 @@ def test_too_few_rounds_people_and_targets_are_refused():
     for groups in ({}, {"all": np.arange(120)}):
         with pytest.raises(AnonymizationError, match="needs targets and others"):
             play(PEOPLE, unmasked, groups, rng=rng)
+
+
+def test_releases_that_follow_each_other_average_noise_out_while_others_come_and_go():
+    rng = np.random.default_rng(3)
+    targets = choose_targets(PEOPLE, isolated=6, random=6, rng=rng)
+    sizes = []
+
+    def counted(data, rng):
+        sizes.append(len(data))
+        return noisy(data, rng)
+
+    def mean(releases, turnover=0.0):
+        settings = GameSettings(rounds=32, releases=releases, turnover=turnover)
+        found = play(PEOPLE, counted, targets, settings=settings, rng=np.random.default_rng(3)).game
+        assert (found.releases, found.rounds) == (releases, 32)
+        return found.worst("isolated").mean
+
+    assert mean(10) > mean(1) + 0.05
+    sizes.clear()
+    mean(2, turnover=0.5)
+    assert len(sizes) == 64
+    assert np.mean(sizes) < 0.7 * len(PEOPLE)
+    with pytest.raises(AnonymizationError, match="turnover 0 to"):
+        GameSettings(turnover=1.0)
