@@ -1,7 +1,7 @@
 """Charts of risk measures and correlations: small, self-contained SVG, legible in light and dark and in print.
 
-They are published. None carries a value of a single person: curves are drawn through means of
-groups of records, and correlations are quantised.
+They are published. What is drawn of the source is no finer than published figures: curves are read at round
+numbers, and their heights and the correlations are rounded to steps.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tasks.policy.rounding import step_of
 from tasks.reporting.figures import AFTER, EXCESS, MUTED, RULE, legend, new_figure, shorten, style, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CURVE_POINTS = 400
-CURVE_GROUP = 5
+CURVE_INTERVALS = 100
 LABELLED_COLUMNS = 30
 CORRELATION_STEP = 0.05
 BLOCK = 65_536
@@ -42,10 +42,14 @@ def cumulative_curves(curves: Mapping[str, np.ndarray]) -> bytes:
     Returns
     -------
     bytes
-        SVG. At most 400 points per curve, each the mean of at least 5 neighbouring values.
+        SVG.
 
     Notes
     -----
+    Each curve is read at 40 to 110 equidistant round numbers, and its heights are rounded to the step of published
+    figures: no value of a record is drawn, and no count of records is exact. The axis ends at a round number
+    beyond the 99 % quantiles.
+
     Source: Lasko and Vinterbo 2010, Figure 2.
     """
     shown = [m for m in MEASURES if f"released_{m[0]}" in curves and f"reference_{m[0]}" in curves]
@@ -69,14 +73,12 @@ def cumulative_curves(curves: Mapping[str, np.ndarray]) -> bytes:
 
 
 def _curve_panel(axes: Axes, released: np.ndarray, reference: np.ndarray, *, first: bool) -> None:
-    ours, share = _grouped(released)
-    theirs, their_share = _grouped(reference)
-    level = np.interp(share, their_share, theirs)
-    axes.fill_betweenx(share, ours, level, where=(ours < level).tolist(), color=EXCESS, alpha=0.35, lw=0)
-    axes.plot(theirs, their_share, color=MUTED, lw=1.3, ls=(0, (4, 2)))
-    axes.plot(ours, share, color=AFTER, lw=1.7)
-    right = float(max(np.interp(0.99, share, ours), np.interp(0.99, their_share, theirs)))
-    axes.set_xlim(0, right * 1.04 if right > 0 else 1.0)
+    at = _round_numbers(float(max(np.quantile(released, 0.99), np.quantile(reference, 0.99))))
+    ours, theirs = _shares(released, at), _shares(reference, at)
+    axes.fill_between(at, ours, theirs, where=(ours > theirs).tolist(), color=EXCESS, alpha=0.35, lw=0)
+    axes.plot(at, theirs, color=MUTED, lw=1.3, ls=(0, (4, 2)))
+    axes.plot(at, ours, color=AFTER, lw=1.7)
+    axes.set_xlim(0, at[-1])
     axes.set_ylim(0, 1.02)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "25", "50", "75", "100 %"] if first else [""] * 5)
     axes.grid(axis="y", color=RULE, lw=0.5)
@@ -85,12 +87,18 @@ def _curve_panel(axes: Axes, released: np.ndarray, reference: np.ndarray, *, fir
         axes.set_ylabel("share of people at or below", fontsize=7.6)
 
 
-def _grouped(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means (m,) of equal groups of the sorted values, and the share at each group's middle."""
-    groups = max(1, min(CURVE_POINTS, len(values) // CURVE_GROUP))
-    cuts = np.linspace(0, len(values), groups + 1).astype(int)
-    means = np.add.reduceat(values, cuts[:-1]) / np.diff(cuts)
-    return means, (cuts[:-1] + cuts[1:]) / (2 * len(values))
+def _round_numbers(end: float) -> np.ndarray:
+    """Return equidistant numbers from 0 to beyond ``end``, whose distance is 1, 2 or 5 × 10ⁿ; ten more at a time."""
+    width = max(end, 1e-6) / CURVE_INTERVALS
+    scale = 10.0 ** math.floor(math.log10(width))
+    step = next(s * scale for s in (1, 2, 5, 10) if s * scale >= width * (1 - 1e-9))
+    return step * np.arange(10 * math.ceil(end / (10 * step) - 1e-9) + 1 if end > 0 else CURVE_INTERVALS + 1)
+
+
+def _shares(values: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Return the shares (m,) of sorted values that are at most each of ``at`` (m,), in whole steps."""
+    step = step_of(len(values))
+    return np.round(np.searchsorted(values, at * (1 + 1e-12), side="right") / len(values) / step) * step
 
 
 def correlations(original: np.ndarray, released: np.ndarray, names: Sequence[str], *, k: int = 5) -> bytes:
@@ -108,18 +116,20 @@ def correlations(original: np.ndarray, released: np.ndarray, names: Sequence[str
     Returns
     -------
     bytes
-        SVG; colours in steps of 0.05, the same for all three.
+        SVG; colours in steps of 0.05, or of published figures where these are larger, the same for all three.
+        The difference is that from the rounded correlations of the original.
     """
     from matplotlib.colors import LinearSegmentedColormap
 
     hidden = _rare_columns(original, k)
-    before, after = _correlation(original, hidden), _correlation(released, hidden)
+    step = max(CORRELATION_STEP, step_of(len(original)))
+    before, after = np.round(_correlation(original, hidden) / step) * step, _correlation(released, hidden)
     labelled = len(names) <= LABELLED_COLUMNS
-    steps = round(2 / CORRELATION_STEP) + 1
+    steps = round(2 / step) + 1
     colours = LinearSegmentedColormap.from_list(
         "diverging", ("#86380c", "#e0842f", "#f7f7f5", "#3f86d0", "#0d3566"), N=steps
     )
-    end = 1 + CORRELATION_STEP / 2
+    end = 1 + step / 2
     left, side = (0.135, 0.251) if labelled else (0.012, 0.293)
     height = 9.6 * side + 0.48
     with style():

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from anoncore.microdata import Microdata, Variable, outer_limits
+from tasks.policy.rounding import step_of
 from tasks.reporting.figures import AFTER, BEFORE, EXCESS, MUTED, legend, new_figure, plain_number, shorten, style, svg
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ class Marginal:
     """One variable before and after, in bars of at least k original records each.
 
     ``edges`` (bars + 1,) are set for numbers, ``labels`` for levels; ``before`` and ``after`` are
-    shares of the records that have a value; ``missing`` the shares that have none, where at least
-    k original records have none; ``beyond`` the shares of released values below and above the original's
-    range, an end that few units hold rounded outward.
+    shares of all records, those before in whole steps; ``missing`` the shares that have no value, where at
+    least k original records have none; ``beyond`` the shares of released values below and above the
+    original's range, an end that few units hold rounded outward.
     """
 
     name: str
@@ -56,7 +57,7 @@ def marginals(original: Microdata, released: Microdata, *, k: int) -> bytes:
     original, released : Microdata
         Variables that are on one side only, such as probabilities, are left out.
     k : int
-        The least number of original records in a bar.
+        The least number of original records in a bar; a whole step of them where that is more.
 
     Returns
     -------
@@ -65,15 +66,17 @@ def marginals(original: Microdata, released: Microdata, *, k: int) -> bytes:
 
     Notes
     -----
-    Confidentiality, since the picture is published: no bar of the original holds fewer than
-    k records. Numbers are counted in bins whose edges are round numbers, never data; the outer
+    Confidentiality, since the picture is published: heights of the original are rounded to the step of
+    published figures, `step_of` its units, and no bar of it holds fewer than k records.
+    Numbers are counted in bins whose edges are round numbers, never data; the outer
     bins begin at the k-th smallest and largest original value (or at 2 % where that is further
     in), rounded outward, and take in everything beyond, so no extreme shows; released values beyond the
     range of the original (an end that few units hold is rounded outward) have bars of their own at the ends; a bin
     with fewer than k records is merged with its neighbour. Levels with fewer than k original records are
     pooled, together with the next rarest where the pool is still below k; neighbours are pooled
-    when the levels are ordered. Missing values are shown from k on. A variable that leaves a single
-    bar is not drawn.
+    when the levels are ordered. A pool below k of which no level is released is left out, and how many levels
+    a pool has is not shown: neither says whether a level is rare. Missing values are shown from k on.
+    A variable that leaves a single bar is not drawn.
     """
     both = [v for v in released.schema if v.is_masked and v.name in original.schema]
     drawable = [m for v in both if (m := _marginal(v, original, released, k)) is not None]
@@ -101,20 +104,29 @@ def _marginal(variable: Variable, original: Microdata, released: Microdata, k: i
     if kind.is_categorical != variable.is_categorical:
         return None
     before, after = original.frame[variable.name], released.frame[variable.name]
+    step = step_of(original.n_units)
+    least = max(k, math.ceil(step * len(before) - 1e-9))
     observed = int(before.notna().sum())
-    if observed < 2 * k or not after.notna().any():
+    if observed < 2 * least or not after.notna().any():
         return None
     count = _levels if variable.is_categorical else _numbers
-    marginal = count(kind, before.dropna(), after.dropna(), k)
-    if marginal is not None and not variable.is_categorical:
-        marginal = replace(marginal, beyond=_beyond(original, variable.name, after.dropna()))
-    if marginal is None or len(before) - observed < k:
-        return marginal
-    return replace(marginal, missing=(float(before.isna().mean()), float(after.isna().mean())))
+    marginal = count(kind, before, after, least)
+    if marginal is None:
+        return None
+    if not variable.is_categorical:
+        marginal = replace(marginal, beyond=_beyond(original, variable.name, after))
+    if len(before) - observed >= least:
+        missing = _whole_steps(float(before.isna().mean()), step)
+        marginal = replace(marginal, missing=(float(missing), float(after.isna().mean())))
+    return replace(marginal, before=_whole_steps(marginal.before, step))
+
+
+def _whole_steps(share: np.ndarray | float, step: float) -> np.ndarray:
+    return np.round(np.asarray(share) / step) * step
 
 
 def _numbers(kind: Variable, before: pd.Series, after: pd.Series, k: int) -> Marginal | None:
-    x, y = before.to_numpy(dtype="float64"), after.to_numpy(dtype="float64")
+    x, y = (side.dropna().to_numpy(dtype="float64") for side in (before, after))
     at = max(k, math.ceil(TAIL * len(x))) - 1
     low, high = np.partition(x, [at, len(x) - 1 - at])[[at, len(x) - 1 - at]]
     if not low < high:
@@ -131,8 +143,8 @@ def _numbers(kind: Variable, before: pd.Series, after: pd.Series, k: int) -> Mar
         return None
     return Marginal(
         name=kind.name,
-        before=np.add.reduceat(counts, starts) / len(x),
-        after=np.add.reduceat(others, starts) / len(y),
+        before=np.add.reduceat(counts, starts) / len(before),
+        after=np.add.reduceat(others, starts) / len(after),
         edges=(first + np.append(starts, bins)) * step,
     )
 
@@ -172,7 +184,7 @@ def _levels(kind: Variable, before: pd.Series, after: pd.Series, k: int) -> Marg
     others = {str(level): int(n) for level, n in after.value_counts(sort=False).items()}
     names = list(dict.fromkeys([*counts, *others]))
     ordered = kind.kind == "ordinal" and set(others) <= set(counts)
-    groups = _neighbour_groups(names, counts, k) if ordered else _pooled_groups(names, counts, k)
+    groups = _neighbour_groups(names, counts, k) if ordered else _pooled_groups(names, counts, others, k)
     if len(groups) < 2:
         return None
     frequent = {name for name, count in counts.items() if count >= k}
@@ -190,27 +202,26 @@ def _neighbour_groups(names: list[str], counts: dict[str, int], k: int) -> list[
     return [list(part) for part in np.split(np.array(names, dtype=object), starts[1:])]
 
 
-def _pooled_groups(names: list[str], counts: dict[str, int], k: int) -> list[list[str]]:
+def _pooled_groups(names: list[str], counts: dict[str, int], others: dict[str, int], k: int) -> list[list[str]]:
     """Return the frequent levels in their order, each alone, and then the pool of all others."""
     by_size = sorted(names, key=lambda n: -counts.get(n, 0))
     kept = [n for n in by_size if counts.get(n, 0) >= k]
     if len(kept) > NAMED_LEVELS:
         kept = kept[: NAMED_LEVELS - 1]
-    while kept and len(kept) < len(names) and sum(counts.get(n, 0) for n in names if n not in kept) < k:
+    rest = [n for n in names if n not in kept]
+    if sum(counts.get(n, 0) for n in rest) < k and not any(others.get(n, 0) for n in rest):
+        return [[n] for n in names if n in kept]
+    while kept and sum(counts.get(n, 0) for n in names if n not in kept) < k:
         kept.pop()
-    pool = [n for n in names if n not in kept]
-    return [[n] for n in names if n in kept] + ([pool] if pool else [])
+    return [[n] for n in names if n in kept] + [[n for n in names if n not in kept]]
 
 
 def _group_label(group: list[str], frequent: set[str], *, ordered: bool) -> str:
     """Name a bar by the levels that enough people hold; the others may be absent from the release."""
     named = [name for name in group if name in frequent]
-    if not ordered and len(group) > 1:
-        return f"{len(group)} others"
-    if not named:
-        return f"{len(group)} rare"
-    ends = shorten(named[0], 9) if len(named) == 1 else f"{shorten(named[0], 5)}–{shorten(named[-1], 5)}"
-    return ends if len(named) == len(group) else f"{ends}, rare"
+    if not named or (not ordered and len(group) > 1):
+        return "others"
+    return shorten(named[0], 9) if len(named) == 1 else f"{shorten(named[0], 5)}–{shorten(named[-1], 5)}"
 
 
 def _show_beyond(axes: Axes, marginal: Marginal, edges: np.ndarray, width: float) -> None:
@@ -251,8 +262,7 @@ def _marginal_panel(axes: Axes, marginal: Marginal) -> None:
         few = len(at) <= NAMED_LEVELS
         labelled = at if few else at[[0, len(at) // 2, -1]]
         room = max(3, PANEL_LETTERS // len(labelled))
-        labels = [marginal.labels[i] for i in labelled]
-        names = [t if t.endswith((" rare", " others")) else shorten(t, room) for t in labels]
+        names = [shorten(marginal.labels[i], room) for i in labelled]
         axes.set_xticks(labelled, names, fontsize=7.2 if few else 8.0)
         axes.set_xlim(-0.6, len(at) - 0.4)
     axes.set_ylim(0, 1.06 * float(max(before.max(), after.max())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -17,8 +18,9 @@ from anoncore import Microdata, Schema, Variable
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.methods import RareLevels
+from tasks.policy.rounding import step_of
 from tasks.reporting import charts
-from tasks.reporting.figures import DARK, EXCESS
+from tasks.reporting.figures import AFTER, BEFORE, DARK, EXCESS
 from tasks.reporting.marginals import _marginal, marginals
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
@@ -51,24 +53,68 @@ def test_matplotlib_is_imported_late_and_pyplot_never():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_curves_are_drawn_through_means_of_at_least_five():
-    for n in (7, 23, 800, 5000):
-        values = np.sort(np.random.default_rng(n).random(n))
-        values[0] = -12.34567
-        points, share = charts._grouped(values)
-        assert len(points) <= min(400, max(1, n // 5))
-        assert -12.34567 not in points
-        assert np.all(np.diff(points) >= 0)
-        np.testing.assert_allclose(share, np.searchsorted(values, points) / n, atol=6 / len(points))
-    assert np.isclose(charts._grouped(np.arange(2000.0))[0].mean(), 999.5)
+def drawn_paths(svg: bytes) -> list[tuple[np.ndarray, str]]:
+    """Return the corners (m, 2) and the style of every path within a panel."""
+    panels = [e for e in ElementTree.fromstring(svg).iter() if e.get("id", "").startswith("axes_")]
+    paths = [p for panel in panels for p in panel.iter() if p.tag.endswith("}path") and p.get("clip-path")]
+    corners = [np.array(re.findall(r"(-?[\d.]+) (-?[\d.]+)", p.get("d", "")), dtype=float) for p in paths]
+    return [(xy, p.get("style", "")) for xy, p in zip(corners, paths, strict=True) if len(xy)]
+
+
+def test_curves_are_read_at_round_numbers_and_their_heights_are_rounded():
+    for n, step in ((60, 0.1), (800, 0.02), (5000, 0.01)):
+        values = np.sort(np.random.default_rng(n).random(n)) * 7.3
+        at = charts._round_numbers(float(np.quantile(values, 0.99)))
+        shares = charts._shares(values, at)
+        np.testing.assert_allclose(at * 10, np.round(at * 10), atol=1e-9)
+        assert 41 <= len(at) <= 111
+        np.testing.assert_allclose(shares / step, np.round(shares / step), atol=1e-6)
+        np.testing.assert_allclose(shares, (values[:, None] <= at).mean(axis=0), atol=step / 2 + 1e-9)
 
 
 def test_the_picture_of_curves_holds_no_more_points_than_that():
     svg = charts.cumulative_curves(curves(3000))
-    longest = max(len(re.findall("[ML]", d)) for d in re.findall(rb'd="([^"]*)"', svg) for d in [d.decode()])
-    assert longest <= 2 * charts.CURVE_POINTS + 3
-    assert len(svg) < 200_000
+    assert max(len(xy) for xy, _ in drawn_paths(svg)) <= 2 * 111 + 3
     assert {"Prediction distance", "Ambiguity", "Uncertainty"} <= set(texts(svg))
+
+
+def test_heights_of_the_source_are_multiples_of_the_step_in_the_picture_itself():
+    rng = np.random.default_rng(12)
+    levels = rng.choice(["a", "b", "c", "d"], 1370, p=[0.513, 0.307, 0.1777, 0.0023])
+    frame = pd.DataFrame({"age": rng.integers(17, 91, 1370).astype(float), "state": levels})
+    data = Microdata(frame, Schema([Variable("age", "continuous"), Variable("state", "nominal")]))
+    other = data.take(rng.permutation(1370)[:1000])
+    for name, kind in (("age", "continuous"), ("state", "nominal")):
+        svg = marginals(data.select([name]), other.select([name]), k=10)
+        areas = [area(xy) for xy, style in drawn_paths(svg) if f"fill: {BEFORE}" in style]
+        ours = [area(xy) for xy, style in drawn_paths(svg) if f"stroke: {AFTER}" in style]
+        shares = np.concatenate(areas)
+        # The released records, whose shares are known exactly, give the scale of the picture.
+        true = _marginal(data.schema[name], data, other, 10).after
+        shares *= true.sum() / np.concatenate(ours).sum()
+        assert np.count_nonzero(shares) >= 3, kind
+        np.testing.assert_allclose(shares / 0.01, np.round(shares / 0.01), atol=0.02)
+        np.testing.assert_allclose(shares.sum(), 1, atol=0.05)
+
+
+def area(corners: np.ndarray) -> list[float]:
+    """Return the area of each bar of a path of bars: of a rectangle, or of the steps over a common base."""
+    base = corners[:, 1].max()
+    return [
+        abs(x2 - x1) * (base - y1)
+        for (x1, y1), (x2, y2) in itertools.pairwise(corners.tolist())
+        if abs(y1 - y2) < 1e-6 and base - y1 > 1e-6
+    ]
+
+
+@pytest.mark.parametrize("kind", ["nominal", "ordinal"])
+def test_a_picture_does_not_say_whether_levels_are_rare(kind):
+    levels = np.array([0] * 700 + [1] * 500 + [2] * 300 + [3])
+    release = Microdata(pd.DataFrame({"v": levels[:1500]}), Schema([Variable("v", kind, levels=(0, 1, 2))]))
+    with_rare, without = (
+        Microdata(pd.DataFrame({"v": v}), Schema([Variable("v", kind)])) for v in (levels, levels.clip(max=2))
+    )
+    assert marginals(with_rare, release, k=5) == marginals(without, release, k=5)
 
 
 def test_area_is_tinted_only_where_the_release_is_riskier():
@@ -120,12 +166,12 @@ def test_a_rare_level_is_not_named():
 
 
 def test_rare_levels_that_are_pooled_are_not_named_by_the_bar_s_ends():
-    levels = [*([0] * 100), *([1] * 90), *([7] * 3), *([8] * 2), 9, 10]
+    levels = [*([0] * 100), *([1] * 90), *([7] * 9), *([8] * 8), *([9] * 5), *([10] * 4)]
     data = Microdata(pd.DataFrame({"pain": levels}), Schema([Variable("pain", "ordinal")]))
     masked = Microdata(pd.DataFrame({"pain": levels[:190]}), Schema([Variable("pain", "ordinal", levels=(0, 1))]))
     for released in (data, masked):
         seen = " ".join(texts(marginals(data, released, k=5)))
-        assert "4 rare" in seen
+        assert "others" in seen
         assert not {"7", "8", "9", "10"} & set(seen.replace("–", " ").replace(",", " ").split())
 
 
@@ -154,15 +200,18 @@ def test_no_bar_before_masking_stands_for_fewer_than_k(seed, n, k, kind):
     if found is None:
         return
     told = int((~gaps).sum())
-    counts = found.before * told
-    assert counts.min() >= k - 1e-9
-    assert np.isclose(counts.sum(), told)
-    assert np.isclose(found.after.sum(), 1)
-    assert (found.missing is None) == (n - told < k)
+    step = step_of(n)
+    least = max(k, int(np.ceil(step * n - 1e-9)))
+    np.testing.assert_allclose(found.before / step, np.round(found.before / step))
+    assert found.before.min() >= step - 1e-9
+    counts = found.before
+    assert abs(found.before.sum() - told / n) <= step / 2 * len(counts) + (least - 1) / n + 1e-9
+    assert found.after.sum() <= 1 + 1e-9
+    assert (found.missing is None) == (n - told < least)
     if found.edges is not None:
         assert len(found.edges) == len(counts) + 1
         known = np.sort(values[~gaps])
-        outer = max(k, int(np.ceil(0.02 * told)))
+        outer = max(least, int(np.ceil(0.02 * told)))
         assert found.edges[0] <= known[outer - 1] + 1e-9
         assert found.edges[-1] >= known[-outer] - 1e-9
 
