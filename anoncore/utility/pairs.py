@@ -35,7 +35,7 @@ BLOCK = 8192
 NAMED = 20
 NOTABLE = 0.10  # change of an association, or twice that between two samples: by it the worst pairs are ordered
 
-AssociationMeasure = Literal["correlation", "correlation ratio", "Cramér's V"]
+AssociationMeasure = Literal["Pearson correlation", "correlation ratio", "Cramér's V"]
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ def _pairs(coded: _Coded) -> Iterator[tuple[tuple[str, str], AssociationMeasure]
     """Yield the names and the measure of each pair, in the order of `_associations`."""
     p, names = len(coded.names) - len(coded.sizes), coded.names
     for a, b in zip(*np.triu_indices(p, 1), strict=True):
-        yield (names[a], names[b]), "correlation"
+        yield (names[a], names[b]), "Pearson correlation"
     for number in names[:p]:
         for nominal in names[p:]:
             yield (number, nominal), "correlation ratio"

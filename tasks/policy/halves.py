@@ -16,6 +16,8 @@ from tasks.policy.published import PublishedAssessment
 
 # Of two halves the one that fails, or leaves more open, speaks for both.
 OPEN_FIRST = ("fail", "not tested", "inconclusive")
+# Each half shows the form of the attack that does best on it, which need not be the same.
+OWN = "halves, each in its own worst form"
 EACH = "two halves of the units were masked by the whole plan and tested with each other as non-members"
 
 
@@ -79,9 +81,9 @@ def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResul
     return replace(
         surest,
         verdict=pooled.verdict,
-        figure=f"{worst.value:.3f} [{worst.lower:.3f}, {pooled.upper:.3f}]; halves: {figures}",
+        figure=f"{worst.value:.3f} [{worst.lower:.3f}, {pooled.upper:.3f}]; {OWN}: {figures}",
         records=sum(one.records for one in halves),
-        meaning=f"{surest.meaning}; {EACH}",
+        meaning=f"{surest.meaning}; mean of the halves in the form that is worst for both: {EACH}",
         bounds=pooled,
         needed="",
     )
@@ -105,7 +107,7 @@ def _failed(halves: Sequence[GateResult]) -> GateResult | None:
     return replace(
         worse,
         verdict="fail",
-        figure=f"{'; '.join(one.figure for one in halves)}; p = {together.p:.2g} of both halves together",
+        figure=f"{OWN}: {'; '.join(one.figure for one in halves)}; p = {together.p:.2g} of both halves together",
         meaning=f"{worse.meaning}; {EACH}",
         chance=together,
     )

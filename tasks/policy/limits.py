@@ -63,7 +63,7 @@ class UtilityLimits(Section):
     ----------
     marginal : Largest distance of a variable's distributions (Kolmogorov's, total variation, or the difference of the
         share missing).
-    pair : Largest change of an association of two variables (correlation, correlation ratio, Cramér's V).
+    pair : Largest change of an association of two variables (Pearson correlation, correlation ratio, Cramér's V).
     two_samples : So many times what the worst variable, or pair, differs by between two samples is accepted in any
         case, and so many times the propensity score of the reference sample.
     spike : Largest change of the share of a value that at least 5 % of a variable's values are, beside five standard

@@ -63,8 +63,8 @@ FIGURES = {
 STATISTICS = {
     "mean": "Means",
     "variance": "Variances",
-    "correlation": "Correlations",
-    "rank_correlation": "Rank correlations",
+    "correlation": "Pearson correlations",
+    "rank_correlation": "Spearman correlations",
 }
 
 

@@ -15,6 +15,11 @@ from tasks.policy.rounding import coarse
 
 AIM = Aim.GROUPS
 KNOWS = "An attacker who knows a person’s quasi-identifiers and that the person is in the data"
+# Releases of drawn or swapped records would otherwise seem to disclose as many people as they have combinations.
+AS_IF = (
+    "counted as if each record were its person’s own, so that in masked records it says how many look unique, and not "
+    "how many are recognised, which linkage measures."
+)
 READS = "An attacker who knows which combination is a person’s reads what all records with it have in common."
 whole = partial(percent, digits=0)
 Sides = tuple[TableDisclosure, TableDisclosure | None, TableDisclosure | None]
@@ -72,7 +77,7 @@ def _groups(disclosure: Disclosure) -> list[Attack]:
         Attack(
             AIM,
             "Expected re-identifications in the sample",
-            f"{KNOWS} picks one of the records with that combination, for every person in turn.",
+            f"{KNOWS} picks one of the records with that combination, for every person in turn; {AS_IF}",
             f"{amount(ours.expected)} of {count(ours.n)}",
             f"{amount(ours.expected_lower)} to {amount(ours.expected_upper)}",
             beside(sides, lambda groups: amount(groups.expected)),
@@ -93,7 +98,7 @@ def _population(sides: Sides) -> Attack:
     return Attack(
         AIM,
         name,
-        f"{attacker} The weights stand for {amount(one.population)} people.",
+        f"{attacker} The weights stand for {amount(one.population)} people; {AS_IF}",
         f"{amount(one.expected)} of {count(one.n)}",
         f"{amount(one.expected_lower)} to {amount(one.expected_upper)}",
         beside([side and side.sample for side in sides], lambda sample: amount(sample.expected)),

@@ -155,7 +155,7 @@ def utility(**medians: tuple[float, float | None]) -> UtilityReport:
         figures=UtilityComparison(figures, None, compared, None),
         variables=VariableTable((variable("income", 0.02), variable("height", 0.03)), (), ()),
         pairs=PairUtility(
-            1, 0.01, 0.01, (PairChange(("income", "height"), "correlation", 0.5, 0.47, 0.03, 0.02, 0.05),)
+            1, 0.01, 0.01, (PairChange(("income", "height"), "Pearson correlation", 0.5, 0.47, 0.03, 0.02, 0.05),)
         ),
         structure=Structure(9, (), 0, 3.0, 2.0, 1, (), 12),
         propensity=None,
