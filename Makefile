@@ -76,7 +76,7 @@ bench: setup-dev  ## speed beside named alternatives, growth over three sizes
 
 reproduction: setup-dev  ## the papers' tables and figures on open data, written to docs/explanation/reproduction*.md
 	$(BIN)/python tests/papers/reproduction.py
-	for page in boxes clusters; do $(BIN)/python -m tests.papers.$${page}_page || exit 1; done
+	for page in areas boxes clusters; do $(BIN)/python -m tests.papers.$${page}_page || exit 1; done
 
 test-reliability: setup-dev  ## short forms: kills, canaries, connections, rights
 	$(SERVED) -n 2 --dist loadfile tests/reliability

@@ -13,12 +13,8 @@ from anoncore.kernels.wavelet.decomposition import SignalModel
 from anoncore.kernels.wavelet.inversion import audit, invert
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, redistribute
 from anoncore.kernels.wavelet.tradeoff import sweep
+from tests.papers.areas_page import AREAS, CAP, CORRECTED, FORT, GIVEN, PUBLISHED, SCALE, SHIFT, SIGNAL
 
-AREAS = [
-    *("06010", "06020", "06030", "06040", "06060", "06070", "06080", "06090"),
-    *("06130", "06170", "06200", "06220", "06230", "06409", "06600", "06700"),
-]
-SIGNAL = np.array([19, 12, 153, 71, 13, 79, 7, 33, 16, 270, 812, 135, 241, 14, 60, 4337])
 COEFFICIENTS = [2272.128, 136.352, 158.422, 569.098]
 MATRIX = [
     [0.637, 0, 0, -0.137],
@@ -42,7 +38,6 @@ APPROXIMATION = [
     *(1369.821, 687.286, 244.677, 41.992, -224.98, 11.373, 112.86, 79.481),
     *(82.24, 175.643, 244.757, 289.584, 340.918, 693.698, 965.706, 1156.942),
 ]
-GIVEN = np.array([0, 379.097, 31805.084, 5464.854])
 NEW_APPROXIMATION = [
     *(-750.103, -70.09, 244.677, 194.196, 241.583, 7530.756, 12879.498, 16287.81),
     *(20216.058, 10670.153, 4734.636, 2409.508, -883.021, 693.698, 965.706, -66.997),
@@ -51,13 +46,6 @@ BEFORE_SHIFT = [
     *(-2100.924, -745.376, 153.0, 223.204, 479.563, 7598.383, 12773.639, 16241.328),
     *(20149.818, 10764.51, 5301.879, 2254.924, -982.939, 14.0, 60.0, 3113.061),
 ]
-SHIFT = 2500
-SCALE = 0.054398135198620405
-PUBLISHED = np.array([22, 95, 144, 148, 162, 549, 831, 1019, 1232, 722, 424, 259, 83, 137, 139, 305])
-CORRECTED = np.where(np.array(AREAS) == "06090", 1020, PUBLISHED)
-
-FORT = AREAS.index("06700")
-CAP = {FORT: 305}
 # The inequalities of section 3 that ask for at least the original, and those for at most the original.
 RAISED = {i: int(SIGNAL[i]) for i in range(4, 10)}
 LOWERED = (0, 1, 2, 13, 14)

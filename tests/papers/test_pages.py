@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.papers import boxes_page, clusters_page
+from tests.papers import areas_page, boxes_page, clusters_page
 from tests.papers.pages import Row, rounded
 
-PAGES = (boxes_page.PAGE, clusters_page.PAGE)
+PAGES = (areas_page.PAGE, boxes_page.PAGE, clusters_page.PAGE)
 
 
 def agrees(fresh: list[Row], stored: list[Row], **where) -> None:
@@ -42,3 +42,19 @@ def test_centres_that_satisfy_the_edit_are_nearer_and_only_balanced_clusters_are
         if row["table"] == "choice" and row["form"] == "balanced":
             assert row["above"] == 0
             assert row["loss"] < 0.07
+
+
+def test_two_groups_of_a_census_sample_are_hidden_at_once():
+    stored = areas_page.PAGE.stored()
+    paper = [row for row in stored if row["table"] == "paper"]
+    fresh = areas_page.on_the_papers_signal()
+    assert [row["row"] for row in fresh] == [row["row"] for row in paper]
+    assert fresh[0]["row"] == areas_page.CORRECTED.tolist()
+    agrees(fresh, paper)
+    alone, kept = (row for row in stored if "kept" in row)
+    assert alone["first_off"] > 0
+    assert kept["first_off"] == 0
+    assert kept["counts"]
+    assert kept["inversion"]
+    assert kept["reinference"]
+    assert [row["inversion"] for row in stored if row.get("group") == "nonwhite veterans"] == [False, True, True]

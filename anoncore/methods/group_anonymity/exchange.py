@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 
@@ -16,11 +18,25 @@ ROUNDS = 20  # of moving, each without those who could not go without breaking a
 EDITS_FIRST = 1e3  # how much more than a standard deviation it counts whether an edit lets a record move
 
 
+@dataclass(frozen=True)
+class Counterparts:
+    """Who may take the place of a member.
+
+    Parameters
+    ----------
+    match_on : variables in which a counterpart resembles the member; every other one where none is stated
+    kept : other groups, of which a counterpart (a household) has as many members, so that their counts stay
+    """
+
+    match_on: tuple[str, ...] = ()
+    kept: tuple[Group, ...] = ()
+
+
 def exchanged(
     data: Microdata,
     group: Group,
     flows: np.ndarray,
-    match_on: tuple[str, ...],
+    counterparts: Counterparts,
     edits: EditSet,
     rng: np.random.Generator,
 ) -> tuple[Microdata, relocation.Relocation]:
@@ -33,13 +49,15 @@ def exchanged(
     unit = _units(part, codes[rows])
     tied = EditSet(e for e in edits.within(data.schema.masked).edits if group.parameter in e.variables)
     places = np.flatnonzero((flows.sum(axis=0) + flows.sum(axis=1))[:m] > 0)
+    vital, of = group.members(part.frame), np.arange(len(rows)) if unit is None else unit
+    kept = _kept_members(part, counterparts.kept, of)
     features = np.column_stack(
         [
-            _features(part, match_on or tuple(group.others(data))),
+            _features(part, counterparts.match_on or tuple(group.others(data))),
             EDITS_FIRST * _allowed(part, group, places, tied),
+            EDITS_FIRST * kept[of],
         ]
     )
-    vital, of = group.members(part.frame), np.arange(len(rows)) if unit is None else unit
     pool, frame = np.ones(len(rows), dtype=bool), data.frame
     for _ in range(ROUNDS):
         at = np.flatnonzero(pool)
@@ -54,16 +72,18 @@ def exchanged(
         pairs = at[moved.pairs] if unit is None else moved.pairs
         frame = _with_levels_swapped(data.frame, group.parameter, rows, of, pairs)
         broken = {e.name: (e.holds(data.frame) & ~e.holds(frame))[rows] for e in tied.edits}
-        wrong = np.logical_or.reduce([np.zeros(len(rows), dtype=bool), *broken.values()])
+        unequal = pairs[(kept[pairs[:, 0]] != kept[pairs[:, 1]]).any(axis=1)]
+        broken["the counts of a kept group"] = np.isin(of, unequal)
+        wrong = np.logical_or.reduce(list(broken.values()))
         if moved.unmatched.any() or not wrong.any():
             break
-        # A record that could go only by breaking an edit stays, and so does a counterpart.
+        # A record that could go only by breaking an edit or a kept count stays, and so does a counterpart.
         pool &= ~np.isin(of, of[wrong])
     if moved.unmatched.any():
         raise InfeasibleError(_too_few(moved.unmatched, group, in_households=unit is not None, edits=not pool.all()))
     if names := [name for name, records in broken.items() if records.any()]:
         raise InfeasibleError(
-            f"the group cannot move without breaking edits: {', '.join(names)}; loosen goals or edits"
+            f"the group cannot move without breaking {', '.join(names)}; loosen goals, edits or kept groups"
         )
     return Microdata.trusted(frame, data.schema), moved
 
@@ -74,8 +94,12 @@ def populations(group: Group, frame: pd.DataFrame) -> np.ndarray:
     return np.bincount(area[area >= 0], minlength=len(group.order))
 
 
-def with_claimed_counts(data: Microdata, hidden: Hidden, edits: EditSet, rng: np.random.Generator) -> Microdata:
+def with_claimed_counts(
+    data: Microdata, hidden: Hidden, others: tuple[Group, ...], edits: EditSet, rng: np.random.Generator
+) -> Microdata:
     """Move masked records once more, so that the group's counts are the claimed ones after later steps too.
+
+    The counts of ``others`` stay as they are.
 
     Raises
     ------
@@ -103,8 +127,15 @@ def with_claimed_counts(data: Microdata, hidden: Hidden, edits: EditSet, rng: np
             "let that step keep the number of records at every level, or make group-anonymity the last step"
         )
     flows = relocation.net_flows(counts, target)
-    others = set(group.others(data))
-    return exchanged(data, group, flows, tuple(n for n in hidden.match_on if n in others), edits, rng)[0]
+    match_on = tuple(n for n in hidden.match_on if n in group.others(data))
+    return exchanged(data, group, flows, Counterparts(match_on, others), edits, rng)[0]
+
+
+def _kept_members(data: Microdata, kept: tuple[Group, ...], of: np.ndarray) -> np.ndarray:
+    """Return (U, g): how many members of each kept group the unit of each row has."""
+    units = int(of.max(initial=-1)) + 1
+    counts = [np.bincount(of, group.members(data.frame), minlength=units) for group in kept]
+    return np.column_stack([np.zeros((units, 0)), *counts])
 
 
 def _with_levels_swapped(

@@ -18,7 +18,7 @@ from anoncore.kernels.wavelet.decomposition import SignalModel
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, Redistribution, redistribute
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.methods.group_anonymity.custodian import group_report
-from anoncore.methods.group_anonymity.exchange import exchanged, populations, with_claimed_counts
+from anoncore.methods.group_anonymity.exchange import Counterparts, exchanged, populations, with_claimed_counts
 from anoncore.methods.group_anonymity.report import figures_of, notes_of
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
@@ -84,6 +84,9 @@ class GroupAnonymity(Method):
         By which the counterpart of a moved record or household is chosen; all that are released, but for the
         areas and the group's own variables, when not stated. What is matched on keeps its distribution in
         every area, and so keeps telling where the group was: see `ReinferenceAudit`.
+    kept : tuple of mappings of variable to values
+        Other groups, one for each mapping, whose count in every area stays: a member changes places only with someone
+        who belongs to the same of them. Several groups are hidden by a step for each that keeps those before it.
     tolerance : float, above 0
         A hidden count that is restored within this share of the truth counts as found.
     """
@@ -113,6 +116,7 @@ class GroupAnonymity(Method):
     pad: Literal["refuse", "zero", "repeat"] = "refuse"
     weights: Mapping[str, float] = field(default_factory=dict)
     match_on: tuple[str, ...] = ()
+    kept: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
     tolerance: float = 0.1
     # A reader of these learns which areas were to be hidden, or bounds on what was there.
     confidential_parameters: ClassVar[tuple[str, ...]] = (
@@ -129,6 +133,8 @@ class GroupAnonymity(Method):
     def __post_init__(self) -> None:
         if not self.vital or not all(self.vital) or not all(v for one in self.vital for v in one.values()):
             raise AnonymizationError("vital must name at least one variable with at least one of its values")
+        if not all(self.kept) or not all(v for one in self.kept for v in one.values()):
+            raise AnonymizationError("kept must name variables with at least one of their values for each group")
         areas = [str(a) for a in self.order]
         if len(areas) < 2 or len(set(areas)) < len(areas):
             raise AnonymizationError(f"order must list at least 2 areas, each once, got {len(areas)}")
@@ -184,7 +190,7 @@ class GroupAnonymity(Method):
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
-        used = {self.parameter, *(n for one in self.vital for n in one), *self.match_on}
+        used = {self.parameter, *(n for one in (*self.vital, *self.kept) for n in one), *self.match_on}
         if computed := sorted(used & {str(e.dependent) for e in edits.dependents}):
             return [
                 f"{', '.join(computed)} is computed by an edit after masking, so that it identifies no record "
@@ -196,13 +202,13 @@ class GroupAnonymity(Method):
         if not schema[self.parameter].is_categorical:
             problems.append(f"parameter: {self.parameter!r} has no levels; declare it nominal or ordinal")
         own = {n for one in self.vital for n in one}
-        if self.parameter in own:
-            problems.append("vital and parameter must be different variables")
+        if self.parameter in own or any(self.parameter in one for one in self.kept):
+            problems.append("vital, kept and parameter must be different variables")
         if telling := sorted({self.parameter, *own} & set(self.match_on)):
             problems.append(f"match_on lists {', '.join(telling)}, which defines the group or its area; remove it")
         for name, stated in (
             (self.parameter, self.order),
-            *(item for one in self.vital for item in one.items()),
+            *(item for one in (*self.vital, *self.kept) for item in one.items()),
         ):
             levels = schema[name].levels
             if levels is not None and (strange := {str(v) for v in stated} - {str(v) for v in levels}):
@@ -250,7 +256,7 @@ class GroupAnonymity(Method):
         if not chosen.moved:
             raise InfeasibleError("the goals move no record; state one that the counts do not meet already")
         flows = relocation.net_flows(counts, chosen.target)
-        masked, moved = exchanged(data, group, flows, self.match_on, edits, rng)
+        masked, moved = exchanged(data, group, flows, Counterparts(self.match_on, self._kept()), edits, rng)
         hidden = self._hidden(counts, population, chosen.target, chosen.beta)
         figures, exact = figures_of(data, masked, hidden, chosen, moved)
         return Release(
@@ -275,7 +281,8 @@ class GroupAnonymity(Method):
         before = data
         for claim in claims:
             if isinstance(claim, GroupCounts) and not claim.check(data).holds:
-                data = with_claimed_counts(data, claim.hidden, edits, rng)
+                kept = self._kept() if claim.hidden.group == self.group() else ()
+                data = with_claimed_counts(data, claim.hidden, kept, edits, rng)
         note = "after the later steps the group's counts were restored by moving members again"
         return data, () if data is before else (note,)
 
@@ -284,6 +291,9 @@ class GroupAnonymity(Method):
         before, after, population = (np.asarray(confidential[name]) for name in ("before", "after", "population"))
         share = float(confidential.get("exact_share", 0.0))
         return group_report(self._hidden(before, population, after, share), self.route, confidential)
+
+    def _kept(self) -> tuple[Group, ...]:
+        return tuple(Group(vital=(one,), parameter=self.parameter, order=self.order) for one in self.kept)
 
     def _hidden(self, counts: np.ndarray, population: np.ndarray, target: np.ndarray, share: float) -> Hidden:
         return Hidden(
