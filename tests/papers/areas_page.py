@@ -161,8 +161,8 @@ a home are partly nonwhite, so that moving them changes the first group's counts
 - Members change places with others at least cost, with whole households where the schema has them.
 - Several groups at once, by a step for each, are an addition. Survey weights are not taken into account: counts are of
   records.
-- The mean of the counts is kept, since their total is. Their standard deviation is not, by no route: {spread:.0f} is the true
-  one. A goal on it, which later papers reach by normalising, is not offered.
+- The mean of the counts is kept, since their total is. Their standard deviation, {spread:.0f}, is not, by no
+  route. A goal on it, which later papers reach by normalising, is not offered.
 """
 
 # The inequalities of section 3 that ask for at most the original count.
