@@ -226,7 +226,7 @@ def _measured(run: Run, plan: Plan, job: _Job) -> Dossier:
         verdict=judged.verdict,
         release=ReleaseIdentity("", plan.name, 0),
     )
-    return gather(run, Stated(job.identity, plan.steps, plan.seed, plan.edits.on_violation, plan.policy), results)
+    return gather(run, Stated(job.identity, plan.steps, plan.seed, plan.edits, plan.policy), results)
 
 
 def _write(result: Comparison) -> None:

@@ -180,7 +180,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         release=release,
         published=earlier,
     )
-    stated = Stated(identity, plan.steps, plan.seed, plan.edits.on_violation, plan.policy, rebuild)
+    stated = Stated(identity, plan.steps, plan.seed, plan.edits, plan.policy, rebuild)
     dossier, shown = gather(run, stated, results), Shown(sides, masked, assessed.curves, game)
     candidate = step("Write the report", document, run, dossier, shown, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, candidate, file, retry=True)

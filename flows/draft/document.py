@@ -64,6 +64,11 @@ edits:
   # are; only the released data are made to fit.
   on_violation: """
 
+PUBLISHED = """\
+  # Which of these rules the published documents name: all, or a list. Rules that were found in the data may hold
+  # because one person is not in them, so list those that you know to hold of everybody.
+  published: []"""
+
 # The kinds of rules, in the order of a draft, and what stands above each.
 LIMITS = "Limits, rounded outward where fewer than 5 units hold the extreme."
 GROUPS = (
@@ -235,6 +240,7 @@ def _edits(rules: Iterable[Finding]) -> Iterator[str]:
     writable = [f for f in rules if all(len(n) <= LONGEST_NAME for n in f.edit.variables)]
     active, proposed = [f for f in writable if f.active], [f for f in writable if not f.active]
     yield EDITS + ("repair" if any(f.broken for f in active) else "refuse")
+    yield PUBLISHED
     yield "  rules:" if active else "  rules: []  # no rule holds and not by chance; write your own in place of []"
     for kind, title in GROUPS:
         lines = [f"    - {_rule(f)}" for f in active if isinstance(f.edit, kind)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from anoncore.boxes.edits import over_ranges
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
@@ -37,10 +37,26 @@ class EditsSection(Section):
         ``set-aside`` leaves the records out of the release; ``repair`` keeps them, since masked records are made to
         satisfy every edit in any case.
     rules : Each of the kind ``linear``, ``bound``, ``set``, ``conditional``, ``ratio``, ``lookup`` or ``product``.
+    published : Which rules the published documents name: ``all``, or a list of their names. A rule that was found in
+        the data, as drafts do, may hold because one person is not in them: name those that you know to hold of
+        everybody.
     """
 
     on_violation: Literal["refuse", "set-aside", "repair"] = "refuse"
     rules: tuple[Rule, ...] = ()
+    published: Literal["all"] | tuple[str, ...] = "all"
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        unknown = sorted(set(self.published) - {rule.name for rule in self.rules}) if self.published != "all" else []
+        if unknown:
+            raise ValueError(f"published names {', '.join(unknown)}, which no rule is called; correct or remove it")
+        return self
+
+    @property
+    def unpublished(self) -> tuple[str, ...]:
+        """Names of the rules that published documents do not name."""
+        return () if self.published == "all" else tuple(r.name for r in self.rules if r.name not in self.published)
 
     def edit_set(self) -> EditSet:
         """Return the edits as one set."""
@@ -70,7 +86,7 @@ class Validated:
 
     Parameters
     ----------
-    suite : the suite that was run, which is published
+    suite : what is published of the suite that was run
     unverifiable : edits that ranges cannot be shown to satisfy
     """
 
@@ -147,8 +163,7 @@ def validate_masked(masked: Masked, section: EditsSection, original: StoredMicro
     if masked.points is not None:
         names = masked.points.load().schema.names
         edits, unverifiable = over_ranges(edits, [n for n in names if n not in data.schema])
-    suite = Suite.of(data.schema, edits)
-    report = validate(data.frame, suite, edits)
+    report = validate(data.frame, Suite.of(data.schema, edits), edits)
     broken = [rule.name for rule in report.violated]
     if broken and masked.points is not None:
         raise Refused(
@@ -157,4 +172,5 @@ def validate_masked(masked: Masked, section: EditsSection, original: StoredMicro
         )
     if broken:
         raise Fault(f"after repair the masked data still violate: {', '.join(broken)}; nothing is released")
-    return Validated(report, suite, unverifiable)
+    named = EditSet(edit for edit in edits.edits if edit.name not in section.unpublished)
+    return Validated(report, Suite.of(data.schema, named), unverifiable)

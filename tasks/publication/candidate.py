@@ -22,6 +22,7 @@ from tasks.common.formatting import markdown_cell, plain
 from tasks.common.home import DOSSIER, Home, make_private, private_umask, write_private
 from tasks.common.run import Run
 from tasks.common.sections import Section
+from tasks.common.values import to_json
 from tasks.common.workspace import StoredMicrodata
 from tasks.policy.disclosure_control import published
 from tasks.policy.published import PublishedAssessment
@@ -209,7 +210,7 @@ def _published_assessment(dossier: Dossier, shown: PublishedAssessment) -> dict[
     return {
         "release": dossier.release.id,
         "split": parts["split"],
-        "edits": parts["edits"],
+        "edits": to_json(dossier.edits.published, whole=True),
         "assessment": shown.to_json(),
         "verdict": parts["verdict"],
     }

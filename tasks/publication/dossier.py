@@ -18,7 +18,7 @@ from tasks.common.run import Run
 from tasks.common.sources import source_folders
 from tasks.intake.ingest import Ingested
 from tasks.intake.split import Split
-from tasks.intake.validate import Checked, Validated
+from tasks.intake.validate import Checked, EditsSection, Validated
 from tasks.masking.anonymize import Masked, Step
 from tasks.policy.assessment import Assessment
 from tasks.policy.disclosure_control import without_source_levels
@@ -50,7 +50,7 @@ class Stated:
     plan: PlanIdentity
     steps: tuple[Step, ...]
     seed: SeedSection
-    edit_policy: str
+    edits: EditsSection
     policy: PolicySection
     rebuild: bool = False
 
@@ -79,12 +79,13 @@ def gather(run: Run, stated: Stated, results: Results) -> Dossier:
         source=source,
         split=results.split.summary,
         edits=EditFacts(
-            policy=stated.edit_policy,
+            policy=stated.edits.on_violation,
             set_aside=results.checked.set_aside,
             raw=results.checked.report,
             masked=results.validated.report,
             repaired=masked.repair or RepairSummary(0, 0, {}, 0.0),
             unverifiable=results.validated.unverifiable,
+            unpublished=stated.edits.unpublished,
         ),
         method=MethodFacts(tuple(MethodStep.of(public_parameters(step)) for step in stated.steps), masked.notes),
         assessment=without_source_levels(results.assessment, released_levels(results.release.variables)),

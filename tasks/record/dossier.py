@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 from anoncore.microdata import Variable
-from expectations.report import ValidationReport
+from expectations.report import RuleOutcome, ValidationReport
 from tasks.common.digests import digest_of, jsonable, plain
 from tasks.common.errors import Refused
 from tasks.common.home import DOSSIER, Home
@@ -116,6 +116,28 @@ class RepairSummary:
 
 
 @dataclass(frozen=True)
+class PublishedEdits:
+    """What is published of the edits: nothing that was counted in the source.
+
+    Whether a rule that was found in the data holds, or how many records break one, may be due to a single person.
+
+    Parameters
+    ----------
+    policy : as in `EditFacts`
+    rules : the outcomes on the released data of the rules that are published
+    all_named : whether these are all rules
+    repaired : without the rules that are not published
+    unverifiable : those of the published rules
+    """
+
+    policy: str
+    rules: tuple[RuleOutcome, ...]
+    all_named: bool
+    repaired: RepairSummary
+    unverifiable: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class EditFacts:
     """The declared edits before and after masking.
 
@@ -124,6 +146,7 @@ class EditFacts:
     policy : what the plan asks for raw records that violate an edit
     set_aside : raw records that were left out for that reason
     unverifiable : edits that released ranges cannot be shown to satisfy
+    unpublished : edits that documents which are published do not name
     """
 
     policy: str
@@ -132,6 +155,19 @@ class EditFacts:
     masked: ValidationReport
     repaired: RepairSummary
     unverifiable: tuple[str, ...] = ()
+    unpublished: tuple[str, ...] = ()
+
+    @property
+    def published(self) -> PublishedEdits:
+        """What may be published."""
+        hidden = set(self.unpublished)
+        return PublishedEdits(
+            policy=self.policy,
+            rules=tuple(rule for rule in self.masked.rules if rule.name not in hidden),
+            all_named=not hidden,
+            repaired=replace(self.repaired, edits={k: n for k, n in self.repaired.edits.items() if k not in hidden}),
+            unverifiable=tuple(name for name in self.unverifiable if name not in hidden),
+        )
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from tasks.policy.assessment import Records
 from tasks.policy.gate import WORST_FIRST, GateResult
 from tasks.policy.published import PublishedAssessment, PublishedVariable
 from tasks.policy.usefulness import QUESTION, usefulness
-from tasks.record.dossier import Dossier, EditFacts
+from tasks.record.dossier import Dossier, PublishedEdits
 from tasks.reporting.attack_table import attack_groups, authority_page
 
 PNG = b"\x89PNG"
@@ -90,11 +90,9 @@ class LargestShift:
 
 @dataclass(frozen=True)
 class RuleRow:
-    """One rule with its outcome on the raw and on the masked data, and how many cells were repaired for it."""
+    """One rule with its outcome on the released data, and how many cells were repaired for it."""
 
     rule: RuleOutcome
-    raw: RuleOutcome | None
-    masked: RuleOutcome | None
     repaired: int
 
 
@@ -118,7 +116,7 @@ def render(dossier: Dossier, assessment: PublishedAssessment, pictures: dict[str
         environment()
         .get_template("report.html.j2")
         .render(
-            **dossier.parts | {"assessment": assessment},
+            **dossier.parts | {"assessment": assessment, "edits": dossier.edits.published},
             pictures={name: picture(pictures[name]) for name in PICTURES if name in pictures},
             answer=DECISIONS[dossier.verdict.decision],
             tally=_tally(gates),
@@ -135,7 +133,7 @@ def render(dossier: Dossier, assessment: PublishedAssessment, pictures: dict[str
             chance=_chance(assessment.records),
             not_compared=_not_compared(dossier, assessment),
             by_design=[g.name for g in gates if g.verdict == "by design"],
-            rules=_rules(dossier.edits),
+            rules=_rules(dossier.edits.published),
             claims=assessment.claims,
             statistics=STATISTICS,
         )
@@ -217,13 +215,9 @@ def _not_compared(dossier: Dossier, assessment: PublishedAssessment) -> list[str
     return [v.name for v in dossier.release.variables if v.name not in compared]
 
 
-def _rules(edits: EditFacts) -> list[tuple[str, list[RuleRow]]]:
-    """Return each rule once, with its outcome on the raw and on the masked data; the plan's edits first."""
-    raw, masked = ({rule.name: rule for rule in report.rules} for report in (edits.raw, edits.masked))
-    rows = [
-        RuleRow(masked.get(name) or raw[name], raw.get(name), masked.get(name), edits.repaired.edits.get(name, 0))
-        for name in dict.fromkeys([*raw, *masked])
-    ]
+def _rules(edits: PublishedEdits) -> list[tuple[str, list[RuleRow]]]:
+    """Return each rule that is published; the plan's edits first."""
+    rows = [RuleRow(rule, edits.repaired.edits.get(rule.name, 0)) for rule in edits.rules]
     groups = {
         "Edits of the plan": [row for row in rows if row.rule.kind not in FORM],
         "Form of the table": [row for row in rows if row.rule.kind in FORM],

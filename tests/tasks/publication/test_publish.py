@@ -75,7 +75,9 @@ EDITS = EditsSection(
             tolerance=0.02,
         ),
         BoundEdit(name="children", variable="children", lower=0.0),
-    )
+        BoundEdit(name="limit of a draft", variable="children", upper=20.0),
+    ),
+    published=("income", "children"),
 )
 LONELY = f"{CANARY}-village"
 
@@ -125,7 +127,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, Dossi
         verdict=decide(assessment, PolicySection()),
         release=prepare_data(run, masked.released, validated.suite.json, "people", PUBLICATION, "0" * 64),
     )
-    stated = Stated(PlanIdentity("people", "0" * 64, "People"), steps, seed, "refuse", PolicySection())
+    stated = Stated(PlanIdentity("people", "0" * 64, "People"), steps, seed, EDITS, PolicySection())
     return base / "home", run, prepare_documents(run, gather(run, stated, results), "<html>report</html>").dossier
 
 
@@ -293,6 +295,18 @@ def test_the_suite_names_no_value_of_somebody_who_is_not_in_the_release(run: Run
     )
     suite = (release / "expectations.json").read_text()
     assert not [level for level in apart if f'"{level}"' in suite]
+
+
+def test_nothing_that_was_counted_of_the_source_s_edits_is_published(release: Path, dossier: Dossier) -> None:
+    assert "limit of a draft" in {rule.name for rule in dossier.edits.raw.rules}
+    names = "report.html", "method.md", "assessment.json", "authority.json", "expectations.json"
+    texts = {name: (release / name).read_text() for name in names}
+    assert not [name for name, text in texts.items() if "limit of a draft" in text]
+    assert '"children"' in texts["expectations.json"]
+    edits = json.loads(texts["assessment.json"])["edits"]
+    assert set(edits) == {"policy", "rules", "all_named", "repaired", "unverifiable"}
+    assert {"income", "children"} <= {rule["name"] for rule in edits["rules"]}
+    assert not edits["all_named"]
 
 
 def test_no_identifier_and_no_secret_is_published(run: Run, release: Path) -> None:
