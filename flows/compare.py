@@ -205,7 +205,7 @@ def _limit(plan: Plan, axis: str) -> float:
     """Return what the upper bound of a figure must be within to pass; a setting fails by its lower bound, earlier."""
     if axis == "membership":
         return float(plan.policy.area_passes_within)
-    return PASSES_WITHIN * plan.assessment.margin
+    return PASSES_WITHIN * plan.assessment.margins.get(axis, plan.assessment.margin)
 
 
 def _rounded(figure: float | None) -> float | None:

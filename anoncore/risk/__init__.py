@@ -9,7 +9,7 @@ from anoncore.risk.bounds import MeasureComparison
 from anoncore.risk.boxes import BoxMeasures, BoxRisk, LocatedRecords, box_density_attack, box_measures, box_risk
 from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
-from anoncore.risk.comparison import Comparison, ComparisonSettings, compare, compare_matched
+from anoncore.risk.comparison import Comparison, ComparisonSettings, compare, compare_matched, compare_measures
 from anoncore.risk.density import Density, density
 from anoncore.risk.differencing import Decoded, Differencing, differencing
 from anoncore.risk.disclosure import (
@@ -125,6 +125,7 @@ __all__ = [
     "compare",
     "compare_encoded",
     "compare_matched",
+    "compare_measures",
     "density",
     "difference",
     "differencing",

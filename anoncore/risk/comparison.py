@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import overload
 
@@ -25,6 +25,7 @@ class ComparisonSettings:
     Parameters
     ----------
     k, margin, alpha, by_design : see :func:`prediction_measures` and :func:`compare`
+    margins : smaller margins of single measures, where linking or inferring is feared more than the rest
     draws : subsamples of the larger set where sizes differ, at least 1
     units : (N,) statistical unit of each record of the original, all of whose records A − A_j lacks
     """
@@ -33,8 +34,24 @@ class ComparisonSettings:
     margin: float = 0.05
     alpha: float = 0.05
     by_design: Sequence[str] = ()
+    margins: Mapping[str, float] = field(default_factory=dict)
     draws: int = 5
     units: Indices | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        between("margin", self.margin, 0, 1)
+        between("alpha", self.alpha, 0, 0.5)
+        if problem := margins_problem(self.margins, self.margin):
+            raise AnonymizationError(problem)
+
+
+def margins_problem(margins: Mapping[str, float], margin: float) -> str:
+    """Return what is wrong with margins of single measures beside that of all, empty if nothing is."""
+    if unknown := sorted(set(margins) - set(MEASURES)):
+        return f"margins: {', '.join(unknown)} is no measure; those are {', '.join(MEASURES)}"
+    if wide := sorted(name for name, value in margins.items() if not 0 < value <= margin):
+        return f"margins must be above 0 and at most margin = {margin:g}, not so for {', '.join(wide)}"
+    return ""
 
 
 _SETTINGS = ComparisonSettings()
@@ -162,11 +179,9 @@ def compare(
     >>> compare(values, values).verdict, compare(0 * values, values).verdict
     ('pass', 'fail')
     """
-    between("margin", margin, 0, 1)
-    between("alpha", alpha, 0, 0.5)
+    settings = ComparisonSettings(margin=margin, alpha=alpha, by_design=by_design, units=units)
     if isinstance(released, PredictionMeasures) and isinstance(reference, PredictionMeasures):
-        settings = ComparisonSettings(margin=margin, alpha=alpha, by_design=by_design, units=units)
-        return _pooled([(released, reference)], settings)
+        return compare_measures(released, reference, settings)
     if isinstance(released, PredictionMeasures) or isinstance(reference, PredictionMeasures):
         raise AnonymizationError("released and reference must both be PredictionMeasures or both arrays")
     left = vector("released", released)
@@ -174,6 +189,28 @@ def compare(
         raise AnonymizationError("by_design must be empty when arrays are compared; leave it out")
     right = vector("reference", reference, len(left))
     return bounds("measure", [(Side(left), Side(right))], margin, alpha, void=False, units=units)
+
+
+def compare_measures(
+    released: PredictionMeasures, reference: PredictionMeasures, settings: ComparisonSettings = _SETTINGS
+) -> Comparison:
+    """Compare the measures of the same records against two sets of equal size, see :func:`compare`.
+
+    Parameters
+    ----------
+    released, reference : PredictionMeasures
+    settings : ComparisonSettings; its ``k`` and ``draws`` play no part
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    AnonymizationError
+        When the two sides do not belong to the same records or their sets differ in size.
+    """
+    return _pooled([(released, reference)], settings)
 
 
 def compare_matched(
@@ -221,8 +258,6 @@ def compare_matched(
     >>> compare_matched(a, b, c, rng=rng).n_released
     60
     """
-    between("margin", settings.margin, 0, 1)
-    between("alpha", settings.alpha, 0, 0.5)
     if settings.draws < 1:
         raise AnonymizationError(f"draws must be at least 1, got {settings.draws}")
     rows = matrix("original", original)
@@ -270,7 +305,7 @@ def _pooled(pairs: Sequence[tuple[PredictionMeasures, PredictionMeasures]], sett
         bounds(
             name,
             [(Side.of(ours, name), Side.of(theirs, name)) for ours, theirs in pairs],
-            settings.margin,
+            settings.margins.get(name, settings.margin),
             settings.alpha,
             void=name in by_design,
             units=settings.units,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypedDict
@@ -18,7 +18,7 @@ from anoncore.risk.agreement import Agreement, agreement
 from anoncore.risk.boxes import BoxRisk, box_risk
 from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
-from anoncore.risk.comparison import MEASURES, Comparison, ComparisonSettings, compare, compare_matched
+from anoncore.risk.comparison import MEASURES, Comparison, ComparisonSettings, compare_matched, compare_measures
 from anoncore.risk.density import Density, density
 from anoncore.risk.disclosure import Disclosure, DisclosureSettings, disclosure_risk
 from anoncore.risk.inference import InferenceRisk, InferenceSettings, attribute_inference
@@ -48,7 +48,7 @@ class RiskSettings:
     Parameters
     ----------
     k : neighbours that ambiguity and uncertainty look at, and the group size asked for
-    margin, alpha : of :func:`anoncore.risk.compare`
+    margin, alpha, margins : of :class:`anoncore.risk.ComparisonSettings`
     tau, level : of :func:`anoncore.risk.tail_test`
     by_design : measures that the method's groups of identical records make void
     sample_above : records above which the queries are sampled, never the released records; None for never
@@ -68,11 +68,14 @@ class RiskSettings:
     epsilon: float = 0.01
     confidence: float = 0.99
     rows_linked: bool = False
+    margins: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def comparison(self) -> ComparisonSettings:
         """How release and reference are compared."""
-        return ComparisonSettings(k=self.k, margin=self.margin, alpha=self.alpha, by_design=self.by_design)
+        return ComparisonSettings(
+            k=self.k, margin=self.margin, alpha=self.alpha, by_design=self.by_design, margins=self.margins
+        )
 
     def queries(self, records: int, rng: np.random.Generator) -> Indices:
         """Return the rows that are measured: all, or a sample where there are many."""
@@ -311,14 +314,8 @@ def _comparison(
 ) -> Comparison:
     """Compare release and reference; sets of different size are matched by repeated subsampling."""
     if len(tables.y) == len(tables.x if tables.r is None else tables.r):
-        return compare(
-            close.released,
-            close.reference,
-            settings.margin,
-            alpha=settings.alpha,
-            by_design=settings.by_design,
-            units=close.units.members,
-        )
+        chosen = replace(settings.comparison, units=close.units.members)
+        return compare_measures(close.released, close.reference, chosen)
     return _matched(tables, settings, rows, rng)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from anoncore.encoding import EncodedTables
 from anoncore.microdata import Microdata
@@ -19,6 +20,7 @@ from anoncore.risk import (
     relabelling,
     twins_by_chance,
 )
+from anoncore.risk.comparison import margins_problem
 from anoncore.utility import Regression, UtilityReport, UtilitySettings, measure_utility, propensity_between
 from tasks.common.run import Run
 from tasks.common.sections import Section
@@ -37,6 +39,8 @@ class AssessmentSection(Section):
     ----------
     k : Number of nearest neighbours examined around each record.
     margin : By how much the release may be riskier than the reference.
+    margins : Smaller margins of ``distance``, ``ambiguity`` or ``uncertainty``: the latter two where records that are
+        linked are feared most.
     alpha : 1 minus the confidence with which that must be shown.
     tau : A record is unusually close below this share of the distance to its nearest neighbour.
     exhaustive : Compare every record, whatever their number.
@@ -49,6 +53,7 @@ class AssessmentSection(Section):
 
     k: int = Field(default=5, ge=2)
     margin: float = Field(default=0.05, gt=0, lt=1)
+    margins: Mapping[str, float] = Field(default_factory=dict)
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
     tau: float = Field(default=0.1, gt=0, lt=1)
     exhaustive: bool = False
@@ -57,11 +62,18 @@ class AssessmentSection(Section):
     regressions: tuple[Regression, ...] = ()
     triples: int = Field(default=200, ge=0, le=10_000)
 
+    @model_validator(mode="after")
+    def _check_margins(self) -> AssessmentSection:
+        if problem := margins_problem(self.margins, self.margin):
+            raise ValueError(problem)
+        return self
+
     def settings(self, policy: PolicySection, *, rows_linked: bool = False) -> RiskSettings:
         """Return the settings of the measures, with the acknowledged measures and the level of the policy."""
         return RiskSettings(
             k=self.k,
             margin=self.margin,
+            margins=self.margins,
             alpha=self.alpha,
             tau=self.tau,
             level=policy.tail_p,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.errors import AnonymizationError
-from anoncore.risk import ComparisonSettings, compare, compare_matched, prediction_measures
+from anoncore.risk import ComparisonSettings, compare, compare_matched, compare_measures, prediction_measures
 
 Z = 1.6448536269514722  # normal quantile at 0.95
 SOMEWHERE = 2.4477468306808161  # √(2·ln 20)
@@ -217,3 +217,26 @@ def test_mismatched_sides():
         compare(found.distance, found.distance, by_design=["uncertainty"])
     with pytest.raises(AnonymizationError, match="draws must be at least 1, got 0"):
         compare_matched(original, original, None, settings=ComparisonSettings(draws=0), rng=rng)
+
+
+def test_a_measure_may_have_a_smaller_margin_of_its_own():
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(size=(400, 3)), rng.normal(size=(400, 3))
+    released, reference = prediction_measures(a, a + rng.normal(size=a.shape)), prediction_measures(a, b)
+    usual, strict = (
+        compare_measures(released, reference, ComparisonSettings(margin=0.9, margins=margins))
+        for margins in ({}, {"distance": 1e-3})
+    )
+    assert [part.margin for part in strict.measures] == [1e-3, 0.9, 0.9]
+    assert [part.verdict for part in usual.measures] == ["pass"] * 3
+    assert [part.verdict for part in strict.measures] == ["fail", "pass", "pass"]
+    assert usual.distance.sup_excess == strict.distance.sup_excess
+
+
+@pytest.mark.parametrize(
+    ("margins", "said"),
+    [({"speed": 0.01}, "speed is no measure"), ({"distance": 0.06}, "at most margin = 0.05, not so for distance")],
+)
+def test_margins_of_measures_can_only_be_smaller(margins, said):
+    with pytest.raises(AnonymizationError, match=said):
+        ComparisonSettings(margins=margins)

@@ -248,6 +248,7 @@ def test_wrong_values_are_refused_with_the_line(tmp_path, line, text, message):
         ("assessment: {exhaustive: 7}", "line 10: assessment.exhaustive: must be true or false"),
         ("policy: {membership_auc: 2}", "line 10: policy.membership_auc: must be at most 1"),
         ("assessment: {k: 5.5}", "line 10: assessment.k: "),
+        ("assessment: {margins: {distance: 0.2}}", "line 10: assessment: margins must be above 0 and at most margin"),
         ("assessment: {margin: .nan}", "line 10: assessment.margin: "),
         ("assessment: {margin: .inf}", "line 10: assessment.margin: "),
         ("assessment: {margin: 1.0e+999}", "line 10: assessment.margin: "),
