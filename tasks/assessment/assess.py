@@ -53,7 +53,7 @@ class AssessmentSection(Section):
 
     k: int = Field(default=5, ge=2)
     margin: float = Field(default=0.05, gt=0, lt=1)
-    margins: Mapping[str, float] = Field(default_factory=dict)
+    margins: Mapping[str, float] = {}
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
     tau: float = Field(default=0.1, gt=0, lt=1)
     exhaustive: bool = False
