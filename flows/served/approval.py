@@ -27,6 +27,7 @@ from tasks.common.formatting import markdown_cell, markdown_table, sentence
 from tasks.common.home import Home
 from tasks.decision import conclude, outcomes
 from tasks.decision.approval import decide
+from tasks.policy.gate import WORST_FIRST
 from tasks.publication.candidate import load_candidate
 from tasks.publication.deliver import pending, targets_of
 from tasks.record import ledger
@@ -194,14 +195,15 @@ def _assessment(home: Home, entry: PendingDecision, waits: WaitingCandidate) -> 
         return [f"## `{entry.release}`", f"**Do not approve it:** {markdown_cell(sentence(str(error)))}"]
     page = monitor.mlflow_page(waits.facts.mlflow_run)
     head = ("Gate", "", "Observed", "Limit", "Baseline")
-    rows = (
-        (g.name, MARKS.get(g.verdict, g.verdict), g.figure, g.limit, g.baseline)
-        for g in candidate.dossier.verdict.gates
-    )
+    # What decides comes first.
+    gates = sorted(candidate.dossier.verdict.gates, key=lambda gate: WORST_FIRST.index(gate.verdict))
+    rows = ((g.name, MARKS.get(g.verdict, g.verdict), g.figure, g.limit, g.baseline) for g in gates)
+    asked = [g for g in gates if g.verdict in ("fail", "inconclusive", "to decide")]
     return [
         f"## {markdown_cell(candidate.dossier.plan.title or entry.plan)}: `{entry.release}`",
         markdown_cell(sentence(candidate.dossier.verdict.reason)),
         f"[Report and figures in MLflow]({page})" if page else "",
+        *(f"- **{markdown_cell(g.cause)}**: {markdown_cell(g.explanation)}" for g in asked),
         markdown_table(head, rows),
         f"Report: `{candidate.folder / 'report.html'}`",
     ]

@@ -38,7 +38,7 @@ def remove_leftovers(home: Home) -> int:
 
 
 def _half_written(home: Home) -> Iterator[Path]:
-    for pattern in (".*", "keys/.*", "assessments/*/.*", "comparisons/*/.*", "games/.*", "members/.*"):
+    for pattern in (".*", "keys/.*", "assessments/*/.*", "comparisons/*/.*", "games/.*", "members/.*", "exchange/.*"):
         for path in home.path.glob(pattern):
             if HALF.fullmatch(path.name) and path.is_file() and _age(path) > WRITING_SECONDS:
                 yield path

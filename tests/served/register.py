@@ -183,6 +183,7 @@ class Monthly:
         self.served, self.register = served, register
         self.published: list[tuple[int, Path]] = []
         self.rejected: dict[int, str] = {}
+        self.forms: dict[int, str] = {}
         register.write(0, served.plans)
         register.write_plan(served.plans)
         served.deployed("register")
@@ -214,6 +215,7 @@ class Monthly:
     def _decide(self, month: int, run: str) -> None:
         """Approve what waits, unless it waits because few people changed."""
         pending = self.served.candidate(run)
+        self.forms[month] = self.served.form(run)["description"]
         reason = waiting_candidate(self.served.home, pending.release).facts.reason
         if CHANGE in reason:
             self.rejected[month] = reason
