@@ -104,6 +104,7 @@ def test_kind_and_role_from_the_values(column, kind, role):
         ("tenure", RNG.geometric(0.05, N), "continuous", "other"),
         ("job_level", RNG.integers(1, 6, N), "ordinal", "quasi-identifier"),
         ("commune", RNG.permutation(150).repeat(2), "nominal", "excluded"),
+        ("fat_free", ["yes"] * 7 + [None] * (N - 7), "nominal", "excluded"),
         ("idcode", RNG.integers(0, 100, N), "nominal", "identifier"),
         ("begun", [f"2020-01-01T{i // 60:02d}:{i % 60:02d}" for i in range(N)], "nominal", "excluded"),
     ],

@@ -492,7 +492,7 @@ def test_nhefs_a_small_disturbance_stays_small(nhefs_raw):
 
 
 def test_nhefs_with_the_edits_of_the_demonstration(nhefs, nhefs_plan):
-    edits = EditSet([from_dict(rule) for rule in nhefs_plan["edits"]["rules"]])
+    edits = EditSet([from_dict(rule) for rule in nhefs_plan["edits"]["rules"]]).learned(nhefs)
     masked = shuffled(nhefs, rng(0))
     whole = complete(without_dependents(masked, edits), edits, nhefs.schema)
     for edit in edits.dependents:

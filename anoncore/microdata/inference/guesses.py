@@ -42,6 +42,8 @@ from anoncore.microdata.variable import Kind, Role, Variable
 MAX_LEVELS = 100  # levels that can be masked; more need recoding first
 MAX_COUNTED = 7  # different numbers of a count that are taken for codes
 MAX_CODES = 12  # whole numbers that may be codes of an ordinal variable
+FREQUENT = 10  # records of a level, below which drafts have it suppressed
+MANY_RECORDS = 200  # of a table, in which a column without a frequent level is nearly empty
 FEWEST_COUNTED = 6  # different numbers, before their frequencies say that they are counts
 FALLING = -0.8  # rank correlation of a number and its frequency
 MIN_RECORDS = 20  # before uniqueness says anything
@@ -232,6 +234,9 @@ def _as_dates(values: np.ndarray) -> bool:
 
 def _released(facts: ColumnFacts, adds_up: bool) -> Guess:
     kind, reason, confirm = _kind(facts, adds_up)
+    if kind != "continuous" and facts.records >= MANY_RECORDS and max(facts.counts.values()) < FREQUENT:
+        reason = f"no level is held by {FREQUENT} records, so that none could be released"
+        return Guess(Variable(facts.name, "nominal", role="excluded"), reason)
     role, why = _role(facts)
     levels = None if kind == "continuous" else _levels(facts, kind)
     if facts.missing_texts:

@@ -71,7 +71,7 @@ def test_demo_publishes_real_microdata(demo, nhefs_frame):
     assert folder.is_relative_to(home / "releases" / "nhefs")
     published = pd.read_parquet(folder / "data.parquet")
     assert not {"seqn", "id"} & set(published)
-    assert len(published) == 814
+    assert len(published) == 1091
     source = nhefs_frame.apply(pd.to_numeric)[list(published)]
     # In the source's missing codes and precision; a released record must not be one of the source.
     ours = {tuple(row) for row in published.astype("float64").round(2).fillna(-1).to_numpy()}
@@ -122,7 +122,7 @@ def test_mlflow_kept_grouped_figures_and_files(demo):
     assert tags["release.status"] == "published"
     assert tags["release.id"] == outcome["release"]
     assert len(tags["data.sha256"]) == 64
-    assert params["step2.method"] == "spectral-swap"
+    assert params["step2.method"] == "sequential-trees"
     names = {p.name for p in (home / "mlflow" / "artifacts").rglob("*") if p.is_file()}
     assert {"report.html", "plan.yaml", "curves.svg", "marginals.svg", "correlations.svg"} <= names
 

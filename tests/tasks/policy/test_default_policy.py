@@ -39,7 +39,7 @@ def rhs(k: int) -> dict[str, Any]:
 
 
 def planned(folder: Path, step: dict[str, Any], by_design: tuple[str, ...] = (), *, gaps: bool = True) -> PlanFile:
-    """Load the demonstration's plan with another masking step; the policy on risk is the default one.
+    """Load the demonstration's plan with another masking step, without lookups; the policy on risk is the default one.
 
     Without ``gaps`` of the variables of the paper's kinds that everybody has answered, a narrower table.
     """
@@ -52,11 +52,19 @@ def planned(folder: Path, step: dict[str, Any], by_design: tuple[str, ...] = (),
         plan["source"] = {"path": "people.parquet", "format": "parquet"}
         plan["variables"] = [v for v in plan["variables"] if v["name"] in kept]
         plan["edits"]["rules"] = [r for r in plan["edits"]["rules"] if named(r) <= kept]
-    plan["steps"][-1] = step
+    plan["reference"] = {"kind": "holdout"}
+    plan["steps"] = [{"method": "rare-levels", "k": 5, "action": "suppress"}, step]
+    plan["edits"]["rules"] = [differences(r) for r in plan["edits"]["rules"] if r["edit"] != "lookup"]
     plan["policy"] = {"utility": ANY_LOSS} | ({"by_design": list(by_design)} if by_design else {})
     path = folder / "plan.yaml"
     path.write_text(yaml.safe_dump(plan))
     return load_plan(path)
+
+
+def differences(rule: dict[str, Any]) -> dict[str, Any]:
+    """Let differences of prices and of taxes, which the demonstration looks up, be computed."""
+    computed = {"price difference": "price71_82", "tax difference": "tax71_82"}
+    return rule | ({"dependent": computed[rule["name"]]} if rule["name"] in computed else {})
 
 
 def named(rule: object) -> set[str]:
