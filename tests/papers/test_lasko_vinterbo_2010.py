@@ -1,7 +1,8 @@
 """Lasko and Vinterbo 2010, Spectral Anonymization of Data, IEEE TKDE 22(3), 437-446.
 
 Their data, 2 × 2000 records of NHANES with 28 attributes, are not available; NHEFS (2 × 814 records of
-mixed health data) and the RAND health insurance experiment (2 × 2000) stand in.
+mixed health data) and the RAND health insurance experiment (2 × 2000) stand in here, a later round of NHANES in
+`reproduction`.
 Figures differ, orderings hold.
 """
 
