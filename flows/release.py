@@ -163,7 +163,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits, sides.original)
     assessed = step("Measure risk and utility", assess, run, sides, masked, plan.assessment, plan.policy)
     assessment, members = _with_earlier(file, given, sides, masked, assessed.assessment, runner)
-    game = _played(run, file, sides, masked, runner)
+    game = _played(file, given, sides, masked, runner)
     assessment = replace(assessment, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)
     released, suite = _labelled(file, given, sides, masked, validated, runner)
@@ -227,15 +227,16 @@ def _with_earlier(
     return replace(assessment, halves=halves, prior_releases=first), followed.members
 
 
-def _played(run: Run, file: PlanFile, sides: Sides, masked: Masked, runner: Runner) -> PlayedGame | None:
+def _played(file: PlanFile, given: Prepared, sides: Sides, masked: Masked, runner: Runner) -> PlayedGame | None:
     """Play the in/out game where the plan asks for it."""
     plan, label = file.plan, "Play the in/out game"
     if not plan.game.shadows:
         return None
     whole = ShadowMask(plan.steps, plan.edits.edit_set())
-    game = GamePlan(plan.name, whole, plan.game, masked.hidden_variables)
+    units = given.split.summary.original_units
+    game = GamePlan(plan.name, whole, plan.game, masked.hidden_variables, plan.series.omitted(units) / units)
     progress = partial(runner.progress, label)
-    return runner.step(label, play_game, run, game, sides.original, progress)
+    return runner.step(label, play_game, given.run, game, sides.original, progress)
 
 
 def hand_over(

@@ -40,7 +40,7 @@ class Shadows:
     inside : (R, U) which of them are in
     generators : R
     releases : of each round, with the same units in or out; their scores are averaged
-    turnover : share of the other units that each release lacks, drawn anew
+    turnover, drawn : shares of the other units, and of all, that each release lacks, drawn anew
     """
 
     people: Microdata
@@ -52,6 +52,7 @@ class Shadows:
     generators: Sequence[np.random.Generator]
     releases: int = 1
     turnover: float = 0.0
+    drawn: float = 0.0
 
     def score(self, number: int) -> ShadowScores:
         """Make the shadow releases of one round and score the targets on them."""
@@ -66,6 +67,9 @@ class Shadows:
         if self.turnover:
             away = rng.random(self.people.n_units) < self.turnover
             present = present & ~((self.owners < 0) & away[self.people.unit_codes])
+        if self.drawn:
+            left_out = rng.random(self.people.n_units) < self.drawn
+            present = present & ~left_out[self.people.unit_codes]
         return self.attacker.of_release(self.mask(self.people.take(np.flatnonzero(present)), rng))
 
     def scored(self, processes: int) -> Generator[ShadowScores]:

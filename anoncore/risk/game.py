@@ -24,7 +24,7 @@ Targets = Mapping[str, Places]
 
 ISOLATED, RANDOM = "isolated", "random"
 LEAST_ROUNDS = 32
-MOST_TURNOVER = 0.9
+MOST_SHARE = 0.9
 LEAST_UNITS = 8
 _AROUND = 5  # neighbours whose mean distance shows how isolated a person is
 
@@ -43,6 +43,7 @@ class GameSettings:
     releases : in each round so many releases follow each other, a target being in all of them or in none; the
         attacker averages the scores
     turnover : 0 … 0.9, share of the people who are no targets that each release lacks, drawn anew: others come and go
+    drawn : 0 … 0.9, share of all people, targets too, that each release lacks, as where a plan draws who is in it
     """
 
     rounds: int = 192
@@ -51,13 +52,15 @@ class GameSettings:
     processes: int = 1
     releases: int = 1
     turnover: float = 0.0
+    drawn: float = 0.0
 
     def __post_init__(self) -> None:
         between("confidence", self.confidence, 0, 1)
-        if not (0.0 <= self.turnover <= MOST_TURNOVER and self.releases >= 1):
-            raise AnonymizationError(
-                f"releases must be at least 1, turnover 0 to {MOST_TURNOVER}; got {self.releases} and {self.turnover}"
-            )
+        if self.releases < 1:
+            raise AnonymizationError(f"releases must be at least 1, got {self.releases}")
+        for name, share in (("turnover", self.turnover), ("drawn", self.drawn)):
+            if not 0.0 <= share <= MOST_SHARE:
+                raise AnonymizationError(f"{name} must be 0 to {MOST_SHARE}, got {share}")
         if self.rounds < LEAST_ROUNDS:
             raise AnonymizationError(f"rounds must be at least {LEAST_ROUNDS}, got {self.rounds}")
 
@@ -288,6 +291,7 @@ def play(
         rng.spawn(settings.rounds),
         settings.releases,
         settings.turnover,
+        settings.drawn,
     )
     scores = np.empty((len(SCORES), settings.rounds, len(places)))
     evidence = np.zeros((len(SCORES), len(places), len(names)), dtype=np.float32)

@@ -20,7 +20,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels import threads
 from anoncore.microdata import Microdata
 from anoncore.risk import Game, GameSettings, TargetRisk, choose_targets, play
-from anoncore.risk.game import ISOLATED, LEAST_UNITS, MOST_TURNOVER, RANDOM, Targets
+from anoncore.risk.game import ISOLATED, LEAST_UNITS, MOST_SHARE, RANDOM, Targets
 from tasks.assessment.remedies import DIED, Remedy, changes, try_change
 from tasks.common import values
 from tasks.common.digests import digest_of
@@ -81,7 +81,7 @@ class GameSection(Section):
     random: int = Field(default=20, ge=0, le=200)
     groups: tuple[TargetGroup, ...] = ()
     releases: int = Field(default=1, ge=1, le=100)
-    turnover: float = Field(default=0.0, ge=0, le=MOST_TURNOVER)
+    turnover: float = Field(default=0.0, ge=0, le=MOST_SHARE)
     remedies: bool = False
 
     @model_validator(mode="after")
@@ -104,12 +104,14 @@ class GamePlan:
     mask : its whole masking
     section : its game
     hidden : variables along which a group is hidden, which the attacker does not compare
+    drawn : share of the people whom the plan leaves out of each release at random
     """
 
     name: str
     mask: ShadowMask
     section: GameSection
     hidden: tuple[str, ...] = ()
+    drawn: float = 0.0
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -120,6 +122,7 @@ class GamePlan:
             "steps": [asdict(step) for step in self.mask.steps],
             "edits": [to_dict(edit) for edit in self.mask.edits.edits],
             "game": self.section.model_dump(mode="json"),
+            "drawn": self.drawn,
         }
 
 
@@ -175,6 +178,7 @@ def play_game(
         processes=min(MOST_PROCESSES, threads.available()),
         releases=plan.section.releases,
         turnover=plan.section.turnover,
+        drawn=min(plan.drawn, MOST_SHARE),
     )
     shown = _shown(progress, settings.rounds)
     try:

@@ -220,8 +220,8 @@ def test_releases_that_follow_each_other_average_noise_out_while_others_come_and
         sizes.append(len(data))
         return noisy(data, rng)
 
-    def mean(releases, turnover=0.0):
-        settings = GameSettings(rounds=32, releases=releases, turnover=turnover)
+    def mean(releases, turnover=0.0, drawn=0.0):
+        settings = GameSettings(rounds=32, releases=releases, turnover=turnover, drawn=drawn)
         found = play(PEOPLE, counted, targets, settings=settings, rng=np.random.default_rng(3)).game
         assert (found.releases, found.rounds) == (releases, 32)
         return found.worst("isolated").mean
@@ -231,5 +231,6 @@ def test_releases_that_follow_each_other_average_noise_out_while_others_come_and
     mean(2, turnover=0.5)
     assert len(sizes) == 64
     assert np.mean(sizes) < 0.7 * len(PEOPLE)
-    with pytest.raises(AnonymizationError, match="turnover 0 to"):
+    assert mean(1, drawn=0.8) < mean(1) - 0.05, "who is left out cannot be found"
+    with pytest.raises(AnonymizationError, match="turnover must be 0 to"):
         GameSettings(turnover=1.0)
