@@ -198,7 +198,7 @@ def test_both_ways_of_asking(table):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("median(age)",), "must be one of"),
+        (("mode(age)",), "must be one of"),
         (("mean",), "one variable, got none"),
         (("mean(age, income)",), "one variable, got age, income"),
         (("correlation(age)",), "two different variables"),

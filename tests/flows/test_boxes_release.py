@@ -297,7 +297,7 @@ def test_an_extreme_value_is_nowhere_in_the_home(office, people, tmp_path):
             "{method: optimal-boxes, statistics: [{statistic: mean, of: [net, tax]}]}",
             "of must name one variable, got net, tax",
         ),
-        ("{method: optimal-boxes, statistics: [{statistic: median, of: [net]}]}", "statistics.1.statistic"),
+        ("{method: optimal-boxes, statistics: [{statistic: mode, of: [net]}]}", "statistics.1.statistic"),
         (
             "{method: optimal-boxes}\n  - {method: rare-levels}",
             "releases ranges, which no later step can read",

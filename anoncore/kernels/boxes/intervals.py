@@ -69,9 +69,8 @@ class Estimate:
         value = _shown(self.value, digits, ROUND_HALF_EVEN)
         certain = f"{_shown(low, digits, ROUND_FLOOR)} to {_shown(high, digits, ROUND_CEILING)}"
         first = " to ".join(_shown(end, digits, ROUND_HALF_EVEN) for end in self.linearised)
-        text = (
-            f"{self.statistic} = {value}, certainly within {certain} (to first order {first}; {self.records:_} records)"
-        ).replace("_", " ")
+        records = f"{self.records:_}".replace("_", " ")
+        text = f"{self.statistic} = {value}, certainly within {certain} (to first order {first}; {records} records)"
         return f"{text}\nNote: {self.note}" if self.note else text
 
 
