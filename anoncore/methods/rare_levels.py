@@ -18,36 +18,53 @@ from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.release import Release
 
+DONE = {
+    "merge": "merged with others",
+    "suppress": "suppressed",
+    "redistribute": "replaced by one drawn from the others",
+}
+DRAWS = 20  # of a record that would violate edits
+
 
 @dataclass(frozen=True, kw_only=True)
 class RareLevels(Method):
-    """Global recoding of rare levels: levels that fewer than k statistical units hold are merged or suppressed.
+    """Recoding of rare levels: levels that fewer than k statistical units hold are merged, suppressed or drawn anew.
 
     Claims that no level rarer than k is released, variables included that edits look up, whose rare levels become
     missing; sums that edits compute are not counted. Protects against recognising a person by a
-    rare level alone and against nothing else, so it is a step before masking. Deterministic.
+    rare level alone and against nothing else, so it is a step before masking. Deterministic but for ``redistribute``.
 
-    Source: global recoding, Hundepool et al. 2012, Statistical Disclosure Control, section 3.
+    Source: global recoding, Hundepool et al. 2012, Statistical Disclosure Control, section 3. ``redistribute`` is ours.
 
     Parameters
     ----------
     k : int, at least 2
         Levels that fewer units have are rare; without declared units each record is one.
-    action : {"merge", "suppress"}
+    action : {"merge", "suppress", "redistribute"}
         Merge the rare levels of a nominal variable into ``label`` and those of an ordinal one
-        into their more frequent neighbour; or empty the cells. Rare levels of a binary variable
-        are always suppressed, as nothing is left to merge them with.
+        into their more frequent neighbour, where those of a binary variable are suppressed, as nothing is left to
+        merge them with; empty the cells; or redistribute them: give each cell the value of the variable in a record
+        drawn at random from those whose level is not rare. Missing is such a value where k units have none.
     label : str or number
         The level that merged nominal levels become; of the type of the other levels.
+
+    Notes
+    -----
+    Merged and suppressed cells mark the holders of rare levels where no other cell has the label or is missing. A
+    redistributed cell has the distribution of the levels that are not rare and says nothing of its record: where
+    f(v) is the number of records with value v that is not rare, v has probability f(v) / Σ f. A record that satisfied
+    all edits and would no longer do so is drawn again, up to 20 times, so that its distribution is that
+    of the values that edits allow beside its others; what still violates one is left to later steps and the repair.
+    Where every level is rare the cells become missing.
     """
 
     title: ClassVar[str] = "Recoding of rare levels"
-    description: ClassVar[str] = "Levels that too few people hold are merged with others or suppressed."
+    description: ClassVar[str] = "Levels that too few people hold are merged with others, suppressed or drawn anew."
     prepares: ClassVar[bool] = True
 
     method: Literal["rare-levels"] = "rare-levels"
     k: int = 5
-    action: Literal["merge", "suppress"] = "merge"
+    action: Literal["merge", "suppress", "redistribute"] = "merge"
     label: str | int = "other"
 
     def __post_init__(self) -> None:
@@ -65,22 +82,25 @@ class RareLevels(Method):
         return LEVEL_COUNTS, MEANS, VALUES
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
-        """Merge or suppress rare levels, variable by variable."""
+        """Merge, suppress or redistribute rare levels; the note is the same whether there are any or not."""
+        given = _redistributed(data, self.k, edits, rng) if self.action == "redistribute" else data
         columns: dict[str, pd.Series] = {}
         variables: list[Variable] = []
         removed: dict[str, tuple[object, ...]] = {}
         for variable in data.schema:
-            column, levels = data.frame[variable.name], variable.levels or ()
+            column, levels = given.frame[variable.name], variable.levels or ()
             if variable.is_categorical and variable.is_masked:
-                column, variable = _without_rare(data.select([variable.name]), self)
+                if self.action == "redistribute":
+                    rare = _rare(data.level_units(variable.name), self.k)
+                    column, variable = _recode(column, variable, dict.fromkeys(rare))
+                else:
+                    column, variable = _without_rare(data.select([variable.name]), self)
                 if gone := tuple(level for level in levels if level not in (variable.levels or ())):
                     removed[variable.name] = gone
             columns[variable.name] = column
             variables.append(variable)
-        done = "merged" if self.action == "merge" else "suppressed"
         holders = "records" if data.units is None else "statistical units"
-        touched = ", ".join(f"{name} ({len(levels)})" for name, levels in removed.items())
-        note = f"levels held by fewer than {self.k} {holders} were {done}: {touched or 'none'}"
+        note = f"a level held by fewer than {self.k} {holders} is {DONE[self.action]}"
         return Release(
             data=Microdata(pd.DataFrame(columns), Schema(variables)),
             claims=(_claim(self.k, removed, data.schema, edits),),
@@ -125,6 +145,48 @@ def _claim(k: int, removed: Mapping[str, tuple[object, ...]], schema: Schema, ed
     absent = [e for e in edits.dependents if e.dependent not in schema]
     looked_up = {e.dependent: e.table.withheld for e in absent if isinstance(e, LearnedLookup) and e.table.withheld}
     return NoRareLevels(k=k, removed={**removed, **looked_up}, sums=any(isinstance(e, LinearEdit) for e in absent))
+
+
+def _rare(held: Mapping[object, int], k: int) -> list[object]:
+    return [level for level, n in held.items() if 0 < n < k]
+
+
+def _redistributed(data: Microdata, k: int, edits: EditSet, rng: np.random.Generator) -> Microdata:
+    """Return the table with every rare level replaced by a value drawn from the records whose level is not rare."""
+    treated = [v.name for v in data.schema if v.is_categorical and v.is_masked]
+    rare = {name: data.frame[name].isin(_rare(data.level_units(name), k)).to_numpy() for name in treated}
+    rows = np.flatnonzero(np.any([np.zeros(len(data), dtype=bool), *rare.values()], axis=0))
+    donors = {name: _donors(data, name, cells, k) for name, cells in rare.items() if cells.any()}
+    own, drawn = edits.within(data.schema.names), data.frame.iloc[rows].copy()
+    satisfied, pending = own.satisfied(drawn), np.ones(len(rows), dtype=bool)
+    for _ in range(DRAWS):
+        for name, others in donors.items():
+            cells = rare[name][rows] & pending
+            codes = drawn[name].cat.codes.to_numpy().copy()
+            codes[cells] = rng.choice(others, int(cells.sum()))
+            drawn[name] = _of_codes(codes, drawn[name])
+        pending = satisfied & ~own.satisfied(drawn)
+        if not pending.any():
+            break
+    frame = data.frame.copy()
+    for name in donors:
+        codes = frame[name].cat.codes.to_numpy().copy()
+        codes[rows] = drawn[name].cat.codes
+        frame[name] = _of_codes(codes, frame[name])
+    return Microdata.trusted(frame, data.schema, data.units)
+
+
+def _of_codes(codes: np.ndarray, column: pd.Series) -> pd.Categorical:
+    return pd.Categorical.from_codes(codes, categories=column.cat.categories, ordered=column.cat.ordered)
+
+
+def _donors(data: Microdata, name: str, rare: np.ndarray, k: int) -> np.ndarray:
+    """Return the codes of the records whose level is not rare, -1 for missing; -1 alone where there is none."""
+    codes = data.frame[name].cat.codes.to_numpy()
+    missing = codes < 0
+    if len(np.unique(data.unit_codes[missing])) < k:
+        rare = rare | missing
+    return codes[~rare] if not rare.all() else np.array([-1], dtype=codes.dtype)
 
 
 def _without_rare(data: Microdata, params: RareLevels) -> tuple[pd.Series, Variable]:

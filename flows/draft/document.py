@@ -82,9 +82,9 @@ GROUPS = (
 STEPS = """\
 # What is done to the records, in this order.
 steps:
-  # A level that fewer than k records hold identifies them by itself: suppress empties those cells, merge joins
-  # the level with others.
-  - {method: rare-levels, k: 10, action: suppress}
+  # A level that fewer than k records hold identifies them by itself: redistribute replaces it by a level of others
+  # at random, so that nothing marks the cell; suppress empties it, merge joins the level with others.
+  - {method: rare-levels, k: 10, action: redistribute}
   # Records far from all others tend to be reproduced. To leave them out:
   # - {method: extreme-records, action: set-aside}"""
 

@@ -10,15 +10,17 @@ from anoncore.risk import RiskReport
 from tasks.policy.assessment import Assessment, Half
 from tasks.policy.gates import GATES
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import Rounding, as_measured, significant_digits, step_of
+from tasks.policy.rounding import Rounding, as_measured, next_ten, significant_digits, step_of
 
 # Figures that no gate rests on: sizes, settings, and what a reader of the release counts there.
-ALWAYS = ("records", "as_source", "rare_levels", "risk.k", "risk.columns", "risk.queries")
+ALWAYS = ("records", "as_source", "rare_levels", "risk.k", "risk.queries")
 
 
 def published(assessment: Assessment) -> PublishedAssessment:
     """Return the published part: what no gate names stays confidential; three digits of each figure."""
     rules = dict.fromkeys(ALWAYS, as_measured) | {name: rule for gate in GATES for name, rule in gate.publishes.items()}
+    # Encoded columns are counted with the levels of the source: with the exact number, whether it has one more.
+    rules["risk.columns"] = lambda columns, step: round(next_ten(columns))
     step = step_of(assessment.records.original)
     own = _named(assessment, "", rules, step)
     shown = PublishedAssessment(

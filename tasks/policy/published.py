@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +24,7 @@ from anoncore.utility import (
 )
 from tasks.common import values
 from tasks.policy.assessment import FORMAT, Half, InOutGame, PriorReleases, RareLevels, Records, Series
-from tasks.policy.rounding import coarse
+from tasks.policy.rounding import coarse, next_ten
 
 TENTH = 0.1
 # A coefficient moves by about 1/√N of its standard error with one record; shares of overlap as well.
@@ -140,17 +139,39 @@ class PublishedRegression:
 
 
 @dataclass(frozen=True)
+class PublishedPropensity:
+    """A propensity score without the null's moments, which follow from the number of the source's levels.
+
+    Fields as those of `anoncore.utility.Propensity`.
+    """
+
+    model: str
+    pmse: float
+    share_released: float
+    ratio: float | None
+    share_of_maximum: float
+    meaning: str
+
+
+@dataclass(frozen=True)
+class PublishedPropensities:
+    """The propensity score of the release, and of a reference sample where there is one."""
+
+    released: PublishedPropensity
+    reference: PublishedPropensity | None
+
+
+@dataclass(frozen=True)
 class PublishedUtility:
     """Utility without each variable's statistics and without the reference's differences variable by variable."""
 
     figures: tuple[FigureComparison, ...]
     columns: tuple[PublishedColumn, ...]
-    left_out: int
     variables: tuple[PublishedVariable, ...]
     pairs: PublishedPairs
     structure: Structure
-    propensity: PropensityComparison | None
-    tree: PropensityComparison | None
+    propensity: PublishedPropensities | None
+    tree: PublishedPropensities | None
     marginals: tuple[PublishedMarginals, ...]
     regressions: tuple[PublishedRegression, ...]
     automatic: tuple[PublishedRegression, ...]
@@ -204,7 +225,6 @@ def published_utility(utility: UtilityReport, step: float) -> PublishedUtility:
     return PublishedUtility(
         figures=() if compared is None else coarse(compared.figures, step),
         columns=() if compared is None else coarse(_columns(utility), step),
-        left_out=utility.left_out,
         variables=tuple(_variable(one, step) for one in utility.variables),
         pairs=_pairs(utility.pairs, step),
         structure=_structure(utility.structure),
@@ -239,29 +259,25 @@ def _pairs(pairs: PairUtility, step: float) -> PublishedPairs:
 
 def _structure(full: Structure) -> Structure:
     """Return what the release holds; how many combinations the source lacks, and holds once, to the next ten."""
-    rare = None if full.reference is None else _next_ten(full.reference)
-    return replace(full, absent=round(_next_ten(full.absent)), by_chance=_next_ten(full.by_chance), reference=rare)
+    rare = None if full.reference is None else next_ten(full.reference)
+    return replace(full, absent=round(next_ten(full.absent)), by_chance=next_ten(full.by_chance), reference=rare)
 
 
-def _next_ten(count: float) -> float:
-    return 10.0 * math.ceil(count / 10.0)
-
-
-def _propensity(both: PropensityComparison | None, step: float) -> PropensityComparison | None:
-    """Return the propensity scores; what chance would give follows from numbers of records and columns."""
+def _propensity(both: PropensityComparison | None, step: float) -> PublishedPropensities | None:
     if both is None:
         return None
 
-    def one(side: Propensity) -> Propensity:
-        return replace(
-            side,
+    def one(side: Propensity) -> PublishedPropensity:
+        return PublishedPropensity(
+            model=side.model,
             pmse=coarse(side.pmse, step),
-            share_of_maximum=coarse(side.share_of_maximum, step),
+            share_released=side.share_released,
             ratio=coarse(side.ratio, TENTH),
-            standardised=coarse(side.standardised, TENTH),
+            share_of_maximum=coarse(side.share_of_maximum, step),
+            meaning=side.meaning,
         )
 
-    return PropensityComparison(one(both.released), None if both.reference is None else one(both.reference))
+    return PublishedPropensities(one(both.released), None if both.reference is None else one(both.reference))
 
 
 def _marginals(one: MarginalUtility, step: float) -> PublishedMarginals:

@@ -39,6 +39,11 @@ def coarse(value: T, step: float) -> T:
     return each_float(value, lambda one: round(one / step) * step, SETTINGS)
 
 
+def next_ten(count: float, step: float = 0.0) -> float:
+    """Publish a count as the next ten, whatever the step."""
+    return 10.0 * math.ceil(count / 10.0)
+
+
 def significant_digits(value: T) -> T:
     """Round every figure to three digits: exact differences would give exact sums of the source."""
     return each_float(value, lambda one: float(f"{one:.{DIGITS}g}"))

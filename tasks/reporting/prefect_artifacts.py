@@ -64,7 +64,7 @@ def utility_markdown(assessment: PublishedAssessment, answer: Usefulness) -> str
         rows.append((label, *(significant(getattr(one, key, None)) for key in keys)))
     head = ("Difference of", "Median", "Reference", "Largest", "Reference")
     lines = [f"**{QUESTION}** {answer.answer}", *(f"- {markdown_cell(headline(one))}" for one in answer.headlines)]
-    sizes = f"{count(assessment.records.released)} released records, {count(assessment.risk.columns)} columns."
+    sizes = f"{count(assessment.records.released)} released records, at most {count(assessment.risk.columns)} columns."
     beyond = markdown_table(("Figure", "Release", "Reference", "Expected by chance"), _beyond(utility))
     return "\n\n".join(("\n".join(lines), beyond, markdown_table(head, rows), sizes))
 
@@ -75,8 +75,7 @@ def _beyond(utility: PublishedUtility) -> Iterable[tuple[str, ...]]:
         yield ("pMSE", "not measured: no column varies", number(None), number(None))
     else:
         ours, theirs = score.released, score.reference
-        pmse = (ours.pmse, theirs.pmse if theirs else None, ours.expected)
-        yield ("pMSE", *map(significant, pmse))
+        yield ("pMSE", *map(significant, (ours.pmse, theirs.pmse if theirs else None, None)))
         ratios = (ours.ratio, theirs.ratio if theirs else None)
         yield ("pMSE, ratio to chance", *map(significant, ratios), "1")
     for one in utility.marginals:

@@ -125,7 +125,10 @@ def test_fewer_than_k_units_cannot_be_grouped():
         joined_groups(np.zeros((16, 1)), np.repeat([0, 1], 8), np.arange(16) % 8, 9)
 
 
-@pytest.mark.parametrize(("kind", "action"), [("nominal", "suppress"), ("nominal", "merge"), ("ordinal", "merge")])
+@pytest.mark.parametrize(
+    ("kind", "action"),
+    [("nominal", "suppress"), ("nominal", "merge"), ("ordinal", "merge"), ("ordinal", "redistribute")],
+)
 def test_a_level_of_many_records_of_few_units_is_rare(kind, action):
     """Level a is held by 30 units; b to f by ten records each, of the same three units."""
     units = [*range(30), *(unit for _ in "bcdef" for unit in [100] * 6 + [101] * 3 + [102])]

@@ -75,6 +75,7 @@ CASES = [
     SequentialTrees(leaf=10, significance=1.0, first=("income",)),
     RareLevels(k=30),
     RareLevels(k=30, action="suppress"),
+    RareLevels(k=30, action="redistribute"),
     ExtremeRecords(),
     ExtremeRecords(action="top-code", tail=0.05),
     ExtremeRecords(action="winsorise", tail=0.05),

@@ -28,7 +28,7 @@ SIZES = ("k", "leaf")
 CLOSENESS: dict[str, tuple[float, ...]] = {"local": (4.0, 2.0, 0.25), "significance": (4.0, 0.25)}
 # Steps that treat records at risk; a search adds them and makes them stronger, and never removes them.
 TREATMENTS: tuple[tuple[str, dict[str, object]], ...] = (
-    ("rare-levels", {"k": 5, "action": "suppress"}),
+    ("rare-levels", {"k": 5, "action": "redistribute"}),
     ("extreme-records", {"action": "set-aside"}),
     ("extreme-records", {"action": "top-code"}),
 )

@@ -12,7 +12,13 @@ from tasks.common.formatting import number, percent, significant
 from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics, fields_of
 from tasks.policy.limits import UtilityLimit, UtilityLimits
-from tasks.policy.published import PublishedPair, PublishedUtility, PublishedVariable, published_utility
+from tasks.policy.published import (
+    PublishedPair,
+    PublishedPropensity,
+    PublishedUtility,
+    PublishedVariable,
+    published_utility,
+)
 
 Utility: TypeAlias = UtilityReport | PublishedUtility
 
@@ -115,7 +121,7 @@ def _separated(utility: Utility, limits: UtilityLimits) -> GateResult | None:
     return _result("propensity score", limits.loss_verdict(ratio <= limit), texts)
 
 
-def _ratio(score: Propensity) -> float:
+def _ratio(score: Propensity | PublishedPropensity) -> float:
     return math.inf if score.ratio is None else score.ratio
 
 

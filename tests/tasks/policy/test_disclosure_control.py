@@ -42,6 +42,19 @@ def test_a_level_that_is_not_released_is_not_named(measured: Assessment) -> None
     assert SECRET not in json.dumps(public(measured))
 
 
+def test_one_more_level_of_the_source_is_not_counted(measured: Assessment) -> None:
+    both = measured.utility.propensity
+    assert both is not None
+    score = replace(both.released, parameters=both.released.parameters + 1, expected=both.released.expected * 1.02)
+    utility = replace(measured.utility, left_out=1, propensity=replace(both, released=score))
+    columns = 10 * (measured.risk.columns // 10)
+    few, more = (
+        replace(measured, risk=replace(measured.risk, columns=columns + 5), utility=measured.utility),
+        replace(measured, risk=replace(measured.risk, columns=columns + 6), utility=utility),
+    )
+    assert public(few) == public(more)
+
+
 def test_no_statistic_of_the_source_or_of_the_reference_is_told(measured: Assessment) -> None:
     told = list(numbers(public(measured)))
     sides = [
