@@ -131,7 +131,7 @@ def level_ranges(table: Table, computed: set[str], ordered: Collection[frozenset
     return findings
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Groups:
     """The records at each level of a variable: ``codes`` (N,) are positions in ``levels``, beyond them, or -1.
 
