@@ -148,7 +148,8 @@ def _claim(k: int, removed: Mapping[str, tuple[object, ...]], schema: Schema, ed
 
 
 def _rare(held: Mapping[object, int], k: int) -> list[object]:
-    return [level for level, n in held.items() if 0 < n < k]
+    """Return the levels of fewer than k units; those of none too, so that no later step sees whether one is held."""
+    return [level for level, n in held.items() if n < k]
 
 
 def _redistributed(data: Microdata, k: int, edits: EditSet, rng: np.random.Generator) -> Microdata:

@@ -65,6 +65,12 @@ def test_the_note_is_the_same_with_and_without_a_rare_level():
         assert with_rare == without
 
 
+def test_levels_are_the_same_whether_one_person_or_nobody_holds_a_rare_one():
+    schema = Schema([Variable("v", "nominal", levels=("a", "b", "r"))])
+    held = [Microdata(pd.DataFrame({"v": ["a"] * 50 + ["b"] * 50 + last}), schema) for last in (["r"], ["a"])]
+    assert [redistributed(data).data.schema["v"].levels for data in held] == [("a", "b")] * 2
+
+
 def test_a_record_that_satisfied_the_edits_still_does_and_another_stays_free():
     v = ["wife"] * 100 + ["husband"] * 100 + ["twin", "aunt"] + ["wife"]
     sex = ["f"] * 100 + ["m"] * 100 + ["f", "m"] + ["m"]
