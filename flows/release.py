@@ -38,7 +38,7 @@ from tasks.publication.pseudonyms import with_pseudonyms
 from tasks.publication.targets import Target
 from tasks.record import approvers, ledger, secret_keys
 from tasks.record.dossier import PlanIdentity
-from tasks.record.members import published_in_series
+from tasks.record.predecessors import Lineage
 from tasks.tracking.mlflow import track
 from tasks.tracking.runs import release_run
 
@@ -210,15 +210,16 @@ def _with_earlier(
     Units are counted before some are drawn as ``sides``: others are drawn every time. An attack asks about those drawn.
     """
     plan, step, run, split, source = file.plan, runner.step, given.run, given.split, given.ingested.summary
-    earlier = published_in_series(run.home, plan.name, source.digest, source.records_digest)
-    terms = Terms(plan.policy.least_change or plan.assessment.k, plan.series.shared)
-    followed = step("Compare with earlier releases", follow, run, earlier, given.checked, split, masked, terms)
-    assessment = replace(assessment, series=followed.series)
+    least = plan.policy.least_change or plan.assessment.k
+    terms = Terms(Lineage(plan.name, source.digest, source.records_digest, least), plan.series.shared)
+    followed = step("Compare with earlier releases", follow, run, given.checked, split, masked, terms)
+    assessment, earlier = replace(assessment, series=followed.series), followed.earlier
     if not split.halves:
         attack = (run, earlier, given.checked, sides, masked, plan.assessment)
         prior = step("Attack with earlier releases", against_earlier, *attack)
         return replace(assessment, prior_releases=prior), followed.members
-    repeated = Earlier.of(earlier, given.plan_digest, pseudonyms=bool(plan.series.pseudonym))
+    facts = tuple(one.facts for one in earlier)
+    repeated = Earlier.of(facts, given.plan_digest, pseudonyms=bool(plan.series.pseudonym))
     halves = tuple(
         step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated)
         for number, half in enumerate(split.halves, start=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +23,7 @@ from tasks.intake.validate import Checked
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PriorReleases
 from tasks.policy.section import PolicySection
-from tasks.record.entry import ReleaseFacts
-from tasks.record.members import members_of
+from tasks.record.predecessors import Predecessor
 
 # The newest; each costs two searches.
 AT_MOST = 50
@@ -36,31 +36,36 @@ MOST_ALIKE = 0.5
 
 def against_earlier(
     run: Run,
-    earlier: tuple[ReleaseFacts, ...],
+    earlier: tuple[Predecessor, ...],
     checked: Checked,
     sides: Split,
     masked: Masked,
     section: AssessmentSection,
 ) -> PriorReleases:
-    """Attack with all releases of these data together, the candidate last.
+    """Attack with all releases of these units together, the candidate last.
 
-    One that lacks variables of the candidate, or is of units that are held out now, cannot be compared, and is counted.
+    One that lacks variables of the candidate, or is of units that are held out now, or of which this is not known,
+    cannot be compared, and is counted.
     """
     if not earlier or sides.reference is None:
         return PriorReleases(len(earlier))
-    folders = [run.home.files_of(facts.name, facts.release) for facts in _apart(run, earlier, checked, sides)]
+    apart = _apart(run, earlier, checked, sides)
+    folders = [run.home.files_of(one.facts.name, one.facts.release) for one in apart]
     return PriorReleases(len(earlier), *_attacked(run, folders[-AT_MOST:], sides, masked, section))
 
 
-def _apart(run: Run, earlier: tuple[ReleaseFacts, ...], checked: Checked, sides: Split) -> tuple[ReleaseFacts, ...]:
+def _apart(run: Run, earlier: tuple[Predecessor, ...], checked: Checked, sides: Split) -> Iterator[Predecessor]:
     """Return the releases in which the units held out are not: their non-members would be members of the others."""
     if sides.summary.kind != "holdout" or sides.reference is None:
-        return earlier
+        yield from earlier
+        return
     keys = None if checked.keys is None else checked.keys.load()
     held_out = recognised(run, sides.reference.load(), keys)
-    most = MOST_KNOWN if keys is not None else MOST_ALIKE
-    known = ((facts, members_of(run.home, facts.release)) for facts in earlier)
-    return tuple(facts for facts, before in known if before is not None and held_out.in_common(before).mean() <= most)
+    for one in earlier:
+        most = MOST_KNOWN if keys is not None and one.units == "identities" else MOST_ALIKE
+        before = one.members(run.home)
+        if before is not None and one.known(held_out).in_common(before).mean() <= most:
+            yield one
 
 
 def _attacked(

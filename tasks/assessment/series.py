@@ -19,7 +19,8 @@ from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PairDifferencing, Series, UnitChanges
 from tasks.record.entry import ReleaseFacts
 from tasks.record.exchange import releases_elsewhere
-from tasks.record.members import Members, members_of
+from tasks.record.members import Members
+from tasks.record.predecessors import Lineage, Predecessor, predecessors
 
 # Earlier releases that are subtracted: those since which fewest units joined.
 AT_MOST = 12
@@ -43,39 +44,41 @@ class Terms:
 
     Parameters
     ----------
-    least : so many units have to join, leave or change, or none; smaller numbers are not shown
+    lineage : by what earlier releases are found; so many units as they have to share have to join, leave or change, or
+        none: smaller numbers are not shown
     shared : the name of a secret by which the units of other homes' releases are known
     """
 
-    least: int
+    lineage: Lineage
     shared: str | None = None
 
 
 @dataclass(frozen=True)
 class Followed:
-    """What earlier releases and the candidate reveal together, and the `Members` behind the candidate by reference."""
+    """What earlier releases and the candidate reveal together, and the `Members` behind the candidate by reference.
+
+    Parameters
+    ----------
+    earlier : the published releases that it follows, oldest first
+    """
 
     series: Series
     members: StoredArrays
+    earlier: tuple[Predecessor, ...]
 
 
-def follow(
-    run: Run, earlier: tuple[ReleaseFacts, ...], checked: Checked, sides: Sides, masked: Masked, terms: Terms
-) -> Followed:
+def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Terms) -> Followed:
     """Compare the units behind a candidate with those of every published release that it follows.
 
     Each of the releases since which fewest units joined is subtracted from the candidate; how well that returns the
     values of those who joined is set beside the reference sample, or beside units of both releases that did not change
     where there is none. Units that changed are counted, and what the difference reveals of them is not measured.
-
-    Parameters
-    ----------
-    earlier : the published releases, oldest first
     """
-    stored, least = recognise(run, checked, sides, terms.shared), terms.least
+    stored, least = recognise(run, checked, sides, terms.shared), terms.lineage.least
     now = Members(**stored.load())
-    known = ((facts, members_of(run.home, facts.release)) for facts in earlier)
-    compared = [_compared(now, before, facts, least) for facts, before in known if before is not None]
+    earlier = predecessors(run.home, terms.lineage, now)
+    known = ((one, one.members(run.home)) for one in earlier)
+    compared = [_compared(one.known(now), before, one.facts, least) for one, before in known if before is not None]
     pairs, tried = _subtracted(run, compared, sides, masked)
     series = Series(
         releases=len(earlier),
@@ -89,7 +92,7 @@ def follow(
         not_tried=sum(bool(one.joined.any()) for one in compared) - tried,
         elsewhere=tuple(_elsewhere(run, now, least)) if terms.shared else (),
     )
-    return Followed(series, stored)
+    return Followed(series, stored, earlier)
 
 
 def _elsewhere(run: Run, now: Members, least: int) -> Iterator[UnitChanges]:

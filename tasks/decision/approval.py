@@ -42,7 +42,7 @@ def decide(home: Home, decision: Decision) -> Outcome:
     ------
     Refused
         When no such candidate waits, it is not the one that was assessed, its time is over, another release of the
-        same plan or data was published since it was made, no such release is published, or this approver may not
+        same plan, data or units was published since it was made, no such release is published, or this approver may not
         decide so.
     """
     decision = replace(

@@ -38,7 +38,8 @@ from tasks.record import approvers, ledger
 from tasks.record.approval_rule import WaitingCandidate
 from tasks.record.dossier import Dossier
 from tasks.record.entry import ReleaseFacts, SignedDecision, Terms
-from tasks.record.members import Members, published_in_series
+from tasks.record.members import Members
+from tasks.record.predecessors import Lineage, predecessors
 from tasks.record.secret_keys import fingerprints
 from tasks.tracking import mlflow as track
 
@@ -98,13 +99,14 @@ def conclude(run: Run, candidate: Candidate, mlflow_run: str, members: StoredArr
         if gone:
             facts = replace(facts, reason=f"identical to what was withdrawn on {gone[-1].time[:10]}")
             return outcome_of(home, "rejected", dossier, ledger.append(home, "rejected", facts), None)
-        _check_series(home, dossier)
+        units = None if members is None else Members(**members.load())
+        _check_series(home, dossier, facts, units)
         others = published_before(home, facts.plan, facts.data, facts.records)
         decision = "await" if others > dossier.history.published and facts.verdict == "publish" else facts.verdict
         if decision == "publish" and _waits(home, facts.release):
             decision, facts = "await", replace(facts, reason=ASKED)
-        if decision != "reject" and members is not None:
-            Members(**members.load()).keep(home, facts.release)
+        if decision != "reject" and units is not None:
+            units.keep(home, facts.release)
         if decision == "publish":
             again = bool(ledger.of_release(home, facts.release, "published"))
             folder, entry = _publish(home, candidate, facts, again=again)
@@ -116,14 +118,14 @@ def conclude(run: Run, candidate: Candidate, mlflow_run: str, members: StoredArr
         return outcome_of(home, status, dossier, ledger.append(home, status, facts), None)
 
 
-def _check_series(home: Home, dossier: Dossier) -> None:
+def _check_series(home: Home, dossier: Dossier, facts: ReleaseFacts, units: Members | None) -> None:
     """Refuse a candidate that was not measured with every release that is published by now."""
-    series, source = dossier.assessment.series, dossier.source
-    published = published_in_series(home, dossier.release.name, source.digest, source.records_digest)
-    if series is not None and len(published) > series.releases:
+    series = dossier.assessment.series
+    followed = predecessors(home, Lineage.of(facts), units) if series is not None else ()
+    if series is not None and len(followed) > series.releases:
         raise Refused(
-            f"{published[-1].release} was published while this run was under way, and the candidate was not measured "
-            "with it; run the plan again"
+            f"{followed[-1].facts.release} was published while this run was under way, and the candidate was not "
+            "measured with it; run the plan again"
         )
 
 
@@ -135,7 +137,7 @@ def _waits(home: Home, release: str) -> bool:
 
 def release_facts(home: Home, dossier: Dossier, mlflow_run: str) -> ReleaseFacts:
     """Return what is entered of a candidate: its dossier's facts, and digests of the files stored with it."""
-    run, source, verdict = dossier.run, dossier.source, dossier.verdict
+    run, source, verdict, series = dossier.run, dossier.source, dossier.verdict, dossier.assessment.series
     return ReleaseFacts(
         by=account(),
         run=run.id,
@@ -146,6 +148,7 @@ def release_facts(home: Home, dossier: Dossier, mlflow_run: str) -> ReleaseFacts
         data=source.digest,
         records=source.records_digest,
         rebuild=run.rebuild,
+        least_change=series.least if series else 1,
         dossier=dossier.digest,
         candidate=dossier.files,
         verdict=verdict.decision,

@@ -14,6 +14,8 @@ from tasks.record import ledger
 from tasks.record.approval_rule import WaitingCandidate
 from tasks.record.dossier import Dossier
 from tasks.record.entry import Event, Facts, LedgerEntry, ReleaseFacts
+from tasks.record.members import members_of
+from tasks.record.predecessors import Lineage, predecessors
 from tasks.record.replay import LedgerReplay
 from tasks.tracking import mlflow as track
 
@@ -105,16 +107,12 @@ def published_before(home: Home, plan: str, data: str, records: str) -> int:
 def overtaken_by(home: Home, waiting: WaitingCandidate) -> str:
     """Return a release that was published since a candidate was made, and with which it was not measured; else "".
 
-    Of the same plan, or of the same data under any plan.
+    Of the same plan, data or units under any plan, or of units of which it is not known whether they are the same.
     """
     facts = waiting.facts
     made = ledger.of_release(home, facts.release, "awaiting")[-1].number
-    for entry in ledger.find(home, ReleaseFacts, "published"):
-        other = entry.facts
-        follows = other.name == facts.name or other.is_about(facts.data, facts.records)
-        if entry.number > made and follows and other.release != facts.release:
-            return other.release
-    return ""
+    since = predecessors(home, Lineage.of(facts), members_of(home, facts.release), after=made)
+    return next((one.facts.release for one in since if one.facts.release != facts.release), "")
 
 
 def waiting_candidate(home: Home, release: str) -> WaitingCandidate:

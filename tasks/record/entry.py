@@ -96,6 +96,7 @@ class ReleaseFacts(Facts):
     candidate : SHA-256 of each file of the candidate
     verdict, reason, gates : what the policy says, why, and each gate's verdict and figure
     unprotected : why single records are not protected; empty where they are
+    least_change : so many units in common make another plan's release an earlier one
     mlflow_run, mlflow : the tracked run, and digests of what it held when it was logged
     custodian : SHA-256 of each page that only the custodian reads
     terms : who must approve; only of candidates that were presented to approvers
@@ -123,6 +124,7 @@ class ReleaseFacts(Facts):
     custodian: Mapping[str, str]
     keys: KeyFingerprints
     rebuild: bool = False
+    least_change: int = 1
     unprotected: str = ""
     terms: Terms | None = None
     decided: SignedDecision | None = None

@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 
 from tasks.common.errors import Refused
 from tasks.common.home import Home, make_private, write_private
-from tasks.record import ledger
-from tasks.record.entry import ReleaseFacts
 
 Digests = NDArray[np.uint64]
-ARRAYS = ("identities", "contents", "variables", "key", "shared", "shared_key")
+ARRAYS = ("identities", "contents", "variables", "key", "shared", "shared_key", "named")
 # Of a secret that is shared: a short one could be guessed from the digests.
 LEAST_SECRET = 32
 
@@ -33,9 +31,10 @@ class Members:
     ----------
     identities : (U,) of what identifies each unit; of its records' values where the plan declares no identifier
     contents : (U,) of the values of its records
-    variables : (1,) of the names of these values' variables: contents of other variables are not compared
+    variables : (V,) of the names of these values' variables: contents of other variables are not compared
     key : (1,) of nothing: digests of another key cannot be compared
     shared, shared_key : as ``identities`` and ``key``, by a secret that other homes have too; (0,) without one
+    named : (1,) how many units have an identifier; the others are known by their values
     """
 
     identities: Digests
@@ -44,10 +43,11 @@ class Members:
     key: Digests
     shared: Digests
     shared_key: Digests
+    named: Digests
 
     @classmethod
     def of(
-        cls, home: Home, identities: Digests, contents: Digests, variables: Iterable[str], *, secret: str = ""
+        cls, home: Home, identities: Digests, contents: Digests, variables: Iterable[str], *, named: int, secret: str
     ) -> Members:
         """Return the digests of units, each identified and described by 64 bits; also by a ``secret`` that is shared.
 
@@ -57,13 +57,37 @@ class Members:
             When the secret is short enough to be guessed.
         """
         own, sides = _own_key(home), [_parts(side) for side in (identities, contents)]
-        names = ["\x1f".join(sorted(variables)).encode()]
+        names = [name.encode() for name in sorted(variables)]
         digests = [_digests(own, *one) for one in zip(ARRAYS, (*sides, names, [b""]), strict=False)]
         if secret:
             digests += [_digests(_shared_key(secret), "shared", sides[0]), recognised_by(secret)]
         else:
             digests += [np.empty(0, dtype=np.uint64)] * 2
+        digests.append(np.array([named], dtype=np.uint64))
         return cls(*digests)
+
+    @property
+    def by_values(self) -> Members:
+        """The same units, each known by the values of its records alone; equal ones are numbered."""
+        order = np.argsort(self.contents, kind="stable")
+        ordered, names = self.contents[order], self.contents.copy()
+        names[order] += (np.arange(len(order)) - np.searchsorted(ordered, ordered)).astype(np.uint64)
+        return replace(self, identities=names)
+
+    def same_variables(self, earlier: Members) -> bool:
+        """Return whether the values are of the same variables."""
+        return np.array_equal(self.variables, earlier.variables)
+
+    def may_share(self, earlier: Members, least: int) -> bool:
+        """Return whether the two may hold so many units in common that no digest tells of.
+
+        Some are then known by values alone, and these are of other variables, one of them in common; or only one of the
+        two has identifiers, so that units of several records are not recognised by their values.
+        """
+        if self.same_variables(earlier):
+            return bool(self.named[0]) != bool(earlier.named[0])
+        without = max(len(one.identities) - int(one.named[0]) for one in (self, earlier))
+        return without >= least and bool(np.isin(self.variables, earlier.variables).any())
 
     def in_common(self, earlier: Members) -> NDArray[np.bool_]:
         """Return (U,) which units an earlier release holds too."""
@@ -71,7 +95,7 @@ class Members:
 
     def changed(self, earlier: Members) -> NDArray[np.bool_] | None:
         """Return (U,) which units an earlier release holds with other values; None where its variables are others."""
-        if not np.array_equal(self.variables, earlier.variables):
+        if not self.same_variables(earlier):
             return None
         order = np.argsort(earlier.identities)
         known = earlier.identities[order]
@@ -135,13 +159,3 @@ def members_of(home: Home, release: str) -> Members | None:
     except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error):
         return None
     return members if np.array_equal(members.key, _digests(_own_key(home), "key", [b""])) else None
-
-
-def published_in_series(home: Home, name: str, data: str, records: str) -> tuple[ReleaseFacts, ...]:
-    """Return the facts of the published releases that a candidate follows, oldest first, withdrawn ones too.
-
-    These are the releases of the same plan, whose people are in part the same, and those of the same file or records
-    under any plan.
-    """
-    published = {entry.facts.release: entry.facts for entry in ledger.find(home, ReleaseFacts, "published")}
-    return tuple(facts for facts in published.values() if facts.name == name or facts.is_about(data, records))

@@ -111,8 +111,12 @@ def test_what_waited_while_another_was_published_is_run_again(office, home, peop
         approved(home, other)
     again = released(office, home, frame, "other")
     assert gate(again).figure == f"since {one.release}: 0 joined, 0 left, 0 changed"
-    renamed = released(office, home, frame, name="renamed")
-    assert gate(renamed).verdict == "pass", "the same people are known under another plan's name"
+    renamed = released(office, home, frame[1:], name="renamed")
+    assert gate(renamed).figure == f"since {one.release}: 1 to 4 joined or 1 to 4 left, 0 changed"
+    assert read_dossier(home, renamed.release).assessment.prior_releases.releases == 1
+    approved(home, again)
+    with pytest.raises(Refused, match="was not measured together with it"):
+        approved(home, renamed)
 
 
 def test_what_another_office_has_released_of_the_same_people_asks_a_person(office, home, people, tmp_path, capsys):

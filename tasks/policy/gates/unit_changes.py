@@ -12,6 +12,7 @@ from tasks.policy.published import published_series
 
 NAME = "change since earlier releases"
 AT_MOST = 3
+NOT_KNOWN = "as it is not known which units they share: no identifier and other variables, or no digests"
 WAIT = (
     "; run the plan again when more have joined, left or changed, or let a person accept it; least_change is the limit"
 )
@@ -43,7 +44,7 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
     if len(series.elsewhere) > AT_MOST:
         parts.append(f"and {count(len(series.elsewhere) - AT_MOST)} more of other homes")
     if unknown:
-        parts.append(f"who is in {count(unknown)} earlier release(s) is not known")
+        parts.append(f"{count(unknown)} earlier release(s) not tested, {NOT_KNOWN}")
     return (
         GateResult(
             name=NAME,
@@ -93,12 +94,12 @@ def metrics(assessment: Assessment) -> Metrics:
 
 GATE = Gate(
     name=NAME,
-    description="Statistical units that joined, left or changed since each published release of the series, counted by "
-    "keyed digests that only the home holds. Inconclusive, so that a person decides, where it is 1 to "
-    "`least_change` − 1 units of one of the three, where it is not known who is in a release, and where its variables "
-    "are others, so that it is not known who changed; and beside each release of another home that holds some of the "
-    "units, as its file is not at hand and what both reveal together is not measured. No count below the limit is "
-    "shown; of joined and left neither, where one is below it.",
+    description="Statistical units that joined, left or changed since each published release of the plan, of the data "
+    "or of the same units under any plan, counted by keyed digests that only the home holds. Inconclusive, so that a "
+    "person decides, where it is 1 to `least_change` − 1 units of one of the three, where it is not known which units "
+    "a release shares, and where its variables are others, so it is not known who changed; beside each release "
+    "of another home that holds some of the units, as its file is not at hand and what both reveal together is not "
+    "measured. No count below the limit is shown; of joined and left neither, where one is below it.",
     evaluate=evaluate,
     limits=ChangeLimit,
     individual=True,

@@ -465,7 +465,7 @@ def test_what_was_not_measured_with_a_release_published_since_is_not_approved(of
     assert last(office).event == "expired"
     assert not (office.home.candidates / second).exists()
     assert outcomes.standing(office.home, "b" * 64, "2" * 64, "of " + "2" * 64) is None, "the plan can be run again"
-    assert approve(office, other, "A. Smith").status == "published", "of other data and another plan"
+    assert approve(office, other, "A. Smith").status == "published", "of other data, people and another plan"
     in_order(office)
 
 

@@ -75,7 +75,7 @@ def test_units_are_recognised_whatever_the_order_and_the_writing(tmp_path: Path)
     assert members_of(run.home, "r-1") is None, "what was made with a lost key is not known any more"
     others = recognised(started(tmp_path / "other"), data, keys)
     assert not now.in_common(others).any(), "another home has another key"
-    assert replace(then, variables=now.variables + np.uint64(1)).changed(now) is None, "other variables: not known"
+    assert replace(then, variables=now.variables[:1]).changed(now) is None, "other variables: not known"
 
 
 def test_who_has_no_identifier_is_not_known_to_other_homes(tmp_path: Path) -> None:

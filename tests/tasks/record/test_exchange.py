@@ -32,7 +32,7 @@ def office(folder: Path, people: np.ndarray, secret: str = SECRET) -> Home:
 
 def published(home: Home, people: np.ndarray, release: str, secret: str = SECRET) -> None:
     identities = people.astype(np.uint64)
-    Members.of(home, identities, identities, ABOUT, secret=secret).keep(home, release)
+    Members.of(home, identities, identities, ABOUT, named=len(people), secret=secret).keep(home, release)
     enter(home, release=release)
 
 
@@ -60,9 +60,8 @@ def test_people_of_both_are_recognised_by_those_who_have_the_secret(north: Home,
     assert export_digests(north, NAME, file) == (1, 1)
     assert import_digests(south, "north", file, north.path / "public.pem") == 1
     (other,) = releases_elsewhere(south, recognised_by(SECRET))
-    now = Members.of(
-        south, np.arange(60, 200).astype(np.uint64), np.arange(140).astype(np.uint64), ABOUT, secret=SECRET
-    )
+    people = np.arange(60, 200).astype(np.uint64)
+    now = Members.of(south, people, np.arange(140).astype(np.uint64), ABOUT, named=140, secret=SECRET)
     assert (other.office, other.release, np.isin(now.shared, other.units).sum()) == ("north", "north-1", 40)
     assert not np.isin(now.identities, other.units).any(), "each home's own digests are of another key"
     assert releases_elsewhere(south, recognised_by("another" * 6)) == ()
