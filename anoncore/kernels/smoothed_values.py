@@ -17,8 +17,6 @@ _RANKS, _MOST_RANKS = 20, 60
 _RECORDS_PER_RANK = 8
 # Ranks averaged at the ends, where values are few and far between.
 END = 5
-# Of the largest distance from the values around it, what those of the third unit and further make up at least.
-DOMINANCE = 0.2
 
 
 def recommended_reach(n_records: int, n_columns: int) -> int:
@@ -50,8 +48,8 @@ def recommended_reach(n_records: int, n_columns: int) -> int:
     return max(1, min(ranks, n_records // _RECORDS_PER_RANK))
 
 
-def without_dominance(ordered: Floats, *, units: Integers | None = None) -> Floats:
-    """Draw in ends so far that no unit stands out from the values around it.
+def without_extremes(ordered: Floats, *, units: Integers | None = None) -> Floats:
+    """Replace, at either end, the values beyond the mean of those of the sixth to tenth outermost unit.
 
     Parameters
     ----------
@@ -63,38 +61,38 @@ def without_dominance(ordered: Floats, *, units: Integers | None = None) -> Floa
     Returns
     -------
     (N,) float
-        Ascending. With the distances of the ten outermost units' extremes, at either end, from the eleventh's: each of
-        the five largest is at most five times the sum of those that are smaller than it and the next. Of fewer units,
-        this holds of the larger half.
+        Ascending; the values that are replaced are spread evenly between that mean and the sixth unit's. Of fewer than
+        twenty units, a quarter are passed over in place of five, and as many averaged.
 
     Notes
     -----
-    An average to which one value contributes nearly everything tells it, however many others take part. This is the
-    p % rule with p = 20: who holds the next largest value, and knows his own, cannot compute the larger one within
-    20 %. It is applied from the inside, so that no value to which another one is drawn in dominates in turn. Source:
-    Hundepool et al. 2012, *Statistical Disclosure Control*, section 4.2.2, with distances in place of magnitudes.
+    An average to which one value contributes nearly everything tells it, however many others take part; and the largest
+    average moves with the largest value, so that it tells whether its holder took part. Source: winsorising (Hastings,
+    Mosteller, Tukey and Winsor 1947), around a mean lest many values be one person's; for the loss and the attack see
+    docs/explanation/decisions/0020-values-drawn-near-their-ranks.md.
 
     Examples
     --------
-    >>> without_dominance(np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 900.0]))[-2:].tolist()
-    [6.0, 75.0]
+    >>> without_extremes(np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 900.0])).tolist()
+    [2.125, 2.25, 2.375, 3.0, 4.0, 5.0, 5.625, 5.75, 5.875]
     """
-    upper = _dominance_limit(ordered[::-1], None if units is None else units[::-1])
-    lower = -_dominance_limit(-ordered, units)
-    return np.clip(ordered, min(lower, upper), upper)
+    if not len(ordered):
+        return ordered.copy()
+    result = _drawn_in(ordered, units)
+    return -_drawn_in(-result[::-1], None if units is None else units[::-1])[::-1]
 
 
-def _dominance_limit(outermost: Floats, units: Integers | None) -> float:
-    """Return up to which number descending values may reach for no unit to dominate."""
+def _drawn_in(ordered: Floats, units: Integers | None) -> Floats:
+    """Return ascending values with the upper end replaced."""
+    outermost = ordered[::-1]
     if units is not None:
-        outermost = outermost[np.sort(np.unique(units, return_index=True)[1])]
-    outermost = outermost[: 2 * END + 1]
-    if not len(outermost):
-        return np.inf
-    distances = outermost - outermost[-1]
-    for at in range(min(END, (len(distances) - 1) // 2) - 1, -1, -1):
-        distances[at] = min(distances[at], distances[at + 2 :].sum() / DOMINANCE)
-    return float(outermost[-1] + distances[0])
+        outermost = outermost[np.sort(np.unique(units[::-1], return_index=True)[1])]
+    passed = min(END, len(outermost) // 4)
+    mean = float(outermost[passed : 2 * passed].mean()) if passed else float(outermost[0])
+    beyond = ordered > mean
+    result = ordered.copy()
+    result[beyond] = np.linspace(mean, outermost[passed], int(beyond.sum()) + 2)[1:-1]
+    return result
 
 
 def smoothed_order(ordered: Floats, reach: int, *, units: Integers | None = None) -> Floats:
@@ -224,7 +222,7 @@ def smoothed_values(
     Examples
     --------
     >>> smoothed_values(np.array([0.0, 0, 0, 1, 2, 3, 4, 50]), 1, k=3).round(2).tolist()
-    [0.0, 0.0, 0.0, 1.33, 2.0, 3.0, 7.67, 12.0]
+    [0.0, 0.0, 0.0, 2.0, 2.33, 3.0, 3.67, 4.0]
     """
     _, first, number, held = np.unique(ordered, return_index=True, return_inverse=True, return_counts=True)
     holders = held if units is None else distinct_counts(number, units)
@@ -238,7 +236,7 @@ def smoothed_values(
     if (len(single) if units is None else len(np.unique(units))) <= k:
         result[~spike] = _nearest(spikes, single) if spikes.size else single.mean()
         return result
-    averages = smoothed_order(without_dominance(single, units=units), reach, units=units)
+    averages = smoothed_order(without_extremes(single, units=units), reach, units=units)
     if rng is not None:
         averages = read_near(averages, reach, rng=rng, units=units)
     bounds = np.concatenate([[-np.inf], spikes, [np.inf]])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from anoncore.errors import InfeasibleError
 from anoncore.kernels.principal_axes import Basis, basis, principal_scores, symmetric_root
 from anoncore.kernels.rows import row_blocks
-from anoncore.kernels.smoothed_values import read_near, recommended_reach, smoothed_order, without_dominance
+from anoncore.kernels.smoothed_values import read_near, recommended_reach, smoothed_order, without_extremes
 
 Floats = NDArray[np.float64]
 Jitter = int | Literal["auto"] | None
@@ -115,10 +115,10 @@ def _swap(
 
 
 def _jittered(column: Floats, ranks: int, rng: np.random.Generator, units: NDArray[np.intp] | None = None) -> Floats:
-    """Draw scores, in rank order, from the smoothed order of a column where nobody dominates; keep mean and spread."""
+    """Draw scores, in rank order, from the smoothed order of a column without extremes; keep mean and spread."""
     order = np.argsort(column, kind="stable")
     units = None if units is None else units[order]
-    column = without_dominance(column[order], units=units)
+    column = without_extremes(column[order], units=units)
     drawn = read_near(smoothed_order(column, ranks, units=units), ranks, rng=rng, units=units)
     spread, before = drawn.std(), column.std()
     # Of few records an average over all may be left.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import gammainccinv
 
 from anoncore.edits.kinds import BoundEdit, LinearEdit, RatioEdit
 from anoncore.edits.lookup import LearnedLookup
@@ -35,8 +36,8 @@ _OWN_COLUMNS = 8
 _ATTEMPTS = 20, 40
 # Parts, by rank, of the numbers of a variable for which is asked what never occurs together.
 PARTS = 10
-# Two levels never occur together if no record holds both, and as many would if they were independent. Of independent
-# variables e⁻⁸ of the cells are empty by chance; with 5, e⁻⁵ were, and told members from non-members.
+# Two levels never occur together if fewer than k units hold both, though chance would give more with a probability of
+# 1 − e⁻⁸ if they were independent. With e⁻⁵, cells that were empty by chance told members from non-members.
 NEVER = 8.0
 # A linear model carries scores, and a tree what is left, if it leaves less than this share of what leaves leave.
 _CARRIES = 0.75
@@ -188,7 +189,31 @@ class Drawing:
 
     def _never(self, variable: Variable, parts: Integers) -> _Never:
         """Return what never occurs beside the ``parts`` of a variable."""
-        return [(table, *_never_together(one, parts, variable)) for one, table in self._pairs]
+        return [(table, *self._never_together(one, parts, variable)) for one, table in self._pairs]
+
+    def _never_together(self, one: Integers, other: Integers, variable: Variable) -> tuple[Flags, Flags]:
+        """Return (a, b) which parts of ``one`` never occur with the states of ``variable``, and which with its tenths.
+
+        What a single unit holds would tell that it took part, so that fewer than k are none.
+        """
+        size = int(one.max()) + 1, int(other.max()) + 1
+        if variable.kind == "continuous":
+            size = size[0], max(size[1], PARTS + 1)
+
+        def absent(parts: Integers) -> Flags:
+            cells, cell = np.unique(one * size[1] + parts, return_inverse=True)
+            held = np.zeros(size, dtype=np.intp)
+            held.flat[cells] = distinct_counts(cell, self._units)
+            return _absent(held, self.k)
+
+        tenths = absent(other)
+        if variable.kind != "continuous":
+            return tenths, np.zeros_like(tenths)
+        regular = (other >= 1) & (other <= PARTS)
+        states = absent(np.where(regular, 1, other))
+        states[:, 1 : PARTS + 1] = states[:, [1]]
+        tenths[:, 0] = tenths[:, PARTS + 1 :] = False
+        return states, tenths
 
     def _completed(self, variable: Variable, edits: EditSet) -> Iterator[_Computed]:
         """Yield the numbers that edits compute from ``variable`` and the variables so far, and that are not drawn."""
@@ -395,27 +420,8 @@ def _column(source: pd.Series, variable: Variable, values: Floats) -> pd.Series:
     return pd.Series(pd.Categorical.from_codes(codes, source.cat.categories, ordered=source.cat.ordered))
 
 
-def _never_together(one: Integers, other: Integers, variable: Variable) -> tuple[Flags, Flags]:
-    """Return (a, b) which parts of ``one`` never occur with the states of ``variable``, and which with its tenths.
-
-    Never: no record holds both, though `NEVER` would if they were independent.
-    """
-    size = int(one.max()) + 1, int(other.max()) + 1
-    if variable.kind == "continuous":
-        size = size[0], max(size[1], PARTS + 1)
-    table = np.bincount(one * size[1] + other, minlength=size[0] * size[1]).reshape(size)
-    tenths = _absent(table)
-    if variable.kind != "continuous":
-        return tenths, np.zeros_like(tenths)
-    regular = table[:, 1 : PARTS + 1].sum(axis=1)
-    by_state = _absent(np.column_stack([table[:, 0], regular, table[:, PARTS + 1 :]]))
-    states = by_state[:, [0, *[1] * PARTS, *range(2, by_state.shape[1])]]
-    tenths[:, 0] = tenths[:, PARTS + 1 :] = False
-    return states, tenths
-
-
-def _absent(table: Integers) -> Flags:
-    """Return (a, b) which cells of a table of counts are empty, though `NEVER` are expected if independent."""
-    total = max(int(table.sum()), 1)
-    absent: Flags = (table == 0) & (table.sum(axis=1, keepdims=True) * table.sum(axis=0) / total >= NEVER)
+def _absent(held: Integers, k: int) -> Flags:
+    """Return (a, b) which cells of a table of units are too empty for chance to explain it; see `NEVER`."""
+    expected = held.sum(axis=1, keepdims=True) * held.sum(axis=0) / max(int(held.sum()), 1)
+    absent: Flags = (held < k) & (expected >= gammainccinv(k, np.exp(-NEVER)))
     return absent

@@ -9,8 +9,10 @@ GATE = family_gate(
     "density",
     meaning="whether the release is denser around members than the population is",
     attacker="An attacker who knows a person’s record and the population compares how near released rows are with how "
-    "near other people are, or trains a classifier to distinguish released rows from people.",
+    "near other people are, compares the shares of levels, or trains a classifier to distinguish released rows from "
+    "people.",
     description="Members are distinguished from non-members by the ratio of the distance to their nearest and fifth "
     "nearest released row and to other people, also once the columns of the release have the distributions of the "
-    "reference where they are apart, and by boosted trees trained to distinguish released rows from the reference.",
+    "reference where they are apart, by tracing (how much more frequent a person's values are in the release than in "
+    "the reference), and by boosted trees trained to distinguish released rows from the reference.",
 )

@@ -119,3 +119,15 @@ def test_a_classifier_learns_what_a_release_has_too_much_of():
 def test_too_little_to_compare_is_not_tested(attack):
     a, one = people(50, 0), people(1, 1)
     assert attack(one, a, a, rng=rng()) is None
+
+
+def test_tracing_finds_released_means_of_the_members_and_nothing_in_others():
+    # Every column is shuffled by itself: no released row resembles a person, but the shares are the members'.
+    areas = {"shares": [], "others": []}
+    for seed in range(6):
+        a, b, c = (np.random.default_rng(3 * seed + i).normal(size=(150, 40)) for i in range(3))
+        for name, released in (("shares", np.random.default_rng(seed).permuted(a, axis=0)), ("others", c)):
+            found = {one.name: one.attack for one in density(a, b, released, rng=rng()).attacks}
+            areas[name].append(found["tracing"].area.auc)
+    assert np.mean(areas["shares"]) > 0.6
+    assert abs(np.mean(areas["others"]) - 0.5) < 0.03
