@@ -21,12 +21,13 @@ class Prepared:
     Parameters
     ----------
     run : bound to the digest of the source
-    plan_digest : keyed where the plan states something confidential
+    plan_digest, masking : of the plan, keyed where it states something confidential, and of what masks in it, keyed
     ingested, checked, split : results of the steps
     """
 
     run: Run
     plan_digest: str
+    masking: str
     ingested: Ingested
     checked: Checked
     split: Split
@@ -57,4 +58,6 @@ def prepare(run: Run, file: PlanFile, step: Callable[..., Any], ingested: Ingest
     reference = plan.reference.of_one_half if trial else plan.reference
     given = (run, checked, reference, plan.variables, file.base, plan.unit)
     sides = step("Set the reference apart", split, *given, retry=True)
-    return Prepared(run, plan_digest(run, file), ingested, checked, sides)
+    return Prepared(
+        run, plan_digest(run, file), keyed_digest(run.home, f"masking {plan.masking}"), ingested, checked, sides
+    )

@@ -168,7 +168,8 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     verdict = step("Decide by policy", decide, assessment, plan.policy)
     released, suite = _labelled(file, given, sides, masked, validated, runner)
     release = step("Write the candidate", prepare_data, run, released, suite.json, plan.name, plan.publication, digest)
-    identity = PlanIdentity(plan.name, digest, plan.publication.title, plan.publication.description)
+    about = plan.publication
+    identity = PlanIdentity(plan.name, digest, about.title, about.description, given.masking)
     results = Results(
         ingested=ingested,
         checked=given.checked,
@@ -211,7 +212,8 @@ def _with_earlier(
     """
     plan, step, run, split, source = file.plan, runner.step, given.run, given.split, given.ingested.summary
     least = plan.policy.least_change or plan.assessment.k
-    terms = Terms(Lineage(plan.name, source.digest, source.records_digest, least), plan.series.shared)
+    lineage = Lineage(plan.name, source.digest, source.records_digest, least)
+    terms = Terms(lineage, given.masking, plan.series.shared)
     followed = step("Compare with earlier releases", follow, run, given.checked, split, masked, terms)
     assessment, earlier = replace(assessment, series=followed.series), followed.earlier
     if not split.halves:

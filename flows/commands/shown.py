@@ -175,9 +175,10 @@ def _summary(outcome: Outcome, home: Home, seconds: float, every_gate: bool) -> 
 
 def _next_steps(results: tuple[GateResult, ...]) -> None:
     """Print what would decide open gates: other settings, or of those on earlier releases time and people."""
-    from tasks.policy.gates import differencing, unit_changes
+    from tasks.policy.gates import attempts, differencing, unit_changes
 
-    waits = [g for g in results if g.name in (unit_changes.NAME, differencing.NAME) and g.verdict == "inconclusive"]
+    names = (unit_changes.NAME, differencing.NAME, attempts.NAME)
+    waits = [g for g in results if g.name in names and g.verdict == "inconclusive"]
     for one in waits:
         line("Next", one.name + one.needed)
     if any(g.verdict in OPEN and g not in waits for g in results):

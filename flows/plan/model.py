@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeVar
 import yaml
 from pydantic import Field, ValidationError
 
+from anoncore.edits.serialization import to_dict
 from anoncore.errors import AnonymizationError
 from anoncore.method import public_parameters
 from anoncore.microdata import Schema, Variable
@@ -77,6 +78,20 @@ class Plan(Section):
         Nor does it matter where the release is delivered: one that stands goes to a target that is added.
         """
         return digest_of(self.model_dump(mode="json", exclude={"schedule": True, "publication": {"to"}}))
+
+    @property
+    def masking(self) -> str:
+        """The SHA-256 of what masks the records, whatever the plan is called, tests, accepts and publishes beside them.
+
+        A rejection counts for every plan that has it, since drawing anew under another title is the same attempt.
+        """
+        about = self.model_dump(
+            mode="json",
+            include={"steps": True, "unit": True, "reference": {"kind", "share"}, "series": {"kind", "left_out"}},
+        )
+        variables = sorted((v.name, v.kind, v.role) for v in self.variables if not v.is_dropped)
+        rules = sorted(digest_of({**to_dict(rule), "name": ""}) for rule in self.edits.rules)
+        return digest_of([about, variables, rules, self.edits.on_violation])
 
     @property
     def confides(self) -> bool:

@@ -17,6 +17,7 @@ from tasks.intake.split import Sides
 from tasks.intake.validate import Checked
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PairDifferencing, Series, UnitChanges
+from tasks.record.attempts import rejected_attempts
 from tasks.record.entry import ReleaseFacts
 from tasks.record.exchange import releases_elsewhere
 from tasks.record.members import Members
@@ -46,10 +47,12 @@ class Terms:
     ----------
     lineage : by what earlier releases are found; so many units as they have to share have to join, leave or change, or
         none: smaller numbers are not shown
+    masking : digest of what masks, by which rejected attempts are found
     shared : the name of a secret by which the units of other homes' releases are known
     """
 
     lineage: Lineage
+    masking: str
     shared: str | None = None
 
 
@@ -91,6 +94,7 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         untested=tried - len(pairs),
         not_tried=sum(bool(one.joined.any()) for one in compared) - tried,
         elsewhere=tuple(_elsewhere(run, now, least)) if terms.shared else (),
+        rejected=rejected_attempts(run.home, terms.masking, now),
     )
     return Followed(series, stored, earlier)
 

@@ -34,7 +34,7 @@ from tasks.publication.candidate import Candidate, keep_candidate, load_candidat
 from tasks.publication.manifest import MANIFEST, Approval, Manifest, verify_release
 from tasks.publication.publish import publish
 from tasks.publication.withdraw import move_aside
-from tasks.record import approvers, ledger
+from tasks.record import approvers, attempts, ledger
 from tasks.record.approval_rule import WaitingCandidate
 from tasks.record.dossier import Dossier
 from tasks.record.entry import ReleaseFacts, SignedDecision, Terms
@@ -102,10 +102,11 @@ def conclude(run: Run, candidate: Candidate, mlflow_run: str, members: StoredArr
         units = None if members is None else Members(**members.load())
         _check_series(home, dossier, facts, units)
         others = published_before(home, facts.plan, facts.data, facts.records)
-        decision = "await" if others > dossier.history.published and facts.verdict == "publish" else facts.verdict
+        meanwhile = others > dossier.history.published or _rejected_since(home, dossier, units)
+        decision = "await" if meanwhile and facts.verdict == "publish" else facts.verdict
         if decision == "publish" and _waits(home, facts.release):
             decision, facts = "await", replace(facts, reason=ASKED)
-        if decision != "reject" and units is not None:
+        if units is not None and (decision != "reject" or attempts.counts(facts)):
             units.keep(home, facts.release)
         if decision == "publish":
             again = bool(ledger.of_release(home, facts.release, "published"))
@@ -129,6 +130,14 @@ def _check_series(home: Home, dossier: Dossier, facts: ReleaseFacts, units: Memb
         )
 
 
+def _rejected_since(home: Home, dossier: Dossier, units: Members | None) -> bool:
+    """Return whether another attempt by the same masking was rejected while this run was under way."""
+    series = dossier.assessment.series
+    if series is None or units is None:
+        return False
+    return attempts.rejected_attempts(home, dossier.plan.masking, units) > series.rejected
+
+
 def _waits(home: Home, release: str) -> bool:
     """Return whether approvers were asked about the same content, and have not decided yet."""
     about = ledger.of_release(home, release)
@@ -148,8 +157,10 @@ def release_facts(home: Home, dossier: Dossier, mlflow_run: str) -> ReleaseFacts
         data=source.digest,
         records=source.records_digest,
         rebuild=run.rebuild,
+        failed_risk=any(g.verdict == "fail" and g.topic == "Risk" for g in verdict.gates),
         least_change=series.least if series else 1,
         dossier=dossier.digest,
+        masking=dossier.plan.masking,
         candidate=dossier.files,
         verdict=verdict.decision,
         reason=verdict.reason,
@@ -188,9 +199,11 @@ def expire(home: Home, waiting: WaitingCandidate, newer: str = "") -> Outcome:
 
 
 def remove_candidate(home: Home, release: str) -> None:
-    """Remove a candidate that will not be published, and the digests of its units."""
+    """Remove a candidate that will not be published, and the digests of its units unless it counts as an attempt."""
     shutil.rmtree(home.candidates / release, ignore_errors=True)
-    if not ledger.of_release(home, release, "published"):
+    last = ledger.of_release(home, release)[-1]
+    attempt = last.event == "rejected" and attempts.counts(last.facts)
+    if not attempt and not ledger.of_release(home, release, "published"):
         home.members_of(release).unlink(missing_ok=True)
 
 

@@ -103,6 +103,7 @@ class Series:
     untested : earlier releases since which units joined, with which it was tried and could not be carried out
     not_tried : those with which it was not tried, since more units joined since than since the others
     elsewhere : changes since releases of other homes, named office/release, that hold units of the candidate
+    rejected : attempts by the same masking on nearly the same units that were rejected
     """
 
     releases: int
@@ -115,6 +116,7 @@ class Series:
     untested: int = 0
     not_tried: int = 0
     elsewhere: tuple[UnitChanges, ...] = ()
+    rejected: int = 0
 
     @property
     def published(self) -> Series:

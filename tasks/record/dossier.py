@@ -23,12 +23,13 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class PlanIdentity:
-    """The plan of a run, and the digest by which it is recognised."""
+    """The plan of a run, and the digests by which it and what masks in it are recognised."""
 
     name: str
     digest: str
     title: str = ""
     description: str = ""
+    masking: str = ""
 
 
 @dataclass(frozen=True)

@@ -92,10 +92,12 @@ class ReleaseFacts(Facts):
     ----------
     run, requester, name, release : which run, for whom, of which plan, and the identity of its content
     plan, data, records, dossier : digests of the plan, of the source and its records, and of the dossier
+    masking : digest of what masks in the plan, keyed
     rebuild : whether it was drawn anew on demand
     candidate : SHA-256 of each file of the candidate
     verdict, reason, gates : what the policy says, why, and each gate's verdict and figure
     unprotected : why single records are not protected; empty where they are
+    failed_risk : whether a gate on risk failed
     least_change : so many units in common make another plan's release an earlier one
     mlflow_run, mlflow : the tracked run, and digests of what it held when it was logged
     custodian : SHA-256 of each page that only the custodian reads
@@ -113,6 +115,7 @@ class ReleaseFacts(Facts):
     data: str
     records: str
     dossier: str
+    masking: str
     candidate: Mapping[str, str]
     verdict: Literal["publish", "reject", "await"]
     reason: str
@@ -124,6 +127,7 @@ class ReleaseFacts(Facts):
     custodian: Mapping[str, str]
     keys: KeyFingerprints
     rebuild: bool = False
+    failed_risk: bool = False
     least_change: int = 1
     unprotected: str = ""
     terms: Terms | None = None

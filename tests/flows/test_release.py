@@ -201,6 +201,8 @@ def test_what_a_person_has_rejected_is_not_asked_again(office, after, home):
     again = _run(office(more=PERSON), home)
     assert again.status == "rejected"
     assert again.reason.endswith("(by A. Smith)")
+    retitled = _run(office(more="publication: {title: another}"), home)
+    assert (retitled.status, retitled.reason) == ("awaiting", "a person must decide: earlier attempts")
 
 
 def test_a_group_of_identical_records_needs_acknowledgement(office, home):

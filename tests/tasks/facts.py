@@ -18,6 +18,7 @@ KNOWN: dict[str, Any] = {
     "data": "2" * 64,
     "records": "3" * 64,
     "dossier": "4" * 64,
+    "masking": "7" * 64,
     "candidate": {"data.csv": "5" * 64, "report.html": "6" * 64},
     "verdict": "publish",
     "reason": "every gate passed",

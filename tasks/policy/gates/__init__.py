@@ -25,6 +25,7 @@ GATES: tuple[Gate, ...] = tuple(
         "prior_releases",
         "unit_changes",
         "differencing",
+        "attempts",
         "source_values",
         "claims",
         "value_limits",

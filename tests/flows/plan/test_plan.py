@@ -1,6 +1,7 @@
 """What a plan may state, and what is reported when it is wrong."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,21 @@ def test_the_digest_ignores_layout_and_comments(tmp_path):
     one = load_plan(plan(tmp_path)).plan.digest
     assert load_plan(plan(tmp_path, "# a comment", l2='"name":   people  # said otherwise')).plan.digest == one
     assert load_plan(plan(tmp_path, l2="name: people2")).plan.digest != one
+
+
+def test_what_masks_is_recognised_whatever_a_plan_is_called_and_accepts(tmp_path):
+    one = load_plan(plan(tmp_path)).plan
+    renamed = one.model_copy(
+        update={
+            "name": "people2",
+            "policy": one.policy.model_copy(update={"tail_p": 0.5}),
+            "publication": one.publication.model_copy(update={"title": "another"}),
+            "variables": tuple(replace(v, description="another") for v in reversed(one.variables)),
+        }
+    )
+    assert renamed.masking == one.masking
+    assert one.model_copy(update={"steps": (*one.steps, *one.steps)}).masking != one.masking
+    assert one.model_copy(update={"variables": one.variables[1:]}).masking != one.masking
 
 
 def test_paths_are_relative_to_the_plan(tmp_path, monkeypatch):

@@ -484,14 +484,17 @@ def test_files_placed_by_a_publication_that_was_cut_short_overtake_too(
 
 
 def test_digests_of_units_stay_with_what_waits_or_is_published(office: Any) -> None:
-    release, dossier = office.waiting()
+    release, _ = office.waiting()
     other = office.published("b", data="8" * 64).release
     make_private(office.home.members)
     for name in (release, other, "office-000000000000"):
         write_private(office.home.members_of(name), b"")
     assert leftovers(office.home) == [office.home.members_of("office-000000000000")]
-    decide(office.home, Decision(act="reject", release=release, dossier=dossier, by="A. Smith", reason="no"))
+    conclude.expire(office.home, outcomes.waiting_candidate(office.home, release))
     assert not office.home.members_of(release).exists()
+    rejected, _ = office.waiting("c")
+    decide(office.home, Decision(act="reject", release=rejected, by="A. Smith", reason="no"))
+    assert office.home.members_of(rejected).exists(), "the attempt counts"
     assert office.home.members_of(other).exists()
 
 
