@@ -140,7 +140,8 @@ def _traced(members: Floats, nonmembers: Floats, points: Floats, units: Units | 
     apart = released.mean(axis=0) - own.mean(axis=0)
     # With the mean of the other units' non-members in place of that of all.
     apart_alone = released.mean(axis=0) - (own.sum(axis=0) - sums) / np.maximum(len(own) - held, 1)[:, None]
-    together = np.cov(traits, rowvar=False).reshape(traits.shape[1], -1) + _RIDGE * np.eye(traits.shape[1])
+    width = traits.shape[1]
+    together = np.cov(traits, rowvar=False).reshape(width, width) + _RIDGE * np.eye(width)
     weighed = np.linalg.solve(together, (traits - traits.mean(axis=0)).T).T
     among = np.einsum("ij,ij->i", weighed[len(members) :], apart_alone[codes])
     return np.concatenate([weighed[: len(members)] @ apart, among])
