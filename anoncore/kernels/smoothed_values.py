@@ -144,8 +144,8 @@ def smoothed_order(ordered: Floats, reach: int, *, units: Integers | None = None
     middles = (edges[:-1] + edges[1:])[before : before + len(ordered)] / 2
     half = around + 0.5
     total = np.interp(middles + half, edges, sums) - np.interp(middles - half, edges, sums)
-    # Rounding of long sums must not break the order.
-    return np.maximum.accumulate(total / (2 * half) + center)
+    # Rounding of long sums must break neither the order nor the range.
+    return np.clip(np.maximum.accumulate(total / (2 * half) + center), ordered[0], ordered[-1])
 
 
 def read_near(ordered: Floats, reach: int, *, rng: np.random.Generator, units: Integers | None = None) -> Floats:
