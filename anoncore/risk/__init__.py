@@ -21,6 +21,7 @@ from anoncore.risk.disclosure import (
     TableDisclosure,
     disclosure_risk,
 )
+from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.game import Game, GameSettings, GroupArea, Played, TargetRisk, choose_targets, play
 from anoncore.risk.inference import AttributeInference, InferenceRisk, InferenceSettings, attribute_inference
 from anoncore.risk.linkability import Linkability, linkability
@@ -73,6 +74,7 @@ __all__ = [
     "Differencing",
     "Disclosure",
     "DisclosureSettings",
+    "Dominance",
     "ExtremeRecords",
     "Game",
     "GameSettings",
@@ -130,6 +132,7 @@ __all__ = [
     "difference",
     "differencing",
     "disclosure_risk",
+    "dominance",
     "extreme_records",
     "identical_records",
     "individual_risk",

@@ -21,6 +21,7 @@ from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import MEASURES, Comparison, ComparisonSettings, compare_matched, compare_measures
 from anoncore.risk.density import Density, density
 from anoncore.risk.disclosure import Disclosure, DisclosureSettings, disclosure_risk
+from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.inference import InferenceRisk, InferenceSettings, attribute_inference
 from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, linkage
@@ -138,6 +139,7 @@ class RiskReport(Summarised):
     queries : the records that were measured
     comparison : distance, ambiguity and uncertainty, release against reference
     tail, isolated, extreme, identical : records that the release matches too closely
+    dominance : numbers that one unit dominates, and whether the release follows them
     close_pairs : among release, original and reference; None without a reference sample
     value_pairs : two values of one record released together; None without a reference sample
     membership, membership_rescaled : by the nearest released record, also once the columns of the release have the
@@ -162,6 +164,7 @@ class RiskReport(Summarised):
     isolated: TailTest
     extreme: ExtremeRecords
     identical: TailTest
+    dominance: Dominance | None = None
     close_pairs: ClosePairs | None = None
     value_pairs: ValuesTogether | None = None
     membership: MembershipAttack | None = None
@@ -288,6 +291,7 @@ def measure_encoded_risk(
         tail=close.tail(settings.tau, settings.level),
         isolated=close.isolated(settings.tau, settings.level),
         extreme=close.extreme(settings.tau),
+        dominance=dominance(tables.original, tables.released, tables.reference),
         identical=close.identical(settings.level),
         close_pairs=close.pairs(settings.tau),
         value_pairs=_value_pairs(tables, rows, settings.margin, pairs_rng),

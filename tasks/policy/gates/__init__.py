@@ -11,6 +11,7 @@ GATES: tuple[Gate, ...] = tuple(
         "identical",
         "close_records",
         "extreme",
+        "dominance",
         "value_pairs",
         "singling_out",
         "membership",

@@ -43,6 +43,7 @@ def test_when_every_gate_passes_it_is_published() -> None:
         "unusually close records",
         "isolated records",
         "extreme records",
+        "dominated numbers",
         "value pairs",
         "singling out",
         "membership",
@@ -72,6 +73,7 @@ FAILURES = {
     "identical records": {"identical__p": 0.0099},
     "unusually close records": {"tail__p": 0.0099},
     "extreme records": {"extreme__verdict": "fail", "extreme__n_matched": 1},
+    "dominated numbers": {"dominance__followed": ("wealth",)},
     "value pairs": {"value_pairs__verdict": "fail"},
     "membership": {"membership__lower": 0.551},
     "membership by scores": {"score_coincidence__attack__lower": 0.551},
@@ -90,6 +92,7 @@ FAILURES = {
 
 # Where single variables drive the figure the reason names them.
 CAUSES = dict(zip(FAILURES, FAILURES, strict=True)) | {
+    "dominated numbers": "dominated numbers (wealth)",
     "value pairs": "value pairs (income, height)",
     "attribute inference": "attribute inference (income)",
     "values beyond limits": "values beyond limits (income)",

@@ -1,0 +1,53 @@
+"""Numbers that one unit dominates: what follows it is found, and ordinary tails are left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anoncore
+from anoncore import Microdata, Schema, Variable
+from anoncore.methods import MDAV, AdditiveNoise, SequentialTrees
+from anoncore.risk import dominance
+
+SCHEMA = Schema([Variable("wealth", "continuous"), Variable("age", "continuous")])
+
+
+def people(seed: int, richest: float | None = None, n: int = 600) -> Microdata:
+    rng = np.random.default_rng(seed)
+    wealth = np.exp(10 + rng.normal(size=n))
+    if richest is not None:
+        wealth[0] = richest
+    return Microdata(pd.DataFrame({"wealth": wealth, "age": rng.normal(50, 10, n)}), SCHEMA)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(
+    ("method", "followed"),
+    [(MDAV(k=10), ("wealth",)), (AdditiveNoise(b=0.1), ("wealth",)), (SequentialTrees(leaf=20), ())],
+    ids=["group means", "noise", "trees"],
+)
+def test_averages_and_noise_follow_the_one_who_dominates_and_trees_do_not(method, followed, sign):
+    source = people(1, 6e7)
+    frame = source.frame.assign(wealth=sign * source.frame["wealth"])
+    data = Microdata(frame, SCHEMA)
+    released = anoncore.anonymize(data, method, rng=np.random.default_rng(0)).data
+    found = dominance(data, released, people(2))
+    assert found.dominated == 1
+    assert found.followed == followed
+    assert found.verdict == ("fail" if followed else "pass")
+
+
+def test_independent_samples_with_heavy_tails_pass():
+    verdicts = [dominance(people(s), people(s + 500), people(s + 900)).verdict for s in range(60)]
+    assert verdicts.count("fail") == 0
+
+
+def test_many_records_of_one_unit_dominate_together():
+    data = people(3)
+    frame = data.frame.copy()
+    frame.loc[:30, "wealth"] = 6e7
+    units = np.maximum(np.arange(len(frame)), 30)
+    assert dominance(Microdata(frame, SCHEMA, units), data).dominated == 1
+    assert dominance(Microdata(frame, SCHEMA), data).dominated == 0
