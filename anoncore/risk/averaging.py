@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -11,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
-from anoncore.microdata import EACH_RECORD, ComparedUnits, Units
+from anoncore.microdata import Units
 from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, matrix
 from anoncore.risk.membership import MembershipAttack, membership_attack
+from anoncore.risk.scores import SINGLE, Certainty
 
 _SAME = 1e-9  # standard deviations; nearer rows are one
 
@@ -57,10 +59,7 @@ def averaging_attack(
     reference: ArrayLike,
     releases: Sequence[ArrayLike],
     *,
-    gate: float = 0.55,
-    confidence: float = 0.99,
-    tests: int = 1,
-    units: ComparedUnits = EACH_RECORD,
+    certainty: Certainty = SINGLE,
     pseudonyms: Sequence[Units] | None = None,
 ) -> AveragingAttack:
     """Attack membership with several releases of one table.
@@ -76,7 +75,7 @@ def averaging_attack(
     original : (N, n) members of every release, encoded, in standard deviations
     reference : (L, n) people in none of them, same population and encoding
     releases : matrices (M_t, n), same encoding, the newest last
-    gate, confidence, tests, units : see :func:`membership_attack`
+    certainty : of the bounds of areas, with the units of all people
     pseudonyms : for each release (M_t,), whose row each is, the same in all of them; None where rows carry none
 
     Returns
@@ -109,18 +108,16 @@ def averaging_attack(
         raise AnonymizationError("releases must hold at least one matrix, got none")
     tables = [matrix("releases", release, members.shape[1]) for release in releases]
     scores = [_scores(people, tables) for people in (members, others)]
-    averaged, gathered, newest = (
-        membership_attack(one, other, gate=gate, confidence=confidence, tests=tests, units=units)
-        for one, other in zip(*scores, strict=True)
-    )
+    units = certainty.units
+    attack = partial(membership_attack, confidence=certainty.confidence, tests=certainty.tests, units=units)
+    averaged, gathered, newest = (attack(one, other) for one, other in zip(*scores, strict=True))
     sizes = len(tables), sum(len(table) for table in tables)
     if pseudonyms is None:
         return AveragingAttack(averaged, gathered, newest, *sizes)
     means = _unit_means(np.concatenate(tables), np.concatenate(list(pseudonyms)))[0]
     sides = (members, units.members), (others, units.nonmembers)
     own = [_by_histories(people, of_records, means) for people, of_records in sides]
-    histories = membership_attack(*own, gate=gate, confidence=confidence, tests=tests, units=units)
-    return AveragingAttack(averaged, gathered, newest, *sizes, histories)
+    return AveragingAttack(averaged, gathered, newest, *sizes, attack(*own))
 
 
 def _by_histories(people: Floats, units: Units | None, histories: Floats) -> Floats:

@@ -11,6 +11,7 @@ from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import ComparedUnits, Microdata, Schema
 from anoncore.risk import MEMBERSHIP_ATTACKS, AveragingAttack, averaging_attack
+from anoncore.risk.scores import Certainty
 from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import Refused
 from tasks.common.run import Run
@@ -109,7 +110,11 @@ def by_all_releases(
     units = ComparedUnits(*(side.units for side in asked))
     owners = [table.frame.index.to_numpy() if table.units is None else table.units for table in releases]
     return averaging_attack(
-        members, others, tables, tests=MEMBERSHIP_ATTACKS, units=units, pseudonyms=owners if pseudonyms else None
+        members,
+        others,
+        tables,
+        certainty=Certainty(tests=MEMBERSHIP_ATTACKS, units=units),
+        pseudonyms=owners if pseudonyms else None,
     )
 
 

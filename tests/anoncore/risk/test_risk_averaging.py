@@ -9,6 +9,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.spectral_swap import swap
 from anoncore.microdata import ComparedUnits
 from anoncore.risk import averaging_attack, membership_attack, nearest_distance_attack
+from anoncore.risk.scores import Certainty
 
 
 def people(seed: int, n: int = 400, columns: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -125,6 +126,10 @@ def test_a_unit_of_several_records_has_one_history():
     units = np.repeat(np.arange(40), 3)
     members, others = rng.normal(size=(2, 120, 5))
     found = averaging_attack(
-        members, others, [members, members], units=ComparedUnits(units, units), pseudonyms=[units, units]
+        members,
+        others,
+        [members, members],
+        certainty=Certainty(units=ComparedUnits(units, units)),
+        pseudonyms=[units, units],
     )
     assert found.histories.auc == 1.0
