@@ -65,7 +65,8 @@ def density(
 
     Returns
     -------
-    Density, without the classifier where a side has fewer than 40 records
+    Density, without the classifier where a side has fewer than 40 units, and without tracing where all non-members are
+    one
 
     Raises
     ------
@@ -101,7 +102,8 @@ def density(
         after = _ratios(people, matched)
         scores |= {f"{name}, after matching the distributions": values for name, values in after.items()}
     units = certainty.units.take(*drawn)
-    scores["tracing"] = _traced(sides[0], sides[1], points, units.nonmembers)
+    if len(np.unique(unit_codes(units.nonmembers, len(sides[1])))) > 1:
+        scores["tracing"] = _traced(sides[0], sides[1], points, units.nonmembers)
     learned = _classified(sides[0], sides[1], points, units, rng)
     if learned is not None:
         scores["classifier"] = learned
@@ -130,27 +132,36 @@ def _traced(members: Floats, nonmembers: Floats, points: Floats, units: Units | 
     """Return the scores of all people by the means of the release beside those of the non-members."""
     people = np.concatenate([members, nonmembers])
     cuts = [np.unique(np.quantile(column, np.arange(1, _CLASSES) / _CLASSES)) for column in people.T]
-    tables = [_with_classes(table, cuts) for table in (people, points)]
-    spread = tables[0].std(axis=0)
-    traits, released = (table[:, spread > _STILL] / spread[spread > _STILL] for table in tables)
+    traits = _with_classes(people, cuts)
+    spread = traits.std(axis=0)
+    varies = spread > _STILL
+    traits = traits[:, varies] / spread[varies]
+    released = _means_with_classes(points, cuts)[varies] / spread[varies]
     own, codes = traits[len(members) :], unit_codes(units, len(nonmembers))
     held = np.bincount(codes)
     sums = np.zeros((len(held), own.shape[1]))
     np.add.at(sums, codes, own)
-    apart = released.mean(axis=0) - own.mean(axis=0)
+    excess = released - own.mean(axis=0)
     # With the mean of the other units' non-members in place of that of all.
-    apart_alone = released.mean(axis=0) - (own.sum(axis=0) - sums) / np.maximum(len(own) - held, 1)[:, None]
+    excess_over_others = released - (own.sum(axis=0) - sums) / np.maximum(len(own) - held, 1)[:, None]
     width = traits.shape[1]
-    together = np.cov(traits, rowvar=False).reshape(width, width) + _RIDGE * np.eye(width)
-    weighed = np.linalg.solve(together, (traits - traits.mean(axis=0)).T).T
-    among = np.einsum("ij,ij->i", weighed[len(members) :], apart_alone[codes])
-    return np.concatenate([weighed[: len(members)] @ apart, among])
+    covariance = np.cov(traits, rowvar=False).reshape(width, width) + _RIDGE * np.eye(width)
+    weighed = np.linalg.solve(covariance, (traits - traits.mean(axis=0)).T).T
+    of_nonmembers = np.einsum("ij,ij->i", weighed[len(members) :], excess_over_others[codes])
+    return np.concatenate([weighed[: len(members)] @ excess, of_nonmembers])
 
 
 def _with_classes(table: Floats, cuts: list[Floats]) -> Floats:
     """Return a table with a column for each class of each column that has several values."""
     several = [(x, own) for x, own in zip(table.T, cuts, strict=True) if len(own) > 1]
     return np.column_stack([table, *(np.eye(len(own) + 1)[np.searchsorted(own, x)] for x, own in several)])
+
+
+def _means_with_classes(table: Floats, cuts: list[Floats]) -> Floats:
+    """Return the means of what `_with_classes` returns, column by column: a release may be long."""
+    several = [(x, own) for x, own in zip(table.T, cuts, strict=True) if len(own) > 1]
+    shares = (np.bincount(np.searchsorted(own, x), minlength=len(own) + 1) / len(table) for x, own in several)
+    return np.concatenate([table.mean(axis=0), *shares])
 
 
 def _classified(
@@ -161,10 +172,11 @@ def _classified(
     Trees that learned from one record of a non-member's unit know the others: they would score non-members low whatever
     the release is. And a unit scored by both kinds of trees would have a higher best score than one scored by one kind.
     """
-    if min(len(members), len(nonmembers), len(points)) < _LEAST:
-        return None
     sides = (members, units.members), (nonmembers, units.nonmembers), (points, None)
-    halves = [_halves(unit_codes(of, len(side)), rng) for side, of in sides]
+    codes = [unit_codes(of, len(side)) for side, of in sides]
+    if min(len(np.unique(one)) for one in codes) < _LEAST:
+        return None
+    halves = [_halves(one, rng) for one in codes]
     scores = np.empty(len(members)), np.empty(len(nonmembers))
     for fold in (0, 1):
         trees = _trained(points[halves[2][fold]], nonmembers[halves[1][fold]], rng)
