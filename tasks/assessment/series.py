@@ -45,13 +45,14 @@ class Terms:
 
     Parameters
     ----------
-    lineage : by what earlier releases are found; so many units as they have to share have to join, leave or change, or
-        none: smaller numbers are not shown
+    lineage : by what earlier releases are found
+    least : so many units have to join, leave or change, or none: smaller numbers are not shown
     masking : digest of what masks, by which rejected attempts are found
     shared : the name of a secret by which the units of other homes' releases are known
     """
 
     lineage: Lineage
+    least: int
     masking: str
     shared: str | None = None
 
@@ -77,7 +78,7 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
     values of those who joined is set beside the reference sample, or beside units of both releases that did not change
     where there is none. Units that changed are counted, and what the difference reveals of them is not measured.
     """
-    stored, least = recognise(run, checked, sides, terms.shared), terms.lineage.least
+    stored, least = recognise(run, checked, sides, terms.shared), terms.least
     now = Members(**stored.load())
     earlier = predecessors(run.home, terms.lineage, now)
     known = ((one, one.members(run.home)) for one in earlier)

@@ -146,7 +146,7 @@ def _waits(home: Home, release: str) -> bool:
 
 def release_facts(home: Home, dossier: Dossier, mlflow_run: str) -> ReleaseFacts:
     """Return what is entered of a candidate: its dossier's facts, and digests of the files stored with it."""
-    run, source, verdict, series = dossier.run, dossier.source, dossier.verdict, dossier.assessment.series
+    run, source, verdict = dossier.run, dossier.source, dossier.verdict
     return ReleaseFacts(
         by=account(),
         run=run.id,
@@ -158,7 +158,6 @@ def release_facts(home: Home, dossier: Dossier, mlflow_run: str) -> ReleaseFacts
         records=source.records_digest,
         rebuild=run.rebuild,
         failed_risk=any(g.verdict == "fail" and g.topic == "Risk" for g in verdict.gates),
-        least_change=series.least if series else 1,
         dossier=dossier.digest,
         masking=dossier.plan.masking,
         candidate=dossier.files,

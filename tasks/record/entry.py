@@ -98,7 +98,6 @@ class ReleaseFacts(Facts):
     verdict, reason, gates : what the policy says, why, and each gate's verdict and figure
     unprotected : why single records are not protected; empty where they are
     failed_risk : whether a gate on risk failed
-    least_change : so many units in common make another plan's release an earlier one
     mlflow_run, mlflow : the tracked run, and digests of what it held when it was logged
     custodian : SHA-256 of each page that only the custodian reads
     terms : who must approve; only of candidates that were presented to approvers
@@ -128,7 +127,6 @@ class ReleaseFacts(Facts):
     keys: KeyFingerprints
     rebuild: bool = False
     failed_risk: bool = False
-    least_change: int = 1
     unprotected: str = ""
     terms: Terms | None = None
     decided: SignedDecision | None = None

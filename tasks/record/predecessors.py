@@ -10,6 +10,9 @@ from tasks.record import ledger
 from tasks.record.entry import ReleaseFacts
 from tasks.record.members import Members, members_of
 
+# So many units in common make another plan's release an earlier one; no plan can raise it and escape the comparison.
+IN_COMMON = 5
+
 
 @dataclass(frozen=True)
 class Lineage:
@@ -19,18 +22,16 @@ class Lineage:
     ----------
     name : of its plan
     data, records : digests of its source, and of the source's records
-    least : so many units in common make another plan's release an earlier one
     """
 
     name: str
     data: str
     records: str
-    least: int
 
     @classmethod
     def of(cls, facts: ReleaseFacts) -> Lineage:
         """Return that of a candidate whose facts are entered."""
-        return cls(facts.name, facts.data, facts.records, facts.least_change)
+        return cls(facts.name, facts.data, facts.records)
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,11 @@ def _predecessor(home: Home, facts: ReleaseFacts, lineage: Lineage, now: Members
     before = members_of(home, facts.release)
     if now is None or before is None:
         return Predecessor(facts, None)
-    if now.in_common(before).sum() >= lineage.least:
+    if now.in_common(before).sum() >= IN_COMMON:
         return Predecessor(facts, "identities")
-    if now.same_variables(before) and now.by_values.in_common(before.by_values).sum() >= lineage.least:
+    if now.same_variables(before) and now.by_values.in_common(before.by_values).sum() >= IN_COMMON:
         return Predecessor(facts, "values")
-    if now.may_share(before, lineage.least):
+    if now.may_share(before, IN_COMMON):
         return Predecessor(facts, None)
     own = facts.name == lineage.name or facts.is_about(lineage.data, lineage.records)
     return Predecessor(facts, "identities") if own else None

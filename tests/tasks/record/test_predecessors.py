@@ -11,7 +11,7 @@ from tasks.record.members import Members
 from tasks.record.predecessors import Lineage, predecessors
 from tests.tasks.facts import enter
 
-MONTHLY = Lineage("monthly", "d" * 64, "r" * 64, 5)
+MONTHLY = Lineage("monthly", "d" * 64, "r" * 64)
 
 
 def units(home: Home, people: np.ndarray, variables: str = "abc", *, named: bool = True) -> Members:
