@@ -26,7 +26,8 @@ def drawn_numbers(data: Microdata, names: Iterable[str], *, k: int, rng: np.rand
     Returns
     -------
     mapping of variable to (m,) float64, as many as the source has numbers, rounded to its precision. A number that
-    fewer than k records hold occurs no more often than by chance.
+    fewer than k records hold occurs no more often than by chance; where at most k hold any that is not a spike, and
+    there is no spike, all are NaN.
     """
     variables = [data.schema[n] for n in names if n in data.schema and data.schema[n].kind == "continuous"]
     drawn = {}

@@ -40,6 +40,10 @@ class Smoothing:
         units = None if self.units is None else self.units[rows]
         return smoothed_values(ordered, self.reach, k=self.k, units=units)
 
+    def too_few(self, rows: np.ndarray) -> bool:
+        """Return whether at most k units hold the records ``rows`` (n,), so that no average of theirs hides one."""
+        return (len(rows) if self.units is None else len(np.unique(self.units[rows]))) <= self.k
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
@@ -55,6 +59,7 @@ class Block:
     counts : (q,) the records at each level
     location, scale : by which numbers are standardised
     floor : the least value of a logged variable; None for any other
+    withheld : whether numbers come back missing: where some are, and at most k units hold any
     quantiles : scores and values, both sorted, of a variable on normal scores; records that hold one value share one
         score
     smoothed : scores and values from which released numbers are read: no two scores are equal, no value is that of
@@ -72,6 +77,7 @@ class Block:
     location: float = field(default=0.0, repr=False)
     scale: float = field(default=1.0, repr=False)
     floor: float | None = field(default=None, repr=False)
+    withheld: bool = False
     quantiles: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
     smoothed: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
 
@@ -99,7 +105,9 @@ class Block:
             else np.zeros(0, int),
         )
         if variable.kind == "continuous":
-            return block._fit_continuous(values, np.flatnonzero(~missing), numeric, smoothing)
+            rows = np.flatnonzero(~missing)
+            block = replace(block, withheld=bool(missing.any()) and smoothing.too_few(rows))
+            return block._fit_continuous(values, rows, numeric, smoothing)
         if variable.kind == "ordinal":
             return replace(block, location=float(values.mean()), scale=float(values.std()) or 1.0)
         return replace(block, fill=block._scores(values).mean(axis=0))
@@ -202,6 +210,8 @@ class Block:
 
     def _numbers(self, scores: np.ndarray) -> np.ndarray:
         unit = self.variable.precision
+        if self.withheld:
+            return np.full(len(scores), np.nan)
         if self.smoothed is not None:
             return round_to(interpolate_quantiles(scores, *self.smoothed), unit)
         values = scores * self.scale + self.location

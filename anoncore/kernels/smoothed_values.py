@@ -209,13 +209,14 @@ def smoothed_values(
     Returns
     -------
     (N,) float
-        In the order of the ranks; every spike is held by the same records as before, and perhaps a few more.
+        In the order of the ranks; every spike is held by the same records as before, and perhaps a few more. NaN where
+        too few hold any value.
 
     Notes
     -----
     Claim: no value that fewer than ``k`` or ``reach`` records, or units, hold can be computed from the result without
     knowing its neighbours. Replaced values stay between the spikes around them. Where at most k records, or units, hold
-    values to replace, they take the nearest spike, or without any spike their mean.
+    values to replace, they take the nearest spike; without any spike they are NaN, as no average of so few hides them.
 
     Source: docs/explanation/decisions/0020-values-drawn-near-their-ranks.md.
 
@@ -234,7 +235,7 @@ def smoothed_values(
     spikes = ordered[first[holders >= least]]
     units = None if units is None else units[~spike]
     if (len(single) if units is None else len(np.unique(units))) <= k:
-        result[~spike] = _nearest(spikes, single) if spikes.size else single.mean()
+        result[~spike] = _nearest(spikes, single) if spikes.size else np.nan
         return result
     averages = smoothed_order(without_extremes(single, units=units), reach, units=units)
     if rng is not None:

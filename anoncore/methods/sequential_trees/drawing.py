@@ -297,7 +297,7 @@ class Drawing:
         state_of[spike] = 2 + np.arange(int(spike.sum()))
         states = state_of[codes]
         regular = states == _REGULAR
-        if len(np.unique(self._units[regular])) < self.k:
+        if len(np.unique(self._units[regular])) <= self.k:
             states[regular] = _MISSING  # no average of so few hides the single unit
         return states.astype(np.intp), numbers[spike]
 

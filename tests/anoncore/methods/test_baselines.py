@@ -9,7 +9,7 @@ from anoncore import AnonymizationError, Encoder, Microdata, Schema, Variable
 from anoncore.claims import KAnonymity, NoFormalGuarantee
 from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.model import EditSet
-from anoncore.methods import RHS, AdditiveNoise, DataShuffling
+from anoncore.methods import RHS, AdditiveNoise, DataShuffling, RankSwapping, SequentialTrees, SpectralSwap
 
 
 def run(data, params, seed=0):
@@ -30,6 +30,28 @@ def test_a_gap_that_goes_with_a_level_still_does(nhefs_halves, params):
     released = run(nhefs_halves[0], params, seed=5).data.frame
     assert released["wt82"].isna().any()
     assert (released["wt82"].isna() == (released["censored"] == 1)).all()
+
+
+@pytest.mark.parametrize("holders", [1, 5])
+@pytest.mark.parametrize(
+    "params",
+    [
+        AdditiveNoise(),
+        DataShuffling(),
+        RankSwapping(),
+        SpectralSwap(),
+        SpectralSwap(marginals="drawn"),
+        SpectralSwap(marginals="drawn", numeric="normal"),
+        SequentialTrees(leaf=5),
+    ],
+    ids=str,
+)
+def test_a_number_that_at_most_k_people_have_is_not_released(params, holders):
+    rng = np.random.default_rng(0)
+    rare = np.where(np.arange(200) < holders, 4711.0 + np.arange(200), np.nan)
+    frame = pd.DataFrame({"rare": rare, "a": rng.normal(size=200), "b": rng.normal(size=200)})
+    data = Microdata(frame, Schema([Variable(name, "continuous") for name in frame]))
+    assert run(data, params).data.frame["rare"].isna().all()
 
 
 # -- additive noise
