@@ -15,6 +15,8 @@ from anoncore.risk.verdicts import Verdict
 # By how many times the spread of the second to sixth unit the outermost must exceed the second to dominate.
 _FACTOR = 10.0
 _SPREAD = 5
+# Units whose numbers have a spread beside the outermost.
+_FEWEST = 3
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,10 @@ def dominance(original: Microdata, released: Microdata, reference: Microdata | N
     """Look for numbers that one unit dominates, and for releases that follow them.
 
     A unit dominates an end of a variable where its outermost value is at least ten times as far from the second unit's
-    as that is from the sixth's. The release follows it where a value lies beyond the second unit's by more than the
-    distance of the second from the sixth: averages, noise and copies do, since nothing else reaches there.
+    as that is from the sixth's, or the last of at least three. Where these are equal, the range of all other units' is
+    taken, and where those are equal too, the variable's unit (1 of whole numbers). The release follows it where a value
+    lies beyond the second unit's by more than that distance: averages, noise and copies do, since nothing else reaches
+    there.
 
     Parameters
     ----------
@@ -105,11 +109,14 @@ def _limit(data: Microdata, name: str, sign: float) -> float | None:
     codes = unit_codes(data.units, len(values))[known]
     largest = np.full(int(codes.max()) + 1, -np.inf)
     np.maximum.at(largest, codes, values[known])
-    outermost = np.sort(largest[np.isfinite(largest)])[::-1][: _SPREAD + 1]
-    if len(outermost) <= _SPREAD:
+    outermost = np.sort(largest[np.isfinite(largest)])[::-1]
+    if len(outermost) < _FEWEST:
         return None
-    spread = outermost[1] - outermost[_SPREAD]
-    if outermost[0] - outermost[1] < _FACTOR * spread or spread <= 0:
+    gap = outermost[0] - outermost[1]
+    spread = outermost[1] - outermost[min(_SPREAD, len(outermost) - 1)] or outermost[1] - outermost[-1]
+    if not spread:
+        spread = data.schema[name].precision or float(float(gap).is_integer())
+    if gap <= 0 or gap < _FACTOR * spread:
         return None
     return float(outermost[1] + spread)
 

@@ -51,3 +51,25 @@ def test_many_records_of_one_unit_dominate_together():
     units = np.maximum(np.arange(len(frame)), 30)
     assert dominance(Microdata(frame, SCHEMA, units), data).dominated == 1
     assert dominance(Microdata(frame, SCHEMA), data).dominated == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "dominated"),
+    [
+        ([0.0] * 299 + [9e6], 1),
+        ([0.0] * 280 + [1.0] * 19 + [9e6], 1),
+        ([1.0, 2.0, 3.0, 9e6], 1),
+        ([0.0] * 200 + [1.0] * 60 + [2.0] * 39 + [3.0], 0),
+        ([0.0] * 299 + [1.0], 0),
+        ([0.0] * 150 + [1.0] * 150, 0),
+    ],
+)
+def test_one_number_beside_equal_or_few_ones_dominates_and_a_count_does_not(values, dominated):
+    padded = [*values, *[np.nan] * (300 - len(values))]
+    frame = pd.DataFrame({"wealth": padded, "age": np.random.default_rng(0).normal(50, 10, 300)})
+    data = Microdata(frame, SCHEMA)
+    released = anoncore.anonymize(data, MDAV(k=10), rng=np.random.default_rng(0)).data
+    found = dominance(data, released)
+    assert found.dominated == dominated
+    # Of four numbers no method releases a mean.
+    assert found.verdict == ("fail" if dominated and len(values) == 300 else "pass")
