@@ -10,10 +10,12 @@ from typing import Any
 from scipy.stats import binomtest
 
 from anoncore.risk import MembershipAttack, TailTest
-from tasks.common.formatting import NOTHING, Interval, count, number, percent, pvalue
+from tasks.common.formatting import NOTHING, Interval, count, number, percent
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 
 NOT_TESTED = "not tested"
+# The largest p-value that is published.
+HALF = 0.5
 NO_NON_MEMBERS = "it needs records of people who are known not to be in the data, and this run has none"
 NO_QUASI_IDENTIFIERS = "no released variable has the role quasi-identifier"
 ONE_VARIABLE = "no two variables are released"
@@ -91,19 +93,23 @@ def by_auc(
 
 def by_count(aim: Aim, name: str, attacker: str, rule: TailTest, gate: str) -> Attack:
     """Return the row of a rule that counts records matched too closely."""
-    p = pvalue(rule.p)
     return Attack(
         aim,
         name,
         attacker,
-        f"{count(rule.n_released)} of {count(rule.n)}",
+        f"at most {count(rule.n_released)} of {count(rule.n)}",
         share_interval(rule.n_released, rule.n),
-        f"{count(rule.n_reference)}, reference; p\u00a0{p if p.startswith('<') else '= ' + p}",
+        f"at most {count(rule.n_reference)}, reference; {p_phrase(rule.p)}",
         count(rule.n),
         gate,
         Place(Criterion.SINGLING_OUT, Knowledge.EVERYTHING),
         Advantage.of_counts(rule.n_released, rule.n_reference, rule.n),
     )
+
+
+def p_phrase(p: float) -> str:
+    """Return a published p-value in words; one half stands for all above it."""
+    return "p\u00a0≥ 0.5" if p >= HALF else f"p\u00a0= {p:.1g}"
 
 
 def share_interval(part: int, whole: int) -> str:

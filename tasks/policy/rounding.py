@@ -44,6 +44,27 @@ def next_ten(count: float, step: float = 0.0) -> float:
     return 10.0 * math.ceil(count / 10.0)
 
 
+def at_least_ten(count: int) -> int:
+    """Publish a count of people as the next ten; none as ten, too, as none and one differ by one person."""
+    return max(10, round(next_ten(count)))
+
+
+def p_value(p: float) -> float:
+    """Publish a p-value with one digit, not rounded up, and at most one half: with more the counts follow from it."""
+    if not p > 0.0:
+        return p
+    digit = 10.0 ** math.floor(math.log10(p))
+    return min(0.5, math.floor(p / digit + 1e-9) * digit)
+
+
+def people_counted(value: T, step: float) -> T:
+    """Publish a rule that counts people of the source: its counts as the next ten, at most all that it looked at."""
+    parts = {f.name: getattr(value, f.name) for f in fields(value)}  # type: ignore[arg-type]
+    all_, p = parts.pop("n"), parts.pop("p", None)
+    shown = {name: min(at_least_ten(one), all_) for name, one in parts.items() if isinstance(one, int)}
+    return replace(value, **shown, **({} if p is None else {"p": p_value(p)}))  # type: ignore[type-var]
+
+
 def significant_digits(value: T) -> T:
     """Round every figure to three digits: exact differences would give exact sums of the source."""
     return each_float(value, lambda one: float(f"{one:.{DIGITS}g}"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from anoncore.risk import TailTest
 from tasks.common.formatting import plain
 from tasks.policy.assessment import Assessment
-from tasks.policy.attack import Aim, Attack, by_count
+from tasks.policy.attack import Aim, Attack, by_count, p_phrase
 from tasks.policy.gate import Chance, Gate, GateResult, GateVerdict, Metrics
 from tasks.policy.limits import ChanceLimit
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import as_measured
+from tasks.policy.rounding import people_counted
 
 NAME, ISOLATED = "unusually close records", "isolated records"
 AIM = Aim.SINGLING_OUT
@@ -31,14 +31,14 @@ def _result(name: str, rule: TailTest, level: float, meaning: str) -> GateResult
     if rule.verdict != "inconclusive":
         verdict = "fail" if chance.fails else "pass"
     paired = rule.n_close_pairs is not None
-    pairs = f" (pairs {rule.close_pairs_released} of {rule.n_close_pairs})" if paired else ""
+    pairs = f" (pairs at most {rule.close_pairs_released} of at most {rule.n_close_pairs})" if paired else ""
     third = "; chance gives the release at most a third of close pairs" if paired else ""
     return GateResult(
         name=name,
         verdict=verdict,
-        figure=f"{rule.n_released}{pairs}, p = {rule.p:.3g}",
+        figure=f"at most {rule.n_released}{pairs}, {p_phrase(rule.p)}",
         limit=f"p ≥ {level:g}",
-        baseline=f"{rule.n_reference}, the reference",
+        baseline=f"at most {rule.n_reference}, the reference",
         records=rule.n,
         meaning=f"{meaning}{third}",
         chance=chance,
@@ -79,7 +79,7 @@ GATE = Gate(
     evaluate=evaluate,
     limits=ChanceLimit,
     individual=True,
-    publishes={"risk.tail": as_measured, "risk.isolated": as_measured},
+    publishes={"risk.tail": people_counted, "risk.isolated": people_counted},
     metrics=metrics,
     attacks=attacks,
 )

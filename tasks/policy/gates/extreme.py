@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from anoncore.risk import ExtremeRecords
 from tasks.common.formatting import count, plain
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, share_interval
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import as_measured
+from tasks.policy.rounding import people_counted
 
 NAME = "extreme records"
 
@@ -22,9 +24,9 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
         GateResult(
             name=NAME,
             verdict=extreme.verdict,
-            figure=f"{extreme.n_matched} of {extreme.n_extreme} matched",
+            figure=f"{_matched(extreme)} matched",
             limit="0",
-            baseline=f"{extreme.baseline}, the reference",
+            baseline=f"{_up_to(extreme.baseline)}, the reference",
             records=extreme.n,
             meaning="people far from everyone else, whom a close released record would disclose",
         ),
@@ -48,16 +50,31 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
         Attack(
             Aim.SINGLING_OUT,
             "Extreme records",
-            attacker if n else f"{attacker} There is none so far away.",
-            f"{count(matched)} of {count(n)}",
+            attacker,
+            _matched(extreme),
             share_interval(matched, n),
-            f"{count(extreme.baseline)}, reference",
-            f"{count(n)} of {count(extreme.n)}",
+            f"{_up_to(extreme.baseline)}, reference",
+            f"{_up_to(n)} of {count(extreme.n)}",
             NAME,
             Place(Criterion.SINGLING_OUT, Knowledge.EVERYTHING),
             Advantage.of_counts(matched, extreme.baseline, n),
         ),
     )
+
+
+def _matched(extreme: ExtremeRecords) -> str:
+    return f"{_up_to(extreme.n_matched)} of {_up_to(extreme.n_extreme)}"
+
+
+def _up_to(n: int) -> str:
+    return f"at most {count(n)}" if n else "0"
+
+
+def extreme_records(extreme: ExtremeRecords, step: float) -> ExtremeRecords:
+    """Publish how many are matched as the next ten; that none is stands in the verdict."""
+    shown = people_counted(extreme, step)
+    none = {name: 0 for name in ("n_matched", "baseline") if not getattr(extreme, name)}
+    return replace(shown, **none)  # type: ignore[arg-type]
 
 
 GATE = Gate(
@@ -67,7 +84,7 @@ GATE = Gate(
     "measures are of a sample.",
     evaluate=evaluate,
     individual=True,
-    publishes={"risk.extreme": as_measured},
+    publishes={"risk.extreme": extreme_records},
     metrics=metrics,
     attacks=attacks,
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from anoncore.risk import TailTest
 from tasks.policy.assessment import Assessment
-from tasks.policy.attack import Aim, Attack, by_count
+from tasks.policy.attack import Aim, Attack, by_count, p_phrase
 from tasks.policy.gate import Chance, Gate, GateResult, GateVerdict
 from tasks.policy.limits import ChanceLimit
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import as_measured
+from tasks.policy.rounding import people_counted
 
 NAME = "identical records"
 
@@ -16,14 +16,13 @@ NAME = "identical records"
 def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
     """Compare how many records are in the release unchanged with how many are in the reference."""
     same, chance = assessment.risk.identical, Chance((("", assessment.risk.identical.p),), policy.tail_p)
-    passes = "none, as no record repeats another" if _unique(same) else "otherwise"
     return (
         GateResult(
             name=NAME,
             verdict=_verdict(same, chance),
-            figure=f"{same.n_released}, p = {same.p:.3g}",
-            limit=f"fail: p < {chance.level:g}; pass: {passes}",
-            baseline=f"{same.n_reference}, the reference",
+            figure=f"at most {same.n_released}, {p_phrase(same.p)}",
+            limit=f"fail: p < {chance.level:g}; pass: otherwise, or none where no record repeats another",
+            baseline=f"at most {same.n_reference}, the reference",
             records=same.n,
             meaning="records of the original that are in the release unchanged; a single one is inconclusive where "
             "no record of the original or the reference repeats another",
@@ -58,6 +57,6 @@ GATE = Gate(
     evaluate=evaluate,
     limits=ChanceLimit,
     individual=True,
-    publishes={"risk.identical": as_measured},
+    publishes={"risk.identical": people_counted},
     attacks=attacks,
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tasks.policy.assessment import Assessment
+from tasks.policy.attack import p_phrase
 from tasks.policy.gate import Gate, GateResult
 from tasks.policy.limits import ChanceLimit
+from tasks.policy.rounding import at_least_ten, p_value
 
 # Equal and alike records come in groups, which widens chance: a level stricter than that of other gates.
 STRICTER = 100
@@ -16,15 +18,20 @@ def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, .
     overlap = None if assessment.external is None else assessment.external.overlap
     pairs = assessment.risk.close_pairs
     if overlap is not None and overlap.named:
-        figure, limit, baseline, records = f"{overlap.named}", "0", "0", overlap.records
+        figure, limit, baseline, records = f"at most {at_least_ten(overlap.named)}", "0", "0", overlap.records
         meaning = "people of the reference who carry an identifier of a person of the original"
     elif overlap is not None and overlap.p < level:
-        figure, limit, records = f"{overlap.matches}, p = {overlap.p:.3g}", f"p ≥ {level:g}", overlap.records
-        baseline = f"{overlap.duplicates} with a duplicate in the original"
+        figure, limit, records = (
+            f"at most {at_least_ten(overlap.matches)}, {p_phrase(p_value(overlap.p))}",
+            f"p ≥ {level:g}",
+            overlap.records,
+        )
+        baseline = f"at most {at_least_ten(overlap.duplicates)} with a duplicate in the original"
         meaning = "people of the original whose record is in the reference unchanged"
     elif pairs is not None and pairs.p_cross < level:
-        figure = f"{pairs.n_cross} of {pairs.n_among}, p = {pairs.p_cross:.3g}"
-        limit, baseline, records = f"p ≥ {level:g}", "at most half", pairs.n_among
+        shown = f"at most {at_least_ten(pairs.n_cross)} of {at_least_ten(pairs.n_among)}"
+        figure = f"{shown}, {p_phrase(p_value(pairs.p_cross))}"
+        limit, baseline, records = f"p ≥ {level:g}", "at most half", at_least_ten(pairs.n_among)
         meaning = "close pairs of people that are of one of the original and one of the reference"
     else:
         return ()

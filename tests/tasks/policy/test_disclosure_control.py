@@ -30,7 +30,7 @@ def test_every_figure_is_public_or_knowingly_inside(measured: Assessment) -> Non
     shown = published(measured)
     assert {f.name for f in fields(measured)} - {f.name for f in fields(PublishedAssessment)} == {"external"}
     inside = {name for name, value in vars(measured.risk).items() if value is not None and not vars(shown.risk)[name]}
-    assert inside == {"close_pairs"}
+    assert inside == {"close_pairs", "dominance"}
     assert measured.risk.linkage is not None
     assert measured.risk.inference is not None
     assert measured.risk.inference.variables
@@ -40,6 +40,21 @@ def test_every_figure_is_public_or_knowingly_inside(measured: Assessment) -> Non
 def test_a_level_that_is_not_released_is_not_named(measured: Assessment) -> None:
     assert SECRET in json.dumps(measured.to_json())
     assert SECRET not in json.dumps(public(measured))
+
+
+def test_counts_of_people_hardly_follow_one_record(measured: Assessment) -> None:
+    def shown(more: int) -> dict[str, Any]:
+        risk = replace(
+            measured.risk,
+            identical=replace(
+                measured.risk.identical, n_released=more, only_released=more, n_reference=3, p=0.7 + more / 10
+            ),
+            extreme=replace(measured.risk.extreme, n_extreme=more),
+        )
+        return public(replace(measured, risk=risk))["risk"]
+
+    assert shown(0) == shown(1) == shown(2)
+    assert shown(0)["identical"]["n_released"] == 10
 
 
 def test_one_more_level_of_the_source_is_not_counted(measured: Assessment) -> None:

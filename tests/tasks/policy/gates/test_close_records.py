@@ -22,10 +22,10 @@ def test_too_few_records_are_inconclusive() -> None:
 
 def test_close_pairs_are_reported_where_they_were_looked_at() -> None:
     found = results(GATE, assessment())[NAME]
-    assert found.figure == "2 (pairs 3 of 9), p = 0.6"
+    assert found.figure == "at most 2 (pairs at most 3 of at most 9), p\u00a0≥ 0.5"
     assert found.meaning.endswith("chance gives the release at most a third of close pairs")
     alone = results(GATE, changed(assessment(), risk__tail__n_close_pairs=None))[NAME]
-    assert alone.figure == "2, p = 0.6"
+    assert alone.figure == "at most 2, p\u00a0≥ 0.5"
     assert "pairs" not in alone.meaning
 
 
