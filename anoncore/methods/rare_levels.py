@@ -70,6 +70,8 @@ class RareLevels(Method):
     def __post_init__(self) -> None:
         if self.k < 2:
             raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        if self.action != "merge" and self.label != "other":
+            raise AnonymizationError(f"label has no effect on action {self.action}: leave it out")
 
     @property
     def fewest_units(self) -> int:

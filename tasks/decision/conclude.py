@@ -30,6 +30,7 @@ from tasks.decision.outcomes import (
     published_before,
     waiting_after,
 )
+from tasks.policy.gates.unit_changes import NAME as CHANGE
 from tasks.publication.candidate import Candidate, keep_candidate, load_candidate
 from tasks.publication.manifest import MANIFEST, Approval, Manifest, verify_release
 from tasks.publication.publish import publish
@@ -157,7 +158,9 @@ def release_facts(home: Home, dossier: Dossier, mlflow_run: str) -> ReleaseFacts
         data=source.digest,
         records=source.records_digest,
         rebuild=run.rebuild,
-        failed_risk=any(g.verdict == "fail" and g.topic == "Risk" for g in verdict.gates),
+        open_risk=any(
+            g.verdict in ("fail", "inconclusive") and g.topic == "Risk" and g.name != CHANGE for g in verdict.gates
+        ),
         dossier=dossier.digest,
         masking=dossier.plan.masking,
         candidate=dossier.files,
@@ -201,8 +204,7 @@ def remove_candidate(home: Home, release: str) -> None:
     """Remove a candidate that will not be published, and the digests of its units unless it counts as an attempt."""
     shutil.rmtree(home.candidates / release, ignore_errors=True)
     last = ledger.of_release(home, release)[-1]
-    attempt = last.event == "rejected" and attempts.counts(last.facts)
-    if not attempt and not ledger.of_release(home, release, "published"):
+    if not attempts.is_attempt(last) and not ledger.of_release(home, release, "published"):
         home.members_of(release).unlink(missing_ok=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tasks.common.home import Home
 from tasks.policy.gates.unit_changes import NAME as CHANGE
 from tasks.record import ledger
-from tasks.record.entry import ReleaseFacts
+from tasks.record.entry import LedgerEntry, ReleaseFacts
 from tasks.record.members import Members, members_of
 
 # Two tables that share so large a part of the units of the larger are nearly the same.
@@ -15,24 +15,34 @@ NEARLY = 0.9
 def rejected_attempts(home: Home, masking: str, now: Members) -> int:
     """Count the rejected attempts by the same masking on nearly the same units, under whatever plan's name.
 
-    Those are counted that a gate on risk or a person rejected, since the last such release was published. A person who
-    rejects because few units changed since then decides on that, and not on what chance has drawn.
+    Those are counted that a gate on risk or a person rejected, or that waited too long with such a gate undecided,
+    since the last such release was published. A person who rejects because few units changed since then decides on
+    that, and not on what chance has drawn.
     """
-    known = (e for e in ledger.find(home, ReleaseFacts, "rejected", "published") if e.facts.masking == masking)
+    entries = ledger.find(home, ReleaseFacts, "rejected", "expired", "published")
     rejected = 0
-    for entry in known:
+    for entry in (e for e in entries if e.facts.masking == masking):
         before = members_of(home, entry.facts.release)
         if entry.event == "published" and before is not None and _nearly(now, before):
             rejected = 0
-        elif entry.event == "rejected" and counts(entry.facts) and (before is None or _nearly(now, before)):
+        elif is_attempt(entry) and (before is None or _nearly(now, before)):
             rejected += 1
     return rejected
+
+
+def is_attempt(entry: LedgerEntry[ReleaseFacts]) -> bool:
+    """Return whether an entry counts: a rejection, or that the time to decide was over."""
+    if entry.event == "expired":
+        # Others were overtaken by a release that was published meanwhile.
+        until = entry.facts.terms.expires if entry.facts.terms else ""
+        return entry.facts.open_risk and bool(until) and entry.time >= until
+    return entry.event == "rejected" and counts(entry.facts)
 
 
 def counts(facts: ReleaseFacts) -> bool:
     """Return whether a rejected attempt counts against later ones."""
     waited, _ = facts.gates.get(CHANGE, ("pass", ""))
-    return facts.failed_risk or (facts.decided is not None and waited == "pass")
+    return facts.open_risk or (facts.decided is not None and waited == "pass")
 
 
 def _nearly(now: Members, before: Members) -> bool:

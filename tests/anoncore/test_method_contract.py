@@ -176,6 +176,7 @@ def test_one_record_is_refused_or_handled(params, mixed):
     ("cls", "wrong", "said"),
     [
         (SpectralRHS, {"k": 1}, "k must be at least 2, got 1"),
+        (RareLevels, {"action": "redistribute", "label": "x"}, "label has no effect on action redistribute"),
         (RareLevels, {"k": 0}, "k must be at least 2, got 0"),
         (RHS, {"k": 1}, "k must be at least 2, got 1"),
         (AdditiveNoise, {"b": 0.0}, "b must be above 0 and finite, got 0.0"),

@@ -40,8 +40,9 @@ def metrics(assessment: Assessment) -> Metrics:
 GATE = Gate(
     name=NAME,
     description="Attempts by the same steps, variables, edits and reference, under whatever plan's name, on nearly the "
-    "same statistical units (nine tenths in common) that a gate on risk or a person rejected, since the last one that "
-    "was published. Inconclusive where there is one, so that a person decides: a plan that is drawn again under "
+    "same statistical units (nine tenths in common) that were rejected by a person, or were rejected or expired with a "
+    "gate on risk failed or undecided, since the last one that was published. "
+    "Inconclusive where there is one, so that a person decides: a plan that is drawn again under "
     "another title until it passes has been tested several times.",
     evaluate=evaluate,
     individual=True,

@@ -8,6 +8,7 @@ import pwd
 import shutil
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,14 @@ from tasks.common.home import account, make_private, write_private
 from tasks.decision import conclude, outcomes
 from tasks.decision.approval import decide
 from tasks.decision.cleanup import leftovers
+from tasks.policy.gate import GateResult
+from tasks.policy.gates.unit_changes import NAME as CHANGE
 from tasks.publication import deliver, withdraw
 from tasks.publication.manifest import verify_release
 from tasks.publication.targets import Target
 from tasks.record import approvers, ledger, secret_keys
 from tasks.record.decision import Decision, sign
+from tasks.record.dossier import read_dossier
 from tasks.record.entry import ReleaseFacts, SignedDecision
 from tasks.tracking import mlflow as track
 from tests.tasks.facts import enter
@@ -481,6 +485,17 @@ def test_files_placed_by_a_publication_that_was_cut_short_overtake_too(
     with pytest.raises(Refused, match=f"{second} was made before {first} was published"):
         approve(office, second, "A. Smith")
     assert events(office)[-2:] == ["published", "expired"]
+
+
+def test_an_undecided_gate_on_risk_is_entered_but_not_that_of_few_changes(office: Any) -> None:
+    release, _ = office.waiting()
+    dossier = read_dossier(office.home, release)
+    some = GateResult(name="distance", verdict="inconclusive", figure="", limit="", baseline="", records=1, meaning="")
+    found = {}
+    for gate in (some, replace(some, name=CHANGE), replace(some, topic="Utility"), replace(some, verdict="pass")):
+        judged = replace(dossier, verdict=replace(dossier.verdict, gates=(gate,)))
+        found[gate.name, gate.topic, gate.verdict] = conclude.release_facts(office.home, judged, "0").open_risk
+    assert [key for key, open_ in found.items() if open_] == [("distance", "Risk", "inconclusive")]
 
 
 def test_digests_of_units_stay_with_what_waits_or_is_published(office: Any) -> None:

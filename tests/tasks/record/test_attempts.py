@@ -11,7 +11,7 @@ import numpy as np
 from tasks.common.home import Home
 from tasks.policy.gates.unit_changes import NAME as CHANGE
 from tasks.record.attempts import rejected_attempts
-from tasks.record.entry import Event, SignedDecision
+from tasks.record.entry import Event, SignedDecision, Terms
 from tasks.record.members import Members
 from tests.tasks.facts import KNOWN, enter
 
@@ -35,13 +35,16 @@ def test_rejections_of_the_same_masking_of_nearly_the_same_units_count_until_one
 
     nearly, others = np.arange(8, 100), np.arange(20, 120)
     assert after("rejected", nearly) == 0, "for lost utility"
-    assert after("rejected", nearly, failed_risk=True) == 1
-    assert after("rejected", others, failed_risk=True) == 1
-    assert after("rejected", nearly, failed_risk=True, masking="8" * 64) == 1
+    assert after("rejected", nearly, open_risk=True) == 1
+    assert after("rejected", others, open_risk=True) == 1
+    assert after("rejected", nearly, open_risk=True, masking="8" * 64) == 1
     assert after("rejected", nearly, decided=BY_A_PERSON) == 2
     assert after("rejected", nearly, decided=BY_A_PERSON, gates={CHANGE: ("inconclusive", "")}) == 2
-    assert after("published", others) == 2
+    late, ahead = Terms(expires="2020-01-01T00:00:00+00:00"), Terms(expires="2999-01-01T00:00:00+00:00")
+    assert after("expired", nearly, open_risk=True, terms=ahead) == 2, "overtaken by another release"
+    assert after("expired", nearly, open_risk=True, terms=late) == 3
+    assert after("published", others) == 3
     assert after("published", nearly) == 0
-    assert after("rejected", nearly, failed_risk=True) == 1
+    assert after("rejected", nearly, open_risk=True) == 1
     home.members_of(f"office-{next(number) - 1}").unlink()
     assert rejected_attempts(home, KNOWN["masking"], now) == 1, "of units that are not known"
