@@ -15,7 +15,6 @@ from anoncore.edits.lookup import LearnedLookup
 from anoncore.edits.model import Edit, EditSet
 from anoncore.edits.product import ProductEdit
 from anoncore.kernels.donor_tree import DonorTree, LeafRule, leaf_lines, level_scores
-from anoncore.kernels.groups import distinct_counts
 from anoncore.kernels.ranks import normal_scores
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values
 from anoncore.microdata import Microdata, Schema, Variable, round_to
@@ -145,7 +144,7 @@ class Drawing:
 
     def __post_init__(self) -> None:
         self.frame = pd.DataFrame(index=pd.RangeIndex(len(self.data)))
-        self._units = np.arange(len(self.data)) if self.data.units is None else self.data.units
+        self._units = self.data.unit_codes
         self._n_numbers = sum(self.data.schema[name].kind == "continuous" for name in self.data.schema.masked)
 
     def add(self, variable: Variable, edits: EditSet) -> None:
@@ -189,22 +188,22 @@ class Drawing:
 
     def _never(self, variable: Variable, parts: Integers) -> _Never:
         """Return what never occurs beside the ``parts`` of a variable."""
-        return [(table, *self._never_together(one, parts, variable)) for one, table in self._pairs]
+        # Parts that a computed number has in the table alone are counted, too: as never held.
+        rows = [max(int(one.max()), int(table.max()), PARTS) + 1 for one, table in self._pairs]
+        return [
+            (table, *self._never_together(one, parts, variable, n))
+            for (one, table), n in zip(self._pairs, rows, strict=True)
+        ]
 
-    def _never_together(self, one: Integers, other: Integers, variable: Variable) -> tuple[Flags, Flags]:
-        """Return (a, b) which parts of ``one`` never occur with the states of ``variable``, and which with its tenths.
+    def _never_together(self, one: Integers, other: Integers, variable: Variable, rows: int) -> tuple[Flags, Flags]:
+        """Return (rows, b) which parts of ``one`` never occur with the states of ``variable``, and with its tenths.
 
         What a single unit holds would tell that it took part, so that fewer than k are none.
         """
-        size = int(one.max()) + 1, int(other.max()) + 1
-        if variable.kind == "continuous":
-            size = size[0], max(size[1], PARTS + 1)
+        size = rows, max(int(other.max()), PARTS) + 1
 
         def absent(parts: Integers) -> Flags:
-            cells, cell = np.unique(one * size[1] + parts, return_inverse=True)
-            held = np.zeros(size, dtype=np.intp)
-            held.flat[cells] = distinct_counts(cell, self._units)
-            return _absent(held, self.k)
+            return _absent(self._holders(one * size[1] + parts, rows * size[1]).reshape(size), self.k)
 
         tenths = absent(other)
         if variable.kind != "continuous":
@@ -214,6 +213,13 @@ class Drawing:
         states[:, 1 : PARTS + 1] = states[:, [1]]
         tenths[:, 0] = tenths[:, PARTS + 1 :] = False
         return states, tenths
+
+    def _holders(self, cells: Integers, size: int) -> Integers:
+        """Return (size,) the statistical units that hold each of ``cells`` (N,)."""
+        if self.data.units is not None:
+            n_units = int(self._units.max(initial=0)) + 1
+            cells = np.unique(cells * n_units + self._units) // n_units
+        return np.bincount(cells, minlength=size)
 
     def _completed(self, variable: Variable, edits: EditSet) -> Iterator[_Computed]:
         """Yield the numbers that edits compute from ``variable`` and the variables so far, and that are not drawn."""
@@ -291,7 +297,7 @@ class Drawing:
     def _states(self, x: Floats) -> tuple[Integers, Floats]:
         """Return (N,) 0 regular, 1 missing, 2 … spikes; and the spikes' numbers."""
         numbers, codes = np.unique(x, return_inverse=True)
-        held, by_units = np.bincount(codes), distinct_counts(codes, self._units)
+        held, by_units = np.bincount(codes), self._holders(codes, len(numbers))
         spike = (held >= SPIKE * len(x)) & (by_units >= max(self.rule.least, self.k)) & ~np.isnan(numbers)
         state_of = np.where(np.isnan(numbers), _MISSING, _REGULAR)
         state_of[spike] = 2 + np.arange(int(spike.sum()))

@@ -6,6 +6,7 @@ import pytest
 
 import anoncore
 from anoncore import AnonymizationError, EditSet, Microdata, Schema, Variable
+from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.serialization import from_dict
 from anoncore.methods import SequentialTrees
 from anoncore.risk import measure_risk
@@ -135,3 +136,13 @@ def test_spikes_are_numbers_of_k_units_and_in_the_unit_of_release():
     done = anoncore.anonymize(Microdata(frame, schema), few, rng=np.random.default_rng(0)).data
     assert (done.frame.age % 10 == 0).all()
     assert (done.frame.age == 30).mean() == pytest.approx((frame.age.round(-1) == 30).mean(), abs=0.08)
+
+
+def test_a_computed_number_may_exceed_all_of_the_source():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 50, (2, 120)).astype(float)
+    frame = pd.DataFrame({"a": a, "b": np.minimum(b, 60 - a), "c": rng.normal(size=120)})
+    data = Microdata(frame, Schema([Variable(name, "continuous", precision=1) for name in frame]))
+    edits = EditSet([LinearEdit(name="sum", terms={"a": 1, "b": 1, "total": -1}, dependent="total")])
+    done = SequentialTrees(leaf=59, k=59).anonymize(data, edits=edits, rng=rng).data.frame
+    assert (done.a + done.b).max() > 60
