@@ -44,7 +44,8 @@ class RareLevels(Method):
         Merge the rare levels of a nominal variable into ``label`` and those of an ordinal one
         into their more frequent neighbour, where those of a binary variable are suppressed, as nothing is left to
         merge them with; empty the cells; or redistribute them: give each cell the value of the variable in a record
-        drawn at random from those whose level is not rare. Missing is such a value where k units have none.
+        drawn at random from those whose level is not rare. Missing counts as a level: it is redistributed where fewer
+        than k units have none, and drawn where k or more do.
     label : str or number
         The level that merged nominal levels become; of the type of the other levels.
 
@@ -102,7 +103,8 @@ class RareLevels(Method):
             columns[variable.name] = column
             variables.append(variable)
         holders = "records" if data.units is None else "statistical units"
-        note = f"a level held by fewer than {self.k} {holders} is {DONE[self.action]}"
+        what = "a level, or no value," if self.action == "redistribute" else "a level"
+        note = f"{what} held by fewer than {self.k} {holders} is {DONE[self.action]}"
         return Release(
             data=Microdata(pd.DataFrame(columns), Schema(variables)),
             claims=(_claim(self.k, removed, data.schema, edits),),
@@ -157,9 +159,9 @@ def _rare(held: Mapping[object, int], k: int) -> list[object]:
 def _redistributed(data: Microdata, k: int, edits: EditSet, rng: np.random.Generator) -> Microdata:
     """Return the table with every rare level replaced by a value drawn from the records whose level is not rare."""
     treated = [v.name for v in data.schema if v.is_categorical and v.is_masked]
-    rare = {name: data.frame[name].isin(_rare(data.level_units(name), k)).to_numpy() for name in treated}
+    rare = {name: _rare_cells(data, name, k) for name in treated}
     rows = np.flatnonzero(np.any([np.zeros(len(data), dtype=bool), *rare.values()], axis=0))
-    donors = {name: _donors(data, name, cells, k) for name, cells in rare.items() if cells.any()}
+    donors = {name: _donors(data, name, cells) for name, cells in rare.items() if cells.any()}
     own, drawn = edits.within(data.schema.names), data.frame.iloc[rows].copy()
     satisfied, pending = own.satisfied(drawn), np.ones(len(rows), dtype=bool)
     for _ in range(DRAWS):
@@ -183,12 +185,16 @@ def _of_codes(codes: np.ndarray, column: pd.Series) -> pd.Categorical:
     return pd.Categorical.from_codes(codes, categories=column.cat.categories, ordered=column.cat.ordered)
 
 
-def _donors(data: Microdata, name: str, rare: np.ndarray, k: int) -> np.ndarray:
+def _rare_cells(data: Microdata, name: str, k: int) -> np.ndarray:
+    """Return (N,) which cells hold a level, or are missing as those, of fewer than k units."""
+    rare = data.frame[name].isin(_rare(data.level_units(name), k)).to_numpy()
+    missing = data.frame[name].isna().to_numpy()
+    return rare | missing if len(np.unique(data.unit_codes[missing])) < k else rare
+
+
+def _donors(data: Microdata, name: str, rare: np.ndarray) -> np.ndarray:
     """Return the codes of the records whose level is not rare, -1 for missing; -1 alone where there is none."""
     codes = data.frame[name].cat.codes.to_numpy()
-    missing = codes < 0
-    if len(np.unique(data.unit_codes[missing])) < k:
-        rare = rare | missing
     return codes[~rare] if not rare.all() else np.array([-1], dtype=codes.dtype)
 
 

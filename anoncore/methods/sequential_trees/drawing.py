@@ -254,7 +254,7 @@ class Drawing:
         values, regular = known[drawn], np.flatnonzero(drawn == _REGULAR)
         if not len(regular):
             return _Draws(values, lambda rows, from_all: known[states[donor(rows, from_all)]])
-        number = self._regular(x, np.flatnonzero(states == _REGULAR), variable)
+        number = self._regular(x, np.flatnonzero((states == _REGULAR) & ~np.isnan(x)), variable)
         values[regular] = number(regular)
 
         def draw(rows: Integers, from_all: bool) -> Floats:
@@ -280,7 +280,7 @@ class Drawing:
         if variable.name not in self._known_cuts:
             source = self._source(variable)
             states, spikes = self._states(source)
-            regular = source[states == _REGULAR]
+            regular = source[(states == _REGULAR) & ~np.isnan(source)]
             cuts = np.quantile(regular, np.arange(1, PARTS) / PARTS) if len(regular) else np.empty(0)
             self._known_cuts[variable.name] = cuts, spikes
         return self._known_cuts[variable.name]
@@ -305,6 +305,10 @@ class Drawing:
         regular = states == _REGULAR
         if len(np.unique(self._units[regular])) <= self.k:
             states[regular] = _MISSING  # no average of so few hides the single unit
+        missing = states == _MISSING
+        if len(np.unique(self._units[missing])) < self.k and not missing.all():
+            # So few tell that one of them took part: they are drawn like regular numbers, or else the main spike.
+            states[missing] = np.bincount(states[~missing]).argmax() if not (states == _REGULAR).any() else _REGULAR
         return states.astype(np.intp), numbers[spike]
 
     def _regular(self, x: Floats, rows: Integers, variable: Variable) -> Callable[[Integers], Floats]:

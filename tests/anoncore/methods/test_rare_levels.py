@@ -50,6 +50,11 @@ def test_missing_that_few_units_have_is_not_drawn():
     assert redistributed(table(values), seed=1).data.frame["v"].iloc[-5:].isna().any()
 
 
+def test_missing_that_few_units_have_is_redistributed_by_itself_too():
+    assert not redistributed(table(["a"] * 100 + ["b"] * 100 + [None] * 9)).data.frame["v"].isna().any()
+    assert redistributed(table(["a"] * 100 + ["b"] * 100 + [None] * 10)).data.frame["v"].isna().sum() == 10
+
+
 def test_a_binary_variable_keeps_no_trace_and_one_of_rare_levels_alone_is_empty():
     assert set(redistributed(table(["no"] * 1492 + ["yes"] * 8, "binary")).data.frame["v"]) == {"no"}
     assert redistributed(table([f"r{i}" for i in range(40)])).data.frame["v"].isna().all()

@@ -146,3 +146,14 @@ def test_a_computed_number_may_exceed_all_of_the_source():
     edits = EditSet([LinearEdit(name="sum", terms={"a": 1, "b": 1, "total": -1}, dependent="total")])
     done = SequentialTrees(leaf=59, k=59).anonymize(data, edits=edits, rng=rng).data.frame
     assert (done.a + done.b).max() > 60
+
+
+@pytest.mark.parametrize("spiked", [False, True])
+def test_missing_that_few_units_have_is_drawn_as_a_number(spiked):
+    rng = np.random.default_rng(0)
+    v = np.where(np.arange(300) < 4, np.nan, 7.0 if spiked else rng.normal(size=300))
+    frame = pd.DataFrame({"a": rng.normal(size=300), "v": v, "b": rng.normal(size=300)})
+    data = Microdata(frame, Schema([Variable(name, "continuous") for name in frame]))
+    done = anoncore.anonymize(data, SequentialTrees(), rng=rng).data.frame
+    assert not done.v.isna().any()
+    assert not spiked or (done.v == 7).all()
