@@ -21,7 +21,7 @@ from anoncore.risk._proportions import Proportion, normal_quantile, proportion
 
 @dataclass(frozen=True)
 class GroupRisk:
-    """Groups of records identical on the quasi-identifiers.
+    """Groups of records identical on the quasi-identifiers; what one person decides is None where it is published.
 
     Parameters
     ----------
@@ -43,14 +43,14 @@ class GroupRisk:
 
     n: int
     n_groups: int
-    smallest: int
+    smallest: int | None
     k: int
     below_k: Proportion
     uniques: Proportion
     expected: float
     expected_lower: float
     expected_upper: float
-    highest: float
+    highest: float | None
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class SampleRisk:
     expected_lower: float
     expected_upper: float
     mean: float
-    highest: float
+    highest: float | None
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ class SensitiveRisk:
     distance: Literal["ordered", "equal"]
     n: int
     n_groups: int
-    l_distinct: int
-    l_entropy: float
+    l_distinct: int | None
+    l_entropy: float | None
     t: float
     homogeneous: Proportion
 

@@ -258,9 +258,19 @@ def _pairs(pairs: PairUtility, step: float) -> PublishedPairs:
 
 
 def _structure(full: Structure) -> Structure:
-    """Return what the release holds; how many combinations the source lacks, and holds once, to the next ten."""
+    """Return what the release holds; how many combinations the source lacks, and holds once, to the next ten.
+
+    Which variables follow from another in the source may be due to one person: neither their names nor their number.
+    """
     rare = None if full.reference is None else next_ten(full.reference)
-    return replace(full, absent=round(next_ten(full.absent)), by_chance=next_ten(full.by_chance), reference=rare)
+    return replace(
+        full,
+        absent=round(next_ten(full.absent)),
+        by_chance=next_ten(full.by_chance),
+        reference=rare,
+        dependencies=0,
+        broken=tuple(replace(one, variables=("", "")) for one in full.broken[:1]),
+    )
 
 
 def _propensity(both: PropensityComparison | None, step: float) -> PublishedPropensities | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from anoncore.risk.presence import ONE_VARIABLE, ValuePresence
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack_family import family_gate
 from tasks.policy.gate import Metrics
+from tasks.policy.rounding import at_least_ten, coarse
 
 
 def _unique_excess(assessment: Assessment) -> Metrics:
@@ -19,7 +22,19 @@ def _variables(found: ValuePresence) -> tuple[str, ...]:
     return (name.removeprefix(ONE_VARIABLE),) if name.startswith(ONE_VARIABLE) else ()
 
 
-GATE = family_gate(
+def published_presence(presence: ValuePresence | None, step: float) -> ValuePresence | None:
+    """Publish what is counted of values that one record alone holds in steps."""
+    if presence is None:
+        return None
+    members, others = (
+        replace(coarse(one, step), n=at_least_ten(one.n))
+        for one in (presence.unique_members, presence.unique_nonmembers)
+    )
+    excess = coarse(presence.excess, step)
+    return replace(presence, unique_members=members, unique_nonmembers=others, excess=excess)
+
+
+FAMILY = family_gate(
     "value presence",
     "presence",
     meaning="whether values, and combinations of values, that stand in the release distinguish members",
@@ -31,3 +46,4 @@ GATE = family_gate(
     more=_unique_excess,
     variables=_variables,
 )
+GATE = replace(FAMILY, publishes={"risk.presence": published_presence})

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
-from anoncore.risk import Disclosure, TableDisclosure
+from anoncore.risk import Disclosure, GroupRisk, SampleRisk, TableDisclosure
 from tasks.common.formatting import amount, count, number, percent, shares
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_QUASI_IDENTIFIERS, NO_SENSITIVE, Aim, Attack, beside, untested
 from tasks.policy.gate import Gate, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import coarse
+from tasks.policy.rounding import at_least_ten, coarse, next_ten
 
 AIM = Aim.GROUPS
 KNOWS = "An attacker who knows a person’s quasi-identifiers and that the person is in the data"
@@ -22,6 +24,7 @@ AS_IF = (
 )
 READS = "An attacker who knows which combination is a person’s reads what all records with it have in common."
 whole = partial(percent, digits=0)
+R = TypeVar("R", GroupRisk, SampleRisk)
 Sides = tuple[TableDisclosure, TableDisclosure | None, TableDisclosure | None]
 
 
@@ -86,6 +89,32 @@ def _groups(disclosure: Disclosure) -> list[Attack]:
     ]
 
 
+def published_disclosure(full: Disclosure | None, step: float) -> Disclosure | None:
+    """Publish groups of other people in steps of ten, without the smallest one, which single people decide."""
+    shown = coarse(full, step)
+    if shown is None or shown.reference is None:
+        return shown
+    groups, sample = shown.reference.groups, shown.reference.sample
+    reference = TableDisclosure(
+        groups=replace(_in_tens(groups), n_groups=at_least_ten(groups.n_groups), smallest=None, highest=None),
+        sample=sample and replace(_in_tens(sample), highest=None),
+        sensitive=tuple(
+            replace(one, n_groups=at_least_ten(one.n_groups), l_distinct=None, l_entropy=None)
+            for one in shown.reference.sensitive
+        ),
+    )
+    return replace(shown, reference=reference)
+
+
+def _in_tens(risk: R) -> R:
+    return replace(
+        risk,
+        expected=next_ten(risk.expected),
+        expected_lower=next_ten(risk.expected_lower),
+        expected_upper=next_ten(risk.expected_upper),
+    )
+
+
 def _population(sides: Sides) -> Attack:
     name = "Expected re-identifications in the population"
     attacker = (
@@ -145,7 +174,7 @@ GATE = Gate(
     description="Groups of records that are identical on the quasi-identifiers: uniqueness, k-anonymity, ℓ-diversity, "
     "t-closeness and expected re-identifications, beside the same of the reference. Reported without a gate; what a "
     "method claims of them is checked as a claim.",
-    publishes={"risk.disclosure": coarse},
+    publishes={"risk.disclosure": published_disclosure},
     metrics=metrics,
     attacks=attacks,
 )

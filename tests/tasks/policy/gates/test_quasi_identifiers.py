@@ -33,3 +33,12 @@ def test_what_is_missing_is_said(measured: Assessment) -> None:
     rows = GATE.attacks(published(bare))
     assert NO_SENSITIVE in rows[-1].attacker
     assert "no released variable holds sampling weights" in rows[-2].attacker
+
+
+def test_the_smallest_group_of_other_people_is_not_published(measured: Assessment) -> None:
+    groups = "risk__disclosure__reference__groups"
+    few, more = (
+        published(changed(measured, **{f"{groups}__smallest": n, f"{groups}__n_groups": 40 + n})) for n in (1, 2)
+    )
+    assert few.risk == more.risk
+    assert few.risk.disclosure.reference.groups.smallest is None

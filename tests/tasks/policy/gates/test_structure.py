@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anoncore.utility import Pattern
+from tasks.policy.disclosure_control import published
 from tasks.policy.gates.structure import GATE
 from tasks.policy.section import PolicySection
 from tasks.policy.verdict import decide
@@ -40,6 +41,11 @@ def test_the_number_of_combinations_of_single_source_records_is_not_published() 
     assert GATE.metrics(few) == GATE.metrics(more)
 
 
-def test_without_a_dependency_there_is_no_question() -> None:
-    given = changed(assessment(), utility__structure__dependencies=0)
-    assert set(results(GATE, given)) == {"impossible combinations"}
+def test_which_and_how_many_dependencies_the_source_has_is_not_published() -> None:
+    few, more = (
+        changed(assessment(), utility__structure__dependencies=n, utility__structure__broken=(Pattern((name, "b"), 3),))
+        for n, name in ((0, "a"), (2, "c"))
+    )
+    assert published(few).utility.structure == published(more).utility.structure
+    texts = [decide(given, PolicySection(), [GATE]).gates for given in (few, more)]
+    assert texts[0] == texts[1]
