@@ -36,12 +36,13 @@ def import_(
     file: File,
     office: Annotated[str, typer.Option("--office", help="What the other home is called here.")],
     key: Annotated[Path, typer.Option("--key", help="Its public key, received by another way than the file.")],
+    secret: Annotated[str, typer.Option("--secret", help="The shared secret's name, as plans name it.")],
     home: Where = None,
 ) -> None:
     """Take over who is in another home's releases; later runs compare their candidates with these."""
     from tasks.record.exchange import import_digests
 
-    releases = sanitise_errors(import_digests)(Home.locate(home), office, file, key)
+    releases = sanitise_errors(import_digests)(Home.locate(home), office, file, key, secret)
     out.print(f"{safe(office)}: {releases} release(s) are compared with from now on")
 
 
@@ -52,7 +53,7 @@ def list_(home: Where = None, json_: Json = False) -> None:
     from tasks.record.exchange import imports
 
     entries = imports(Home.locate(home))
-    rows = [(e.facts.office, e.facts.releases, e.time, fingerprint(e.facts.public_key)) for e in entries]
+    rows = [(e.facts.office, len(e.facts.releases), e.time, fingerprint(e.facts.public_key)) for e in entries]
     names = ("office", "releases", "imported", "key")
     if json_:
         print_json([dict(zip(names, row, strict=True)) for row in rows])

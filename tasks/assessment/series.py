@@ -19,7 +19,7 @@ from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PairDifferencing, Series, UnitChanges
 from tasks.record.attempts import rejected_attempts
 from tasks.record.entry import ReleaseFacts
-from tasks.record.exchange import releases_elsewhere
+from tasks.record.exchange import by_other_secrets, releases_elsewhere
 from tasks.record.members import Members
 from tasks.record.predecessors import Lineage, Predecessor, predecessors
 
@@ -95,6 +95,7 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         untested=tried - len(pairs),
         not_tried=sum(bool(one.joined.any()) for one in compared) - tried,
         elsewhere=tuple(_elsewhere(run, now, least)) if terms.shared else (),
+        by_other_secrets=by_other_secrets(run.home, now.shared_key) if terms.shared else 0,
         rejected=rejected_attempts(run.home, terms.masking, now),
     )
     return Followed(series, stored, earlier)

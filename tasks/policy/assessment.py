@@ -103,6 +103,7 @@ class Series:
     untested : earlier releases since which units joined, with which it was tried and could not be carried out
     not_tried : those with which it was not tried, since more units joined since than since the others
     elsewhere : changes since releases of other homes, named office/release, that hold units of the candidate
+    by_other_secrets : other homes whose digests are known, where all are by other secrets than the plan's
     rejected : attempts by the same masking on nearly the same units that were rejected
     """
 
@@ -116,6 +117,7 @@ class Series:
     untested: int = 0
     not_tried: int = 0
     elsewhere: tuple[UnitChanges, ...] = ()
+    by_other_secrets: int = 0
     rejected: int = 0
 
     @property

@@ -186,13 +186,17 @@ class ExchangeFacts(Facts):
     office : what the other home is called here; empty for an export
     public_key : whose signature the file bears
     file : its SHA-256
-    releases : how many it is about
+    home : the identity of the ledger of the home whose releases they are
+    key : what recognises the shared secret
+    releases : a digest of the units of each release
     """
 
     office: str
     public_key: str
     file: str
-    releases: int
+    home: str
+    key: str
+    releases: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import stat
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tasks.common import keys
-from tasks.common.digests import sha256_of
+from tasks.common.digests import digest_of, sha256_of
 from tasks.common.errors import Refused, visible
 from tasks.common.home import Home, account, make_private, write_private
 from tasks.common.secrets import NAME, secret
@@ -49,6 +51,11 @@ class SharedRelease:
         """The digests, (U,)."""
         return np.frombuffer(base64.b64decode(self.units), dtype="<u8").astype(np.uint64)
 
+    @property
+    def digest(self) -> str:
+        """One digest of all units."""
+        return digest_of(self.units)
+
 
 @dataclass(frozen=True)
 class SharedDigests:
@@ -73,6 +80,19 @@ class SharedDigests:
         """What is signed."""
         return b"anonflow digests " + canonical(to_json(replace(self, signature="")))
 
+    def facts(self, office: str, public: str, content: bytes) -> ExchangeFacts:
+        """Return what is entered of it, written as this content."""
+        releases = {one.release: one.digest for one in self.releases}
+        return ExchangeFacts(
+            by=account(),
+            office=office,
+            public_key=public,
+            file=sha256(content).hexdigest(),
+            home=self.home,
+            key=self.key,
+            releases=releases,
+        )
+
 
 @dataclass(frozen=True)
 class OtherRelease:
@@ -84,7 +104,7 @@ class OtherRelease:
 
 
 def export_digests(home: Home, name: str, target: Path) -> tuple[int, int]:
-    """Write and sign the digests of this home's published releases by a shared secret.
+    """Enter, write and sign the digests of this home's published releases by a shared secret.
 
     Parameters
     ----------
@@ -97,7 +117,7 @@ def export_digests(home: Home, name: str, target: Path) -> tuple[int, int]:
     Raises
     ------
     Refused
-        When the secret is not there, or no release holds digests by it.
+        When the secret is not there, no release holds digests by it, or the file cannot be written.
     """
     ledger.trusted(home)
     key = recognised_by(secret(name, home))
@@ -115,31 +135,30 @@ def export_digests(home: Home, name: str, target: Path) -> tuple[int, int]:
         )
     shared = SharedDigests(FORMAT, _hex(key), ledger.identity(home), tuple(releases))
     content = canonical(to_json(replace(shared, signature=sign(home, shared.content))))
-    write_private(target, content)
     own = keys.public_of(public_key(home))
-    facts = ExchangeFacts(
-        by=account(),
-        office="",
-        public_key="" if own is None else keys.raw(own),
-        file=sha256_of(target),
-        releases=len(releases),
-    )
-    ledger.append(home, "digests-exported", facts)
+    # Entered first: no file leaves the home that its ledger does not know of.
+    ledger.append(home, "digests-exported", shared.facts("", "" if own is None else keys.raw(own), content))
+    try:
+        write_private(target, content)
+    except OSError:
+        raise Refused(f"{visible(target.name)} cannot be written; choose another place and export again") from None
     return len(releases), len(published) - len(releases)
 
 
-def import_digests(home: Home, office: str, file: Path, public: Path) -> int:
+def import_digests(home: Home, office: str, file: Path, public: Path, name: str) -> int:
     """Take over the digests of another home, whose public key signs them; return of how many releases.
 
     Parameters
     ----------
     office : what the other home is called here; the same one signs with the same key, and its files only grow
     public : the file of its public key, received by another way than the digests
+    name : of the shared secret, as plans name it under ``series: shared``
 
     Raises
     ------
     Refused
-        When the file was changed, is signed by another key, or lacks releases of the file before.
+        When the file was changed, is signed by another key, is by another secret, or lacks releases or units of the
+        file before.
     """
     if not NAME.fullmatch(office):
         raise Refused("an office is named by letters, digits, _ . and -, beginning with a letter or _")
@@ -150,6 +169,11 @@ def import_digests(home: Home, office: str, file: Path, public: Path) -> int:
         raise Refused(
             f"{visible(file.name)} is not signed by the key that was given, or was changed since it was signed"
         )
+    if shared.key != _hex(recognised_by(secret(name, home))):
+        raise Refused(
+            f"{visible(file.name)} was made with another secret than {visible(name)} here, so that no unit would be "
+            "recognised; compare the two secrets, and ask for a new file"
+        )
     with home.lock("exchange"):
         ledger.trusted(home)
         if shared.home == ledger.identity(home):
@@ -159,14 +183,7 @@ def import_digests(home: Home, office: str, file: Path, public: Path) -> int:
         make_private(home.exchange)
         place = home.exchange_of(office)
         write_private(place, content)
-        facts = ExchangeFacts(
-            by=account(),
-            office=office,
-            public_key=keys.raw(trusted),
-            file=sha256_of(place),
-            releases=len(shared.releases),
-        )
-        ledger.append(home, "digests-imported", facts)
+        ledger.append(home, "digests-imported", shared.facts(office, keys.raw(trusted), content))
     return len(shared.releases)
 
 
@@ -184,6 +201,12 @@ def releases_elsewhere(home: Home, key: Digests) -> tuple[OtherRelease, ...]:
         if shared.key == _hex(key):
             found += [OtherRelease(office, one.release, one.digests) for one in shared.releases]
     return tuple(found)
+
+
+def by_other_secrets(home: Home, key: Digests) -> int:
+    """Count the offices whose digests were imported where none of these are by the given secret."""
+    made = [entry.facts.key for entry in imports(home)]
+    return 0 if _hex(key) in made else len(made)
 
 
 def imports(home: Home) -> tuple[LedgerEntry[ExchangeFacts], ...]:
@@ -208,30 +231,36 @@ def _imported(home: Home, entry: LedgerEntry[ExchangeFacts]) -> SharedDigests:
 
 
 def _check_successor(home: Home, entry: LedgerEntry[ExchangeFacts], shared: SharedDigests, public: str) -> None:
-    """Refuse a file that cannot follow the one before: of another key or home, or without its releases."""
-    office = visible(entry.facts.office)
-    if public != entry.facts.public_key:
+    """Refuse a file that cannot follow the one before: of another key or home, or without its releases or units."""
+    old, given, office = entry.facts, {one.release: one for one in shared.releases}, visible(entry.facts.office)
+    if public != old.public_key:
         raise Refused(
             f"{office} signed with another key before; confirm the new one with them, and import under another name"
         )
-    try:
-        before = _imported(home, entry)
-    except Refused:
-        # Gone: what is given takes its place if it is the very file.
-        if len(shared.releases) < entry.facts.releases:
-            raise Refused(f"the file holds fewer releases than the last one of {office}; ask for a new one") from None
-        return
-    if shared.home != before.home or {r.release for r in before.releases} - {r.release for r in shared.releases}:
+    if shared.home != old.home or set(old.releases) - set(given):
         raise Refused(f"the file lacks releases of the last one of {office}, or is of another home; ask for a new one")
+    try:
+        before = _imported(home, entry).releases
+    except Refused:
+        # Gone: what is given takes its place if the releases of then are the very same.
+        kept = all(given[release].digest == digest for release, digest in old.releases.items())
+    else:
+        kept = all(np.isin(one.digests, given[one.release].digests).all() for one in before)
+    if not kept:
+        raise Refused(f"the file lacks units of releases of the last one of {office}; ask for a new one")
 
 
 def _read(file: Path) -> bytes:
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise Refused(f"{visible(file.name)} is larger than {MAX_BYTES} bytes")
-        return file.read_bytes()
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise Refused(f"{visible(file.name)} is not a regular file")
+        with file.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
     except OSError:
         raise Refused(f"{visible(file.name)} cannot be read") from None
+    if len(content) > MAX_BYTES:
+        raise Refused(f"{visible(file.name)} is larger than {MAX_BYTES} bytes")
+    return content
 
 
 def _parsed(content: bytes, name: str) -> SharedDigests:

@@ -13,6 +13,12 @@ from tasks.policy.published import published_series
 NAME = "change since earlier releases"
 AT_MOST = 3
 NOT_KNOWN = "as it is not known which units they share: no identifier and other variables, or no digests"
+NOT_COMPARED = "as the digests imported of them are by other secrets than the plan's"
+DECLARE = (
+    "; declare the same identifier in all plans of one population, give unrelated tables homes of their own, or let a "
+    "person accept it"
+)
+EXCHANGE = "; export and import digests by the secret that the plan names, or let a person accept it"
 WAIT = (
     "; run the plan again when more have joined, left or changed, or let a person accept it; least_change is the limit"
 )
@@ -33,7 +39,7 @@ class ChangeLimit(Section):
 def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, ...]:
     """Ask a person where few units joined, left or changed, or where it is not known who is in a release."""
     series = assessment.series
-    if series is None or not (series.releases or series.elsewhere):
+    if series is None or not (series.releases or series.elsewhere or series.by_other_secrets):
         return ()
     few, unknown = series.few, series.releases - series.known
     shown = few[:AT_MOST] or ((series.newest,) if series.newest else ())
@@ -45,19 +51,29 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
         parts.append(f"and {count(len(series.elsewhere) - AT_MOST)} more of other homes")
     if unknown:
         parts.append(f"{count(unknown)} earlier release(s) not tested, {NOT_KNOWN}")
+    if series.by_other_secrets:
+        parts.append(f"{count(series.by_other_secrets)} other home(s) not tested, {NOT_COMPARED}")
+    undecided = few or unknown or series.elsewhere or series.by_other_secrets
     return (
         GateResult(
             name=NAME,
-            verdict="inconclusive" if few or unknown or series.elsewhere else "pass",
+            verdict="inconclusive" if undecided else "pass",
             figure="; ".join(parts),
             limit=f"none, or at least {count(series.least)} of each",
             baseline="0, the same people with the same values",
             records=assessment.records.original,
             meaning=f"{_units(series)} that joined, left or changed; where few did, the difference of two releases is "
             "theirs",
-            needed=WAIT,
+            needed=_needed(series),
         ),
     )
+
+
+def _needed(series: Series) -> str:
+    """Return what would decide it: waiting helps only where few units changed."""
+    if series.few or series.elsewhere:
+        return WAIT
+    return EXCHANGE if series.releases == series.known else DECLARE
 
 
 def _units(series: Series) -> str:
@@ -99,7 +115,8 @@ GATE = Gate(
     "person decides, where it is 1 to `least_change` − 1 units of one of the three, where it is not known which units "
     "a release shares, and where its variables are others, so it is not known who changed; beside each release "
     "of another home that holds some of the units, as its file is not at hand and what both reveal together is not "
-    "measured. No count below the limit is shown; of joined and left neither, where one is below it.",
+    "measured; where all digests of other homes are by other secrets. "
+    "No count below the limit is shown; of joined and left neither, where one is below it.",
     evaluate=evaluate,
     limits=ChangeLimit,
     individual=True,

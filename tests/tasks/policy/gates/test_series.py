@@ -101,3 +101,12 @@ def test_no_figure_is_shown_from_which_a_small_number_follows() -> None:
     assert not DIFFERENCING.metrics(alone)
     (row,) = DIFFERENCING.attacks(published(alone))
     assert "few joined" in row.reason
+
+
+def test_where_it_is_not_known_who_is_shared_waiting_is_not_advised() -> None:
+    unknown = results(GATE, after(releases=4, known=1))[NAME]
+    assert unknown.verdict == "inconclusive"
+    assert "homes of their own" in unknown.needed
+    other = results(GATE, after(releases=0, known=0, newest=None, by_other_secrets=1))[NAME]
+    assert (other.verdict, other.figure.split(",")[0]) == ("inconclusive", "1 other home(s) not tested")
+    assert "import digests by the secret" in other.needed
