@@ -201,7 +201,7 @@ def method_statement(dossier: Dossier) -> str:
         finalize=markdown_cell,
     )
     environment.filters["plain"] = plain
-    return environment.get_template("method.md.j2").render(**dossier.parts, figures=dossier.assessment)
+    return environment.get_template("method.md.j2").render(**dossier.published_parts(published(dossier.assessment)))
 
 
 def _published_assessment(dossier: Dossier, shown: PublishedAssessment) -> dict[str, object]:
@@ -209,7 +209,7 @@ def _published_assessment(dossier: Dossier, shown: PublishedAssessment) -> dict[
     parts = dossier.to_dict()
     return {
         "release": dossier.release.id,
-        "split": parts["split"],
+        "split": to_json(dossier.split.published, whole=True),
         "edits": to_json(dossier.edits.published, whole=True),
         "assessment": shown.to_json(),
         "verdict": parts["verdict"],

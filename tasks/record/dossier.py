@@ -15,6 +15,8 @@ from tasks.common.errors import Refused
 from tasks.common.home import DOSSIER, Home
 from tasks.common.values import from_json, to_json
 from tasks.policy.assessment import Assessment
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import at_least_ten
 from tasks.policy.verdict import Verdict
 from tasks.record.entry import TargetFacts
 
@@ -99,6 +101,11 @@ class SplitSummary:
     reference_units: int
     disjoint: str
     coinciding: int
+
+    @property
+    def published(self) -> SplitSummary:
+        """The summary with records that coincide to the next ten: an exact number depends on single people."""
+        return replace(self, coinciding=at_least_ten(self.coinciding))
 
 
 @dataclass(frozen=True)
@@ -267,6 +274,10 @@ class Dossier:
     def parts(self) -> dict[str, object]:
         """The parts by their names, as templates take them."""
         return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    def published_parts(self, shown: PublishedAssessment) -> dict[str, object]:
+        """Return the parts as templates of published documents take them."""
+        return self.parts | {"assessment": shown, "edits": self.edits.published, "split": self.split.published}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the dossier as plain values, each part under its name."""

@@ -116,7 +116,7 @@ def render(dossier: Dossier, assessment: PublishedAssessment, pictures: dict[str
         environment()
         .get_template("report.html.j2")
         .render(
-            **dossier.parts | {"assessment": assessment, "edits": dossier.edits.published},
+            **dossier.published_parts(assessment),
             pictures={name: picture(pictures[name]) for name in PICTURES if name in pictures},
             answer=DECISIONS[dossier.verdict.decision],
             tally=_tally(gates),

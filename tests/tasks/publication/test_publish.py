@@ -339,6 +339,19 @@ def test_the_method_statement_claims_no_more_than_was_measured(dossier: Dossier)
     assert f"The policy did not release this automatically: {reason}." in text
 
 
+def test_the_method_statement_holds_no_count_that_tells_a_single_record(dossier: Dossier) -> None:
+    identical = replace(dossier.assessment.risk.identical, n_released=356, n_reference=398)
+    given = replace(
+        dossier,
+        source=replace(dossier.source, records=98_765, units=87_654, unit=("id",)),
+        edits=replace(dossier.edits, policy="set-aside", unverifiable=("income",)),
+        assessment=replace(dossier.assessment, risk=replace(dossier.assessment.risk, identical=identical)),
+    )
+    text = method_statement(given)
+    assert not [count for count in ("356", "398", "98765", "87654", "98770") if count in text]
+    assert "all hold, but for income" in text
+
+
 def test_markup_of_a_title_or_a_name_stays_text_in_the_method_statement(dossier: Dossier) -> None:
     markup = "![t](http://evil.example/a.png) <script>alert(1)</script>"
     source = replace(dossier.source, dropped=("<script>alert(2)</script>pid",))
