@@ -96,7 +96,6 @@ CAUSES = dict(zip(FAILURES, FAILURES, strict=True)) | {
     "value pairs": "value pairs (income, height)",
     "attribute inference": "attribute inference (income)",
     "values beyond limits": "values beyond limits (income)",
-    "dependencies": "dependencies (income, height)",
     "worst variable": "worst variable (height)",
     "spikes": "spikes (height)",
     "worst pair": "worst pair (income, height)",
