@@ -46,6 +46,8 @@ ALARMS_PACE = 20.0
 ATTEMPTS = 3
 # Seconds in which a run that a worker took must have begun.
 UNSTARTED = 90.0
+# Seconds in which a run must have a record of the home: it has none before it begins, and when it has just ended.
+UNRECORDED = 40.0
 # Seconds in which a worker reports by itself that a run's process died, and a new process records that it began.
 GRACE = 5.0
 UNFINISHED = (StateType.RUNNING, StateType.CRASHED, StateType.CANCELLING)
@@ -85,13 +87,21 @@ class Reconciler:
         self.alarms_checked = time.monotonic()
         # Runs whose process is gone, and since when that is known.
         self.gone: dict[str, float] = {}
+        # Runs that Prefect takes for running and the home does not know, and since when.
+        self.unrecorded: dict[str, float] = {}
 
     async def round(self) -> None:
         """Do everything once; what a server does not answer is tried again in the next round."""
         if time.monotonic() - self.alarms_checked > ALARMS_PACE:
             self.alarms_checked = time.monotonic()
             await self._tried(self._ready_alarms)
-        jobs = [self.resume_decided, self.restart_interrupted, self.restart_unstarted, self.name_scheduled]
+        jobs = [
+            self.resume_decided,
+            self.restart_interrupted,
+            self.restart_unstarted,
+            self.restart_unrecorded,
+            self.name_scheduled,
+        ]
         if stamp(self.plans) != self.stamp:
             jobs.insert(0, self.deploy_plans)
         if all([await self._tried(job) for job in jobs]):
@@ -151,14 +161,14 @@ class Reconciler:
         """
         gone = {}
         for active in state.active_runs(self.home).all():
-            if active.is_running:
+            if state.is_carried_out(self.home, active.run):
                 continue
             run = await self._run(active.run)
             if run is None or run.state is None or run.state.is_paused():
-                state.active_runs(self.home).remove(active.run)
+                state.remove_run(self.home, active.run)
             elif run.state.type not in UNFINISHED:
                 if run.state.is_final():
-                    state.active_runs(self.home).remove(active.run)
+                    state.remove_run(self.home, active.run)
             elif (since := self.gone.get(active.run, time.monotonic())) > time.monotonic() - GRACE:
                 gone[active.run] = since
             else:
@@ -170,7 +180,7 @@ class Reconciler:
             state.active_runs(self.home).put(active.run, replace(active, attempts=active.attempts + 1))
             await self._schedule(run, AGAIN)
             return
-        state.active_runs(self.home).remove(active.run)
+        state.remove_run(self.home, active.run)
         if last.type is not StateType.CRASHED:
             message = f"Its process ended {active.attempts + 1} times before the run did."
             crashed: State[Any] = Crashed(message=message)
@@ -178,12 +188,25 @@ class Reconciler:
 
     async def restart_unstarted(self) -> None:
         """Schedule runs again that a worker took and never began, because it was killed in between."""
-        begun = {active.run for active in state.active_runs(self.home).all() if active.is_running}
         async for run in self._runs_in(StateType.PENDING):
             due = run.next_scheduled_start_time or run.expected_start_time
             taken = run.state.timestamp.timestamp() if run.state is not None else 0.0
             since = max(taken, due.timestamp() if due is not None else 0.0)
-            if str(run.id) not in begun and time.time() - since > UNSTARTED:
+            if time.time() - since > UNSTARTED and not state.is_carried_out(self.home, str(run.id)):
+                await self._schedule(run, AGAIN)
+
+    async def restart_unrecorded(self) -> None:
+        """Schedule runs again that Prefect takes for running, and of which the home has had no record for a while.
+
+        So are those of a home that was restored from a backup; they would block their plans for ever.
+        """
+        recorded = {active.run for active in state.active_runs(self.home).all()}
+        seen, self.unrecorded = self.unrecorded, {}
+        async for run in self._runs_in(StateType.RUNNING):
+            if (name := str(run.id)) in recorded:
+                continue
+            self.unrecorded[name] = seen.get(name, time.monotonic())
+            if time.monotonic() - self.unrecorded[name] > UNRECORDED:
                 await self._schedule(run, AGAIN)
 
     async def name_scheduled(self) -> None:

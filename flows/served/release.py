@@ -58,15 +58,15 @@ def run_name_of(plan: str, due: datetime, zone: str) -> str:
 def release(plan: str) -> State[Any]:
     """Carry out a plan, or go on with the candidate that this run waits with."""
     home, run = Home.locate(), str(flow_run.id)
-    state.begin_run(home, run, str(flow_run.name), plan)
-    try:
-        ended: State[Any] = sanitise_errors(_carry_on)(home, run, plan)
-    except Pause:
-        state.active_runs(home).remove(run)
-        raise
-    except ReleaseError as error:
-        ended = _stopped(error)
-    state.active_runs(home).remove(run)
+    with state.carried_out(home, run, str(flow_run.name), plan):
+        try:
+            ended: State[Any] = sanitise_errors(_carry_on)(home, run, plan)
+        except Pause:
+            state.remove_run(home, run)
+            raise
+        except ReleaseError as error:
+            ended = _stopped(error)
+        state.remove_run(home, run)
     return ended
 
 

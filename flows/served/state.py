@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from tasks.common.home import Home, make_private, write_private
-from tasks.common.processes import is_running, process_start_time
+from tasks.common.locks import is_held, locked
 from tasks.common.values import from_json, to_json
 
 T = TypeVar("T")
@@ -47,20 +49,17 @@ class PendingDecision:
 
 @dataclass(frozen=True)
 class ActiveRun:
-    """A Prefect run and the process (``pid``, ``started``, ``host``) that carries it out, after ``attempts`` others."""
+    """A Prefect run that has begun and not ended in order, after ``attempts`` others.
+
+    ``pid`` and ``host`` tell people where it was carried out; whether it still is, its lock tells (`is_carried_out`).
+    """
 
     run: str
     name: str
     plan: str
     pid: int
-    started: str
     host: str
     attempts: int = 0
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process is there; on another machine it cannot be looked for, and is taken to be there."""
-        return self.host != socket.gethostname() or is_running(self.pid, self.started)
 
 
 class Records(Generic[T]):
@@ -108,8 +107,31 @@ def pending_of_run(home: Home, run: str) -> PendingDecision | None:
     return next((pending for pending in pending_decisions(home).all() if pending.run == run), None)
 
 
-def begin_run(home: Home, run: str, name: str, plan: str) -> None:
-    """Record that this process carries a run out."""
-    before, pid = active_runs(home).get(run), os.getpid()
-    host, attempts = socket.gethostname(), before.attempts if before else 0
-    active_runs(home).put(run, ActiveRun(run, name, plan, pid, process_start_time(pid), host, attempts))
+@contextmanager
+def carried_out(home: Home, run: str, name: str, plan: str) -> Iterator[None]:
+    """Record that this process carries a run out, and hold the run's lock; wait while another process holds it.
+
+    Claim: who carries a run out is seen by the lock alone, which the system releases when the process ends, however it
+    ends. A home that was moved, or whose container was made anew under another name, has no run that is held.
+    """
+    make_private(home.path / "served" / "runs")
+    with locked(_lock_of(home, run)):
+        before = active_runs(home).get(run)
+        attempts = before.attempts if before else 0
+        active_runs(home).put(run, ActiveRun(run, name, plan, os.getpid(), socket.gethostname(), attempts))
+        yield
+
+
+def is_carried_out(home: Home, run: str) -> bool:
+    """Return whether a process carries a run out."""
+    return is_held(_lock_of(home, run))
+
+
+def remove_run(home: Home, run: str) -> None:
+    """Remove the record of a run that has ended, or waits for people."""
+    active_runs(home).remove(run)
+    _lock_of(home, run).unlink(missing_ok=True)
+
+
+def _lock_of(home: Home, run: str) -> Path:
+    return home.path / "served" / "runs" / f"{run}.lock"

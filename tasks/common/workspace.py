@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,11 +19,15 @@ import pandas as pd
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.common.digests import jsonable, sha256_of
 from tasks.common.errors import Fault
-from tasks.common.home import Home, make_private, private_umask, write_private
-from tasks.common.processes import is_running, process_start_time
+from tasks.common.home import Home, make_private, private_umask
+from tasks.common.locks import is_held, locked
 
 OPENING_SECONDS = 60
+OWNER = "owner"
 RECORD, UNIT = "__record__", "__unit__"
+# The locks of this process's workspaces: the system releases them when it ends, on whatever host or in whatever
+# container, and other processes see that.
+_owned: dict[Path, ExitStack] = {}
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,11 @@ class Workspace:
 
     @classmethod
     def create(cls, home: Home, name: str) -> Workspace:
-        """Create a workspace of this process in a home."""
-        workspace = cls(make_private(home.workspaces / name))
-        owner = f"{os.getpid()} {process_start_time(os.getpid())}"
-        write_private(workspace.folder / "owner", owner.encode())
+        """Create a workspace in a home, which belongs to this process until it is wiped or the process ends."""
+        opening, workspace = make_private(home.workspaces / f".{name}"), cls(home.workspaces / name)
+        owned = _owned[workspace.folder] = ExitStack()
+        owned.enter_context(locked(opening / OWNER))
+        opening.rename(workspace.folder)
         return workspace
 
     def branch(self, name: str) -> Workspace:
@@ -142,6 +147,7 @@ class Workspace:
     def wipe(self) -> None:
         """Remove the workspace and everything in it."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        _owned.pop(self.folder, ExitStack()).close()
 
 
 def wipe_abandoned(home: Home) -> int:
@@ -158,12 +164,10 @@ def abandoned(home: Home) -> list[Path]:
 
 
 def _in_use(folder: Path) -> bool:
-    """Return whether the process that created a workspace lives; one without an owner may be in creation."""
-    owner = folder / "owner"
+    """Return whether the process that created a workspace lives, or may still be creating it."""
+    if is_held(folder / OWNER):
+        return True
     try:
-        if not owner.exists():
-            return time.time() - folder.stat().st_mtime < OPENING_SECONDS
-        pid, _, started = owner.read_text().partition(" ")
-        return is_running(int(pid), started)
-    except (OSError, ValueError):
-        return False
+        return folder.name.startswith(".") and time.time() - folder.stat().st_mtime < OPENING_SECONDS
+    except FileNotFoundError:
+        return True

@@ -105,9 +105,12 @@ class Served:
 
     # --- the stack
 
-    def start(self) -> None:
+    def start(self, host: str = "") -> None:
+        """Start the stack, on a host of another name where one is given."""
         clean = clean_environment() | {LATE: "8"}
         command = [PROGRAM, "serve", self.plans, "--home", self.home.path]
+        if host:
+            command = ["unshare", "--uts", "sh", "-c", f'hostname {host} && exec "$@"', "sh", *command]
         begun = time.monotonic()
         with self.out.open("wb") as out:
             self.process = subprocess.Popen(

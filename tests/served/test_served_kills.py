@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from flows.served.state import is_carried_out
+
 pytestmark = pytest.mark.platform
 
 PARTS = ("worker", "prefect", "mlflow", "postgres")
@@ -34,3 +36,18 @@ def test_a_killed_serve_leaves_nothing_running_and_another_goes_on(served: Any) 
     served.approve(run)
     assert served.ended(run, 180)["name"] == "Published"
     served.check_whole("outage")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can rename a host")
+def test_a_run_is_taken_up_by_a_host_of_another_name(served: Any) -> None:
+    served.plan("moved", seed=41)
+    served.deployed("moved")
+    with served.held("decide.lock"):
+        run = served.run("moved")
+        served.until(lambda: is_carried_out(served.home, run), 120, served.logs)
+        os.kill(served.process.pid, signal.SIGKILL)
+        served.process.wait()
+        served.until(lambda: not is_carried_out(served.home, run), 60, served.logs)
+    served.start(host="another-host")
+    assert served.paused(run, 60)["name"] == "Suspended"
+    assert served.events("moved") == ["awaiting"]

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 import sys
 from dataclasses import replace
 from typing import Any
 
-from flows.served.state import ActiveRun, PendingDecision, active_runs, begin_run, pending_decisions, pending_of_run
+from flows.served.state import (
+    PendingDecision,
+    active_runs,
+    carried_out,
+    is_carried_out,
+    pending_decisions,
+    pending_of_run,
+    remove_run,
+)
 from tasks.common.home import Home
 
 
@@ -30,23 +39,33 @@ def test_a_pending_decision_is_returned_by_run_and_by_release_until_it_is_remove
     assert stat.S_IMODE((home.path / "waiting" / "r-2.json").stat().st_mode) == 0o600
 
 
-def test_a_run_is_running_as_long_as_its_process(home: Home) -> None:
-    begin_run(home, "a", "p · 1", "p")
-    (active,) = active_runs(home).all()
-    assert active.is_running
-    assert active.pid == os.getpid()
-    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True)
-    assert not ActiveRun("a", "n", "p", int(gone.stdout), "1", active.host).is_running
-    assert ActiveRun("a", "n", "p", int(gone.stdout), "1", "elsewhere").is_running
+CARRIES_OUT = """
+import sys, time
+from pathlib import Path
+from flows.served.state import carried_out
+from tasks.common.home import Home
+with carried_out(Home(Path(sys.argv[1])), "a", "p · 1", "p"):
+    print("begun", flush=True)
+    time.sleep(600)
+"""
 
 
-def test_the_number_of_attempts_is_kept_when_a_run_begins_again(home: Home) -> None:
-    begin_run(home, "a", "p · 1", "p")
-    (active,) = active_runs(home).all()
-    active_runs(home).put("a", replace(active, attempts=1))
-    begin_run(home, "a", "p · 1", "p")
-    (active,) = active_runs(home).all()
-    assert active.attempts == 1
+def test_a_run_is_carried_out_until_its_process_ends_whatever_its_host_is_called(home: Home) -> None:
+    with subprocess.Popen([sys.executable, "-c", CARRIES_OUT, home.path], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        (active,) = active_runs(home).all()
+        assert (active.pid, active.host, active.attempts) == (process.pid, socket.gethostname(), 0)
+        active_runs(home).put("a", replace(active, host="renamed", attempts=1))
+        assert is_carried_out(home, "a")
+        process.kill()
+    assert not is_carried_out(home, "a")
+    with carried_out(home, "a", "p · 1", "p"):
+        assert is_carried_out(home, "a")
+        (again,) = active_runs(home).all()
+        assert (again.pid, again.attempts) == (os.getpid(), 1)
+        remove_run(home, "a")
+    assert list((home.path / "served" / "runs").iterdir()) == []
 
 
 def test_files_that_cannot_be_read_are_passed_over(home: Home) -> None:
