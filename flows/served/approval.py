@@ -130,6 +130,8 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
     why = f"{event} by {by}: {decided.reason if decided else last.facts.reason}"
     if event == "expired":
         why = "the time to decide is over; run the plan again for a new candidate"
+    if event == "superseded":
+        why = f"{last.facts.superseded_by}, of the same plan, took its place before it was decided"
     monitor.emit(event, entry.plan, entry.release, approver=by, reason=why)
     monitor.mirror(home, entry.plan, last)
     text = f"**{event.capitalize()}.** {entry.release}: {markdown_cell(why)}"
@@ -140,7 +142,7 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
             hand_over(home, entry.release, pending(home, entry.release, targets_of(home, entry.release)), step)
     finally:
         pending_decisions(home).remove(entry.release)
-    kind = Cancelled if event == "expired" else Completed
+    kind = Cancelled if event in ("expired", "superseded") else Completed
     return kind(name=event.capitalize(), message=f"{entry.release}: {why}")
 
 

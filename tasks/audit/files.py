@@ -20,7 +20,9 @@ from tasks.record.entry import Event, KeyFacts, LedgerEntry, ReleaseFacts
 from tasks.record.ledger_verification import Entries, Finding, reference_problems
 
 Entry = LedgerEntry[ReleaseFacts]
-State = Literal["published", "withdrawing", "withdrawn", "waiting", "publishing", "abandoned", "rejected", "expired"]
+State = Literal[
+    "published", "withdrawing", "withdrawn", "waiting", "publishing", "abandoned", "rejected", "expired", "superseded"
+]
 # The state of a release, or of a candidate, after an entry.
 STATES: dict[Event, State] = {
     "published": "published",
@@ -32,6 +34,7 @@ STATES: dict[Event, State] = {
     "abandoned": "abandoned",
     "rejected": "rejected",
     "expired": "expired",
+    "superseded": "superseded",
 }
 
 

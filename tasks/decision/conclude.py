@@ -93,31 +93,39 @@ def conclude(run: Run, candidate: Candidate, mlflow_run: str, members: StoredArr
     Refused
         When a release was published meanwhile that the candidate should have been measured with.
     """
+    with run.home.lock("decide"):
+        outcome = _concluded(run, candidate, mlflow_run, members)
+        superseded = _supersede(run.home, outcome.entry) if outcome.status in ("awaiting", "published") else []
+    for entry in superseded:
+        mirror_entry(run.home, entry)
+    return outcome
+
+
+def _concluded(run: Run, candidate: Candidate, mlflow_run: str, members: StoredArrays | None) -> Outcome:
     home, dossier = run.home, candidate.dossier
     facts = release_facts(home, dossier, mlflow_run)
-    with home.lock("decide"):
-        gone = ledger.of_release(home, facts.release, "withdrawn")
-        if gone:
-            facts = replace(facts, reason=f"identical to what was withdrawn on {gone[-1].time[:10]}")
-            return outcome_of(home, "rejected", dossier, ledger.append(home, "rejected", facts), None)
-        units = None if members is None else Members(**members.load())
-        _check_series(home, dossier, facts, units)
-        others = published_before(home, facts.plan, facts.data, facts.records)
-        meanwhile = others > dossier.history.published or _rejected_since(home, dossier, units)
-        decision = "await" if meanwhile and facts.verdict == "publish" else facts.verdict
-        if decision == "publish" and _waits(home, facts.release):
-            decision, facts = "await", replace(facts, reason=ASKED)
-        if units is not None and (decision != "reject" or attempts.counts(facts)):
-            units.keep(home, facts.release)
-        if decision == "publish":
-            again = bool(ledger.of_release(home, facts.release, "published"))
-            folder, entry = _publish(home, candidate, facts, again=again)
-            return outcome_of(home, "unchanged" if again else "published", dossier, entry, folder)
-        status: Status = "awaiting" if decision == "await" else "rejected"
-        if status == "awaiting":
-            keep_candidate(home, candidate)
-            facts = replace(facts, terms=_terms(home, dossier))
-        return outcome_of(home, status, dossier, ledger.append(home, status, facts), None)
+    gone = ledger.of_release(home, facts.release, "withdrawn")
+    if gone:
+        facts = replace(facts, reason=f"identical to what was withdrawn on {gone[-1].time[:10]}")
+        return outcome_of(home, "rejected", dossier, ledger.append(home, "rejected", facts), None)
+    units = None if members is None else Members(**members.load())
+    _check_series(home, dossier, facts, units)
+    others = published_before(home, facts.plan, facts.data, facts.records)
+    meanwhile = others > dossier.history.published or _rejected_since(home, dossier, units)
+    decision = "await" if meanwhile and facts.verdict == "publish" else facts.verdict
+    if decision == "publish" and _waits(home, facts.release):
+        decision, facts = "await", replace(facts, reason=ASKED)
+    if units is not None and (decision != "reject" or attempts.counts(facts)):
+        units.keep(home, facts.release)
+    if decision == "publish":
+        again = bool(ledger.of_release(home, facts.release, "published"))
+        folder, entry = _publish(home, candidate, facts, again=again)
+        return outcome_of(home, "unchanged" if again else "published", dossier, entry, folder)
+    status: Status = "awaiting" if decision == "await" else "rejected"
+    if status == "awaiting":
+        keep_candidate(home, candidate)
+        facts = replace(facts, terms=_terms(home, dossier))
+    return outcome_of(home, status, dossier, ledger.append(home, status, facts), None)
 
 
 def _check_series(home: Home, dossier: Dossier, facts: ReleaseFacts, units: Members | None) -> None:
@@ -198,6 +206,21 @@ def expire(home: Home, waiting: WaitingCandidate, newer: str = "") -> Outcome:
     if newer:
         why = f"was made before {newer} was published, and was not measured together with it"
     return ended(home, "expired", entry, f"{release} {why}; it is removed. Run the plan again for a new one")
+
+
+def _supersede(home: Home, newer: Entry) -> list[Entry]:
+    """Enter that a newer candidate or release of a plan takes the place of those that wait, and remove these.
+
+    They were measured without it; and whoever could choose among several draws would publish the best of them.
+    """
+    waiting = [w for one in ledger.last_of_releases(home) if (w := waiting_after(home, one)) is not None]
+    superseded = []
+    for old in (w.facts for w in waiting if w.facts.name == newer.facts.name):
+        if old.release != newer.facts.release:
+            facts = replace(old, by=account(), superseded_by=newer.facts.release)
+            superseded.append(ledger.append(home, "superseded", facts))
+            remove_candidate(home, old.release)
+    return superseded
 
 
 def remove_candidate(home: Home, release: str) -> None:

@@ -19,13 +19,15 @@ from tasks.record.predecessors import Lineage, predecessors
 from tasks.record.replay import LedgerReplay
 from tasks.tracking import mlflow as track
 
-Status = Literal["published", "unchanged", "rejected", "awaiting", "withdrawn", "expired"]
+Status = Literal["published", "unchanged", "rejected", "awaiting", "withdrawn", "expired", "superseded"]
 Entry = LedgerEntry[ReleaseFacts]
 
 # A candidate waits until it is decided on, and again when its publication was cut short.
 WAITS: tuple[Event, ...] = ("awaiting", "approved", "abandoned")
 # How a run of a plan, or what came of it, can have ended.
-ENDS: tuple[Event, ...] = ("published", "awaiting", "rejected", "abandoned", "expired", "withdrawing", "withdrawn")
+ENDS: tuple[Event, ...] = (
+    "published", "awaiting", "rejected", "abandoned", "expired", "superseded", "withdrawing", "withdrawn",
+)  # fmt: skip
 UNCHANGED = (
     "plan and data are unchanged; no new release is made, since repeated releases of one table could be averaged"
 )
@@ -38,6 +40,7 @@ SHOWN: dict[Event, Status] = {
     "approved": "awaiting",
     "withdrawn": "withdrawn",
     "expired": "expired",
+    "superseded": "superseded",
 }
 # By event, what a run of the same plan on the same data comes to.
 STANDS: dict[Event, tuple[Status, str]] = {

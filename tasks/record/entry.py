@@ -14,7 +14,7 @@ FORMAT: Final = 1
 # What the first entry names as the digest of the entry before it.
 START = "0" * 64
 
-Asked = Literal["awaiting", "approved", "rejected", "expired"]
+Asked = Literal["awaiting", "approved", "rejected", "expired", "superseded"]
 Placed = Literal["publishing", "published", "unchanged", "abandoned", "withdrawing", "withdrawn"]
 DeliveryEvent = Literal["delivering", "delivered", "delivery failed", "recalled", "recall failed"]
 ApproverEvent = Literal["approver-added", "approver-removed"]
@@ -101,6 +101,7 @@ class ReleaseFacts(Facts):
     mlflow_run, mlflow : the tracked run, and digests of what it held when it was logged
     custodian : SHA-256 of each page that only the custodian reads
     terms : who must approve; only of candidates that were presented to approvers
+    superseded_by : the newer candidate or release of the same plan that took this candidate's place
     decided, approvals : the decision that an entry is about; every approval behind a publication
     manifest, files : SHA-256 of the published manifest and of each published file
     recovered : whether a later run settled what a crash had cut short
@@ -129,6 +130,7 @@ class ReleaseFacts(Facts):
     open_risk: bool = False
     unprotected: str = ""
     terms: Terms | None = None
+    superseded_by: str = ""
     decided: SignedDecision | None = None
     approvals: tuple[SignedDecision, ...] = ()
     manifest: str = ""

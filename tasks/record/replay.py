@@ -102,7 +102,7 @@ class LedgerReplay:
                 self.announced.pop(release, None)
             case "approved" | "rejected" | "withdrawing":
                 yield from self._decided(event, facts)
-            case "expired":
+            case "expired" | "superseded":
                 self.waiting.pop(release, None)
             case "publishing":
                 self.announced[release] = self._count(release)

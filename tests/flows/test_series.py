@@ -104,12 +104,12 @@ def test_a_month_with_few_newcomers_waits_and_says_why(office, home, people, cap
 
 def test_what_waited_while_another_was_published_is_run_again(office, home, people):
     frame = people(300)
-    one, other = (released(office, home, frame, title) for title in ("one", "other"))
+    one, other = (released(office, home, frame, name=name) for name in ("office", "other"))
     assert {one.status, other.status} == {"awaiting"}
     approved(home, one)
     with pytest.raises(Refused, match="was not measured together with it"):
         approved(home, other)
-    again = released(office, home, frame, "other")
+    again = released(office, home, frame, name="other")
     assert gate(again).figure == f"since {one.release}: 0 joined, 0 left, 0 changed"
     renamed = released(office, home, frame[1:], name="renamed", least=1_000_000)
     assert gate(renamed).figure == f"since {one.release}: 1 to 999999 joined or 1 to 999999 left, 0 changed"

@@ -20,12 +20,12 @@ def evaluate(assessment: Assessment, policy: Section) -> tuple[GateResult, ...]:
         GateResult(
             name=NAME,
             verdict="inconclusive",
-            figure=f"{count(series.rejected)} rejected",
+            figure=count(series.rejected),
             limit="none",
             baseline="0, a first attempt",
             records=assessment.records.original,
-            meaning="earlier attempts with this masking on nearly the same units that were rejected: chance picks the "
-            "best of several",
+            meaning="earlier attempts with this masking on nearly the same units that were rejected, or not decided on: "
+            "chance picks the best of several",
             needed="; change the steps, or let a person accept it",
         ),
     )
@@ -40,8 +40,8 @@ def metrics(assessment: Assessment) -> Metrics:
 GATE = Gate(
     name=NAME,
     description="Attempts by the same steps, variables, edits and reference, under whatever plan's name, on nearly the "
-    "same statistical units (nine tenths in common) that were rejected by a person, or were rejected or expired with a "
-    "gate on risk failed or undecided, since the last one that was published. "
+    "same statistical units (nine tenths in common) that were rejected by a person, or that were rejected, expired, "
+    "superseded or wait with a gate on risk failed or undecided, since the last one that was published. "
     "Inconclusive where there is one, so that a person decides: a plan that is drawn again under "
     "another title until it passes has been tested several times.",
     evaluate=evaluate,

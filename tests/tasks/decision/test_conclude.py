@@ -461,7 +461,7 @@ def test_the_same_records_in_another_file_are_the_same_data(office: Any) -> None
 
 
 def test_what_was_not_measured_with_a_release_published_since_is_not_approved(office: Any) -> None:
-    first, second = (office.waiting(content, plan=content * 64)[0] for content in "ab")
+    first, second = (office.waiting(content, plan=content * 64, name=f"plan-{content}")[0] for content in "ab")
     other, _ = office.waiting("c", plan="c" * 64, data="9" * 64, name="elsewhere")
     assert approve(office, first, "A. Smith").status == "published"
     with pytest.raises(Refused, match=f"{second} was made before {first} was published, and was not measured together"):
@@ -473,10 +473,23 @@ def test_what_was_not_measured_with_a_release_published_since_is_not_approved(of
     in_order(office)
 
 
+def test_a_newer_candidate_or_release_of_a_plan_supersedes_the_one_that_waits(office: Any) -> None:
+    first, second = (office.waiting(content, plan=content * 64)[0] for content in "ab")
+    other, _ = office.waiting("c", name="elsewhere")
+    assert events(office) == ["awaiting", "awaiting", "superseded", "awaiting"]
+    assert (last(office, "superseded").facts.release, last(office, "superseded").facts.superseded_by) == (first, second)
+    with pytest.raises(Refused, match="awaits no decision any more: it is superseded"):
+        approve(office, first, "A. Smith")
+    third = office.published("d", plan="d" * 64, data="8" * 64).release
+    assert last(office).facts.superseded_by == third
+    assert [p.name for p in office.home.candidates.iterdir()] == [other]
+    in_order(office)
+
+
 def test_files_placed_by_a_publication_that_was_cut_short_overtake_too(
     office: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = (office.waiting(content)[0] for content in "ab")
+    first, second = (office.waiting(content, name=f"plan-{content}")[0] for content in "ab")
     with monkeypatch.context() as patch:
         patch.setattr(conclude, "_with_files", crash)
         with pytest.raises(KeyboardInterrupt):
@@ -500,7 +513,7 @@ def test_an_undecided_gate_on_risk_is_entered_but_not_that_of_few_changes(office
 
 def test_digests_of_units_stay_with_what_waits_or_is_published(office: Any) -> None:
     release, _ = office.waiting()
-    other = office.published("b", data="8" * 64).release
+    other = office.published("b", data="8" * 64, name="other").release
     make_private(office.home.members)
     for name in (release, other, "office-000000000000"):
         write_private(office.home.members_of(name), b"")

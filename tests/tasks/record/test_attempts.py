@@ -43,7 +43,12 @@ def test_rejections_of_the_same_masking_of_nearly_the_same_units_count_until_one
     late, ahead = Terms(expires="2020-01-01T00:00:00+00:00"), Terms(expires="2999-01-01T00:00:00+00:00")
     assert after("expired", nearly, open_risk=True, terms=ahead) == 2, "overtaken by another release"
     assert after("expired", nearly, open_risk=True, terms=late) == 3
-    assert after("published", others) == 3
+    assert after("superseded", nearly, superseded_by="office-a") == 3, "every gate on risk had passed"
+    assert after("superseded", nearly, open_risk=True, superseded_by="office-a") == 4
+    assert after("awaiting", nearly, open_risk=True) == 5, "drawing again without deciding is not free"
+    enter(home, "superseded", release=f"office-{next(number) - 1}", open_risk=True)
+    assert rejected_attempts(home, KNOWN["masking"], now) == 5, "once, whatever became of it"
+    assert after("published", others) == 5
     assert after("published", nearly) == 0
     assert after("rejected", nearly, open_risk=True) == 1
     home.members_of(f"office-{next(number) - 1}").unlink()
