@@ -24,8 +24,8 @@ def evaluate(assessment: Assessment, policy: Section) -> tuple[GateResult, ...]:
             limit="none",
             baseline="0, a first attempt",
             records=assessment.records.original,
-            meaning="earlier attempts with this masking on nearly the same units that were rejected, or not decided on: "
-            "chance picks the best of several",
+            meaning="earlier attempts with this masking on nearly the same units that were rejected, or not decided "
+            "on: chance picks the best of several",
             needed="; change the steps, or let a person accept it",
         ),
     )
