@@ -17,8 +17,8 @@ def rejected_attempts(home: Home, masking: str, now: Members) -> int:
     """Count the earlier attempts by the same masking on nearly the same units, under whatever plan's name.
 
     Those are counted that a gate on risk or a person rejected, and those with such a gate undecided that wait, that
-    waited too long or that were superseded, since the last such release was published. A person who rejects because few units changed since then decides on
-    that, and not on what chance has drawn.
+    waited too long or that were superseded, since the last such release was published. A person who rejects because
+    few units changed since then decides on that, and not on what chance has drawn.
     """
     entries = ledger.find(home, ReleaseFacts, "rejected", "expired", "superseded", "published", *WAITING)
     # What became of a candidate that waits counts in its place.
