@@ -1,6 +1,5 @@
 """Risk: is taking part riskier than staying out? Every figure beside its baseline and sample size."""
 
-from anoncore.risk._individual import individual_risk
 from anoncore.risk._proportions import Difference, Proportion, difference, proportion
 from anoncore.risk._residual import ResidualRisk, residual_risk
 from anoncore.risk.agreement import Agreement, agreement
@@ -28,6 +27,7 @@ from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, MatchSignal, linkage
 from anoncore.risk.membership import MembershipAttack, matched_quantiles, membership_attack, nearest_distance_attack
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
+from anoncore.risk.population import individual_risk
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
 from anoncore.risk.presence import ValuePresence, value_presence
 from anoncore.risk.relabelling import Relabelling, relabelling

@@ -15,8 +15,8 @@ from anoncore.kernels.groups import distinct_counts
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._groups import codes, crossed, cuts, ordered_distances, places
-from anoncore.risk._individual import individual_risk
 from anoncore.risk._proportions import Proportion, normal_quantile, proportion
+from anoncore.risk.population.individual import individual_risk
 
 
 @dataclass(frozen=True)

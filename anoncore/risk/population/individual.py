@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from anoncore.errors import AnonymizationError
+from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats
 
 _RECURSION = 40  # sample frequency below which the recursion is used, above it the series
 _TERMS = 64  # the series' remainder is then below 2^-60
 
 
-def individual_risk(frequency: ArrayLike, population: ArrayLike) -> Floats:
+Formula = Literal["exact", "approximate"]
+
+
+def individual_risk(frequency: ArrayLike, population: ArrayLike, *, formula: Formula = "exact") -> Floats:
     """Return the chance that a record is traced to its person among all those of the population like him.
 
     With f records in the sample and F people in the population sharing a combination, the risk is E[1/F | f]
@@ -23,6 +29,8 @@ def individual_risk(frequency: ArrayLike, population: ArrayLike) -> Floats:
     ----------
     frequency : (G,) whole numbers f ≥ 1
     population : (G,) estimates F̂ > 0, sums of sampling weights; below f they count as f
+    formula : "approximate" takes p/(f − 1 + p) from three records on, as mu-Argus and sdcMicro do for speed; it is
+        above the exact risk by up to 4 %
 
     Returns
     -------
@@ -64,4 +72,36 @@ def individual_risk(frequency: ArrayLike, population: ArrayLike) -> Floats:
     for step in range(1, _RECURSION):
         result[few] = np.where(f[few] == step, p[few] * integral, result[few])
         integral = (1.0 / step - p[few] * integral) / q[few]
+    if formula == "approximate":
+        result = np.where(f < 3, result, p / (f - q))
     return np.minimum(result, 1.0 / f)
+
+
+def household_risk(risk: ArrayLike, units: NDArray[np.integer[Any]]) -> Floats:
+    """Return for each record the chance that any record of its household is traced.
+
+    Parameters
+    ----------
+    risk : (N,) individual risks, 0 … 1
+    units : (N,) household, or other statistical unit, of each record
+
+    Returns
+    -------
+    (N,) 1 − ∏ (1 − risk) over the records of the unit, the same for all of them
+
+    Notes
+    -----
+    Claim: exact where the records of a household are traced independently of each other.
+
+    Source: Templ, Kowarik and Meindl (2015), *Journal of Statistical Software* 67 (4), section 3.3.
+
+    Examples
+    --------
+    >>> household_risk([0.5, 0.5, 0.1], np.array([7, 7, 8])).round(3).tolist()
+    [0.75, 0.75, 0.1]
+    """
+    risks = np.asarray(risk, dtype=np.float64)
+    unit = unit_codes(units, len(risks))
+    with np.errstate(divide="ignore"):
+        untraced = np.bincount(unit, np.log1p(-risks))
+    return -np.expm1(untraced)[unit]

@@ -1,0 +1,20 @@
+"""Risk in the population that the records are a sample of."""
+
+from anoncore.risk.population.frequencies import Frequencies, Missing, groups_of, key_codes, key_frequencies
+from anoncore.risk.population.individual import household_risk, individual_risk
+from anoncore.risk.population.suda import SpecialUniques, special_uniques
+from anoncore.risk.population.uniqueness import PopulationUniqueness, population_uniqueness
+
+__all__ = [
+    "Frequencies",
+    "Missing",
+    "PopulationUniqueness",
+    "SpecialUniques",
+    "groups_of",
+    "household_risk",
+    "individual_risk",
+    "key_codes",
+    "key_frequencies",
+    "population_uniqueness",
+    "special_uniques",
+]
