@@ -124,8 +124,9 @@ def pair_utility(
     All pairs come from the products of one matrix of indicators and powers with itself, summed over blocks. The
     standard error of each association is the jackknife's over 20 groups of statistical units, whose products are
     subtracted in turn; two samples of the sizes of original and release differ √(1 + N/M) times as much. With z the
-    normal quantile that the largest of all pairs exceeds every second time, ``two_samples`` is z standard errors; at
-    least those of independent normal variables, and for V and the correlation ratio the chi-square quantile there.
+    normal quantile that the largest of all pairs exceeds every second time, ``two_samples`` is z standard errors; of
+    correlations at least those of the delta method, and for V and the correlation ratio at least the chi-square
+    quantile there.
 
     Examples
     --------
@@ -147,13 +148,13 @@ def pair_utility(
     if not len(values[0]):
         return PairUtility(0, None, None, ())
     pairs = list(_pairs(coded))
-    carried, freedom = _carried(coded, left_out[0])
+    carried, held, freedom = _carried(coded, left_out[0])
     used = ~np.isnan(values[0]) & (carried >= LEAST)
     # A pair that the release, or a left-out group, cannot measure has no association there.
     changes = [np.abs(np.nan_to_num(other) - values[0])[used] for other in values[1:]]
     if not used.any():
         return PairUtility(0, None, None, ())
-    two = _two_samples(values[0][used], again[:, used], freedom[used], carried[used])
+    two = _two_samples(again[:, used], freedom[used], _errors(coded, left_out[0])[used], held[used])
     sizes = [effective_size(w, t.n_units) for w, t in zip(arrays, tables, strict=True)]
     two *= np.sqrt((1 + sizes[0] / sizes[1]) / 2)
     order = np.argsort(-changes[0] / np.maximum(NOTABLE, 2 * two), kind="stable")[:NAMED]
@@ -340,8 +341,11 @@ def _ratios(held: Floats, sums: Floats, squares: Floats, member: Floats) -> Floa
     return np.where(good, np.sqrt(np.clip(share, 0, 1)), np.nan)
 
 
-def _carried(coded: _Coded, sums: Floats) -> tuple[Floats, Floats]:
-    """Return how many records carry each pair, and the degrees of freedom of its chi-square; 0 for correlations."""
+def _carried(coded: _Coded, sums: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return how many records carry and hold each pair, and the degrees of freedom of its chi-square.
+
+    The degrees of freedom of correlations are 0.
+    """
     p, q = len(coded.names) - len(coded.sizes), len(coded.sizes)
     powers = [slice(k * p, (k + 1) * p) for k in range(5)]
     block = np.repeat(np.arange(q), coded.sizes)
@@ -354,8 +358,9 @@ def _carried(coded: _Coded, sums: Floats) -> tuple[Floats, Floats]:
     total = member.T @ table @ member
     at, both = np.triu_indices(p, 1), np.triu_indices(q, 1)
     carried = np.concatenate([np.minimum(numeric, numeric.T)[at], mixed.T.ravel(), total[both]])
+    present = sums[powers[0], powers[0]][at], (member.T @ sums[5 * p :, powers[0]]).T.ravel(), total[both]
     freedom = np.concatenate([np.zeros(len(at[0])), by_level.T.ravel() - 1, ((held - 1) * (held.T - 1))[both]])
-    return carried, freedom
+    return carried, np.concatenate(present), freedom
 
 
 def _records_of_variance(sums: Sequence[Floats]) -> Floats:
@@ -368,12 +373,37 @@ def _records_of_variance(sums: Sequence[Floats]) -> Floats:
         return np.where((n > 0) & (square > 1e-9 * n), square**2 / biquadrate, 0.0)
 
 
-def _two_samples(values: Floats, again: Floats, freedom: Floats, carried: Floats) -> Floats:
+def _errors(coded: _Coded, sums: Floats) -> Floats:
+    """Return (pairs,) the standard errors of correlations by the delta method; 0 for the other associations.
+
+    With μ the central moments of the n records that hold both, n Var r = μ22/(μ20 μ02) − r (μ31/(μ20³ μ02)^½ +
+    μ13/(μ20 μ02³)^½) + r²/4 (μ40/μ20² + μ04/μ02² + 2 μ22/(μ20 μ02)); at least the (1 − r²)²/n of normal variables.
+    """
+    p, q = len(coded.names) - len(coded.sizes), len(coded.sizes)
+    powers = [slice(k * p, (k + 1) * p) for k in range(5)]
+    n = sums[powers[0], powers[0]]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        raw = [[sums[row, column] / n for column in powers] for row in powers]
+        a, b = raw[1][0], raw[0][1]  # means of the variables of the row and of the column
+        square = raw[2][0] - a**2
+        square[square <= 1e-9] = np.nan
+        both = np.sqrt(square * square.T)
+        r = np.clip((raw[1][1] - a * b) / both, -1, 1)
+        products = raw[2][2] - 2 * b * raw[2][1] - 2 * a * raw[1][2] + b**2 * raw[2][0] + a**2 * raw[0][2]
+        cross = (products + 4 * a * b * raw[1][1] - 3 * a**2 * b**2) / both**2
+        products = raw[3][1] - b * raw[3][0] - 3 * a * raw[2][1] + 3 * a * b * raw[2][0]
+        skew = (products + 3 * a**2 * raw[1][1] - 3 * a**3 * b) / (square * both)
+        tail = (raw[4][0] - 4 * a * raw[3][0] + 6 * a**2 * raw[2][0] - 3 * a**4) / square**2
+        variance = cross - r * (skew + skew.T) + r**2 / 4 * (tail + tail.T + 2 * cross)
+        error = np.nan_to_num(np.sqrt(np.maximum(variance, (1 - r**2) ** 2) / n))
+    return np.concatenate([error[np.triu_indices(p, 1)], np.zeros(p * q + q * (q - 1) // 2)])
+
+
+def _two_samples(again: Floats, freedom: Floats, error: Floats, n: Floats) -> Floats:
     """Return (pairs,) what the worst of all pairs changes by between two samples of the original's size."""
-    tail = 1 - 0.5 ** (1 / len(values))
+    tail = 1 - 0.5 ** (1 / len(error))
     spread = again - again.mean(axis=0)
-    error = np.sqrt(np.nan_to_num((spread**2).sum(axis=0) * (GROUPS - 1) / GROUPS))
-    normal = np.where(freedom > 0, 0.0, (1 - values**2) / np.sqrt(carried))
-    two = norm.isf(tail / 2) * np.maximum(error, normal) * np.sqrt(2)
+    jackknife = np.sqrt(np.nan_to_num((spread**2).sum(axis=0) * (GROUPS - 1) / GROUPS))
+    two = norm.isf(tail / 2) * np.maximum(jackknife, error) * np.sqrt(2)
     free = np.maximum(freedom, 1)
-    return np.maximum(two, np.where(freedom > 0, np.sqrt(np.maximum(0.0, chi2.isf(tail, free) - free) / carried), 0.0))
+    return np.maximum(two, np.where(freedom > 0, np.sqrt(np.maximum(0.0, chi2.isf(tail, free) - free) / n), 0.0))
