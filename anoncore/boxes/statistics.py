@@ -122,7 +122,7 @@ def wanted(stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray) -> 
         if flat and one.statistic in ("sd", "correlation", "slope"):
             raise AnonymizationError(f"statistics: {', '.join(flat)} does not vary; leave {one.text} out")
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            scale = float(box_shapes.statistic_scales(values, [_told(one)])[0])
+            scale = float(box_shapes.statistic_scales(values, [_description(one)])[0])
             spread = values.std(axis=0)[np.ptp(values, axis=0) > 0]
         accuracy = one.accuracy or ACCURACY * scale
         if not (_COMPUTABLE[0] < accuracy < _COMPUTABLE[1] and (spread > 0).all() and np.isfinite(spread).all()):
@@ -156,7 +156,7 @@ def influences(x: np.ndarray, statistics: Sequence[Wanted]) -> tuple[np.ndarray,
     for one in statistics:
         values = x[one.rows][:, one.columns]
         share, width = one.probability, one.accuracy
-        part = box_shapes.sensitivities(values, [_told(one.statistic)], [share], [width], floor=0.0)
+        part = box_shapes.sensitivities(values, [_description(one.statistic)], [share], [width], floor=0.0)
         for at, column in enumerate(one.columns):
             a[one.rows, column] += part[:, at]
         sampling += share / width * _influence(one.statistic.statistic, values)
@@ -201,7 +201,7 @@ def _weighted(read: Boxes, statistic: Statistic) -> str:
     return f"; {replace(estimate, note='')}"
 
 
-def _told(statistic: Statistic) -> tuple[str, int, int | None]:
+def _description(statistic: Statistic) -> tuple[str, int, int | None]:
     return statistic.statistic, 0, 1 if statistic.statistic in PAIRED else None
 
 

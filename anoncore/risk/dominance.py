@@ -9,7 +9,6 @@ import numpy as np
 
 from anoncore.microdata import Microdata
 from anoncore.microdata.units import unit_codes
-from anoncore.risk._checks import Floats
 from anoncore.risk.verdicts import Verdict
 
 # By how many times the spread of the second to sixth unit the outermost must exceed the second to dominate.
@@ -95,11 +94,6 @@ def dominance(original: Microdata, released: Microdata, reference: Microdata | N
     return Dominance(2 * len(names), dominated, tuple(dict.fromkeys(followed)), as_far and bool(followed))
 
 
-def _numbers(data: Microdata, name: str, sign: float) -> Floats:
-    values = sign * data.frame[name].to_numpy(dtype=np.float64)
-    return values[~np.isnan(values)]
-
-
 def _limit(data: Microdata, name: str, sign: float) -> float | None:
     """Return how far a release may reach where one unit dominates, else None."""
     values = sign * data.frame[name].to_numpy(dtype=np.float64)
@@ -122,4 +116,4 @@ def _limit(data: Microdata, name: str, sign: float) -> float | None:
 
 
 def _reaches(data: Microdata, name: str, sign: float, limit: float) -> bool:
-    return name in data.schema and bool((_numbers(data, name, sign) > limit).any())
+    return name in data.schema and bool((sign * data.frame[name] > limit).any())

@@ -44,8 +44,9 @@ def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None, shared:
     contents = np.zeros(int(units.max(initial=-1)) + 1, dtype=np.uint64)
     np.add.at(contents, units, rows)
     identified = np.bincount(units[known.notna().any(axis=1).to_numpy()], minlength=len(contents)) > 0
-    told = (persistent_names(known, units, rows), contents, names)
-    members = Members.of(run.home, *told, named=int(identified.sum()), secret=shared)
+    members = Members.of(
+        run.home, persistent_names(known, units, rows), contents, names, named=int(identified.sum()), secret=shared
+    )
     if not shared:
         return members
     # Who has no identifier is known by the values: other homes could try values out, and do not get these digests.

@@ -14,7 +14,7 @@ from tasks.policy.criteria import IN_THE_DATA
 from tasks.policy.gate import BoundedFigure, Chance, Gate, GateResult, GateVerdict, Metrics
 from tasks.policy.limits import MembershipLimit, MembershipPolicy, nonmembers_needed
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import as_measured
+from tasks.policy.rounded_attacks import attacks_in_steps
 
 # Each test of highest scores has this share of the level `tail_p`, so that all of them together keep it.
 SHARE = 1.0 / 6.0
@@ -68,7 +68,7 @@ def family_gate(
         limits=MembershipLimit,
         individual=True,
         untested_as="membership",
-        publishes={f"risk.{field}": as_measured},
+        publishes={f"risk.{field}": attacks_in_steps},
         metrics=metrics,
         attacks=attacks,
     )
@@ -91,7 +91,7 @@ def family_result(name: str, family: AttackFamily | None, policy: MembershipPoli
         scores = top.attack.top
         figure += f", p = {family.p:.2g} corrected for all forms"
         limit += f"; fail: p < {level:.2g}"
-        meaning += f"; of the {scores.n} highest scores {scores.members} are members’ ({top.name})"
+        meaning += f"; of about {scores.n} highest scores at most {scores.members} are members’ ({top.name})"
     elif verdict == "inconclusive":
         needed = nonmembers_needed(area, policy)
     n = family.n_members + family.n_nonmembers
@@ -117,7 +117,7 @@ def family_attacks(title: str, attacker: str, family: AttackFamily | None, gate:
         aim,
         f"{title}, highest scores",
         f"The same attacker keeps to the people of whom the attack is surest. Worst of {_of(top, family)}",
-        f"{count(top.attack.top.members)} members of {count(top.attack.top.n)}",
+        f"at most {count(top.attack.top.members)} members of about {count(top.attack.top.n)}",
         f"p\u00a0{_with_sign(pvalue(family.p))}, corrected for all forms",
         f"{top.attack.top.baseline:.2f} of the people are members",
         f"{count(family.n_members)} members, {count(family.n_nonmembers)} non-members",

@@ -1,4 +1,4 @@
-"""Attempts at a release that were rejected: whoever draws again until one passes has tested nothing."""
+"""Count earlier attempts at a release that were rejected, since a verdict on the best of many draws proves nothing."""
 
 from __future__ import annotations
 

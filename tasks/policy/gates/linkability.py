@@ -12,7 +12,7 @@ from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import as_measured
+from tasks.policy.rounded_attacks import attacks_in_steps
 
 NAME = "linkability"
 PLACE = Place(Criterion.LINKABILITY, Knowledge.HALF)
@@ -93,7 +93,7 @@ GATE = Gate(
     evaluate=evaluate,
     limits=LinkabilityLimit,
     individual=True,
-    publishes={"risk.linkability": as_measured},
+    publishes={"risk.linkability": attacks_in_steps},
     metrics=metrics,
     attacks=attacks,
 )

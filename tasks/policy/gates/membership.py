@@ -10,7 +10,7 @@ from tasks.policy.criteria import IN_THE_DATA
 from tasks.policy.gate import BoundedFigure, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import MembershipLimit, nonmembers_needed
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import as_measured
+from tasks.policy.rounded_attacks import attacks_in_steps
 
 AIM = Aim.MEMBERSHIP
 NEAREST, SCORES, RESCALED, BOXES = (
@@ -115,7 +115,7 @@ GATE = Gate(
     individual=True,
     untested_as="membership",
     publishes=dict.fromkeys(
-        ("risk.membership", "risk.membership_rescaled", "risk.score_coincidence", "risk.boxes"), as_measured
+        ("risk.membership", "risk.membership_rescaled", "risk.score_coincidence", "risk.boxes"), attacks_in_steps
     ),
     metrics=metrics,
     attacks=attacks,

@@ -8,6 +8,7 @@ from anoncore.risk.presence import ONE_VARIABLE, ValuePresence
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack_family import family_gate
 from tasks.policy.gate import Metrics
+from tasks.policy.rounded_attacks import attacks_in_steps
 from tasks.policy.rounding import at_least_ten, coarse
 
 
@@ -23,7 +24,7 @@ def _variables(found: ValuePresence) -> tuple[str, ...]:
 
 
 def published_presence(presence: ValuePresence | None, step: float) -> ValuePresence | None:
-    """Publish what is counted of values that one record alone holds in steps."""
+    """Publish the attacks, and what is counted of values that one record alone holds, in steps."""
     if presence is None:
         return None
     members, others = (
@@ -31,7 +32,7 @@ def published_presence(presence: ValuePresence | None, step: float) -> ValuePres
         for one in (presence.unique_members, presence.unique_nonmembers)
     )
     excess = coarse(presence.excess, step)
-    return replace(presence, unique_members=members, unique_nonmembers=others, excess=excess)
+    return attacks_in_steps(replace(presence, unique_members=members, unique_nonmembers=others, excess=excess), step)
 
 
 FAMILY = family_gate(

@@ -11,7 +11,7 @@ from tasks.policy.criteria import IN_THE_DATA
 from tasks.policy.gate import BoundedFigure, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import MembershipLimit
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import as_measured
+from tasks.policy.rounded_attacks import attacks_in_steps
 
 NAME = "earlier releases"
 AIM = Aim.MEMBERSHIP
@@ -96,7 +96,7 @@ GATE = Gate(
     evaluate=evaluate,
     limits=MembershipLimit,
     individual=True,
-    publishes={"prior_releases": as_measured},
+    publishes={"prior_releases": attacks_in_steps},
     metrics=metrics,
     attacks=attacks,
 )

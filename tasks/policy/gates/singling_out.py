@@ -12,7 +12,7 @@ from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import as_measured
+from tasks.policy.rounded_attacks import attacks_in_steps
 
 NAME = "singling out"
 PLACE = Place(Criterion.SINGLING_OUT, Knowledge.QUASI_IDENTIFIERS)
@@ -99,7 +99,7 @@ GATE = Gate(
     limits=SinglingOutLimit,
     individual=True,
     untested_as="membership",
-    publishes={"risk.singling_out": as_measured},
+    publishes={"risk.singling_out": attacks_in_steps},
     metrics=metrics,
     attacks=attacks,
 )

@@ -10,7 +10,7 @@ from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, untested
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import as_measured
+from tasks.policy.rounded_attacks import attacks_in_steps
 
 NAME = "value pairs"
 PLACE = Place(Criterion.SINGLING_OUT, Knowledge.HALF)
@@ -57,9 +57,9 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             aim,
             name,
             f"{attacker} The worst of {looked_at}: {' and '.join(worst.pair)}.",
-            f"{count(worst.released)} of {count(worst.n)}",
+            f"at most {count(worst.released)} of {count(worst.n)}",
             f"{points(worst.lower)} to {points(worst.upper)} beyond the reference",
-            f"{count(worst.reference)}, reference",
+            f"at most {count(worst.reference)}, reference",
             count(worst.n),
             NAME,
             PLACE,
@@ -75,7 +75,7 @@ GATE = Gate(
     "half for any pair; inconclusive when it is above the margin.",
     evaluate=evaluate,
     individual=True,
-    publishes={"risk.value_pairs": as_measured},
+    publishes={"risk.value_pairs": attacks_in_steps},
     metrics=metrics,
     attacks=attacks,
 )

@@ -413,8 +413,8 @@ def test_earlier_releases_are_told_with_what_they_give_together():
     found = replace(found, assessment=replace(shown, prior_releases=PriorReleases(3, 2, together)))
     words = text_of(page(found))
     assert "2 of 3 earlier release(s) can be compared" in words
-    assert "AUC 0.688" in words
-    assert "0.511 by this release alone" in words
+    assert "AUC 0.700" in words
+    assert "0.500 by this release alone" in words
 
 
 def test_sizes_that_differ_are_compared_at_one_size():
@@ -556,7 +556,7 @@ def test_figures_of_the_dossier_appear_with_baseline_and_size():
     found = dossier()
     words = text_of(page(found))
     medians = published(found.assessment).utility.figure("correlation")
-    texts = ["0.512", "0.484 to 0.540", "0.500, guessing", "120 members, 90 non-members"]
+    texts = ["AUC 0.500", "0.500 to 0.550", "0.500, guessing", "120 members, 90 non-members"]
     texts += [wording.significant(value) for value in (medians.released_median, medians.reference_median)]
     texts += [
         "20\u00a0%",
@@ -621,7 +621,7 @@ def test_markdown_tables_have_one_shape():
         for table in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
             widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.strip().splitlines()}
             assert len(widths) == 1
-    assert "AUC 0.512" in prefect_artifacts.risk_markdown(published(found.assessment))
+    assert "AUC 0.500" in prefect_artifacts.risk_markdown(published(found.assessment))
     assert "Attribute inference" in prefect_artifacts.risk_markdown(published(found.assessment))
     *_, text = markdown(found)
     assert "pMSE" in text

@@ -50,6 +50,6 @@ def test_report_and_metrics_hold_area_and_highest_scores(gate: Gate, field: str,
     given = changed(assessment(), **{f"risk__{field}": family(kind, 0.003, auc=0.7, lower=0.6, upper=0.8)})
     whole, top, *_ = gate.attacks(published(given))
     assert (whole.outcome, whole.interval) == ("AUC 0.700", "0.600 to 0.800 at 99\u00a0%")
-    assert (top.outcome, top.interval) == ("26 members of 50", "p\u00a0= 0.003, corrected for all forms")
+    assert (top.outcome, top.interval) == ("at most 30 members of about 50", "p\u00a0= 0.003, corrected for all forms")
     metrics = {name.rpartition("/")[2]: value for name, value in gate.metrics(given).items()}
     assert (metrics["auc"], metrics["lower"], metrics["upper"], metrics["p"]) == (0.7, 0.6, 0.8, pytest.approx(0.003))

@@ -1,0 +1,65 @@
+"""How the success of attacks is published: as coarse as their sample is small.
+
+An area under the ROC curve is the mean, over members, of a rank between 0 and 1, whose standard deviation is about 0.3.
+The rule for means of other figures (`tasks.policy.rounding`) then asks for steps of 3/N.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from anoncore.risk import MembershipAttack, ResidualRisk, TopScores, ValuesTogether
+from tasks.policy.rounding import SETTINGS, at_least_ten, coarse, each_float, p_value
+
+T = TypeVar("T")
+
+AREA_STEPS = (0.005, 0.01, 0.02, 0.05)
+PEOPLE_PER_STEP = 3.0
+
+
+def attacks_in_steps(value: T, step: float) -> T:
+    """Publish every success of an attack that is in a value in steps of its own sample; the rest as it was measured."""
+    return _rounded(value)  # type: ignore[no-any-return]
+
+
+def _rounded(value: Any) -> Any:
+    match value:
+        case MembershipAttack():
+            return _area(value)
+        case TopScores():
+            return _top(value)
+        case ResidualRisk():
+            return coarse(value, _step(min(value.attack.n, value.control.n), 10.0))
+        case ValuesTogether():
+            return _together(value)
+        case tuple():
+            return tuple(_rounded(one) for one in value)
+        case dict():
+            return {key: _rounded(one) for key, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: _rounded(getattr(value, f.name)) for f in fields(value) if f.init})
+    return value
+
+
+def _step(people: int, per_step: float) -> float:
+    """Return the finest step that holds so many people."""
+    return next((step for step in AREA_STEPS if step * people >= per_step), 0.1)
+
+
+def _area(area: MembershipAttack) -> MembershipAttack:
+    step = _step(min(area.n_members, area.n_nonmembers), PEOPLE_PER_STEP)
+    return each_float(area, lambda one: round(one / step) * step, (*SETTINGS, "gate"))
+
+
+def _top(top: TopScores) -> TopScores:
+    """Count in tens; a share of so few people would tell the count."""
+    n = at_least_ten(top.n)
+    members, step = min(at_least_ten(top.members), n), 10.0 / n
+    lower = int(top.lower / step) * step
+    return replace(top, n=n, members=members, precision=members / n, lower=lower, p=p_value(top.p))
+
+
+def _together(found: ValuesTogether) -> ValuesTogether:
+    released, reference = (min(at_least_ten(one), found.n) for one in (found.released, found.reference))
+    return replace(coarse(found, _step(found.n, 10.0)), released=released, reference=reference)

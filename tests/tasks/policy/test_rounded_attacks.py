@@ -1,0 +1,35 @@
+from dataclasses import replace
+
+import pytest
+
+from anoncore.risk import AttackFamily, MembershipAttack, NamedAttack, ScoreAttack, TopScores
+from tasks.policy.rounded_attacks import attacks_in_steps
+
+
+def family(members: int, auc: float, people: int) -> AttackFamily:
+    area = MembershipAttack(auc, auc - 0.03, auc + 0.03, people, people, "pass")
+    top = TopScores(n=53, members=members, precision=members / 53, lower=members / 53 - 0.1, p=0.0123, baseline=0.5)
+    return AttackFamily((NamedAttack("nearest", ScoreAttack(area, top)),), people, people)
+
+
+@pytest.mark.parametrize(("people", "step"), [(40, 0.1), (100, 0.05), (200, 0.02), (500, 0.01), (2000, 0.005)])
+def test_an_area_is_published_in_steps_of_its_sample(people: int, step: float) -> None:
+    published = attacks_in_steps(family(26, 0.5432, people), 0.01).attacks[0].attack.area
+    for name in ("auc", "lower", "upper"):
+        assert getattr(published, name) / step == pytest.approx(round(getattr(published, name) / step))
+    assert published.auc == pytest.approx(0.5432, abs=step)
+    assert (published.gate, published.confidence) == (0.55, 0.99)
+
+
+def test_one_member_more_or_less_among_the_highest_scores_is_not_seen() -> None:
+    shown = [attacks_in_steps(family(members, 0.55, 500), 0.01) for members in range(21, 31)]
+    assert len(set(shown)) <= 2
+    assert {one.attacks[0].attack.top.members for one in shown} == {30}
+    assert {one.attacks[0].attack.top.n for one in shown} == {60}
+    assert {one.attacks[0].attack.top.p for one in shown} == {0.01}
+
+
+def test_what_is_no_attack_stays() -> None:
+    assert attacks_in_steps(None, 0.01) is None
+    one = family(26, 0.55, 500)
+    assert attacks_in_steps(replace(one, attacks=()), 0.01) == replace(one, attacks=())
