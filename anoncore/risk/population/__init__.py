@@ -2,6 +2,7 @@
 
 from anoncore.risk.population.frequencies import Frequencies, Missing, groups_of, key_codes, key_frequencies
 from anoncore.risk.population.individual import household_risk, individual_risk
+from anoncore.risk.population.reidentifications import Reidentifications, expected_reidentifications
 from anoncore.risk.population.suda import SpecialUniques, special_uniques
 from anoncore.risk.population.uniqueness import PopulationUniqueness, population_uniqueness
 
@@ -9,7 +10,9 @@ __all__ = [
     "Frequencies",
     "Missing",
     "PopulationUniqueness",
+    "Reidentifications",
     "SpecialUniques",
+    "expected_reidentifications",
     "groups_of",
     "household_risk",
     "individual_risk",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import gammaln
 
 from anoncore.errors import AnonymizationError
 from anoncore.risk.population import population_uniqueness
-from anoncore.risk.population.uniqueness import pitman_parameters
+from anoncore.risk.population.sizes import GroupSizes, PitmanEwens
 
 
 def drawn_sizes(theta: float, alpha: float, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -38,17 +37,14 @@ def test_pitman_finds_the_parameters_and_the_uniques_of_its_own_population() -> 
 
 def test_pitman_parameters_maximise_the_likelihood() -> None:
     value, count = np.array([1, 2, 3, 7]), np.array([50, 12, 5, 3])
-    groups, n = int(count.sum()), int(value @ count)
-
-    def likelihood(theta: float, alpha: float) -> float:
-        i, j = np.arange(1, groups), np.arange(1, n)
-        more = count @ (gammaln(value - alpha) - gammaln(1 - alpha))
-        return float(np.log(theta + i * alpha).sum() - np.log(theta + j).sum() + more)
-
-    theta, alpha = pitman_parameters(value, count)
-    best = likelihood(theta, alpha)
-    for other in ((1.01, 1.0), (0.99, 1.0), (1.0, 1.01), (1.0, 0.99)):
-        assert likelihood(theta * other[0], alpha * other[1]) < best
+    found = GroupSizes.of(np.repeat(value, count), 1e6)
+    best = PitmanEwens.fitted(found)
+    i, j = np.arange(1, found.groups), np.arange(1, found.records)
+    likelihood = np.log(best.theta + i * best.alpha).sum() - np.log(best.theta + j).sum()
+    likelihood += sum(n * np.log(np.arange(1, size) - best.alpha).sum() for size, n in zip(value, count, strict=True))
+    assert best.log_likelihood(found) == pytest.approx(likelihood)
+    for theta, alpha in ((1.01, 1.0), (0.99, 1.0), (1.0, 1.01), (1.0, 0.99)):
+        assert PitmanEwens(best.theta * theta, best.alpha * alpha).log_likelihood(found) < likelihood
 
 
 def test_the_negative_binomial_finds_the_uniques_of_its_own_population() -> None:
