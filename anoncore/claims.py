@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.groups import distinct_counts
+from anoncore.kernels.key_groups import agreeing_units
 from anoncore.microdata import Microdata
 
 
@@ -65,11 +67,18 @@ class KAnonymity(Claim):
     """Every record is identical, on the released variables or on ``variables``, to records of k − 1 other units.
 
     Source: Samarati and Sweeney 1998, for statistical units: a group of k records of fewer than k units does not
-    count. A missing cell counts as a value of its own.
+    count. A missing cell counts as a value of its own, or agrees with every value.
+
+    Parameters
+    ----------
+    k : int, at least 2
+    variables : names; None for all that are released
+    wildcard : whether a missing cell agrees with every value
     """
 
     k: int
     variables: tuple[str, ...] | None = None
+    wildcard: bool = False
 
     def __post_init__(self) -> None:
         if self.k < 2:
@@ -79,13 +88,23 @@ class KAnonymity(Claim):
     def statement(self) -> str:
         """Return the promise in one sentence."""
         on = "all released variables" if self.variables is None else ", ".join(self.variables)
-        return f"{self.k}-anonymity on {on}"
+        return f"{self.k}-anonymity on {on}{', where a missing value agrees with every value' * self.wildcard}"
 
     def check(self, released: Microdata) -> ClaimCheck:
-        """Count the units of the smallest group of identical records."""
+        """Count the units of the smallest group of identical records, or of those that a record agrees with."""
+        if self.wildcard:
+            agree = agreeing_units(key_codes(released, self.variables or released.frame.columns), released.units)
+            fewest = int(agree.min(initial=len(agree)))
+            return self.outcome(fewest >= self.k, f"fewest units that a record agrees with: {fewest}", released)
         groups = IdenticalRecords.of(released, list(self.variables or released.frame.columns))
         figures = {"smallest_group": groups.smallest, "groups": groups.count}
         return self.outcome(groups.smallest >= self.k, f"{groups.observed}, {groups.count} groups", released, **figures)
+
+
+def key_codes(data: Microdata, names: Iterable[str]) -> NDArray[np.int32]:
+    """Return (N, p) codes of the values of some variables, −1 where missing."""
+    codes = [pd.factorize(data.frame[name])[0] for name in names]
+    return np.column_stack(codes).astype(np.int32)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from anoncore.methods.data_shuffling import DataShuffling as DataShuffling
 from anoncore.methods.extreme_records import ExtremeRecords as ExtremeRecords
 from anoncore.methods.fuzzy_microaggregation import FuzzyMicroaggregation as FuzzyMicroaggregation
 from anoncore.methods.group_anonymity.parameters import GroupAnonymity as GroupAnonymity
+from anoncore.methods.local_suppression import LocalSuppression as LocalSuppression
 from anoncore.methods.mdav import MDAV as MDAV
 from anoncore.methods.optimal_boxes.parameters import OptimalBoxes as OptimalBoxes
 from anoncore.methods.rank_swapping import RankSwapping as RankSwapping

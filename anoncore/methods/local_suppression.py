@@ -1,0 +1,128 @@
+"""Local suppression: single cells of key variables become missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from anoncore.claims import Claim, KAnonymity, key_codes
+from anoncore.edits.model import EditSet
+from anoncore.errors import AnonymizationError
+from anoncore.kernels.local_suppression import local_suppression
+from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
+from anoncore.microdata import Microdata, Schema
+from anoncore.release import Release
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalSuppression(Method):
+    """Local suppression: cells of key variables become missing until every record agrees with k units on the keys.
+
+    Claims k-anonymity on the keys, where a missing value agrees with every value; made to hold again after later steps.
+    Other variables stay as they are, so it is a step before masking. Deterministic.
+
+    Source: Samarati and Sweeney 1998; Templ, Kowarik and Meindl 2015, Statistical disclosure control for micro-data
+    using the R package sdcMicro, section 4.1 (order of importance). Beyond it: no suppressed cell could be put back.
+
+    Parameters
+    ----------
+    k : int, at least 2
+        Statistical units that every record agrees with on the keys, its own included.
+    keys : tuple of variable names
+        The key variables; empty for all quasi-identifiers.
+    importance : mapping of key to a number above 0
+        A record's least important cell that suffices is suppressed; 1 for keys that are not named.
+    strata : tuple of variable names
+        Every record agrees with k units of its stratum, and strata are never suppressed.
+    """
+
+    title: ClassVar[str] = "Local suppression"
+    description: ClassVar[str] = (
+        "Single values by which a person could be recognised are left out, until the rest is shared by enough people."
+    )
+    prepares: ClassVar[bool] = True
+
+    method: Literal["local-suppression"] = "local-suppression"
+    k: int = 3
+    keys: tuple[str, ...] = ()
+    importance: Mapping[str, float] = field(default_factory=dict)
+    strata: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.k < 2:
+            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        for name, importance in self.importance.items():
+            if not 0 < importance < np.inf:
+                raise AnonymizationError(f"importance of {name} must be above 0 and finite, got {importance}")
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Everything but what it treats."""
+        return LEVEL_COUNTS, MEANS, VALUES
+
+    def problems(self, schema: Schema, edits: EditSet) -> list[str]:
+        """Return what is wrong with the parameters for a table and its edits, one sentence each."""
+        keys = self._keys(schema)
+        released = set(schema.masked)
+        wrong = (
+            ("keys", set(self.keys) - released, "is not released; name released variables"),
+            ("strata", set(self.strata) - released, "is not released; name released variables"),
+            ("strata", set(self.strata) & set(keys), "is a key, too; name it once"),
+            ("importance", set(self.importance) - set(keys), "is no key; name keys"),
+            (
+                "keys",
+                set(self.keys) & {e.dependent for e in edits.dependents},
+                "is computed by an edit; name its parts",
+            ),
+        )
+        problems = [f"{what}: {', '.join(sorted(names))} {problem}" for what, names, problem in wrong if names]
+        return problems if keys else ["keys: there is no quasi-identifier; name the keys", *problems]
+
+    def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
+        """Suppress cells.
+
+        Raises
+        ------
+        AnonymizationError
+            When a key is not released, or there is none.
+        """
+        if problems := self.problems(data.schema, edits):
+            raise AnonymizationError("\n".join(problems))
+        masked, cells = self._suppressed(data)
+        within = f" within {', '.join(self.strata)}" if self.strata else ""
+        return Release(
+            data=masked,
+            claims=(KAnonymity(k=self.k, variables=(*self._keys(data.schema), *self.strata), wildcard=True),),
+            keeps_records=True,
+            notes=(
+                f"values of {', '.join(self._keys(data.schema))} are left out where fewer than {self.k} records or "
+                f"units would agree on them{within}, those of least importance first; a missing value agrees with all",
+            ),
+            figures={"suppressed_cells": cells},
+        )
+
+    def restore(
+        self, data: Microdata, claims: tuple[Claim, ...], *, edits: EditSet, rng: np.random.Generator
+    ) -> tuple[Microdata, tuple[str, ...]]:
+        """Suppress what later steps made rare."""
+        masked, cells = self._suppressed(data)
+        if not cells:
+            return data, ()
+        return masked, (f"after the later steps, {cells} more value(s) of the keys are left out for the same reason",)
+
+    def _keys(self, schema: Schema) -> tuple[str, ...]:
+        return self.keys or tuple(v.name for v in schema if v.role == "quasi-identifier" and v.name not in self.strata)
+
+    def _suppressed(self, data: Microdata) -> tuple[Microdata, int]:
+        """Return the table without the cells that are suppressed, and their number."""
+        keys = self._keys(data.schema)
+        importance = np.array([*(self.importance.get(name, 1.0) for name in keys), *(np.inf for _ in self.strata)])
+        codes = key_codes(data, (*keys, *self.strata))
+        cells = local_suppression(codes, self.k, importance=importance, units=data.units)
+        frame = data.frame.copy()
+        for name, suppressed in zip(keys, cells.T, strict=False):
+            frame[name] = frame[name].mask(suppressed)
+        return Microdata.trusted(frame, data.schema, data.units), int(cells.sum())
