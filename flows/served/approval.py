@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 from prefect import suspend_flow_run
 from prefect.client.schemas.objects import State
 from prefect.exceptions import ObjectNotFound
 from prefect.input import RunInput
-from prefect.states import Cancelled, Completed
+from prefect.states import Cancelled, Completed, Failed
 from pydantic import Field
 
 from flows.orchestration.prefect import PrefectRunner
@@ -40,6 +40,12 @@ GRACE = 7 * DAY
 # The wait of a plan that names no end; and the time after which people are reminded at the latest.
 ENDLESS = 36_500 * DAY
 REMIND_AFTER = 3 * DAY
+# What people are told to do about a candidate that was not published.
+CLOSED = {
+    "expired": "run the plan again for a new candidate",
+    "superseded": "decide on the newer candidate",
+    "rejected": "change the plan or the data; until then the rejection stands",
+}
 MARKS = {"fail": "FAIL", "inconclusive": "open"}
 
 
@@ -82,7 +88,12 @@ def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str)
         remind=now + min(half, REMIND_AFTER),
     )
     pending_decisions(home).put(entry.release, entry)
+    _tell(home, entry, "awaiting", "a release awaits a decision", candidate.facts.reason, monitor.DECIDE)
     return entry
+
+
+def _tell(home: Home, entry: PendingDecision, event: str, subject: str, text: str, action: str) -> None:
+    monitor.tell_of_release(home, event, subject, entry.plan, entry.release, text, action, until=entry.deadline)
 
 
 def ask(home: Home, entry: PendingDecision) -> State[Any]:
@@ -109,6 +120,7 @@ def ask(home: Home, entry: PendingDecision) -> State[Any]:
         pending_decisions(home).put(entry.release, entry)
         if refusal:
             monitor.emit("decision-refused", entry.plan, entry.release, reason=refusal)
+            _tell(home, entry, f"refused-{entry.asked}", "a decision was not accepted", refusal, monitor.DECIDE)
     return state
 
 
@@ -142,7 +154,9 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
             hand_over(home, entry.release, pending(home, entry.release, targets_of(home, entry.release)), step)
     finally:
         pending_decisions(home).remove(entry.release)
-    kind = Cancelled if event in ("expired", "superseded") else Completed
+    if event in CLOSED:
+        monitor.tell_of_release(home, event, f"a release is {event}", entry.plan, entry.release, why, CLOSED[event])
+    kind = {"expired": Cancelled, "superseded": Cancelled, "rejected": Failed}.get(event, Completed)
     return kind(name=event.capitalize(), message=f"{entry.release}: {why}")
 
 
@@ -175,14 +189,13 @@ def describe(home: Home, entry: PendingDecision) -> str:
     nothing. Of a candidate that was changed nothing is shown but that it was.
     """
     candidate = outcomes.waiting_candidate(home, entry.release)
-    until = f"{datetime.fromtimestamp(entry.until, UTC):%Y-%m-%d %H:%M} UTC" if entry.until else ""
     key = " --key PRIVATE.pem" if candidate.terms.signed else ""
     approvers = markdown_cell(", ".join(a.approver for a in candidate.approvals))
     parts = [
         f"> **The last decision was not accepted:** {markdown_cell(entry.refused)}" if entry.refused else "",
         *_assessment(home, entry, candidate),
         f"Approved so far by {approvers}; {candidate.terms.approvers} must approve." if approvers else "",
-        f"Decide until **{until}**." if until else "",
+        f"Decide until **{entry.deadline}**." if entry.until else "",
         f"Dossier SHA-256: `{candidate.facts.dossier}`",
         f"In a terminal: `anonflow approve {entry.release} --by NAME --reason TEXT{key}`",
     ]

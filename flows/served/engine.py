@@ -30,7 +30,8 @@ def main() -> None:
     compat.report_cancellation()
     with handle_engine_signals(run_id):
         run = load_flow_run(flow_run_id=run_id)
-        run_flow(release, flow_run=run, error_logger=flow_run_logger(run).logger)
+        # A run that is refused or rejected has ended in order: as a state it is not reported as an error, too.
+        run_flow(release, flow_run=run, return_type="state", error_logger=flow_run_logger(run).logger)
 
 
 if __name__ == "__main__":

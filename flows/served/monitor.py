@@ -10,12 +10,19 @@ from prefect.artifacts import create_markdown_artifact, create_progress_artifact
 from prefect.events import emit_event
 from prefect.runtime import flow_run
 
-from tasks.common.errors import ReleaseError, sanitise_errors
+from flows.served import notices
+from flows.served.notices import Notice
+from tasks.common.errors import Refused, ReleaseError, sanitise_errors
 from tasks.common.formatting import markdown_cell, markdown_table
 from tasks.common.home import Home
 from tasks.decision.outcomes import SHOWN, Entry, Outcome, mirror_entry
 from tasks.record.dossier import read_dossier
 from tasks.tracking.mlflow import mirror_version, page_of
+
+CHANGE_PLAN = "change the plan or the data as the report says; until then the rejection stands"
+CORRECT = "correct the plan or the data as the message says, and run the plan again"
+DECIDE = "read the report, then decide: Resume in the run's page, or anonflow approve or reject at a terminal"
+RUN_AGAIN = "see the run's page; when the cause is mended, run the plan again"
 
 
 def emit(event: str, plan: str, release: str, *, run: str = "", **facts: Any) -> None:
@@ -41,12 +48,27 @@ def report_assessment(home: Home, plan: str, outcome: Outcome) -> None:
         emit("assessed", plan, outcome.release, **facts)
         _note_edits(home, plan, outcome.release)
     emit(outcome.status, plan, outcome.release, **facts)
+    if outcome.status == "rejected":
+        tell_of_release(home, "rejected", "a release was rejected", plan, outcome.release, outcome.reason, CHANGE_PLAN)
     _register(plan, outcome.mlflow_run, outcome.release, outcome.status)
 
 
-def report_failure(error: Exception) -> None:
+def tell_of_release(
+    home: Home, event: str, subject: str, plan: str, release: str, text: str, action: str, *, until: str = ""
+) -> None:
+    """Tell people what became of a release in this run, once for each event and release."""
+    link = notices.page_of(str(flow_run.id or ""))
+    key = f"{event}-{release}"
+    notices.tell(home, Notice(key, subject, plan, release, text, until=until, link=link, action=action))
+
+
+def report_failure(home: Home, error: Exception) -> None:
     """Report that a run could not go on; the message holds no data, by rule."""
-    plan = str(flow_run.parameters.get("plan", ""))
+    plan, run = str(flow_run.parameters.get("plan", "")), str(flow_run.id)
+    refused = isinstance(error, Refused)
+    subject, action = ("a run was refused", CORRECT) if refused else ("a run failed", RUN_AGAIN)
+    link = notices.page_of(run)
+    notices.tell(home, Notice(f"stopped-{run}", subject, plan, text=str(error), link=link, action=action))
     emit("failed", plan, "", reason=str(error))
     lines = ["**The run could not go on.**", *map(markdown_cell, str(error).split("\n"))]
     note(plan, "trouble", "\n\n".join(lines), "Why the run could not go on")

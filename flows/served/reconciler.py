@@ -26,13 +26,15 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed, Scheduled
 
-from flows.served import state
-from flows.served.alarms import ready_alarms, remind
+from flows.served import monitor, notices, state
+from flows.served.alarms import ready_alarm
 from flows.served.deployments import TAG, deploy, ready_pool
+from flows.served.notices import Notice, run_sender
 from flows.served.plans import Folder, read_folder, stamp
 from flows.served.release import run_name_of
 from flows.served.report import Report
 from flows.served.settings import POOL
+from flows.served.watch import Watch
 from flows.served.worker import Worker
 from tasks.common.errors import Refused
 from tasks.common.home import Home
@@ -40,6 +42,9 @@ from tasks.decision import outcomes
 
 # Seconds between two rounds.
 PACE = 2.0
+# Seconds after which plans are read again that have not changed: a source may be there now, a deployment be deleted.
+DEPLOY_PACE = 30.0
+UNCHANGED = {"unchanged"}
 # Seconds between two looks for a notification block to send alarms with.
 ALARMS_PACE = 20.0
 # An interrupted run is started again this often; one that always dies is not started for ever.
@@ -61,11 +66,13 @@ async def run_reconciler(report: Report) -> None:
     home, plans = Home.locate(), Path(os.environ["ANONFLOW_PLANS"])
     async with get_client() as client:
         await ready_pool(client)
-        reconciler = Reconciler(client, home, plans, report)
+        name = f"anonflow on {socket.gethostname()}"
+        reconciler = Reconciler(client, home, plans, report, name)
         await reconciler.deploy_plans()
-        await ready_alarms(client)
-        worker = Worker(POOL, name=f"anonflow on {socket.gethostname()}", create_pool_if_not_found=False)
+        await ready_alarm(client)
+        worker = Worker(POOL, name=name, create_pool_if_not_found=False)
         working = asyncio.ensure_future(worker.start(printer=lambda *_: None))
+        sending = asyncio.ensure_future(run_sender(client, home))
         report.ready, report.reached = True, time.time()
         try:
             while not working.done():
@@ -74,15 +81,18 @@ async def run_reconciler(report: Report) -> None:
             working.result()
         finally:
             working.cancel()
-            await asyncio.wait([working], timeout=20)
+            sending.cancel()
+            await asyncio.wait([working, sending], timeout=20)
 
 
 class Reconciler:
     """Brings Prefect in step with what the home and the folder of plans say."""
 
-    def __init__(self, client: PrefectClient, home: Home, plans: Path, report: Report) -> None:
+    def __init__(self, client: PrefectClient, home: Home, plans: Path, report: Report, worker: str) -> None:
         self.client, self.home, self.plans, self.report = client, home, plans, report
+        self.watch = Watch(client, home, worker)
         self.folder = Folder({}, {})
+        self.deployed = 0.0
         self.stamp: tuple[tuple[str, int, int], ...] = ()
         self.alarms_checked = time.monotonic()
         # Runs whose process is gone, and since when that is known.
@@ -94,15 +104,16 @@ class Reconciler:
         """Do everything once; what a server does not answer is tried again in the next round."""
         if time.monotonic() - self.alarms_checked > ALARMS_PACE:
             self.alarms_checked = time.monotonic()
-            await self._tried(self._ready_alarms)
+            await self._tried(self._ready_alarm)
         jobs = [
             self.resume_decided,
             self.restart_interrupted,
             self.restart_unstarted,
             self.restart_unrecorded,
             self.name_scheduled,
+            self.look,
         ]
-        if stamp(self.plans) != self.stamp:
+        if stamp(self.plans) != self.stamp or time.monotonic() - self.deployed > DEPLOY_PACE:
             jobs.insert(0, self.deploy_plans)
         if all([await self._tried(job) for job in jobs]):
             self.report.reached = time.time()
@@ -115,15 +126,23 @@ class Reconciler:
             return False
         return True
 
-    async def _ready_alarms(self) -> None:
+    async def _ready_alarm(self) -> None:
         """Take up a notification block that was made or removed meanwhile."""
-        await ready_alarms(self.client)
+        await ready_alarm(self.client)
+
+    async def look(self) -> None:
+        """Look at what no run reports by itself."""
+        await self.watch.round(self.folder)
 
     async def deploy_plans(self) -> None:
         """Bring the deployments in step with the folder, and report what was done."""
         current = stamp(self.plans)
         self.folder = await asyncio.to_thread(read_folder, self.plans)
-        self.report.changes = await deploy(self.client, self.folder)
+        changes = await deploy(self.client, self.folder)
+        self.deployed = time.monotonic()
+        if current == self.stamp and self.folder.problems == self.report.problems and {*changes.values()} <= UNCHANGED:
+            return
+        self.report.changes = changes
         self.report.schedules = {name: file.plan.schedule.in_words for name, file in self.folder.plans.items()}
         self.report.problems = self.folder.problems
         self.stamp = current
@@ -143,7 +162,21 @@ class Reconciler:
                 await self._schedule(run, "Decided")
             elif pending.remind and now >= pending.remind:
                 state.pending_decisions(self.home).put(pending.release, replace(pending, remind=0.0))
-                await remind(pending)
+                monitor.emit("reminder", pending.plan, pending.release, run=pending.run, until=pending.until)
+                self._tell_again(pending)
+
+    def _tell_again(self, pending: state.PendingDecision) -> None:
+        key, subject = f"reminder-{pending.release}", "a release still awaits a decision"
+        about = Notice(key, subject, pending.plan, pending.release, until=pending.deadline, action=monitor.DECIDE)
+        notices.tell(self.home, replace(about, link=notices.page_of(pending.run)))
+
+    def _tell_of_crash(self, active: state.ActiveRun, *, last: bool) -> None:
+        number, key = active.attempts + 1, f"crashed-{active.run}-{active.attempts}"
+        text = f"its process ended before the run did, attempt {number} of {ATTEMPTS + 1}"
+        subject = "a run crashed and is given up" if last else "a run crashed and is resumed"
+        action = f"see the run's page and {'run the plan again' if last else 'the log; nothing has to be done'}"
+        link = notices.page_of(active.run)
+        notices.tell(self.home, Notice(key, subject, active.plan, text=text, link=link, action=action))
 
     def _is_open(self, release: str) -> bool:
         """Return whether people can still decide on a release."""
@@ -176,6 +209,7 @@ class Reconciler:
         self.gone = gone
 
     async def _restart(self, active: state.ActiveRun, run: FlowRun, last: State[Any]) -> None:
+        self._tell_of_crash(active, last=active.attempts >= ATTEMPTS)
         if active.attempts < ATTEMPTS:
             state.active_runs(self.home).put(active.run, replace(active, attempts=active.attempts + 1))
             await self._schedule(run, AGAIN)

@@ -78,7 +78,8 @@ def _carry_on(home: Home, run: str, plan: str) -> State[Any]:
     if pending is None:
         outcome = _carry_out(home, plan)
         if outcome.status != "awaiting":
-            return Completed(name=STATES[outcome.status], message=f"{outcome.release}: {outcome.reason}")
+            kind = Failed if outcome.status == "rejected" else Completed
+            return kind(name=STATES[outcome.status], message=f"{outcome.release}: {outcome.reason}")
         pending = approval.enter(home, outcome, run, str(flow_run.name), plan)
         if pending is None:
             return Completed(name="Awaits already", message=f"{outcome.release} waits in another run")
@@ -123,5 +124,5 @@ def _stopped(error: ReleaseError) -> State[Any]:
 
     if isinstance(error, Busy):
         return Cancelled(name="Skipped", message=str(error))
-    monitor.report_failure(error)
+    monitor.report_failure(Home.locate(), error)
     return Failed(name="Refused" if isinstance(error, Refused) else "Failed", message=str(error))

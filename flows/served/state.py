@@ -12,6 +12,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -45,6 +46,11 @@ class PendingDecision:
     remind: float = 0.0
     asked: int = 0
     refused: str = ""
+
+    @property
+    def deadline(self) -> str:
+        """When the wait ends, for people; empty where it does not."""
+        return f"{datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M} UTC" if self.until else ""
 
 
 @dataclass(frozen=True)

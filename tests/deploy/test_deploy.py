@@ -171,8 +171,10 @@ def test_docker_compose_reads_the_files() -> None:
         "PATH": os.environ["PATH"],
         "HOME": os.environ.get("HOME", "/"),
         "ANONFLOW_ADDRESS": "192.0.2.1",
+        "ANONFLOW_SMTP": "smtp://relay:25",
+        "ANONFLOW_MAIL_TO": "ann@example.org",
     }
-    for files in (["compose.yaml"], ["compose.yaml", "compose.tls.yaml"]):
+    for files in (["compose.yaml"], ["compose.yaml", "compose.tls.yaml"], ["compose.yaml", "compose.mail.yaml"]):
         chosen = [part for name in files for part in ("-f", str(DEPLOY / name))]
         ran = subprocess.run(
             [program, "compose", *chosen, "config", "--quiet"],

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -20,6 +21,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flows.served.notices import MAIL_TO, SMTP
 from flows.served.postgres import Postgres
 from flows.served.settings import LATE, logs
 from flows.served.state import PendingDecision, active_runs, pending_of_run
@@ -29,6 +31,7 @@ from tasks.common.locks import locked
 from tasks.publication.manifest import verify_release
 from tasks.record import ledger
 from tasks.record.entry import ReleaseFacts
+from tests.flows.served.mail import MailServer
 from tests.limits import UTILITY
 
 PROGRAM = Path(sys.executable).parent / "anonflow"
@@ -101,13 +104,15 @@ class Served:
         self.plans.mkdir()
         self.out = folder / "serve.out"
         self.process: subprocess.Popen[bytes] | None = None
+        self.mail = MailServer()
+        threading.Thread(target=self.mail.serve_forever, daemon=True).start()
         self.seconds = 0.0
 
     # --- the stack
 
     def start(self, host: str = "") -> None:
         """Start the stack, on a host of another name where one is given."""
-        clean = clean_environment() | {LATE: "8"}
+        clean = clean_environment() | {LATE: "8", SMTP: self.mail.address, MAIL_TO: "ann@example.org"}
         command = [PROGRAM, "serve", self.plans, "--home", self.home.path]
         if host:
             command = ["unshare", "--uts", "sh", "-c", f'hostname {host} && exec "$@"', "sh", *command]
@@ -154,6 +159,11 @@ class Served:
         before = self.pid(part)
         os.kill(before, signal.SIGKILL)
         until(lambda: self.pid(part) not in (0, before), 120)
+
+    def mailed(self, *words: str) -> int:
+        """Return how many mails hold all these words."""
+        texts = [f"{mail['Subject']}\n{mail.get_content()}" for mail in list(self.mail.mails)]
+        return sum(all(word in text for word in words) for text in texts)
 
     # --- Prefect
 

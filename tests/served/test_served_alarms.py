@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from flows.served.settings import logs
 from flows.served.state import active_runs, pending_decisions
+from tests.limits import NO_LOSS
 
 pytestmark = pytest.mark.platform
 
@@ -68,7 +70,7 @@ def receiver(served: Any) -> Iterator[Receiver]:
 
     def sends() -> bool:
         alarms = [a for a in served.api("/automations/filter", {}) if a["name"].startswith("anonflow: ")]
-        return len(alarms) == 4 and all(a["actions"][0]["type"] == "send-notification" for a in alarms)
+        return len(alarms) == 1 and all(a["actions"][0]["type"] == "send-notification" for a in alarms)
 
     # Without starting anything again.
     served.until(sends, 120, served.logs)
@@ -78,19 +80,21 @@ def receiver(served: Any) -> Iterator[Receiver]:
 
 
 def test_a_candidate_that_waits_is_told_and_told_again(served: Any, receiver: Receiver) -> None:
-    served.plan("patient", seed=80)
+    served.plan("patient", seed=80, policy=", decide_within_days: 3")
     served.deployed("patient")
     run = served.run("patient")
     served.paused(run)
     entry = served.candidate(run)
     told = ("a release awaits a decision", entry.release)
-    served.until(lambda: receiver.hears(*told, "release.awaiting"), 40, lambda: str(receiver.heard))
+    served.until(lambda: receiver.hears(*told, "Decide until", "What to do"), 40, lambda: str(receiver.heard))
+    served.until(lambda: served.mailed(*told, f"flow-run/{run}") == 1, 40, lambda: str(served.mail.mails))
     assert entry.remind > time.time()
     pending_decisions(served.home).put(entry.release, replace(entry, remind=time.time() - 1))
-    served.until(lambda: receiver.hears(*told, "release.reminder"), 40, lambda: str(receiver.heard))
+    again = ("a release still awaits a decision", entry.release)
+    served.until(lambda: receiver.hears(*again), 40, lambda: str(receiver.heard))
     # Once.
     assert served.candidate(run).remind == 0
-    assert sum("release.reminder" in text for text in receiver.heard) == 1
+    assert sum(again[0] in text for text in receiver.heard) == 1
     served.decide(run, dossier_sha256="0" * 64)
     told = ("a decision was not accepted", entry.release)
     served.until(lambda: receiver.hears(*told), 60, lambda: str(receiver.heard))
@@ -102,7 +106,7 @@ def test_a_killed_run_is_told_and_taken_up_again(served: Any, receiver: Receiver
     run = served.run("shot")
     served.until(lambda: active_runs(served.home).get(run) is not None, 120, served.logs)
     os.kill(active_runs(served.home).get(run).pid, signal.SIGKILL)
-    told = ("a run stopped", "shot ·", "prefect.flow-run.Crashed")
+    told = ("a run crashed and is resumed", "shot", "attempt 1 of 4")
     served.until(lambda: receiver.hears(*told), 60, lambda: str(receiver.heard))
     assert served.paused(run)["name"] == "Suspended"
     assert served.events("shot") == ["awaiting"]
@@ -121,3 +125,20 @@ def test_a_run_that_nothing_runs_is_told(served: Any, receiver: Receiver) -> Non
     finally:
         os.kill(worker, signal.SIGCONT)
     served.paused(run)
+
+
+def test_what_is_rejected_or_refused_is_not_green_and_is_mailed(served: Any) -> None:
+    served.plan("harmful", seed=83, utility=NO_LOSS)
+    served.plan("sourceless", seed=84)
+    for plan in ("harmful", "sourceless"):
+        served.deployed(plan)
+    (served.plans / "sourceless.csv").unlink()
+    rejected, refused = served.run("harmful"), served.run("sourceless")
+    assert {key: served.ended(rejected)[key] for key in ("type", "name")} == {"type": "FAILED", "name": "Rejected"}
+    assert {key: served.ended(refused)[key] for key in ("type", "name")} == {"type": "FAILED", "name": "Refused"}
+    served.until(lambda: served.mailed("a release was rejected", "Plan: harmful", "What to do") == 1, 40, served.logs)
+    served.until(lambda: served.mailed("a run was refused", "sourceless", refused) == 1, 40, served.logs)
+    assert "Traceback" not in (logs(served.home) / "worker.log").read_text()
+    (served.plans / "broken.yaml").write_text("anonflow: 1\n")
+    served.until(lambda: served.mailed("a plan is refused", "broken.yaml") == 1, 60, served.logs)
+    (served.plans / "broken.yaml").unlink()

@@ -1,0 +1,232 @@
+"""What people are told: each event once, by mail and by the notification block of Prefect, until it was delivered.
+
+A notice is a small file of the home, so that none is lost with a process. Delivery is tried again, with growing pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import smtplib
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from urllib.parse import urlsplit
+
+from prefect.blocks.core import Block
+from prefect.client.orchestration import PrefectClient
+
+from flows.served.state import Records
+from tasks.common import secrets
+from tasks.common.errors import Refused
+from tasks.common.home import Home, make_private
+
+BLOCK = "anonflow"
+SMTP, MAIL_TO, MAIL_FROM = "ANONFLOW_SMTP", "ANONFLOW_MAIL_TO", "ANONFLOW_MAIL_FROM"
+# The named secret with the password of the user in ANONFLOW_SMTP.
+PASSWORD = "ANONFLOW_SMTP_PASSWORD"  # noqa: S105
+SCHEMES = ("smtp", "smtp+starttls", "smtps")
+# Seconds between two looks for notices, the longest pause after a failure, and the time a mail server has to answer.
+PACE, LONGEST_PAUSE, TIMEOUT = 2.0, 300.0, 20.0
+# Seconds after which it is forgotten that a notice was delivered.
+REMEMBERED = 400 * 86_400.0
+
+log = logging.getLogger("anonflow.served")
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What people are told of one event: names, reasons and counts, no data.
+
+    Attributes
+    ----------
+    key : of the event; the same event is told once
+    subject : what has happened, in a few words
+    plan, release : what it is about
+    text : why
+    until : until when people can act, as they read it
+    link : where to look
+    action : what to do
+    delivered : by which ways it was delivered so far
+    """
+
+    key: str
+    subject: str
+    plan: str = ""
+    release: str = ""
+    text: str = ""
+    until: str = ""
+    link: str = ""
+    action: str = ""
+    when: str = ""
+    delivered: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The subject line."""
+        about = self.release or self.plan
+        return f"anonflow: {self.subject}" + (f": {about}" if about else "")
+
+    @property
+    def body(self) -> str:
+        """The message, a fact a line."""
+        lines = {
+            "": self.text,
+            "Plan": self.plan,
+            "Release": self.release,
+            "Decide until": self.until,
+            "See": self.link,
+            "What to do": self.action,
+            "When": self.when,
+        }
+        return "\n".join(f"{name}: {value}" if name else value for name, value in lines.items() if value)
+
+
+Send = Callable[[Notice], Awaitable[None]]
+
+
+def _waiting(home: Home) -> Records[Notice]:
+    return Records(home.path / "notices", Notice)
+
+
+def tell(home: Home, notice: Notice) -> None:
+    """Tell people of an event, unless they were or will be told of it already."""
+    key = re.sub(r"[^A-Za-z0-9._-]", "_", notice.key)[:150]
+    waiting = _waiting(home)
+    if waiting.get(key) is None and not (make_private(waiting.folder / "delivered") / key).exists():
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        waiting.put(key, replace(notice, key=key, when=now))
+
+
+def page_of(run: str) -> str:
+    """Return the address of a run's page in Prefect."""
+    return f"{os.environ.get('PREFECT_API_URL', '').removesuffix('/api')}/runs/flow-run/{run}" if run else ""
+
+
+@dataclass(frozen=True)
+class MailServer:
+    """Where mail is handed over, as ``ANONFLOW_SMTP`` names it, and from whom to whom."""
+
+    host: str
+    port: int
+    scheme: str
+    user: str
+    sender: str
+    receivers: tuple[str, ...]
+
+    @classmethod
+    def of_environment(cls) -> MailServer | None:
+        """Return the mail server that the environment names, None where it names none.
+
+        Raises
+        ------
+        Refused
+            When what it says cannot be used.
+        """
+        address = os.environ.get(SMTP, "")
+        if not address:
+            return None
+        parts = urlsplit(address)
+        receivers = tuple(filter(None, map(str.strip, os.environ.get(MAIL_TO, "").split(","))))
+        if parts.scheme not in SCHEMES or not parts.hostname or parts.password or not receivers:
+            raise Refused(
+                f"{SMTP} must be smtp://, smtp+starttls:// or smtps:// with USER@HOST:PORT, {MAIL_TO} the addresses of "
+                f"those who are told, and the password the secret {PASSWORD}"
+            )
+        sender = os.environ.get(MAIL_FROM) or f"anonflow@{parts.hostname}"
+        port = parts.port or {"smtps": 465, "smtp+starttls": 587}.get(parts.scheme, 25)
+        return cls(parts.hostname, port, parts.scheme, parts.username or "", sender, receivers)
+
+    def send(self, home: Home, notice: Notice) -> None:
+        """Hand a notice over as a mail.
+
+        Raises `OSError` or `smtplib.SMTPException` where the server does not take it.
+        """
+        message = EmailMessage()
+        message["Subject"] = " ".join(notice.title.split())
+        message["From"], message["To"] = self.sender, ", ".join(self.receivers)
+        # A mail that is handed over twice, because the connection broke in between, is recognised by it.
+        message["Message-ID"] = f"<{notice.key}@{self.host}>"
+        message.set_content(notice.body)
+        kind = smtplib.SMTP_SSL if self.scheme == "smtps" else smtplib.SMTP
+        with kind(self.host, self.port, timeout=TIMEOUT) as server:
+            if self.scheme == "smtp+starttls":
+                server.starttls()
+            if self.user:
+                server.login(self.user, secrets.secret(PASSWORD, home))
+            server.send_message(message)
+
+
+async def run_sender(client: PrefectClient, home: Home) -> None:
+    """Deliver notices until cancelled."""
+    pause = PACE
+    while True:
+        await asyncio.sleep(pause)
+        try:
+            failed = await deliver(home, await ways(client, home))
+        except Refused as error:
+            failed = [str(error)]
+        except Exception as error:
+            failed = [type(error).__name__]
+        if failed:
+            log.warning("notices are not delivered (%s); tried again in %.0f s", ", ".join(failed), pause)
+        pause = min(pause * 2, LONGEST_PAUSE) if failed else PACE
+
+
+async def ways(client: PrefectClient, home: Home) -> dict[str, Send]:
+    """Return the ways by which people are told: mail, a notification block, both or none."""
+    found: dict[str, Send] = {}
+    server = MailServer.of_environment()
+    if server is not None:
+
+        async def by_mail(notice: Notice) -> None:
+            await asyncio.to_thread(server.send, home, notice)
+
+        found["mail"] = by_mail
+    documents = await client.read_block_documents()
+    document = next((one for one in documents if one.name == BLOCK and one.block_type is not None), None)
+    if document is not None and document.block_type is not None:
+        slug = document.block_type.slug
+
+        async def by_block(notice: Notice) -> None:
+            block: object = await Block.aload(f"{slug}/{BLOCK}")
+            await block.notify(body=notice.body, subject=notice.title)  # type: ignore[attr-defined]
+
+        found["block"] = by_block
+    return found
+
+
+async def deliver(home: Home, found: dict[str, Send]) -> list[str]:
+    """Deliver what waits by every way, once by each; return by which ways something could not be delivered."""
+    waiting, failed = _waiting(home), []
+    for notice in waiting.all():
+        log.info("notice: %s", " | ".join([notice.title, *notice.body.split("\n")]))
+        delivered = list(notice.delivered)
+        for way, send in found.items():
+            if way in delivered:
+                continue
+            try:
+                await send(notice)
+            except Exception as error:
+                failed.append(f"{way}: {type(error).__name__}")
+            else:
+                delivered.append(way)
+                waiting.put(notice.key, replace(notice, delivered=tuple(delivered)))
+        if set(found) <= set(delivered):
+            (make_private(waiting.folder / "delivered") / notice.key).touch(mode=0o600)
+            waiting.remove(notice.key)
+    _forget(home)
+    return failed
+
+
+def _forget(home: Home) -> None:
+    now = time.time()
+    for path in (home.path / "notices" / "delivered").glob("*"):
+        with suppress(FileNotFoundError):
+            if now - path.stat().st_mtime > REMEMBERED:
+                path.unlink()

@@ -1,0 +1,77 @@
+"""What people are told arrives once, whatever fails in between."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from flows.served.notices import MAIL_TO, SMTP, MailServer, Notice, deliver, tell
+from tasks.common.errors import Refused
+from tasks.common.home import Home
+from tests.flows.served.mail import mail_server
+
+WAITS = Notice(
+    "awaiting-office-1",
+    "a release awaits a decision",
+    "office",
+    "office-1",
+    "a person must decide: distance",
+    until="2026-01-02 03:04 UTC",
+    link="http://127.0.0.1:4200/runs/flow-run/a",
+    action="read the report, then decide",
+)
+
+
+def test_a_mail_says_what_has_happened_and_what_to_do_and_comes_once(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mail_server(refuses=1) as server:
+        monkeypatch.setenv(SMTP, server.address)
+        monkeypatch.setenv(MAIL_TO, "ann@example.org, bob@example.org")
+        by_mail = MailServer.of_environment()
+        assert by_mail is not None
+
+        async def send(notice: Notice) -> None:
+            by_mail.send(home, notice)
+
+        chat: list[str] = []
+
+        async def post(notice: Notice) -> None:
+            chat.append(notice.title)
+
+        tell(home, WAITS)
+        tell(home, Notice("plan/../x", "a plan is refused", "x"))
+        failed = [asyncio.run(deliver(home, {"mail": send, "chat": post})) for _ in range(3)]
+        tell(home, WAITS)
+        failed.append(asyncio.run(deliver(home, {"mail": send, "chat": post})))
+    assert failed == [["mail: SMTPDataError"], [], [], []]
+    assert chat == ["anonflow: a release awaits a decision: office-1", "anonflow: a plan is refused: x"]
+    assert sorted(mail["Subject"] for mail in server.mails) == sorted(chat)
+    (mail,) = [m for m in server.mails if "office-1" in m["Subject"]]
+    assert mail["To"] == "ann@example.org, bob@example.org"
+    text = mail.get_content()
+    for line in (
+        "a person must decide: distance",
+        "Decide until: 2026-01-02 03:04 UTC",
+        "See: http://127.0.0.1:4200/runs/flow-run/a",
+        "What to do: read the report, then decide",
+    ):
+        assert line in text
+
+
+def test_without_any_way_nothing_piles_up(home: Home) -> None:
+    tell(home, WAITS)
+    assert asyncio.run(deliver(home, {})) == []
+    assert not list((home.path / "notices").glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "http://127.0.0.1", "smtp://", "smtp://ann:password@mail", "smtp://mail"], ids=str
+)
+def test_an_address_that_cannot_be_used_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SMTP, address)
+    monkeypatch.setenv(MAIL_TO, "" if address == "smtp://mail" else "ann@example.org")
+    with pytest.raises(Refused, match=f"{SMTP} must be smtp://") as refusal:
+        MailServer.of_environment()
+    assert "password@" not in str(refusal.value)
