@@ -14,7 +14,7 @@ import typer
 
 # Frameworks and numerics are imported inside the commands: `anonflow --help` must answer at once, and
 # the embedded Prefect server must be on its way before anything heavy is loaded.
-from flows.commands import audit, decisions, deliver, digests, judged, people, plans, releases, serve, tune
+from flows.commands import audit, decisions, deliver, digests, judged, people, plans, releases, serve, studio, tune
 from flows.commands.options import err, plain
 from flows.commands.shown import print_json
 from flows.servers.process import ServerError
@@ -38,6 +38,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "list": releases.list_,
     "show": releases.show,
     "ui": releases.ui,
+    "studio": studio.studio,
     "serve": serve.serve,
     "deliver": deliver.deliver,
 }

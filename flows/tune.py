@@ -193,5 +193,5 @@ def _try(job: _Job, variation: Variation, stage: Stage) -> Trial:
 
 
 def facts(tuned: Tuned) -> dict[str, object]:
-    """Return a search as JSON takes it, without the text of the plan."""
-    return {key: value for key, value in asdict(tuned).items() if key != "text"}
+    """Return a search as JSON takes it."""
+    return asdict(tuned)

@@ -101,3 +101,27 @@ def account(
         raise Refused(f"the key of {name} cannot be read; remove them and add them again")
     sanitise_errors(approvers.add)(where, person.name, public, (account,))
     out.print(f"{safe(person.name)} runs plans as {safe(account)}", soft_wrap=True)
+
+
+@app.command()
+def login(
+    name: Name,
+    role: Annotated[
+        list[str] | None, typer.Option("--role", help="author, approver or auditor; may be given more than once.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the login.")] = False,
+    home: Where = None,
+) -> None:
+    """Give a person a login of anonflow studio; the password is printed once, and kept nowhere."""
+    from tasks.record import logins
+
+    where = Home.locate(home)
+    if remove:
+        logins.remove_login(where, name)
+        out.print(f"{safe(name)} has no login any more", soft_wrap=True)
+        return
+    roles = tuple(one for one in logins.ROLES if one in (role or ()))
+    if unknown := sorted(set(role or ()) - set(roles)):
+        raise Refused(f"--role takes {', '.join(logins.ROLES)}, not {unknown[0]}")
+    password = logins.add_login(where, name, roles)
+    out.print(f"{safe(' '.join(name.split()))} may log in as {', '.join(roles)}; password: {password}", soft_wrap=True)

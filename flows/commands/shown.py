@@ -105,13 +105,20 @@ def gates(verdict: Iterable[GateResult]) -> Table:
 
 
 class Progress:
-    """One line per step, with its seconds; silent for scripts."""
+    """One line per step, with its seconds; silent for scripts.
+
+    Where the environment names a file in ANONFLOW_PROGRESS, each step's begin and end are appended to it, too, as a
+    line of JSON; the pages of ``anonflow studio`` read it.
+    """
 
     def __init__(self, *, quiet: bool) -> None:
-        self.quiet = quiet
+        self.quiet, self.file = quiet, os.environ.get("ANONFLOW_PROGRESS")
 
     def __call__(self, label: str, seconds: float | None) -> None:
         """Show that a step begins; or, with its seconds, that it has ended."""
+        if self.file:
+            with open(self.file, "a", encoding="utf-8") as file:
+                file.write(json.dumps([label, seconds]) + "\n")
         if self.quiet:
             return
         if seconds is not None:

@@ -275,12 +275,12 @@ def _choices(table: Table, units: Units) -> Iterator[str]:
 
 def _section(name: str, section: Section, keys: Iterable[str]) -> Iterator[str]:
     """Yield a section with its values written out, each with the description that its class gives."""
-    summary, descriptions = _descriptions(type(section))
+    summary, texts = descriptions(type(section))
     yield from textwrap.wrap(summary, WIDTH, initial_indent="# ", subsequent_indent="# ")
     yield f"{name}:"
     values = section.model_dump(mode="json", exclude_none=True)
     for key in keys:
-        line, comment = f"  {key}: {to_yaml(values[key])}", descriptions[key]
+        line, comment = f"  {key}: {to_yaml(values[key])}", texts[key]
         if len(line) + len(comment) <= WIDTH - 3:
             yield f"{line}  # {comment}"
         else:
@@ -289,15 +289,15 @@ def _section(name: str, section: Section, keys: Iterable[str]) -> Iterator[str]:
     yield ""
 
 
-def _descriptions(section: type[Section]) -> tuple[str, dict[str, str]]:
+def descriptions(section: type[Section]) -> tuple[str, dict[str, str]]:
     """Return the summary of a section's docstring, and the description of each of its keys, inherited ones too."""
-    descriptions: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed([base for base in section.__mro__ if issubclass(base, Section)]):
         text = inspect.cleandoc(base.__doc__ or "").replace("``", "")
         summary, _, parameters = text.partition("\n\nParameters\n----------\n")
         joined = re.sub(r"\n +", " ", parameters.partition("\n\n")[0])
-        descriptions |= dict(line.split(" : ", 1) for line in joined.splitlines() if " : " in line)
-    return summary.replace("\n", " "), descriptions
+        texts |= dict(line.split(" : ", 1) for line in joined.splitlines() if " : " in line)
+    return summary.replace("\n", " "), texts
 
 
 def _slug(stem: str) -> str:

@@ -283,9 +283,19 @@ def load_plan(path: Path) -> PlanFile:
 
     Raises `Refused` with everything that is wrong, one line each, with its line number in the file.
     """
-    shown = cut(visible(path.name))
     text = read_text(path)
-    document, lines = parse(text, shown)
+    plan, problems = judged(text, path)
+    if plan is None or problems:
+        raise Refused("\n".join(f"{cut(visible(path.name))}: {p}" for p in problems)) from None
+    return PlanFile(plan, path.resolve(), text)
+
+
+def judged(text: str, path: Path) -> tuple[Plan | None, list[str]]:
+    """Return the plan that a text states for a file, where its sections can be read, and what is wrong with it.
+
+    Raises `Refused` when the text is not readable YAML.
+    """
+    document, lines = parse(text, cut(visible(path.name)))
     problems = odd_values(document, (), lines)
     plan = None
     try:
@@ -294,9 +304,7 @@ def load_plan(path: Path) -> PlanFile:
         problems += sentences(error, lines, lambda place: keys_at(Plan, place))
     if plan is not None and not problems:
         problems = [_with_line(p, plan, lines) for p in plan.problems(path.resolve().parent)]
-    if plan is None or problems:
-        raise Refused("\n".join(f"{shown}: {p}" for p in _few(problems))) from None
-    return PlanFile(plan, path.resolve(), text)
+    return plan, _few(problems)
 
 
 def _few(problems: Iterable[str]) -> list[str]:

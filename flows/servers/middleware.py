@@ -61,7 +61,7 @@ class HostAndBasicAuth(AuthenticationBackend):
         """Admit a request, or raise `Answered`."""
         if _is_health_check(conn, self.health):
             return
-        _check_host(conn, self.hosts, "This server has another name; see anonflow serve --allow.")
+        check_host(conn, self.hosts, "This server has another name; see anonflow serve --allow.")
         if self.expected is not None and not _same(conn.headers.get("authorization", ""), self.expected):
             challenge = {"www-authenticate": 'Basic realm="anonflow"'}
             text = "A password is needed; it is printed by: anonflow serve --secrets"
@@ -82,20 +82,22 @@ class TokenAuth(AuthenticationBackend):
         refused (DNS rebinding, forged requests); the port they name may differ, as through a tunnel.
     health
         The one path that is open to all.
+    command
+        What has printed the address.
     """
 
-    def __init__(self, token: str, port: int, health: str) -> None:
-        self.token, self.cookie, self.health = token, f"anonflow-{port}", health
+    def __init__(self, token: str, port: int, health: str, command: str = "anonflow ui") -> None:
+        self.token, self.cookie, self.health, self.command = token, f"anonflow-{port}", health, command
 
     async def authenticate(self, conn: HTTPConnection) -> None:
         """Admit a request, or raise `Answered`."""
         if _is_health_check(conn, self.health):
             return
-        _check_host(conn, {LOOPBACK, "localhost"}, "This address belongs to another page.")
+        check_host(conn, {LOOPBACK, "localhost"}, "This address belongs to another page.")
         if conn.scope["type"] == "http" and _same(conn.query_params.get("token", ""), self.token):
             raise Answered(self._set_cookie(conn))
         if not _same(conn.cookies.get(self.cookie, ""), self.token):
-            raise Answered(PlainTextResponse("Open the address that anonflow ui has printed.", 403))
+            raise Answered(PlainTextResponse(f"Open the address that {self.command} has printed.", 403))
 
     def _set_cookie(self, conn: HTTPConnection) -> Response:
         """Return the redirection to the same address without the token, which the cookie carries from here on."""
@@ -111,7 +113,8 @@ def _is_health_check(conn: HTTPConnection, path: str) -> bool:
     return (conn.scope["type"], conn.scope["path"]) == ("http", path)
 
 
-def _check_host(conn: HTTPConnection, allowed: set[str], otherwise: str) -> None:
+def check_host(conn: HTTPConnection, allowed: set[str], otherwise: str) -> None:
+    """Raise `Answered` where a request names another server, or comes from a page of another origin."""
     host = conn.headers.get("host", "")
     origin = conn.headers.get("origin", "")
     same_origin = not origin or origin.partition("://")[2] == host

@@ -20,7 +20,7 @@ LOG_LIMIT = 1_000_000
 PORTS_TRIED = 20
 
 # What PYTHONPATH must name for the child to import the ``flows`` that this process runs.
-_ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class ServerError(RuntimeError):
@@ -103,7 +103,7 @@ class Child:
         self.port: int = sock.getsockname()[1]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
         # The child runs the files that we run, wherever they were imported from.
-        path = os.pathsep.join(filter(None, (str(_ROOT), inherited.get("PYTHONPATH"))))
+        path = os.pathsep.join(filter(None, (str(ROOT), inherited.get("PYTHONPATH"))))
         with sock, open_log(log) as output:
             if output.tell() > LOG_LIMIT:
                 output.truncate(0)

@@ -1,0 +1,139 @@
+"""The pages as a browser asks for them: from an upload to a plan, roles, stale forms, what is hostile."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+from flows.plan.model import load_plan
+from flows.studio.access import OnePerson, People
+from flows.studio.app import application
+from flows.studio.jobs import Jobs
+from flows.studio.pages import Studio
+from tasks.common.home import Home
+from tasks.record.logins import add_login
+
+ORIGIN = "http://127.0.0.1"
+TOKEN = "of-this-start"
+
+
+@pytest.fixture
+def studio(tmp_path: Path) -> Iterator[Studio]:
+    (tmp_path / "plans").mkdir()
+    home = Home.locate(tmp_path / "home")
+    jobs = Jobs(home)
+    yield Studio(home, tmp_path / "plans", jobs, largest_upload=300_000)
+    jobs.stop()
+    assert not list((home.path / "studio").glob("jobs-*"))
+
+
+@pytest.fixture
+def browser(studio: Studio) -> TestClient:
+    client = TestClient(application(studio, OnePerson(TOKEN, 80)), base_url=ORIGIN, headers={"origin": ORIGIN})
+    assert client.get("/").status_code == 403
+    assert client.get(f"/?token={TOKEN}").status_code == 200
+    return client
+
+
+def version(html: str) -> str:
+    found = re.search(r'name="version" value="(\w+)"', html)
+    assert found
+    return found[1]
+
+
+def ended(browser: TestClient, address: str) -> str:
+    """Follow work until it has led elsewhere; return the address."""
+    for _ in range(300):
+        answer = browser.get(address)
+        assert "Failed" not in answer.text, answer.text
+        if answer.url.path != address:
+            return str(answer.url.path)
+        time.sleep(0.1)
+    raise AssertionError(answer.text)
+
+
+def test_a_table_with_hostile_labels_becomes_a_plan_and_every_page_shows_them_as_text(studio, browser, people):
+    frame = people(200).rename(columns={"region": "<img src=x onerror=alert(1)>"})
+    frame["formula"] = ["=1+1", "<b>a</b>"] * 100
+    answer = browser.post("/upload?name=people.csv", content=frame.to_csv(index=False).encode())
+    assert ended(browser, answer.json()["location"]) == "/plans/people.yaml/variables"
+    assert (studio.folder / "people.csv").stat().st_mode & 0o077 == 0
+    for part in ("variables", "edits", "steps", "text", "run"):
+        begun = time.perf_counter()
+        html = browser.get(f"/plans/people.yaml/{part}").text
+        assert time.perf_counter() - begun < 2.0
+        assert "<img src=x" not in html
+        assert "<b>a</b>" not in html
+        assert "Qx7-Canary-Zw" not in html
+    about = {"version": version(html), "v1.description": "=1+1<i>"}
+    changed = browser.post("/plans/people.yaml/variables", data=about)
+    assert changed.status_code == 200
+    assert "description: =1+1&lt;i&gt;" in changed.text
+    stale = browser.post("/plans/people.yaml/variables", data={"version": version(html), "v1.role": "sensitive"})
+    assert stale.status_code == 409
+    assert "Nothing was changed" in stale.text
+    assert load_plan(studio.folder / "people.yaml").plan.digest[:16] in browser.get("/plans/people.yaml/run").text
+
+
+@pytest.mark.parametrize("name", ["../a.csv", "/etc/passwd", ".hidden.csv", "a.yaml", "a\n.csv", "<b>.csv", ""])
+def test_hostile_file_names_are_refused_as_text(studio, browser, name):
+    answer = browser.post(f"/upload?name={quote(name)}", content=b"a,b\n1,2\n")
+    assert answer.status_code == 422
+    assert "Rename it" in answer.json()["message"]
+    assert not any(studio.folder.iterdir())
+
+
+def test_an_upload_ends_at_the_limit_whether_it_states_its_size_or_not(studio, browser):
+    stated = browser.post("/upload?name=a.csv", content=b"x" * 300_001)
+    streamed = browser.post("/upload?name=a.csv", content=(b"x" * 100_000 for _ in range(4)))
+    for answer in (stated, streamed):
+        assert answer.status_code == 413
+        assert "larger than" in answer.json()["message"]
+    declared = browser.post("/upload?name=a.csv", content=b"", headers={"content-length": "2000000000000"})
+    assert declared.status_code == 413
+    assert not any(studio.folder.iterdir())
+
+
+def test_requests_of_other_pages_and_hosts_are_refused(browser):
+    assert browser.post("/import", data={"path": "a.csv"}, headers={"origin": "http://evil.example"}).status_code == 403
+    assert browser.get("/", headers={"host": "evil.example"}).status_code == 403
+    answer = browser.get("/")
+    policy = answer.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    # Nothing is fetched from elsewhere, and no script or style stands in a page.
+    assert not re.findall(r'(?:src|href)="(?!/|#)|<script>|<style| style="| on\w+="', answer.text)
+    assert "Not done" in browser.get("/plans/none.yaml/variables").text
+    assert browser.get("/nothing").status_code == 404
+
+
+def test_roles_come_from_the_login_and_nothing_in_a_request_adds_one(studio):
+    passwords = {name: add_login(studio.home, name, (name,)) for name in ("author", "approver", "auditor")}
+    studio.people = True
+    app = application(studio, People(studio.home, ()))
+
+    def person(name: str, password: str = "") -> TestClient:
+        client = TestClient(app, base_url=ORIGIN, headers={"origin": ORIGIN})
+        client.auth = (name, password or passwords[name])
+        return client
+
+    assert person("author", "wrong").get("/").status_code == 401
+    assert person("author").post("/import", data={"path": "../../etc/passwd"}).status_code == 422
+    forged = {"role": "approver", "roles": "approver", "by": "approver", "decision": "approve", "reason": "because"}
+    answer = person("author").post("/releases/p-1/decide", data=forged, headers={"x-role": "approver"})
+    assert answer.status_code == 403
+    assert "role approver" in answer.text
+    allowed: dict[str, Callable[[TestClient], int]] = {
+        "author": lambda p: p.get("/plans/p.yaml/variables").status_code,
+        "approver": lambda p: p.get("/decisions").status_code,
+        "auditor": lambda p: p.get("/record").status_code,
+    }
+    for role, ask in allowed.items():
+        assert [ask(person(name)) == 403 for name in passwords] == [name != role for name in passwords]
+    assert person("auditor").post("/upload?name=a.csv", content=b"a").status_code == 403
