@@ -11,6 +11,7 @@ import pandas as pd
 from anoncore.boxes.reader import BOX, DISTINCT, HIGH, LOW, WEIGHT, read_boxes
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable, round_to
+from anoncore.microdata.temporal import SCALE
 
 ABOUT = {
     BOX: "number of the record's box; records of one box are identical, the numbers mean nothing",
@@ -191,6 +192,7 @@ def _described(variable: Variable, end: str) -> Variable:
         "continuous",
         role=variable.role,
         description=f"{ABOUT[end]} {variable.name}{about}",
+        measured_in=variable.measured_in or SCALE.get(variable.temporal or "", ""),
     )
 
 

@@ -3,6 +3,7 @@
 from anoncore.microdata.precision import MAX_DECIMALS, observed_precision, outer_limits, outward, round_to
 from anoncore.microdata.schema import Schema
 from anoncore.microdata.table import Microdata
+from anoncore.microdata.temporal import Temporal
 from anoncore.microdata.units import EACH_RECORD, ComparedUnits, Units, joined_units, unit_means
 from anoncore.microdata.variable import Kind, Role, Variable
 
@@ -14,6 +15,7 @@ __all__ = [
     "Microdata",
     "Role",
     "Schema",
+    "Temporal",
     "Units",
     "Variable",
     "joined_units",

@@ -12,6 +12,7 @@ from pandas.api import types
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata.precision import observed_precision
+from anoncore.microdata.temporal import from_numbers, to_numbers
 from anoncore.microdata.variable import Variable
 
 
@@ -35,6 +36,8 @@ def canonical(column: pd.Series, variable: Variable) -> tuple[pd.Series, Variabl
         column = column.mask(_matches(column, variable.missing))
         # The codes end here: a masked value that happens to equal one is a value.
         variable = replace(variable, missing=())
+    if variable.temporal is not None and variable.is_masked:
+        column = to_numbers(column, variable.temporal, variable.name)
     if variable.kind == "continuous":
         numbers = _to_numbers(column, variable.name)
         unit = variable.precision if variable.precision is not None else observed_precision(numbers)
@@ -45,7 +48,9 @@ def canonical(column: pd.Series, variable: Variable) -> tuple[pd.Series, Variabl
 
 
 def ordinary(column: pd.Series, variable: Variable) -> pd.Series:
-    """Return a canonical column as numbers or text, whole numbers as ``Int64``."""
+    """Return a canonical column as numbers, text, or dates and times, whole numbers as ``Int64``."""
+    if variable.temporal is not None:
+        return from_numbers(column, variable.temporal)
     if variable.kind == "continuous":
         whole = variable.precision is not None and float(variable.precision).is_integer()
         values = column.to_numpy()
@@ -71,7 +76,8 @@ def _to_numbers(column: pd.Series, name: str) -> np.ndarray:
     column = _uncategorised(column)
     if types.is_datetime64_any_dtype(column) or types.is_complex_dtype(column):
         raise AnonymizationError(
-            f"variable {name!r} is declared continuous but holds dates or complex numbers; convert it to numbers"
+            f"variable {name!r} is declared continuous but holds dates or complex numbers; state temporal: date, "
+            "or convert it to numbers"
         )
     numbers = pd.to_numeric(column, errors="coerce")
     if unreadable := int((numbers.isna() & column.notna()).sum()):

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from anoncore.errors import AnonymizationError
+from anoncore.microdata.temporal import Temporal
 
 Kind = Literal["continuous", "ordinal", "binary", "nominal"]
 Role = Literal["identifier", "excluded", "quasi-identifier", "sensitive", "weight", "area", "household", "other"]
@@ -39,6 +40,16 @@ class Variable:
         data when not given. Released values are rounded to it.
     description : str
         A sentence for the codebook.
+    temporal : {"date", "time", "datetime"}, optional
+        What the numbers of a continuous variable are: days since 1970-01-01, seconds since midnight, or seconds
+        since 1970-01-01T00:00. Files hold them as dates and times, read by ISO 8601 and released so; methods, edits
+        and precision have the numbers.
+    labels : sequence of (level, text), optional
+        What levels mean, for the codebook and for files that hold labels of values.
+    measured_in : str
+        The unit of measurement, such as "kg" or "EUR per month", for the codebook.
+    universe : str
+        To whom the variable applies, such as "persons aged 16 and over", for the codebook.
 
     Raises
     ------
@@ -62,6 +73,10 @@ class Variable:
     missing: tuple[Any, ...] = field(default=(), repr=False)
     precision: float | None = None
     description: str = ""
+    temporal: Temporal | None = field(default=None, repr=False)
+    labels: tuple[tuple[Any, str], ...] = field(default=(), repr=False)
+    measured_in: str = field(default="", repr=False)
+    universe: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -73,6 +88,10 @@ class Variable:
         if self.levels is not None:
             object.__setattr__(self, "levels", self._as_tuple("levels"))
             self._check_levels(self.levels)
+        object.__setattr__(self, "labels", tuple(map(tuple, self._as_tuple("labels"))))
+        self._check_labels()
+        if self.temporal is not None and (self.temporal not in get_args(Temporal) or self.kind != "continuous"):
+            raise self._refused(f"temporal is one of {', '.join(get_args(Temporal))}, of a continuous variable")
         if self.precision is not None:
             if self.kind != "continuous":
                 raise self._refused("only a continuous variable has a precision")
@@ -91,6 +110,12 @@ class Variable:
         if both := set(levels) & set(self.missing):
             raise self._refused(f"{len(both)} code(s) stand in levels and in missing; decide for one")
 
+    def _check_labels(self) -> None:
+        if any(len(pair) != 2 or not isinstance(pair[1], str) for pair in self.labels):
+            raise self._refused("labels must be pairs of a level and a text")
+        if len({level for level, _ in self.labels}) < len(self.labels):
+            raise self._refused("labels name a level twice")
+
     def _as_tuple(self, what: str) -> tuple[Any, ...]:
         given = getattr(self, what)
         if isinstance(given, str) or not isinstance(given, Iterable):
@@ -99,6 +124,11 @@ class Variable:
 
     def _refused(self, problem: str) -> AnonymizationError:
         return AnonymizationError(f"variable {self.name!r}: {problem}")
+
+    @property
+    def label_of(self) -> dict[Any, str]:
+        """The labels of levels, by level."""
+        return dict(self.labels)
 
     @property
     def is_categorical(self) -> bool:

@@ -24,6 +24,7 @@ from tasks.assessment.assess import AssessmentSection
 from tasks.assessment.game import GameSection
 from tasks.common.errors import visible
 from tasks.common.sections import Section
+from tasks.connectors.parsing import FileNotes
 from tasks.intake.split import ReferenceSection
 from tasks.policy.section import PolicySection
 from tasks.publication.candidate import PublicationSection
@@ -44,6 +45,11 @@ QUESTIONS = "# Confirm before the first run, in order of consequence, and delete
 NO_QUESTIONS = """\
 # No column raises a question by its name or values. Check the roles nevertheless: what may identify people is a
 # quasi-identifier, what must not be guessed of them is sensitive; a role that is missing leaves attacks untested."""
+READ_SO = {
+    "decimal": "numbers are read with a decimal comma",
+    "encoding": "latin-1 reads any file: look at accented letters",
+    "sheet": "one sheet of several is read",
+}
 DROPPED = "# Dropped, never released; give a column another role to keep it:"
 
 VARIABLES = """\
@@ -128,7 +134,7 @@ class _Line:
 def document(table: Table, guesses: tuple[Guess, ...], units: Units, rules: Iterable[Finding]) -> str:
     """Return the draft of a table's plan; what needs a person is listed first, with its lines."""
     rest = [*_edits(rules), *_choices(table, units)]
-    body = [*_opening(table), *_variables(guesses), *_unit(units), *map(_line, rest)]
+    body = [*_opening(table), *_variables(guesses, table.notes), *_unit(units), *map(_line, rest)]
     head = [
         f"# Drafted by anonflow from {to_yaml(table.path.name)}: {units.records} records, {len(table.names)} columns."
     ]
@@ -179,17 +185,16 @@ def _opening(table: Table) -> Iterator[_Line]:
     yield _line("source:")
     yield _line(f"  path: {to_yaml(table.source.path)}  # relative to this file, or absolute")
     yield _line(f"  format: {table.kind}")
-    if table.kind == "csv":
-        yield _line(f"  delimiter: {to_yaml(table.source.delimiter)}")
+    keys = ("delimiter", "decimal", "encoding") if table.kind == "csv" else ("sheet",) if table.source.sheet else ()
+    for key in keys:
+        remark = table.remarks.get(key, "")
         yield _Line(
-            f"  encoding: {table.source.encoding}{_comment(table.remark)}",
-            "latin-1 reads any file: look at accented letters" if table.remark else "",
-            5,
+            f"  {key}: {to_yaml(getattr(table.source, key))}{_comment(remark)}", READ_SO[key] if remark else "", 5
         )
     yield _line("")
 
 
-def _variables(guesses: tuple[Guess, ...]) -> Iterator[_Line]:
+def _variables(guesses: tuple[Guess, ...], notes: FileNotes) -> Iterator[_Line]:
     yield from map(_line, VARIABLES.splitlines())
     if not any(g.variable.is_masked for g in guesses):
         yield _Line(NOTHING_LEFT, "every column would be dropped; give one another role", 1)
@@ -198,7 +203,7 @@ def _variables(guesses: tuple[Guess, ...]) -> Iterator[_Line]:
         rank, question = _question(guess)
         reason = f"confirm: {guess.reason}" if question else guess.reason
         subject = visible(guess.variable.name)
-        yield _Line(f"  - {to_yaml(_facts(guess.variable))}{_comment(reason)}", question, rank, subject)
+        yield _Line(f"  - {to_yaml(_facts(guess.variable, notes))}{_comment(reason)}", question, rank, subject)
         for value, count in guess.codes:
             code, listed = to_yaml(value), value in (guess.variable.levels or ())
             action = "move it from levels to missing" if listed else f"add missing: [{code}]"
@@ -230,9 +235,13 @@ def _unit(units: Units) -> Iterator[_Line]:
     yield _line("")
 
 
-def _facts(variable: Variable) -> dict[str, Any]:
+def _facts(variable: Variable, notes: FileNotes) -> dict[str, Any]:
     stated = {"name": variable.name, "kind": variable.kind, "role": variable.role}
-    rest = {"levels": variable.levels, "missing": variable.missing, "precision": variable.precision}
+    rest: dict[str, Any] = {"levels": variable.levels, "missing": variable.missing, "precision": variable.precision}
+    # Of the labels that the file holds, those of levels that are listed.
+    labels = [pair for pair in notes.values.get(variable.name, ()) if pair[0] in (variable.levels or ())]
+    description = "".join(filter(str.isprintable, notes.labels.get(variable.name, "")))
+    rest |= {"temporal": variable.temporal, "labels": labels, "description": description}
     return stated | {k: v for k, v in rest.items() if v}
 
 

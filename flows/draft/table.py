@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import os
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -15,12 +16,15 @@ import pandas as pd
 
 from anoncore.microdata import Variable
 from tasks.common.errors import Refused, named, visible
+from tasks.connectors.compressed import open_bytes
 from tasks.connectors.copies import check_file
 from tasks.connectors.csv import lines_of
+from tasks.connectors.formats import FORMATS as FILES
 from tasks.connectors.formats import SUFFIXES
 from tasks.connectors.limits import LineCheck
 from tasks.connectors.parquet import nested_of
-from tasks.connectors.storage import BLOCK
+from tasks.connectors.parsing import FileNotes
+from tasks.connectors.storage import BLOCK, source_errors
 from tasks.intake.read import header_of, read_file
 from tasks.intake.source import Format, SourceSection
 
@@ -31,18 +35,29 @@ VALUE = re.compile(r"[-+]?\d+([.,]\d+)?|\d+[-/.]\d+[-/.]\d+.*|\S+@\S+\.\w+")
 # The names are not shown, since they may be values of a person.
 NO_HEADER = "source: the first line of {} looks like a record; it must hold the column names"
 NESTED_COLUMNS = "source: columns of {} hold lists or structures: {}; convert them"
+COMMA, POINT = re.compile(r"[-+]?\d+,\d+"), re.compile(r"[-+]?\d+\.\d+")
+SHEETS = "confirm: the first of {} sheets"
+DECIMALS = "confirm: numbers seem to be written with a decimal comma"
+NO_NOTES = FileNotes(())
 MAX_COLUMNS = 1000  # among which rules are found in reasonable time
 
 
 @dataclass(frozen=True)
 class Table:
-    """A file, how it is read, and a remark where that is a guess."""
+    """A file, how it is read, and a remark where that is a guess.
+
+    Parameters
+    ----------
+    remarks : on guesses of how it is read, by the key of the source that states them
+    notes : what the file states of its columns
+    """
 
     path: Path
     source: SourceSection
     kind: Format
     names: tuple[str, ...]
-    remark: str = ""
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    notes: FileNotes = NO_NOTES
 
     @classmethod
     def open(cls, data: Path, base: Path) -> Table:
@@ -53,17 +68,22 @@ class Table:
                 f"source: the format of {visible(data.name)} is not known by its name; "
                 f"a draft needs a file that ends in {', '.join(FORMATS)}"
             )
-        encoding, delimiter, remark = "utf-8-sig", ",", ""
-        head = _head(data)
+        head, notes = _head(data), NO_NOTES
+        stated: dict[str, str] = {}
+        remarks: dict[str, str] = {}
         if kind == "csv":
-            encoding, remark = _encoding(data, head)
-            delimiter = _delimiter(data, encoding)
+            stated, remarks = _dialect(data, head)
+        elif (describe := FILES[kind].notes) is not None:
+            with source_errors():
+                notes = describe(data, visible(data.name))
+            if len(notes.sheets) > 1:
+                stated, remarks = {"sheet": notes.sheets[0]}, {"sheet": SHEETS.format(len(notes.sheets))}
         elif kind == "parquet" and (nested := nested_of(data, f"source: {visible(data.name)}")):
             raise Refused(NESTED_COLUMNS.format(visible(data.name), named(nested)))
         where = _relative(data, base)
-        source = SourceSection(path=where, format=kind, delimiter=delimiter, encoding=encoding)
-        table = cls(data, source, kind, (), remark)
-        header = header_of(source, base.resolve())
+        source = SourceSection.model_validate({"path": where, "format": kind, **stated})
+        table = cls(data, source, kind, (), remarks, notes)
+        header = list(notes.columns) or header_of(source, base.resolve())
         if header is None:
             header = [str(c) for c in table.read(()).columns]
         return replace(table, names=_names(data, header))
@@ -111,7 +131,7 @@ def _encoding(data: Path, head: bytes) -> tuple[str, str]:
         return "utf-16", ""
     decoder = codecs.getincrementaldecoder("utf-8")()
     unicode, lines = True, LineCheck(f"source: {visible(data.name)}")
-    with data.open("rb") as file:
+    with open_bytes(data, visible(data.name)) as file:
         while block := file.read(BLOCK):
             lines.add(block)
             try:
@@ -123,21 +143,37 @@ def _encoding(data: Path, head: bytes) -> tuple[str, str]:
     return "latin-1", "confirm: the file is not UTF-8, and latin-1 reads anything; look at accented letters"
 
 
-def _delimiter(data: Path, encoding: str) -> str:
-    """Return the delimiter that splits the header, and most of the first records like the header."""
-    best, score = ",", (False, 1)
+def _dialect(data: Path, head: bytes) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the keys of the source by which a text file is read, and remarks on those that are guesses."""
+    with open_bytes(data, visible(data.name)) as file:
+        encoding, remark = _encoding(data, file.read(len(head)))
+    delimiter, rows = _delimiter(data, encoding)
+    stated = {"delimiter": delimiter, "encoding": encoding}
+    remarks = {"encoding": remark} if remark else {}
+    fields = [cell.strip() for row in rows[1:] for cell in row]
+    commas = sum(COMMA.fullmatch(cell) is not None for cell in fields)
+    if delimiter != "," and commas and not any(POINT.fullmatch(cell) for cell in fields):
+        stated["decimal"], remarks["decimal"] = ",", DECIMALS
+    return stated, remarks
+
+
+def _delimiter(data: Path, encoding: str) -> tuple[str, list[list[str]]]:
+    """Return the delimiter that splits the header and most of the first records like it, and these records."""
+    shown = visible(data.name)
+    best, score, records = ",", (False, 1), list[list[str]]()
     for delimiter in DELIMITERS:
         try:
-            with data.open(encoding=encoding, newline="") as file:
-                some = islice(csv.reader(lines_of(file, visible(data.name)), delimiter=delimiter), 50)
-                rows = [len(r) for r in some if r]
+            with open_bytes(data, shown) as packed, io.TextIOWrapper(packed, encoding=encoding, newline="") as file:
+                some = islice(csv.reader(lines_of(file, shown), delimiter=delimiter), 50)
+                split = [r for r in some if r]
+                rows = [len(r) for r in split]
         except (csv.Error, UnicodeError):
             continue
         if rows and rows[0] > 1:
             regular = sum(n == rows[0] for n in rows) >= 0.9 * len(rows)
             if (regular, rows[0]) > score:
-                best, score = delimiter, (regular, rows[0])
-    return best
+                best, score, records = delimiter, (regular, rows[0]), split
+    return best, records
 
 
 def _relative(data: Path, base: Path) -> str:

@@ -25,6 +25,7 @@ from tasks.common.digests import digest_of
 from tasks.common.errors import Refused, ReleaseError, cut, named, odd, visible
 from tasks.common.randomness import SeedSection
 from tasks.common.sections import Section, short_name
+from tasks.connectors.statistical import LONGEST, unsuitable_names
 from tasks.intake.columns import like_a_formula, named_surplus, nearly
 from tasks.intake.read import header_of
 from tasks.intake.series import SeriesSection
@@ -127,7 +128,18 @@ class Plan(Section):
             problems += _tried(lambda: list(_column_problems(self.source, schema, base)), problems) or []
             problems += self._regression_problems(schema)
             problems += self._game_problems(schema)
+        problems += self._format_problems()
         return [*problems, *self._series_problems(), *self._step_problems(), *self._group_problems()]
+
+    def _format_problems(self) -> Iterator[str]:
+        """Yield which released variables a format of the release cannot hold."""
+        names = [v.name for v in self.variables if v.is_masked]
+        for kind in sorted(set(self.publication.formats) & set(LONGEST)):
+            if unsuitable := unsuitable_names(kind, names):
+                yield (
+                    f"publication: {kind} files hold names of letters A to Z, digits and _, at most {LONGEST[kind]}: "
+                    f"{named(unsuitable)}; rename them or leave the format out"
+                )
 
     def _series_problems(self) -> Iterator[str]:
         """Yield what is wrong between the series and other sections."""

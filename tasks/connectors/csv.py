@@ -6,6 +6,7 @@ Why pandas reads them and not pyarrow: docs/explanation/decisions/0016-libraries
 from __future__ import annotations
 
 import csv
+import io
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +18,11 @@ import pandas as pd
 from anoncore.microdata import Variable
 from anoncore.names import format_look_alikes, look_alikes
 from tasks.common.errors import Refused, cut, named, visible
+from tasks.connectors.compressed import open_bytes, packed_in
 from tasks.connectors.file_format import Dialect, FileFormat
 from tasks.connectors.fingerprint import MISSING
-from tasks.connectors.limits import LONG_LINE, MAX_FIELD, MAX_LINE, check_size
-from tasks.connectors.storage import source_errors
+from tasks.connectors.limits import LONG_LINE, MAX_FIELD, MAX_LINE, LineCheck, check_size
+from tasks.connectors.storage import BLOCK, source_errors
 
 # Encodings in which a byte of a line's end may be half of a letter.
 WIDE = re.compile("16|32")
@@ -41,17 +43,19 @@ def read_csv(path: Path, dialect: Dialect, variables: list[Variable], shown: str
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             warnings.simplefilter("ignore", pd.errors.DtypeWarning)
-            frame = pd.read_csv(
-                path,
-                sep=dialect.delimiter,
-                encoding=dialect.encoding,
-                dtype=dict.fromkeys(codes, "str"),
-                keep_default_na=False,
-                na_values=dict.fromkeys(numbers, MISSING) | {name: [""] for name in codes},
-                index_col=False,
-                low_memory=False,
-                engine="c",
-            )
+            with open_bytes(path, shown) as file:
+                frame = pd.read_csv(
+                    file,
+                    sep=dialect.delimiter,
+                    decimal=dialect.decimal,
+                    encoding=dialect.encoding,
+                    dtype=dict.fromkeys(codes, "str"),
+                    keep_default_na=False,
+                    na_values=dict.fromkeys(numbers, MISSING) | {name: [""] for name in codes},
+                    index_col=False,
+                    low_memory=False,
+                    engine="c",
+                )
         # Of a record that ends early, pandas fills the rest with missing values.
         if len(header) > 1 and frame[frame.columns[-1]].isna().any():
             _check_lengths(path, dialect, len(header), shown)
@@ -59,18 +63,20 @@ def read_csv(path: Path, dialect: Dialect, variables: list[Variable], shown: str
 
     frame = _refusing(dialect, shown, parse)
     as_numbers = (codes - texts) & set(frame.columns)
-    return pd.DataFrame({n: read_codes(frame[n]) if n in as_numbers else frame[n] for n in frame.columns})
+    return pd.DataFrame(
+        {n: read_codes(frame[n], dialect.decimal) if n in as_numbers else frame[n] for n in frame.columns}
+    )
 
 
-def read_codes(column: pd.Series) -> pd.Series:
+def read_codes(column: pd.Series, decimal: str = ".") -> pd.Series:
     """Return numbers, or 0 and 1 for truth values, where every text is one; 01 is another code than 1."""
     texts = column.drop_duplicates().dropna()
     if texts.empty:
         return column
     if texts.str.lower().isin(["true", "false"]).all():
         return column.str.lower().map({"true": 1, "false": 0})
-    if texts.str.fullmatch(r"-?(0|[1-9]\d{0,14})(\.\d{1,9})?").all():
-        return pd.to_numeric(column)
+    if texts.str.fullmatch(rf"-?(0|[1-9]\d{{0,14}})(\{decimal}\d{{1,9}})?").all():
+        return pd.to_numeric(column.str.replace(decimal, ".", regex=False))
     return column
 
 
@@ -117,7 +123,7 @@ def lines_of(file: TextIO, shown: str) -> Iterator[str]:
 
 def _records(path: Path, dialect: Dialect, shown: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the fields of each record, with the number of the line at which it ends."""
-    with path.open(encoding=dialect.encoding, newline="") as text:
+    with open_bytes(path, shown) as file, io.TextIOWrapper(file, encoding=dialect.encoding, newline="") as text:
         reader = csv.reader(lines_of(text, shown), delimiter=dialect.delimiter)
         for fields in reader:
             yield reader.line_num, fields
@@ -129,11 +135,23 @@ def _check_fields(path: Path, dialect: Dialect, shown: str) -> None:
     Only quotes hide where a field ends, and only some encodings where a line does: other files have been
     checked while they were copied, and need no second pass.
     """
-    if not WIDE.search(dialect.encoding) and _plain_lines(path):
-        return
+    packed = packed_in(path)
+    if not WIDE.search(dialect.encoding):
+        if packed:
+            _check_lines(path, shown)
+        elif _plain_lines(path):
+            return
     for _, fields in _records(path, dialect, shown):
         if any("\0" in field for field in fields):
             raise Refused(f"source: {shown} holds NUL bytes; state its encoding or repair it")
+
+
+def _check_lines(path: Path, shown: str) -> None:
+    """Refuse what `LineCheck` refuses in a packed file, which was copied unseen."""
+    lines = LineCheck(f"source: {shown}")
+    with open_bytes(path, shown) as file:
+        while block := file.read(BLOCK):
+            lines.add(block)
 
 
 def _plain_lines(path: Path) -> bool:
@@ -183,4 +201,4 @@ def _refusing(dialect: Dialect, shown: str, read: Callable[[], T]) -> T:
     raise Refused(f"source: {shown} {problem}")
 
 
-FORMAT = FileFormat(suffixes=(".csv", ".txt"), read=read_csv, header=check_header, text=True)
+FORMAT = FileFormat(suffixes=(".csv", ".txt", ".gz", ".zip"), read=read_csv, header=check_header, text=True)

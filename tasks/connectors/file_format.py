@@ -12,15 +12,30 @@ import pandas as pd
 
 from anoncore.microdata import Variable
 from tasks.common.errors import Refused
+from tasks.connectors.parsing import FileNotes
 
 T = TypeVar("T")
 
 
 class Dialect(Protocol):
-    """What separates the fields of a text file, and its encoding by the name that Python has for it."""
+    """How the plan says that a file is read.
+
+    Parameters
+    ----------
+    delimiter, decimal, encoding : of a text file: what separates fields, the decimal sign, and the encoding as
+        Python calls it
+    sheet : of a spreadsheet; empty for the only one
+    values : "labels" where labelled values are read as their labels
+    """
 
     delimiter: str
+    decimal: str
     encoding: str
+    sheet: str
+
+    @property
+    def values(self) -> str:
+        """Which of the two is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +49,16 @@ class FileFormat:
     header : the column names without the data, from path, dialect, how messages call the file, and the names that
         may be shown; None where only the whole file has them
     text : it is a text file, whose lines are checked while it is copied
+    notes : what a file states beside its records, from its path and how messages call it; None where it states nothing
+    write : writes a release's table with its variables; None where releases are not written so
     """
 
     suffixes: tuple[str, ...]
     read: Callable[[Path, Dialect, list[Variable], str], pd.DataFrame]
     header: Callable[[Path, Dialect, str, Sequence[str]], list[str]] | None = None
     text: bool = False
+    notes: Callable[[Path, str], FileNotes] | None = None
+    write: Callable[[Path, pd.DataFrame, Sequence[Variable]], None] | None = None
 
 
 def readable(kind: str, shown: str, read: Callable[[], T]) -> T:

@@ -13,7 +13,12 @@ MAX_FIELD = 131_072
 MAX_COLUMNS = 5_000
 MAX_CELLS = 1_000_000_000
 MAX_TEXT = 4_000_000_000
-UNSUPPORTED = "{} has columns that hold neither numbers nor text, but dates, bytes or lists: {}; convert them"
+# The first bytes of packed files.
+GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
+UNSUPPORTED = (
+    "{} has columns that hold neither numbers nor text, but dates that no temporal declares, bytes or lists: {}; "
+    "convert them"
+)
 LONG_FIELD = f"{{}} holds a field of more than {MAX_FIELD} characters, in {{}}; check quotes and line ends"
 LONG_LINE = f"{{}} holds a line of more than {MAX_LINE >> 20} million characters; check its line ends"
 
@@ -27,6 +32,11 @@ def check_size(records: int, columns: int, shown: str) -> None:
             f"{shown} holds {records} records of {columns} columns, more than {MAX_CELLS // 10**6} million "
             "cells; divide it"
         )
+
+
+def is_packed(head: bytes) -> bool:
+    """Return whether a file that begins so is a gz or zip file."""
+    return head.startswith((GZIP, ZIP))
 
 
 def check_table(frame: pd.DataFrame, shown: str) -> None:
@@ -53,10 +63,11 @@ def _lengths(column: pd.Series) -> np.ndarray:
 
 
 class LineCheck:
-    """Checks text that passes by in blocks, in an encoding that has one byte for a line's end."""
+    """Checks text that passes by in blocks, in an encoding that has one byte for a line's end; packed text passes."""
 
     def __init__(self, shown: str) -> None:
         self._shown, self._open = shown, 0
+        self._packed: bool | None = None
 
     def add(self, block: bytes) -> None:
         """Check the next block.
@@ -66,6 +77,10 @@ class LineCheck:
         Refused
             When it holds NUL bytes, or a line that is too long.
         """
+        if self._packed is None:
+            self._packed = is_packed(block)
+        if self._packed:
+            return
         if b"\0" in block:
             raise Refused(f"{self._shown} holds NUL bytes; state its encoding or repair it")
         ends = [at for at in (block.find(b"\n"), block.find(b"\r")) if at >= 0]

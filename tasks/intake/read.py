@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Sequence
+from datetime import date, time
 from decimal import Decimal
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tasks.connectors.storage import local_location, source_errors
 from tasks.intake.source import Format, SourceSection
 
 PLAIN = (str, int, float, bool, np.integer, np.floating, np.bool_, Decimal)
+TEMPORAL = (date, time, np.datetime64, np.timedelta64)
 NESTED = (list, tuple, dict, set, np.ndarray)
 
 
@@ -77,10 +79,13 @@ def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> l
 
 def _check_types(frame: pd.DataFrame, shown: str, variables: Iterable[Variable]) -> None:
     """Refuse what is neither a number nor text, and bring decimals to numbers."""
-    dropped = {v.name for v in variables if v.is_dropped}
+    known = {v.name: v for v in variables}
+    dropped = {name for name, v in known.items() if v.is_dropped}
     odd = []
     for name in frame.columns:
         types = _types(frame[name])
+        if name in known and known[name].temporal is not None:
+            types = {t for t in types if not issubclass(t, TEMPORAL)}
         if any(issubclass(t, NESTED) if name in dropped else not _plain(t) for t in types):
             odd.append(name)
         elif Decimal in types and name not in dropped:

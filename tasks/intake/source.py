@@ -46,6 +46,9 @@ class SourceSection(Section):
     storage : For a ``path`` that is an address: the secret that holds the storage's options as JSON.
     format : Determined by the suffix of the file when not stated.
     delimiter : The field separator of a CSV file, one character; a tab in double quotes.
+    decimal : The decimal sign of numbers in a CSV file.
+    sheet : Of a spreadsheet with several sheets, the one that is read.
+    values : Of a file that has labels of values: ``codes`` reads the values, ``labels`` what they are labelled.
     encoding : Of a CSV file. ``utf-8-sig`` reads UTF-8 with or without a byte order mark; others are ``latin-1``,
         ``cp1252``, ``utf-16``.
     """
@@ -59,6 +62,9 @@ class SourceSection(Section):
     storage: str | None = None
     format: Format | None = None
     delimiter: str = Field(default=",", min_length=1, max_length=1)
+    decimal: str = Field(default=".", pattern="^[.,]$")
+    sheet: str = ""
+    values: Literal["codes", "labels"] = "codes"
     encoding: str = "utf-8-sig"
 
     @model_validator(mode="after")
@@ -78,10 +84,16 @@ class SourceSection(Section):
             raise ValueError("storage belongs to an address such as s3://bucket/table.parquet; remove it")
         check_name(self.database, "database")
         check_name(self.storage, "storage")
-        if self.delimiter in '"\r\n\0':
-            raise ValueError("delimiter cannot be a quote, a line end or NUL; give what separates fields")
         if self.url is not None and PASSWORD.search(unquote(self.url)):
             raise ValueError("url holds a password; name a secret that holds the address: database, or url_from")
+        return self
+
+    @model_validator(mode="after")
+    def _distinct_signs(self) -> SourceSection:
+        if self.delimiter in '"\r\n\0':
+            raise ValueError("delimiter cannot be a quote, a line end or NUL; give what separates fields")
+        if self.delimiter == self.decimal:
+            raise ValueError("delimiter and decimal are the same sign; give what separates fields, such as ;")
         return self
 
     @property

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from tasks.common.run import Run
 from tasks.common.sections import Section
 from tasks.common.values import to_json
 from tasks.common.workspace import StoredMicrodata
+from tasks.connectors.formats import FORMATS
 from tasks.policy.disclosure_control import published
 from tasks.policy.published import PublishedAssessment
 from tasks.publication.targets import Target
@@ -33,6 +34,14 @@ from tasks.reporting.attack_table import authority_page
 
 # The page for a data protection authority, which the report shows, as JSON.
 AUTHORITY = "authority.json"
+# The files of the data, by format.
+DATA_FILES = {
+    "parquet": "data.parquet",
+    "csv": "data.csv",
+    "spss": "data.sav",
+    "stata": "data.dta",
+    "sas-transport": "data.xpt",
+}
 RELEASE_ID = re.compile(r"[a-z0-9][a-z0-9_-]*-[0-9a-f]{12}")
 
 
@@ -41,7 +50,7 @@ class PublicationSection(Section):
 
     Parameters
     ----------
-    formats : Of the data.
+    formats : Of the data; SPSS, Stata and SAS files hold labels of values and descriptions, too.
     title : As readers see it.
     description : A sentence or two on the table.
     contact : Who answers questions.
@@ -49,7 +58,9 @@ class PublicationSection(Section):
     to : Where a published release is delivered. A target that is added later receives the current release.
     """
 
-    formats: tuple[Literal["parquet", "csv"], ...] = Field(default=("parquet", "csv"), min_length=1)
+    formats: tuple[Literal["parquet", "csv", "spss", "stata", "sas-transport"], ...] = Field(
+        default=("parquet", "csv"), min_length=1
+    )
     title: str = ""
     description: str = ""
     contact: str = ""
@@ -130,7 +141,7 @@ def prepare_data(
     shuffled = data.take(run.rng("publish").permutation(len(data)))
     frame = shuffled.plain().reset_index(drop=True)
     schema = _released_schema(shuffled)
-    files = _write_data(folder, frame, section)
+    files = _write_data(folder, frame, section, schema)
     write_private(folder / "codebook.json", codebook_of(name, section, frame, schema).to_json())
     write_private(folder / "expectations.json", suite_json.encode())
     digests = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
@@ -216,15 +227,20 @@ def _published_assessment(dossier: Dossier, shown: PublishedAssessment) -> dict[
     }
 
 
-def _write_data(folder: Path, frame: pd.DataFrame, section: PublicationSection) -> list[str]:
+def _write_data(
+    folder: Path, frame: pd.DataFrame, section: PublicationSection, variables: Iterable[Variable]
+) -> list[str]:
     files = []
     with private_umask():
-        if "parquet" in section.formats:
-            frame.to_parquet(folder / "data.parquet", index=False)
-            files.append("data.parquet")
-        if "csv" in section.formats:
-            frame.to_csv(folder / "data.csv", index=False, lineterminator="\n")
-            files.append("data.csv")
+        for kind in dict.fromkeys(section.formats):
+            name = DATA_FILES[kind]
+            if (write := FORMATS[kind].write) is not None:
+                write(folder / name, frame, tuple(variables))
+            elif kind == "parquet":
+                frame.to_parquet(folder / name, index=False)
+            else:
+                frame.to_csv(folder / name, index=False, lineterminator="\n")
+            files.append(name)
     return files
 
 
@@ -239,7 +255,11 @@ def _released_schema(data: Microdata) -> Schema:
             return None
         return tuple(data.frame[variable.name].cat.remove_unused_categories().cat.categories)
 
-    return Schema(replace(v, levels=occurring(v)) if v.levels else v for v in data.schema)
+    def shown(variable: Variable) -> Variable:
+        levels = occurring(variable)
+        return replace(variable, levels=levels, labels=tuple(p for p in variable.labels if p[0] in (levels or ())))
+
+    return Schema(shown(v) if v.levels else v for v in data.schema)
 
 
 def _json(value: Any) -> bytes:

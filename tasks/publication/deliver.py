@@ -18,7 +18,7 @@ from tasks.common.home import Home, account
 from tasks.common.secrets import secret
 from tasks.connectors.postgres.table import OURS, keep_table, remove_table
 from tasks.connectors.storage import Location, is_address, local_location, open_location
-from tasks.publication.candidate import RELEASE_ID
+from tasks.publication.candidate import DATA_FILES, RELEASE_ID
 from tasks.publication.manifest import MANIFEST, SIGNATURE, Manifest, verify_release
 from tasks.publication.signed import PUBLIC_KEY
 from tasks.publication.targets import Target, table_of
@@ -26,8 +26,6 @@ from tasks.publication.withdraw import NOTICE, NOTICE_SIGNATURE, notice_problems
 from tasks.record import ledger
 from tasks.record.dossier import read_dossier
 from tasks.record.entry import DeliveryFacts, LedgerEntry, ReleaseFacts, TargetFacts
-
-DATA = ("data.parquet", "data.csv")
 
 
 def deliver(home: Home, release_id: str, target: Target) -> str:
@@ -173,7 +171,7 @@ def _open(home: Home, delivery: DeliveryFacts) -> Location:
 
 
 def _to_table(home: Home, delivery: DeliveryFacts, folder: Path) -> None:
-    parquet, target = folder / DATA[0], Target.of(delivery.target)
+    parquet, target = folder / DATA_FILES["parquet"], Target.of(delivery.target)
     if not parquet.is_file():
         raise Refused("a table is filled from data.parquet, which this release does not have; add it to formats")
     address = secret(str(target.database), home)
@@ -215,7 +213,7 @@ def _take_back(home: Home, delivery: DeliveryFacts) -> None:
     (place / MANIFEST).remove()
     problems = _put_notice(home, delivery, place)
     for name in names:
-        if name in DATA:
+        if name in DATA_FILES.values():
             (place / name).remove()
     if problems:
         raise Fault(

@@ -61,8 +61,8 @@ def active(frame, kind):
         ([f"text {i}" for i in range(N)], "nominal", "identifier"),
         ([f"text {i % 150}" for i in range(N)], "nominal", "excluded"),
         ([f"p{i % 30}@example.org" for i in range(N)], "nominal", "identifier"),
-        ([f"2020-{i % 12 + 1:02d}-01" for i in range(N)], "nominal", "excluded"),
-        (pd.to_datetime([f"2020-{i % 12 + 1:02d}-01" for i in range(N)]), "nominal", "excluded"),
+        ([f"2020-{i % 12 + 1:02d}-01" for i in range(N)], "continuous", "excluded"),
+        (pd.to_datetime([f"2020-{i % 12 + 1:02d}-01" for i in range(N)]), "continuous", "excluded"),
         ([20200101 + i % 28 for i in range(N)], "nominal", "excluded"),
         ([f"+49 30 12345{i % 40:02d}" for i in range(N)], "nominal", "excluded"),
         ([f"{i % 40},5" for i in range(N)], "nominal", "excluded"),
@@ -96,7 +96,7 @@ def test_kind_and_role_from_the_values(column, kind, role):
         ("w", RNG.lognormal(-0.05, 0.3, N), "continuous", "weight"),
         ("weight", RNG.normal(75, 12, N).round(1), "continuous", "quasi-identifier"),
         ("wt82", RNG.normal(75, 12, N), "continuous", "quasi-identifier"),
-        ("start", [f"{i % 24:02d}:30" for i in range(N)], "nominal", "excluded"),
+        ("start", [f"{i % 24:02d}:30" for i in range(N)], "continuous", "excluded"),
         ("weight", RNG.lognormal(4, 2.5, N), "continuous", "weight"),
         ("living_area", RNG.permutation(2000)[:N] + 300, "continuous", "other"),
         ("hospital", RNG.geometric(0.5, N) - 1, "continuous", "other"),
@@ -106,7 +106,7 @@ def test_kind_and_role_from_the_values(column, kind, role):
         ("commune", RNG.permutation(150).repeat(2), "nominal", "excluded"),
         ("fat_free", ["yes"] * 7 + [None] * (N - 7), "nominal", "excluded"),
         ("idcode", RNG.integers(0, 100, N), "nominal", "identifier"),
-        ("begun", [f"2020-01-01T{i // 60:02d}:{i % 60:02d}" for i in range(N)], "nominal", "excluded"),
+        ("begun", [f"2020-01-01T{i // 60:02d}:{i % 60:02d}" for i in range(N)], "continuous", "excluded"),
     ],
 )
 def test_names_and_values_decide_together(name, column, kind, role):

@@ -40,7 +40,7 @@ OURS = [
     "tasks.intake.read",
     "tasks.intake.columns",
     "tasks.connectors.parquet",
-    "tasks.connectors.stata",
+    "tasks.connectors.statistical",
     "tasks.connectors.copies",
     "tasks.connectors.storage",
     "anoncore.microdata",

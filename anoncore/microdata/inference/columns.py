@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 from functools import cached_property
 from typing import Any, Literal
 
@@ -126,7 +126,7 @@ def _with_content(facts: ColumnFacts) -> ColumnFacts:
     kinds = {type(v) for v in facts.counts}
     if all(issubclass(k, bool | np.bool_) for k in kinds):
         return replace(facts, content="boolean")
-    if all(issubclass(k, date | timedelta | pd.Timestamp | pd.Timedelta | pd.Period) for k in kinds):
+    if all(issubclass(k, date | time | timedelta | pd.Timestamp | pd.Timedelta | pd.Period) for k in kinds):
         return replace(facts, content="date")
     if all(issubclass(k, str) for k in kinds):
         return _text_or_numbers(facts)

@@ -37,6 +37,7 @@ from anoncore.microdata.inference.vocabulary import (
 )
 from anoncore.microdata.inference.weights import weighs_records
 from anoncore.microdata.precision import MIN_COUNT, observed_precision
+from anoncore.microdata.temporal import Temporal, temporal_of
 from anoncore.microdata.variable import Kind, Role, Variable
 
 MAX_LEVELS = 100  # levels that can be masked; more need recoding first
@@ -52,7 +53,7 @@ LARGEST_HOUSEHOLDS = 50.0  # records of a household, on average
 COLLISIONS = 7.0  # equal values that chance would give; with none, the numbers were given out one by one
 FILLED = 0.5  # of the numbers in a range
 MAYBE_IDENTIFIER = "whole numbers that hardly repeat, taken for an amount"
-DATES = "turn them into a year or a number (of days) and give it another role"
+DATES = "write them by ISO 8601 (2024-12-31), or turn them into a year, and give it another role"
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,20 @@ class Guess:
 
 @dataclass(frozen=True)
 class _Reason:
-    """Why a column should be dropped, and whether equal values of it are of one statistical unit."""
+    """Why a column should be dropped, whether equal values of it are of one statistical unit, and of which time."""
 
     reason: str
     names_unit: bool = False
+    temporal: Temporal | None = None
+
+    @classmethod
+    def of_dates(cls, facts: ColumnFacts) -> _Reason | None:
+        """Return the reason for dates and times that can be read as such, None for other values."""
+        temporal = temporal_of(facts.counts)
+        if temporal is None:
+            return None
+        held = "times of day" if temporal == "time" else "dates"
+        return cls(f"holds {held}; give it another role to release them", temporal=temporal)
 
 
 def guess_columns(frame: pd.DataFrame) -> tuple[Guess, ...]:
@@ -113,7 +124,10 @@ def guess(facts: ColumnFacts, *, adds_up: bool = False, bodies: bool = False) ->
     if dropped := _unreleasable(facts, adds_up):
         confirm = dropped.names_unit and not facts.words & (IDENTIFIER | ONE_UNIT)
         role: Role = "identifier" if dropped.names_unit else "excluded"
-        return Guess(Variable(facts.name, "nominal", role=role), dropped.reason, confirm)
+        variable = Variable(facts.name, "nominal", role=role)
+        if dropped.temporal is not None:
+            variable = Variable(facts.name, "continuous", role=role, temporal=dropped.temporal)
+        return Guess(variable, dropped.reason, confirm)
     if facts.words & HOUSEHOLD and not facts.words & NO_HOUSEHOLD and _numbers_groups(facts):
         reason = "the name suggests a household; it is not released by methods that mask records"
         return Guess(Variable(facts.name, "nominal", role="household"), reason, True)
@@ -133,7 +147,7 @@ def _unreleasable(facts: ColumnFacts, adds_up: bool) -> _Reason | None:
     if facts.problem:
         return _Reason(f"{facts.problem}; correct the column and give it another role")
     if facts.content == "date":
-        return _Reason(f"holds dates; {DATES}")
+        return _Reason.of_dates(facts) or _Reason(f"holds dates; {DATES}")
     if facts.content == "boolean":
         return None
     two_levels = len(facts.counts) <= 2 and facts.present >= MIN_RECORDS
@@ -154,6 +168,8 @@ def _text_reason(facts: ColumnFacts, two_levels: bool) -> _Reason | None:
     sample = texts[:: max(1, len(texts) // 1000)]
     for pattern, reason, names_unit in TEXT_PATTERNS:
         if sum(pattern.fullmatch(t) is not None for t in sample) >= 0.9 * len(sample):
+            if names_unit is False and (dates := _Reason.of_dates(facts)) is not None:
+                return dates
             return _Reason(reason, facts.distinct_share >= UNIQUE if names_unit is None else names_unit)
     if facts.distinct_share > 0.5 and not two_levels:
         return _Reason("text, another one in more than half of the records", facts.distinct_share >= UNIQUE)

@@ -116,17 +116,17 @@ TEXT_PATTERNS = (
     (re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}"), "looks like generated keys", True),
     (
         re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?"),
-        "holds dates; turn them into a year or a number (of days) and give it another role",
+        "holds dates; write them by ISO 8601 (2024-12-31), or turn them into a year, and give it another role",
         False,
     ),
     (
         re.compile(r"-?\d{1,3}([.\s]\d{3})*,\d+|-?\d+,\d+"),
-        "holds numbers with a comma; write them with a point and give the column another role",
+        "holds numbers with a comma; state the decimal sign of the source and give the column another role",
         False,
     ),
     (
         re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(\s?[apAP]\.?[mM]\.?)?"),
-        "holds times of day; turn them into hours or minutes and give it another role",
+        "holds times of day; write them by ISO 8601 (23:59:59) and give it another role",
         False,
     ),
     (re.compile(r"\+?[\d\s()/-]{7,}"), "looks like telephone or account numbers", None),

@@ -88,6 +88,9 @@ class _Data:
             "double precision": pa.float64(),
             "boolean": pa.bool_(),
             "text": pa.large_string(),
+            "date": pa.date32(),
+            "time without time zone": pa.time64("us"),
+            "timestamp without time zone": pa.timestamp("us"),
         }
         schema = pa.schema([(name, kinds[kind]) for name, kind in self.types.items()])
         yield schema.empty_table()
@@ -106,9 +109,15 @@ def _postgres_type(column: Any) -> str:
         return "double precision"
     if pa.types.is_boolean(kind):
         return "boolean"
+    if pa.types.is_date(kind):
+        return "date"
+    if pa.types.is_time(kind):
+        return "time without time zone"
+    if pa.types.is_timestamp(kind):
+        return "timestamp without time zone"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
         return "text"
-    raise Refused(f"column {visible(column.name)} is neither a number nor text, which a table cannot hold")
+    raise Refused(f"column {visible(column.name)} is neither a number, text nor a date, which a table cannot hold")
 
 
 class _Standing(NamedTuple):
@@ -244,7 +253,7 @@ def _same(connection: Any, table: Table, data: _Data) -> bool:
     # As the driver's types are read back.
     kinds = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
     for batch in data.batches():
-        released.add(batch.to_pandas(ignore_metadata=True, types_mapper=kinds.get))
+        released.add(batch.to_pandas(ignore_metadata=True, types_mapper=kinds.get, timestamp_as_object=True))
     return (delivered.records, delivered.digest) == (released.records, released.digest)
 
 

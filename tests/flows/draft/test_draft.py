@@ -211,7 +211,7 @@ def test_a_link_to_the_data_stays_a_link(tmp_path):
     ("name", "content", "message"),
     [
         ("none.csv", None, "there is no file none.csv"),
-        ("t.xlsx", b"PK", "is not known by its name"),
+        ("t.docx", b"PK", "is not known by its name"),
         ("t.csv", b"", "is empty"),
         ("t.csv", b"a,b\n", "holds no records"),
         ("t.csv", b"a,a\n1,2\n", "holds columns twice"),

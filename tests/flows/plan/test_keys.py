@@ -6,16 +6,19 @@ from dataclasses import fields
 
 import pytest
 
+from anoncore.microdata import Variable
 from anoncore.registry import METHODS
 from flows.plan.keys import keys_at
 from flows.plan.model import Plan
+
+VARIABLE = tuple(field.name for field in fields(Variable))
 
 
 @pytest.mark.parametrize(
     ("place", "keys"),
     [
         ((), tuple(Plan.model_fields)),
-        (("variables", 1), ("name", "kind", "role", "levels", "missing", "precision", "description")),
+        (("variables", 1), VARIABLE),
         (("edits", "rules", 0, "bound"), ("edit", "name", "variable", "lower", "upper")),
         (
             ("policy", "utility"),

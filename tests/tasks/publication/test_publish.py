@@ -270,7 +270,7 @@ def test_the_codebook_describes_exactly_the_columns(run: Run, release: Path) -> 
     for variable in book["variables"]:
         column = data[variable["name"]]
         assert variable["missing"] == int(column.isna().sum())
-        assert set(variable) == {"name", "kind", "role", "levels", "precision", "description", "missing"}
+        assert set(variable) == {field.name for field in fields(Variable)}
         if variable["levels"] is not None:
             assert set(column.dropna()) == set(variable["levels"])
     grade = next(v for v in book["variables"] if v["name"] == "grade")
