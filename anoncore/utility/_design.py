@@ -24,7 +24,7 @@ class Design:
 
     Parameters
     ----------
-    terms : p names; columns : (N, p), the constant first; outcome : (N,); weights : (N,) or None
+    terms : p names; columns : (N, p), the constant first; outcome : (N,); weights, units : (N,) or None
     dropped : terms that cannot be estimated here, and why
     aliased : those of them that are combinations of other terms
     notes : predictors that were left out, a sentence each
@@ -35,6 +35,7 @@ class Design:
     columns: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     outcome: Floats = field(default_factory=lambda: np.zeros(0))
     weights: Floats | None = None
+    units: Integers | None = None
     dropped: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     problem: str = ""
@@ -95,7 +96,9 @@ def design_pair(regression: Regression, tables: TwoTables, weights: TwoWeights) 
         if weight is not None:
             weight = weight[used] / weight[used].mean() if used.any() else np.zeros(0)
         columns = [pair for predictor in predictors for pair in predictor.columns(side, used)]
-        sides.append(replace(_design(regression, outcome[used], columns), weights=weight, notes=(*notes, *more)))
+        units = None if tables[side].units is None else tables[side].unit_codes[used]
+        design = _design(regression, outcome[used], columns)
+        sides.append(replace(design, weights=weight, units=units, notes=(*notes, *more)))
     ours = _estimable(sides[0], frozenset())
     return ours, _estimable(sides[1], ours.aliased)
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from anoncore.errors import NotConvergedError
-from anoncore.utility._sides import Floats
+from anoncore.utility._sides import Floats, Integers
 
 ALIASED = 1e-10  # 1 − R² of a column on those before it, below which it is taken as their combination
 STEPS = 30
@@ -53,16 +53,17 @@ def independent_columns(X: Floats, w: Floats | None) -> np.ndarray:
     return kept
 
 
-def linear(X: Floats, y: Floats, w: Floats | None) -> Fit:
+def linear(X: Floats, y: Floats, w: Floats | None, units: Integers | None = None) -> Fit:
     """Fit by least squares.
 
     Parameters
     ----------
     X : (N, p) of full rank, N > p, the first column constant; y : (N,); w : (N,) positive weights
+    units : (N,) codes of statistical units, whose records depend on each other; None where each record is one
 
     Returns
     -------
-    Fit; errors are the classical ones, with weights the sandwich's (HC1).
+    Fit; errors are the sandwich's.
     """
     Z, back = _standardised(X, w)
     scaled = Z if w is None else Z * w[:, None]
@@ -74,26 +75,24 @@ def linear(X: Floats, y: Floats, w: Floats | None) -> Fit:
     residuals = target - Z @ b
     df = len(y) - X.shape[1]
     spread = float(np.average((target - np.average(target, weights=w)) ** 2, weights=w))
-    if w is None:
-        covariance = np.linalg.inv(gram) * (float(residuals @ residuals) / df)
-    else:
-        covariance = _sandwich(gram, scaled * residuals[:, None], df)
+    covariance, groups = _sandwich(gram, scaled * residuals[:, None], units)
     b[0] += offset
     errors = np.maximum(_errors(covariance, back), _floor(back, spread))
-    return Fit(back @ b, errors, df, "least squares")
+    return Fit(back @ b, errors, min(df, groups - 1), "least squares")
 
 
-def logistic(X: Floats, y: Floats, w: Floats | None, *, firth: bool = False) -> Fit:
+def logistic(X: Floats, y: Floats, w: Floats | None, units: Integers | None = None, *, firth: bool = False) -> Fit:
     """Fit by maximum likelihood, or with Firth's penalty, which always has a maximum.
 
     Parameters
     ----------
     X : (N, p) of full rank, the first column constant; y : (N,) of 0 and 1, both there
     w : (N,) positive weights, mean 1
+    units : as for :func:`linear`
 
     Returns
     -------
-    Fit; errors are those of the information matrix, with weights the sandwich's (HC1).
+    Fit; errors are the sandwich's.
 
     Raises
     ------
@@ -114,10 +113,7 @@ def logistic(X: Floats, y: Floats, w: Floats | None, *, firth: bool = False) -> 
     b = _firth(Z, y, weight, b) if firth else _newton(Z, y, weight, b)
     p = expit(Z @ b)
     information = _gram(Z, weight * p * (1 - p))
-    if w is None:
-        covariance = np.linalg.inv(information)
-    else:
-        covariance = _sandwich(information, Z * (weight * (y - p))[:, None], len(y) - X.shape[1])
+    covariance, _ = _sandwich(information, Z * (weight * (y - p))[:, None], units)
     return Fit(back @ b, _errors(covariance, back), None, "Firth" if firth else "maximum likelihood")
 
 
@@ -176,9 +172,20 @@ def _deviance(Z: Floats, y: Floats, weight: Floats, b: Floats) -> float:
     return float(weight @ (np.log1p(np.exp(-np.abs(score))) + np.maximum(score, 0.0) - y * score))
 
 
-def _sandwich(bread: Floats, scores: Floats, df: int) -> Floats:
+def _sandwich(bread: Floats, scores: Floats, units: Integers | None) -> tuple[Floats, int]:
+    """Return the covariance (p, p) by Taylor linearisation, and the number G of independent groups of records.
+
+    The scores (N, p) are added up by unit. Corrected for p coefficients and G groups by G/(G − 1) · (N − 1)/(N − p),
+    which is N/(N − p), HC1, where every record is a unit.
+    """
+    (n, p), groups = scores.shape, len(scores)
+    if units is not None:
+        codes, place = np.unique(units, return_inverse=True)
+        groups = len(codes)
+        scores = np.column_stack([np.bincount(place, column, groups) for column in scores.T])
     inverse = np.linalg.inv(bread)
-    return np.asarray(inverse @ (scores.T @ scores) @ inverse * (len(scores) / max(df, 1)))
+    correction = groups / max(groups - 1, 1) * (n - 1) / max(n - p, 1)
+    return np.asarray(inverse @ (scores.T @ scores) @ inverse * correction), groups
 
 
 def _errors(covariance: np.ndarray, back: Floats) -> Floats:
