@@ -43,7 +43,7 @@ class UtilitySettings:
     """
 
     regressions: tuple[Regression, ...] = ()
-    automatic: int = 3
+    automatic: int = 6
     interactions: int = 0
     triples: int = 0
 

@@ -69,8 +69,8 @@ class UtilityLimits(Section):
     spike : Largest change of the share of a value that at least 5 % of a variable's values are, beside five standard
         errors.
     propensity : Largest ratio of the propensity score's error to its null, by regression and by classification tree.
-    overlap : Least mean overlap of the confidence intervals of a declared regression, or what two samples nearly
-        always reach where that is less.
+    overlap : Least mean overlap of the confidence intervals of a regression (declared, or chosen), or what two samples
+        nearly always reach where that is less.
     exceeded : When one of these five is not met, ask a ``person``, or ``reject``.
     beyond : Share of values beyond the source's range, an end that few units hold rounded outward, of one variable,
         that is accepted.

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from scipy.stats import norm
+
 from anoncore.utility import PairChange, Propensity, UtilityReport, VariableUtility
-from tasks.common.formatting import number, percent, significant
+from tasks.common.formatting import count, number, percent, significant
 from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics, fields_of
 from tasks.policy.limits import UtilityLimit, UtilityLimits
@@ -25,8 +27,10 @@ Utility: TypeAlias = UtilityReport | PublishedUtility
 SIDES = ("released", "reference")
 LEAST = 1e-9  # limit that figures are divided by
 ERRORS = 5  # standard errors that the share of a spike may differ by beside its limit
-# Of the overlap of a coefficient's intervals between two samples: mean, standard deviation, and a normal quantile.
-OVERLAP, OVERLAP_DEVIATION, QUANTILE = 0.71, 0.22, 2.33
+# Of the overlap of a coefficient's intervals between two samples: mean and standard deviation, measured on halves of
+# Adult, the household survey, NHANES and EIA.
+OVERLAP, OVERLAP_DEVIATION = 0.70, 0.27
+CHANCE = 0.01  # that the worst regression of another sample is beyond its limit
 
 
 def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, ...]:
@@ -126,19 +130,22 @@ def _ratio(score: Propensity | PublishedPropensity) -> float:
 
 
 def _regression(utility: Utility, limits: UtilityLimits) -> GateResult | None:
-    """Return the declared regression whose confidence intervals overlap least."""
-    fits = [(one.released.mean_overlap, one) for one in utility.regressions if one.released.mean_overlap is not None]
+    """Return the regression whose confidence intervals overlap least: of the declared ones, else of those chosen."""
+    regressions = utility.regressions or utility.automatic
+    fits = [(one.released.mean_overlap, one) for one in regressions if one.released.mean_overlap is not None]
     if not fits:
         return None
     overlap, one = min(fits, key=lambda fit: (fit[0], fit[1].fitted))
-    usual = OVERLAP - QUANTILE * OVERLAP_DEVIATION / math.sqrt(max(len(one.coefficients), 1))
+    quantile = float(norm.isf(CHANCE / len(fits)))
+    usual = OVERLAP - quantile * OVERLAP_DEVIATION / math.sqrt(max(len(one.coefficients), 1))
     limit = min(limits.overlap, max(0.0, usual))
     observed = f"mean overlap {_share(overlap, 0)}" if one.fitted else "could not be fitted to the release"
     texts = (
         f"{one.formula}: {observed}",
         f"≥ {_share(limit, 0)}",
         f"about {_share(OVERLAP, 0)}, another sample",
-        "how far the confidence intervals of a declared regression overlap, the least of all",
+        "how far the confidence intervals of a regression overlap, the least of "
+        f"{count(len(fits))} {'declared ones' if utility.regressions else 'of the strongest associations'}",
     )
     return _result("regressions", limits.loss_verdict(one.fitted and overlap >= limit), texts)
 
@@ -174,9 +181,10 @@ def metrics(assessment: Assessment) -> Metrics:
 
 GATE = Gate(
     name="utility",
-    description="The worst variable, spike, pair of variables and declared regression, and the propensity score, "
-    "each beside what two samples of one population differ by. Where one is beyond the limit that the policy states in "
-    "`utility`, a person decides, or the release is rejected where `exceeded` says so.",
+    description="The worst variable, spike, pair of variables and regression (declared, or else of the strongest "
+    "associations), and the propensity score, each beside what two samples of one population differ by. Where one is "
+    "beyond the limit that the policy states in `utility`, a person decides, or the release is rejected where "
+    "`exceeded` says so.",
     evaluate=evaluate,
     limits=UtilityLimit,
     publishes={"utility": published_utility},
