@@ -29,11 +29,6 @@ def codes(data: Microdata, name: str, edges: Floats | None) -> Indices:
     return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values, side="right"))
 
 
-def crossed(one: Indices, other: Indices) -> Indices:
-    """Return (N,) numbers of the pairs, from 0 without gaps; N² at most fits."""
-    return np.unique(one * (int(other.max()) + 1) + other, return_inverse=True)[1].astype(np.intp)
-
-
 def places(data: Microdata, name: str) -> tuple[Indices, int]:
     """Return (N,) places 0 … m − 1 in the order of values, −1 for a gap, and m."""
     variable, column = data.schema[name], data.frame[name]

@@ -9,14 +9,24 @@ from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.groups import distinct_counts
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
-from anoncore.risk._groups import codes, crossed, cuts, ordered_distances, places
+from anoncore.risk._groups import codes, cuts, ordered_distances, places
 from anoncore.risk._proportions import Proportion, normal_quantile, proportion
-from anoncore.risk.population.individual import individual_risk
+from anoncore.risk.population import (
+    Missing,
+    PopulationRisk,
+    SpecialRisk,
+    groups_of,
+    key_codes,
+    population_risk,
+    sampling_weights,
+    special_risk,
+)
 
 
 @dataclass(frozen=True)
@@ -54,33 +64,6 @@ class GroupRisk:
 
 
 @dataclass(frozen=True)
-class SampleRisk:
-    """Re-identifications expected of an attacker who does not know who is in the sample.
-
-    Parameters
-    ----------
-    n : records
-    population : Σ of the sampling weights
-    expected : Σ over records of the individual risk
-    expected_lower, expected_upper : within which their number falls
-    mean, highest : of the individual risks
-    """
-
-    meaning: ClassVar[str] = (
-        "How many records would be traced to their person by an attacker who knows the whole population but "
-        "not who took part; the population behind a group is estimated from the sampling weights."
-    )
-
-    n: int
-    population: float
-    expected: float
-    expected_lower: float
-    expected_upper: float
-    mean: float
-    highest: float | None
-
-
-@dataclass(frozen=True)
 class SensitiveRisk:
     """What a group gives away about one sensitive variable; a missing cell counts as a value.
 
@@ -92,6 +75,7 @@ class SensitiveRisk:
     l_distinct : fewest different values in a group
     l_entropy : smallest exp(entropy) of a group, an effective number of values
     t : largest distance between a group's distribution and that of all records, 0 … 1
+    beta : largest relative gain of a value, (share in a group − share of all records) / share of all records
     homogeneous : records in groups of a single value, as a share
     """
 
@@ -107,6 +91,7 @@ class SensitiveRisk:
     l_distinct: int | None
     l_entropy: float | None
     t: float
+    beta: float | None
     homogeneous: Proportion
 
 
@@ -117,12 +102,12 @@ class TableDisclosure:
     Parameters
     ----------
     groups : on the quasi-identifiers
-    sample : with sampling weights, None without
+    population : where its size is known, None elsewhere
     sensitive : one per sensitive variable
     """
 
     groups: GroupRisk
-    sample: SampleRisk | None
+    population: PopulationRisk | None
     sensitive: tuple[SensitiveRisk, ...]
 
 
@@ -137,6 +122,7 @@ class Disclosure:
         without a reference
     quasi_identifiers : the variables that make the groups
     binning : one sentence per continuous one of them
+    special : released records that few of them make unique; None for a single one
     """
 
     meaning: ClassVar[str] = (
@@ -150,6 +136,7 @@ class Disclosure:
     reference: TableDisclosure | None
     quasi_identifiers: tuple[str, ...]
     binning: tuple[str, ...]
+    special: SpecialRisk | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +147,8 @@ class DisclosureSettings:
     ----------
     quasi_identifiers, sensitive : names; by default the released variables with that role
     weight : name of the variable of sampling weights, above 0, in release and reference
+    population : people of the population, where there are no weights
+    missing : what a missing value of a quasi-identifier means to risk in the population and to special uniques
     k : size of a group that is asked for, at least 2
     bins : classes of a continuous quasi-identifier, at least 2
     confidence : 0 … 1, two-sided
@@ -168,6 +157,8 @@ class DisclosureSettings:
     quasi_identifiers: Sequence[str] | None = None
     sensitive: Sequence[str] | None = None
     weight: str | None = None
+    population: float | None = None
+    missing: Missing = "level"
     k: int = 5
     bins: int = 10
     confidence: float = 0.95
@@ -211,10 +202,11 @@ def disclosure_risk(
     Notes
     -----
     Source: Samarati and Sweeney 1998; Machanavajjhala et al. 2007, distinct and entropy l-diversity; Li, Li
-    and Venkatasubramanian 2007, t-closeness with the ordered and the equal distance. Departs from the last
+    and Venkatasubramanian 2007, t-closeness with the ordered and the equal distance; Cao and Karras 2012, basic
+    β-likeness. Departs from t-closeness
     where numbers are missing: t = |Δ share missing| + min(shares known)·(distance of the known), an upper
-    bound of the earth mover's distance in which a missing value lies at distance 1 from every number. Individual
-    risk: :func:`individual_risk`.
+    bound of the earth mover's distance in which a missing value lies at distance 1 from every number. Risk in the
+    population: :func:`population_risk`; special uniques: :func:`special_risk`.
 
     Examples
     --------
@@ -256,7 +248,10 @@ def disclosure_risk(
         + (f"at the {bins}-quantiles of the original" if wide else "between its values")
         for name, (edges, wide) in classes.items()
     )
-    return Disclosure(whole, compared, other, quasi, sentences)
+    special = special_risk(
+        _keys(released, settings, classes), quasi, missing=settings.missing, confidence=settings.confidence
+    )
+    return Disclosure(whole, compared, other, quasi, sentences, special)
 
 
 def parts(
@@ -284,14 +279,24 @@ def _part(data: Microdata, size: int, rng: np.random.Generator) -> Microdata:
     return data if len(data) == size else data.take(np.sort(rng.choice(len(data), size, replace=False)))
 
 
-def _table(data: Microdata, settings: DisclosureSettings, classes: dict[str, tuple[Floats, bool]]) -> TableDisclosure:
-    group, weight, confidence = np.zeros(len(data), dtype=np.intp), settings.weight, settings.confidence
-    for name in settings.quasi_identifiers or ():
-        group = crossed(group, codes(data, name, classes.get(name, (None, False))[0]))
+Classes = dict[str, tuple[Floats, bool]]
+
+
+def _keys(data: Microdata, settings: DisclosureSettings, classes: Classes) -> NDArray[np.int64]:
+    names = settings.quasi_identifiers or ()
+    return key_codes(data, names, [classes.get(name, (None, False))[0] for name in names])
+
+
+def _table(data: Microdata, settings: DisclosureSettings, classes: Classes) -> TableDisclosure:
+    confidence, keys = settings.confidence, _keys(data, settings, classes)
+    group, weights = groups_of(keys), sampling_weights(data, settings.weight, settings.population)
     sizes = np.bincount(group)
+    population = None
+    if weights is not None:
+        population = population_risk(keys, weights, missing=settings.missing, data=data, confidence=confidence)
     return TableDisclosure(
         groups=_group_risk(sizes if data.units is None else distinct_counts(group, data.units), settings.k, confidence),
-        sample=None if weight is None else _sample_risk(data, weight, group, sizes, confidence),
+        population=population,
         sensitive=tuple(_sensitive(data, name, group, sizes, confidence) for name in settings.sensitive or ()),
     )
 
@@ -315,44 +320,19 @@ def _group_risk(sizes: Indices, k: int, confidence: float) -> GroupRisk:
     )
 
 
-def _sample_risk(data: Microdata, weight: str, group: Indices, sizes: Indices, confidence: float) -> SampleRisk:
-    try:
-        weights = data.frame[weight].to_numpy(dtype="float64")
-    except (TypeError, ValueError):
-        raise AnonymizationError(f"weight {weight!r} must be numeric; name the sampling weights") from None
-    if not (np.isfinite(weights).all() and (weights > 0).all()):
-        count = int((~(np.isfinite(weights) & (weights > 0))).sum())
-        raise AnonymizationError(
-            f"weight {weight!r} must be above 0 everywhere, {count} record(s) are not; leave it out"
-        )
-    risk = individual_risk(sizes, np.bincount(group, weights, len(sizes)))
-    expected = float((sizes * risk).sum())
-    spread = normal_quantile(confidence) * math.sqrt(float((sizes * risk * (1.0 - risk)).sum()))
-    return SampleRisk(
-        n=len(data),
-        population=float(weights.sum()),
-        expected=expected,
-        expected_lower=max(0.0, expected - spread),
-        expected_upper=min(float(len(data)), expected + spread),
-        mean=expected / len(data),
-        highest=float(risk.max()),
-    )
-
-
 def _sensitive(data: Microdata, name: str, group: Indices, sizes: Indices, confidence: float) -> SensitiveRisk:
     code = codes(data, name, None)
     pair, count = np.unique(group * (int(code.max()) + 1) + code, return_counts=True)
     there, value = pair // (int(code.max()) + 1), pair % (int(code.max()) + 1)
     distinct = np.bincount(there, minlength=len(sizes))
-    share = count / sizes[there]
+    share, overall = count / sizes[there], np.bincount(code)[value] / len(data)
     entropy = np.bincount(there, -share * np.log(share), len(sizes))
     variable = data.schema[name]
     if variable.kind in ("continuous", "ordinal"):
         t = ordered_distances(*places(data, name), group, len(sizes))
     else:
-        whole = np.bincount(code)[value] / len(data)
         # Levels that the group lacks add their share among all records.
-        apart = np.bincount(there, np.abs(share - whole) - whole, len(sizes))
+        apart = np.bincount(there, np.abs(share - overall) - overall, len(sizes))
         t = 0.5 * (1.0 + apart.astype(np.float64))
     return SensitiveRisk(
         name=name,
@@ -362,5 +342,6 @@ def _sensitive(data: Microdata, name: str, group: Indices, sizes: Indices, confi
         l_distinct=int(distinct.min()),
         l_entropy=float(np.exp(max(0.0, entropy.min()))),
         t=min(1.0, max(0.0, float(t.max()))),
+        beta=float((share / overall).max()) - 1.0,
         homogeneous=proportion(float(sizes[distinct == 1].sum()), len(data), confidence),
     )

@@ -27,6 +27,7 @@ from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, linkage
 from anoncore.risk.membership import MembershipAttack, matched_quantiles, nearest_distance_attack
 from anoncore.risk.pairs import ClosePairs
+from anoncore.risk.population import Missing
 from anoncore.risk.prediction import PredictionMeasures, sample_queries
 from anoncore.risk.presence import ValuePresence, value_presence
 from anoncore.risk.scores import Certainty
@@ -57,6 +58,8 @@ class RiskSettings:
     confidence : of the intervals of all attacks on membership together, and of every other attack by itself
     rows_linked : released records carry the index labels of the records they stem from, so that linkage can be
         measured
+    population : people of the population that the records are a sample of, where no variable holds weights
+    missing_keys : what a missing value of a quasi-identifier means to risk in the population
     """
 
     k: int = 5
@@ -70,6 +73,8 @@ class RiskSettings:
     confidence: float = 0.99
     rows_linked: bool = False
     margins: Mapping[str, float] = field(default_factory=dict)
+    population: float | None = None
+    missing_keys: Missing = "level"
 
     @property
     def comparison(self) -> ComparisonSettings:
@@ -300,7 +305,7 @@ def measure_encoded_risk(
         score_coincidence=scores,
         linkage=_linkage(tables, rows, close, linkage_rng) if settings.rows_linked else None,
         subset_linkage=_subset_linkage(tables, subsets_rng) if settings.rows_linked else None,
-        disclosure=_disclosure(tables, settings.k, groups_rng),
+        disclosure=_disclosure(tables, settings, groups_rng),
         inference=_inference(tables, inference_rng),
         boxes=None if ranges is None else _boxes(tables, ranges, rows, boxes_rng),
         **_attacks(tables, settings, attacks_rng),
@@ -439,7 +444,7 @@ def _names(tables: EncodedTables, role: Literal["quasi-identifier", "sensitive",
     return [n for n in tables.released.schema.with_role(role) if n in tables.original.schema]
 
 
-def _disclosure(tables: EncodedTables, k: int, rng: np.random.Generator) -> Disclosure | None:
+def _disclosure(tables: EncodedTables, settings: RiskSettings, rng: np.random.Generator) -> Disclosure | None:
     schema = tables.released.schema
     if not (keys := _names(tables, "quasi-identifier")):
         return None
@@ -451,7 +456,9 @@ def _disclosure(tables: EncodedTables, k: int, rng: np.random.Generator) -> Disc
             quasi_identifiers=keys,
             sensitive=_names(tables, "sensitive"),
             weight=next((n for n in schema.with_role("weight") if not schema[n].is_categorical), None),
-            k=k,
+            population=settings.population,
+            missing=settings.missing_keys,
+            k=settings.k,
         ),
         rng=rng,
     )

@@ -21,6 +21,7 @@ from anoncore.risk import (
     twins_by_chance,
 )
 from anoncore.risk.comparison import margins_problem
+from anoncore.risk.population import Missing
 from anoncore.utility import Regression, UtilityReport, UtilitySettings, measure_utility, propensity_between
 from tasks.common.run import Run
 from tasks.common.sections import Section
@@ -49,6 +50,10 @@ class AssessmentSection(Section):
     epsilon : Largest error of that sample's cumulative curves, at 99 % confidence.
     regressions : Analyses whose results the release should preserve.
     triples : Largest number of tables of three variables that are compared. Of two variables it is 2000.
+    population : Number of people of whom the source holds a sample, for risk in the population. Without it, what a
+        variable with the role weight sums to.
+    missing_keys : What a missing value of a quasi-identifier means to that risk: a ``level`` of its own, a
+        ``wildcard`` that every value fits, or ``excluded``, so that the record is not counted.
     """
 
     k: int = Field(default=5, ge=2)
@@ -61,6 +66,8 @@ class AssessmentSection(Section):
     epsilon: float = Field(default=0.01, gt=0, lt=0.5)
     regressions: tuple[Regression, ...] = ()
     triples: int = Field(default=200, ge=0, le=10_000)
+    population: int | None = Field(default=None, ge=1)
+    missing_keys: Missing = "level"
 
     @model_validator(mode="after")
     def _check_margins(self) -> AssessmentSection:
@@ -81,6 +88,8 @@ class AssessmentSection(Section):
             sample_above=None if self.exhaustive else self.sample_above,
             epsilon=self.epsilon,
             rows_linked=rows_linked,
+            population=self.population,
+            missing_keys=self.missing_keys,
         )
 
 

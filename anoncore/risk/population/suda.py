@@ -23,12 +23,14 @@ class SpecialUniques:
     score : (N,) SUDA scores; 0 for a record that shares its key
     dis : (N,) DIS-SUDA scores, 0 … 1: the chance that a match of a unique record is correct
     contributions : (m,) share of all scores that sets with each variable have
+    smallest : (N,) fewest variables on which a record is alone; 0 where it is not
     minimal : number of minimal sample uniques by their number of variables, of one first
     """
 
     score: Floats = field(repr=False)
     dis: Floats = field(repr=False)
     contributions: Floats
+    smallest: NDArray[np.intp] = field(repr=False)
     minimal: tuple[int, ...]
 
 
@@ -88,10 +90,13 @@ def special_uniques(
     score = np.bincount(rows, points, len(kinds)).astype(np.float64)
     each = np.array([points[(sets >> j) & 1 == 1].sum() for j in range(m)], dtype=np.float64)
     scaled = _dis(score, int((sizes == 1).sum()), 2 * int((sizes == 2).sum()), fraction, m)
+    smallest = np.full(len(kinds), m + 1)
+    np.minimum.at(smallest, rows, size)
     return SpecialUniques(
         score=score[group],
         dis=scaled[group],
         contributions=each / max(float(points.sum()), 1.0),
+        smallest=np.where(smallest > m, 0, smallest)[group],
         minimal=tuple(np.bincount(size, minlength=most + 1)[1:].tolist()),
     )
 

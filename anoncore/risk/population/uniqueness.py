@@ -29,7 +29,7 @@ class PopulationUniqueness:
     ----------
     sample : share of the sample that is unique in it
     pitman, zayatz, snb : by the three models
-    chosen : the one of Dankar's decision rule
+    chosen, dankar : the model of Dankar's decision rule, and its estimate
     """
 
     sample: float
@@ -37,11 +37,7 @@ class PopulationUniqueness:
     zayatz: float
     snb: float | None
     chosen: UniquenessModel
-
-    @property
-    def dankar(self) -> float:
-        """The estimate of the chosen model."""
-        return float(getattr(self, self.chosen))
+    dankar: float
 
 
 def population_uniqueness(sizes: ArrayLike, population: float) -> PopulationUniqueness:
@@ -83,16 +79,17 @@ def population_uniqueness(sizes: ArrayLike, population: float) -> PopulationUniq
     found = GroupSizes.of(sizes, total)
     n = found.records
     if not found.number(1):
-        return PopulationUniqueness(0.0, 0.0, 0.0, 0.0, "zayatz")
+        return PopulationUniqueness(0.0, 0.0, 0.0, 0.0, "zayatz", 0.0)
     model, zayatz = PitmanEwens.fitted(found), _zayatz(found, total) / total
     pitman = None if model is None else min(1.0, model.uniques(total) / total)
     snb = _snb(found, n / total)
     chosen: UniquenessModel = "zayatz"
+    dankar = zayatz
     if n / total <= SMALL_FRACTION and pitman is not None:
-        chosen = "pitman"
+        chosen, dankar = "pitman", pitman
     elif n / total > SMALL_FRACTION and snb is not None and snb < zayatz:
-        chosen = "snb"
-    return PopulationUniqueness(found.number(1) / n, pitman, zayatz, snb, chosen)
+        chosen, dankar = "snb", snb
+    return PopulationUniqueness(found.number(1) / n, pitman, zayatz, snb, chosen, dankar)
 
 
 def _zayatz(sizes: GroupSizes, total: float) -> float:

@@ -22,6 +22,7 @@ GATES: tuple[Gate, ...] = tuple(
         "linkage",
         "linkability",
         "quasi_identifiers",
+        "population",
         "inference",
         "prior_releases",
         "unit_changes",

@@ -1,17 +1,20 @@
-"""Groups of records with the same quasi-identifiers; reported without a criterion."""
+"""Groups of records with the same quasi-identifiers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
-from anoncore.risk import Disclosure, GroupRisk, SampleRisk, TableDisclosure
+from pydantic import Field
+
+from anoncore.risk import Disclosure, GroupRisk, TableDisclosure
+from anoncore.risk.population import PopulationRisk
 from tasks.common.formatting import amount, count, number, percent, shares
+from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_QUASI_IDENTIFIERS, NO_SENSITIVE, Aim, Attack, beside, untested
-from tasks.policy.gate import Gate, Metrics, fields_of
+from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import at_least_ten, coarse, next_ten
 
@@ -24,8 +27,54 @@ AS_IF = (
 )
 READS = "An attacker who knows which combination is a person’s reads what all records with it have in common."
 whole = partial(percent, digits=0)
-R = TypeVar("R", GroupRisk, SampleRisk)
 Sides = tuple[TableDisclosure, TableDisclosure | None, TableDisclosure | None]
+
+
+class GroupLimits(Section):
+    """Limits of what groups disclose of sensitive variables, each without effect until it is given.
+
+    Parameters
+    ----------
+    t_closeness : Largest distance between a group's distribution of a sensitive variable and that of all records.
+    beta_likeness : By how much, relative to its share of all records, a value's share of a group may be larger.
+    """
+
+    t_closeness: float | None = Field(default=None, ge=0, le=1)
+    beta_likeness: float | None = Field(default=None, gt=0)
+
+
+class GroupLimit(Section):
+    """What is accepted of groups on the quasi-identifiers.
+
+    Parameters
+    ----------
+    groups : Limits of what groups disclose of sensitive variables.
+    """
+
+    groups: GroupLimits = GroupLimits()
+
+
+def evaluate(assessment: Assessment | PublishedAssessment, policy: GroupLimit) -> tuple[GateResult, ...]:
+    """Compare the sensitive variables that groups disclose most with the limits that are given."""
+    disclosure, limits = assessment.risk.disclosure, policy.groups
+    rows = disclosure.released.sensitive if disclosure else ()
+    asked = (
+        ("t-closeness", "t", limits.t_closeness, "largest distance of a group’s distribution from that of all records"),
+        ("β-likeness", "beta", limits.beta_likeness, "largest relative gain of a value’s share in a group"),
+    )
+    results = []
+    for name, key, limit, meaning in asked:
+        if limit is None:
+            continue
+        values = [(getattr(row, key), row.name) for row in rows if getattr(row, key) is not None]
+        if not values:
+            results.append(GateResult(name, "not tested", NO_SENSITIVE, f"{limit:g}", "0", 0, meaning))
+            continue
+        value, variable = max(values)
+        verdict: GateVerdict = "pass" if value <= limit else "fail"
+        shown = number(value, 2)
+        results.append(GateResult(name, verdict, shown, f"{limit:g}", "0", rows[0].n, meaning, variables=(variable,)))
+    return tuple(results)
 
 
 def metrics(assessment: Assessment) -> Metrics:
@@ -45,7 +94,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
         attacker = f"{KNOWS} looks for the combination."
         return (untested(AIM, "Disclosure by quasi-identifiers", attacker, NO_QUASI_IDENTIFIERS),)
     sides = (disclosure.released, disclosure.compared, disclosure.reference)
-    return (*_groups(disclosure), _population(sides), *_diversity(sides))
+    return (*_groups(disclosure), *_diversity(sides))
 
 
 def _groups(disclosure: Disclosure) -> list[Attack]:
@@ -92,46 +141,48 @@ def _groups(disclosure: Disclosure) -> list[Attack]:
 def published_disclosure(full: Disclosure | None, step: float) -> Disclosure | None:
     """Publish groups of other people in steps of ten, without the smallest one, which single people decide."""
     shown = coarse(full, step)
-    if shown is None or shown.reference is None:
+    if shown is None:
+        return None
+    compared = shown.compared and _own(shown.compared)
+    shown = replace(shown, released=_own(shown.released), compared=compared)
+    if shown.reference is None:
         return shown
-    groups, sample = shown.reference.groups, shown.reference.sample
+    groups, people = shown.reference.groups, shown.reference.population
     reference = TableDisclosure(
         groups=replace(_in_tens(groups), n_groups=at_least_ten(groups.n_groups), smallest=None, highest=None),
-        sample=sample and replace(_in_tens(sample), highest=None),
+        population=people and replace(_published_population(people), highest=None, k_map=None),
         sensitive=tuple(
-            replace(one, n_groups=at_least_ten(one.n_groups), l_distinct=None, l_entropy=None)
+            replace(one, n_groups=at_least_ten(one.n_groups), l_distinct=None, l_entropy=None, beta=None)
             for one in shown.reference.sensitive
         ),
     )
     return replace(shown, reference=reference)
 
 
-def _in_tens(risk: R) -> R:
+def _own(table: TableDisclosure) -> TableDisclosure:
+    return replace(table, population=table.population and _households_in_tens(table.population))
+
+
+def _households_in_tens(risk: PopulationRisk) -> PopulationRisk:
+    """Publish to the next ten what follows from which records of the source belong together."""
+    return replace(risk, households=None if risk.households is None else next_ten(risk.households))
+
+
+def _published_population(risk: PopulationRisk) -> PopulationRisk:
+    """Publish the population risk of other people in steps of ten."""
+    found = risk.records
+    records = replace(
+        found, expected=next_ten(found.expected), lower=next_ten(found.lower), upper=next_ten(found.upper)
+    )
+    return replace(_households_in_tens(risk), records=records, individual=next_ten(risk.individual))
+
+
+def _in_tens(risk: GroupRisk) -> GroupRisk:
     return replace(
         risk,
         expected=next_ten(risk.expected),
         expected_lower=next_ten(risk.expected_lower),
         expected_upper=next_ten(risk.expected_upper),
-    )
-
-
-def _population(sides: Sides) -> Attack:
-    name = "Expected re-identifications in the population"
-    attacker = (
-        "An attacker who knows the quasi-identifiers of the whole population, but not who is in the data, looks for "
-        "each released combination."
-    )
-    one = sides[0].sample
-    if one is None:
-        return untested(AIM, name, attacker, "no released variable holds sampling weights")
-    return Attack(
-        AIM,
-        name,
-        f"{attacker} The weights stand for {amount(one.population)} people; {AS_IF}",
-        f"{amount(one.expected)} of {count(one.n)}",
-        f"{amount(one.expected_lower)} to {amount(one.expected_upper)}",
-        beside([side and side.sample for side in sides], lambda sample: amount(sample.expected)),
-        count(one.n),
     )
 
 
@@ -166,14 +217,18 @@ def _diversity(sides: Sides) -> list[Attack]:
         worst("Sensitive value disclosed", "homogeneous", lambda share: whole(share.value), 1, one_value),
         worst("ℓ-diversity", "l_distinct", count, -1, "Fewest different values in a group."),
         worst("t-closeness", "t", partial(number, digits=2), 1, "Largest distance of a group from all records."),
+        worst("β-likeness", "beta", partial(number, digits=2), 1, "Largest relative gain of a value in a group."),
     ]
 
 
 GATE = Gate(
     name="quasi-identifiers",
     description="Groups of records that are identical on the quasi-identifiers: uniqueness, k-anonymity, ℓ-diversity, "
-    "t-closeness and expected re-identifications, beside the same of the reference. Reported without a gate; what a "
-    "method claims of them is checked as a claim.",
+    "t-closeness and expected re-identifications, beside the same of the reference. Decided are t-closeness and "
+    "β-likeness where `policy: groups` gives limits; what a method claims is checked as a claim.",
+    evaluate=evaluate,
+    limits=GroupLimit,
+    individual=True,
     publishes={"risk.disclosure": published_disclosure},
     metrics=metrics,
     attacks=attacks,

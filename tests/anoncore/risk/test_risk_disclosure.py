@@ -196,18 +196,20 @@ def test_individual_risk_closed_forms_and_limits():
 def test_weighted_risk():
     data = table(400, 6)
     groups = by_pandas(data, data)
-    found = disclosure_risk(
-        data, original=data, settings=DisclosureSettings(weight="weight"), rng=rng()
-    ).released.sample
+    settings = DisclosureSettings(weight="weight")
+    found = disclosure_risk(data, original=data, settings=settings, rng=rng()).released.population
     sizes, totals = groups.size().to_numpy(), groups["weight"].sum().to_numpy()
-    risks = individual_risk(sizes, totals)
-    assert found.expected == pytest.approx((sizes * risks).sum())
-    assert found.population == pytest.approx(data.frame["weight"].sum())
-    assert (found.highest, found.mean) == pytest.approx((risks.max(), found.expected / 400))
-    assert found.expected_lower < found.expected < found.expected_upper
+    risks = individual_risk(sizes, np.maximum(totals, sizes))
+    assert found.individual == pytest.approx((sizes * risks).sum())
+    assert found.records.population == pytest.approx(max(data.frame["weight"].sum(), 400))
+    assert found.highest == pytest.approx(risks.max())
+    assert found.k_map == pytest.approx(np.maximum(totals, sizes).min())
+    assert found.records.lower <= found.records.expected <= found.records.upper
     certain = Microdata(data.frame.assign(weight=1.0), SCHEMA)
-    whole = disclosure_risk(certain, original=data, settings=DisclosureSettings(weight="weight"), rng=rng()).released
-    assert whole.sample.expected == pytest.approx(whole.groups.expected)
+    whole = disclosure_risk(certain, original=data, settings=settings, rng=rng()).released
+    assert whole.population.records.expected == pytest.approx(whole.groups.expected)
+    stated = disclosure_risk(data, original=data, settings=DisclosureSettings(population=400), rng=rng()).released
+    assert stated.population.individual == pytest.approx(whole.groups.expected)
 
 
 def test_reference_of_equal_size():
@@ -252,7 +254,7 @@ def test_tiny_constant_and_missing(n):
     assert (groups.n_groups, groups.smallest, groups.expected) == (1, n, 1)
     for risk in found.released.sensitive:
         assert (risk.l_distinct, risk.l_entropy, risk.t, risk.homogeneous.value) == (1, 1, 0, 1)
-    assert found.released.sample.highest == pytest.approx(1 / n)
+    assert found.released.population.highest == pytest.approx(1 / n)
     constant = Microdata(data.frame.assign(age=3.0, income=2.0, illness="a"), SCHEMA)
     assert finite(asdict(disclosure_risk(constant, original=constant, rng=rng())))
 
@@ -272,7 +274,7 @@ def test_unseen_levels_and_lone_people():
 def test_explained_and_errors():
     data = table(50, 12)
     found = disclosure_risk(data, original=data, settings=DisclosureSettings(weight="weight"), rng=rng())
-    parts = found, found.released.groups, found.released.sample, found.released.sensitive[0]
+    parts = found, found.released.groups, found.released.population, found.released.sensitive[0]
     assert all(part.meaning.endswith(".") for part in parts)
     for message, given_ in {
         "k and bins must be at least 2": {"settings": DisclosureSettings(k=1)},
@@ -282,8 +284,8 @@ def test_explained_and_errors():
         "different variables, each of them once": {"settings": DisclosureSettings(sensitive=["age"])},
         "confidence must be between 0 and 1": {"settings": DisclosureSettings(confidence=1)},
         "released must hold size": {"settings": DisclosureSettings(weight="size")},
-        r"weight 'income' must be above 0 everywhere": {"settings": DisclosureSettings(weight="income")},
-        "weight 'region' must be numeric": {"settings": DisclosureSettings(weight="region")},
+        "weight 'income': weights must be above 0 everywhere": {"settings": DisclosureSettings(weight="income")},
+        "weight 'region': weights must be numeric": {"settings": DisclosureSettings(weight="region")},
         "reference must hold age": {"reference": data.select(["sex", "region"])},
         "original must hold at least one record": {"original": data.take(np.arange(0))},
     }.items():

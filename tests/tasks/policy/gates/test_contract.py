@@ -118,5 +118,7 @@ def test_the_limits_of_the_policy_are_those_of_the_gates() -> None:
         "in_out_game",
         "least_change",
         "differencing",
+        "groups",
+        "population",
     }
     assert limits == {"tail_p", "utility", *attacks} <= set(PolicySection.model_fields)

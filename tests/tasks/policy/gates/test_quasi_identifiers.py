@@ -1,4 +1,4 @@
-"""Groups on the quasi-identifiers, which are reported without a criterion."""
+"""Groups on the quasi-identifiers, and the limits that a policy may give."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def test_groups_are_reported_and_decide_nothing(measured: Assessment) -> None:
         "Combinations below k = 5",
         "k-anonymity, smallest group",
         "Expected re-identifications in the sample",
-        "Expected re-identifications in the population",
         "Sensitive value disclosed",
         "ℓ-diversity",
         "t-closeness",
+        "β-likeness",
     ]
     assert all(row.baseline.endswith("reference") for row in rows.values())
     assert GATE.metrics(measured)["risk/groups/smallest"] == measured.risk.disclosure.released.groups.smallest
@@ -29,10 +29,19 @@ def test_groups_are_reported_and_decide_nothing(measured: Assessment) -> None:
 def test_what_is_missing_is_said(measured: Assessment) -> None:
     (row,) = GATE.attacks(published(changed(measured, risk__disclosure=None)))
     assert NO_QUASI_IDENTIFIERS in row.attacker
-    bare = changed(measured, risk__disclosure__released__sensitive=(), risk__disclosure__released__sample=None)
+    bare = changed(measured, risk__disclosure__released__sensitive=())
     rows = GATE.attacks(published(bare))
     assert NO_SENSITIVE in rows[-1].attacker
-    assert "no released variable holds sampling weights" in rows[-2].attacker
+
+
+def test_closeness_is_enforced_where_the_policy_gives_a_limit(measured: Assessment) -> None:
+    rows = measured.risk.disclosure.released.sensitive
+    worst, gain = max(rows, key=lambda row: row.t), max(rows, key=lambda row: row.beta)
+    asked = results(GATE, measured, groups={"t_closeness": worst.t - 0.001, "beta_likeness": gain.beta + 0.001})
+    assert [one.verdict for one in asked.values()] == ["fail", "pass"]
+    assert asked["t-closeness"].variables == (worst.name,)
+    bare = changed(measured, risk__disclosure__released__sensitive=())
+    assert results(GATE, bare, groups={"t_closeness": 0.2})["t-closeness"].verdict == "not tested"
 
 
 def test_the_smallest_group_of_other_people_is_not_published(measured: Assessment) -> None:

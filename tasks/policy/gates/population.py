@@ -1,0 +1,216 @@
+"""Risk in the population that the records are a sample of, and the variables that make records special."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from anoncore.risk import Disclosure, three_way
+from anoncore.risk.population import PopulationRisk
+from tasks.common.formatting import amount, count, percent
+from tasks.common.sections import Section
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import NO_QUASI_IDENTIFIERS, Aim, Attack, beside, untested
+from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, GateVerdict, Metrics
+from tasks.policy.published import PublishedAssessment
+
+NAME = "risk in the population"
+NO_POPULATION = "the size of the population is not known; give a variable the role weight, or assessment: population"
+KNOWS = (
+    "An attacker who knows the quasi-identifiers of the whole population, but not who is in the data, looks for each "
+    "released combination"
+)
+AS_IF = "counted as if each record were its person’s own"
+
+
+class PopulationLimits(Section):
+    """Limits of risk in the population, each without effect until it is given.
+
+    Parameters
+    ----------
+    risk : Largest share of released records that an attacker who knows the population may be expected to trace.
+        Fail when the share is shown to be larger; pass when it is shown to be within the limit.
+    households : Largest share of released records of which a record of the same unit may be expected to be traced.
+    uniques : Largest estimated share of the population that is unique on the quasi-identifiers.
+    k_map : Fewest people of the population, by the weights, who have the quasi-identifiers of a released record.
+    """
+
+    risk: float | None = Field(default=None, gt=0, le=1)
+    households: float | None = Field(default=None, gt=0, le=1)
+    uniques: float | None = Field(default=None, ge=0, le=1)
+    k_map: float | None = Field(default=None, ge=1)
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the limits that are given."""
+        return [name for name in type(self).model_fields if getattr(self, name) is not None]
+
+
+class PopulationLimit(Section):
+    """What is accepted of risk in the population.
+
+    Parameters
+    ----------
+    population : Limits of risk in the population that the records are a sample of.
+    """
+
+    population: PopulationLimits = PopulationLimits()
+
+
+def evaluate(assessment: Assessment | PublishedAssessment, policy: PopulationLimit) -> tuple[GateResult, ...]:
+    """Compare the figures of the release with the limits that are given."""
+    limits = policy.population
+    if not limits.given:
+        return ()
+    found = _found(assessment)
+    if found is None:
+        missing = "no quasi-identifier, or no size of the population"
+        return (GateResult(NAME, "not tested", missing, ", ".join(limits.given), "–", 0, "records traced"),)
+    return tuple(_results(found, limits, _driving(assessment)))
+
+
+def _found(assessment: Assessment | PublishedAssessment) -> PopulationRisk | None:
+    disclosure = assessment.risk.disclosure
+    return None if disclosure is None else disclosure.released.population
+
+
+def _driving(assessment: Assessment | PublishedAssessment) -> tuple[str, ...]:
+    """Return the quasi-identifier that most minimal uniques have."""
+    special = assessment.risk.disclosure.special if assessment.risk.disclosure else None
+    return tuple(one.name for one in special.contributions[:1]) if special and special.few.value else ()
+
+
+def _results(found: PopulationRisk, limits: PopulationLimits, driving: tuple[str, ...]) -> Iterator[GateResult]:
+    records, n = found.records, found.records.n
+    people = f"a census of {count(n)}: every combination"
+    if limits.risk is not None:
+        form = BoundedFigure(NAME, records.expected / n, records.lower / n, records.upper / n, 0.0)
+        yield GateResult(
+            name=NAME,
+            verdict=three_way(form.lower, form.upper, limits.risk, fails_above=limits.risk),
+            figure=f"{percent(form.value)}, {percent(form.lower)} to {percent(form.upper)}",
+            limit=percent(limits.risk),
+            baseline=people,
+            records=n,
+            meaning="released records that an attacker who knows the population would trace",
+            variables=driving,
+            bounds=Bounds((form,), limits.risk, limits.risk),
+            needed="; a coarser quasi-identifier decides it",
+        )
+    tested: tuple[tuple[str, float | None, float | None, float, str], ...] = (
+        (
+            "households traced",
+            limits.households,
+            found.households,
+            n,
+            "records of which one of the same unit is traced",
+        ),
+        ("unique in the population", limits.uniques, found.uniqueness.dankar, 1.0, "people unique on the key"),
+    )
+    for name, limit, value, of, meaning in tested:
+        if limit is not None:
+            share = None if value is None else value / of
+            verdict: GateVerdict = "not tested" if share is None else "pass" if share <= limit else "fail"
+            shown = "no units are declared" if share is None else percent(share)
+            yield GateResult(name, verdict, shown, percent(limit), people, n, meaning, variables=driving)
+    if limits.k_map is not None and found.k_map is not None:
+        yield GateResult(
+            name="k-map",
+            verdict="pass" if found.k_map >= limits.k_map else "fail",
+            figure=amount(found.k_map),
+            limit=f"≥ {amount(limits.k_map)}",
+            baseline=people,
+            records=n,
+            meaning="fewest people of the population, by the weights, with the key of a released record",
+            variables=driving,
+        )
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the figures of the release."""
+    found = _found(assessment)
+    if found is None:
+        return {}
+    n = found.records.n
+    return {
+        "risk/population/traced": found.records.expected / n,
+        "risk/population/traced_lower": found.records.lower / n,
+        "risk/population/traced_upper": found.records.upper / n,
+        "risk/population/individual": found.individual / n,
+        "risk/population/households": None if found.households is None else found.households / n,
+        "risk/population/uniques": found.uniqueness.dankar,
+        "risk/population/k_map": found.k_map,
+    }
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return what an attacker achieves who knows the population, and which records few variables make unique."""
+    disclosure = assessment.risk.disclosure
+    name = "Expected re-identifications in the population"
+    if disclosure is None:
+        return (untested(Aim.GROUPS, name, f"{KNOWS}.", NO_QUASI_IDENTIFIERS, NAME),)
+    tables = (disclosure.released, disclosure.compared, disclosure.reference)
+    sides = [None if table is None else table.population for table in tables]
+    found = sides[0]
+    if found is None:
+        return (untested(Aim.GROUPS, name, f"{KNOWS}.", NO_POPULATION, NAME), *_special(disclosure))
+    records = found.records
+    return (
+        Attack(
+            Aim.GROUPS,
+            name,
+            f"{KNOWS}. The records stand for {amount(records.population)} people; {AS_IF}. Interval: by two estimates "
+            "of the number of combinations in the population.",
+            f"{amount(records.expected)} of {count(records.n)}",
+            f"{amount(records.lower)} to {amount(records.upper)}",
+            beside(sides, lambda side: amount(side.records.expected)),
+            count(records.n),
+            NAME,
+        ),
+        Attack(
+            Aim.GROUPS,
+            "Unique in the population",
+            f"{KNOWS} that one person alone has. The estimate is by Dankar’s rule, here {found.uniqueness.chosen}.",
+            percent(found.uniqueness.dankar),
+            "an estimate",
+            beside(sides, lambda side: percent(side.uniqueness.dankar)),
+            count(records.n),
+        ),
+        *_special(disclosure),
+    )
+
+
+def _special(disclosure: Disclosure) -> tuple[Attack, ...]:
+    special = disclosure.special
+    if special is None:
+        return ()
+    shares = ", ".join(f"{one.name} {percent(one.share, 0)}" for one in special.contributions[:3])
+    return (
+        Attack(
+            Aim.GROUPS,
+            "Special uniques",
+            f"An attacker who knows three quasi-identifiers or fewer of a person finds one record only; {AS_IF}. "
+            f"Shares of the scores by variable: {shares}.",
+            percent(special.few.value),
+            f"{percent(special.few.lower)} to {percent(special.few.upper)}",
+            "0, where every key is shared",
+            count(special.few.n),
+        ),
+    )
+
+
+GATE = Gate(
+    name=NAME,
+    description="What an attacker who knows the whole population traces: records expected to be traced, households, "
+    "people unique in the population, and the fewest people with the quasi-identifiers of a record (k-map). The "
+    "number of combinations in the population is estimated by the Pitman–Ewens distribution and by Shlosser’s "
+    "estimator, and the interval reaches from one to the other. Reported where the population’s size is known, by a "
+    "variable with the role weight or by `assessment: population`; decided where `policy: population` gives limits. "
+    "Special uniques (SUDA2) name the variables that make records unique.",
+    evaluate=evaluate,
+    limits=PopulationLimit,
+    individual=True,
+    metrics=metrics,
+    attacks=attacks,
+)

@@ -1,0 +1,57 @@
+"""The risk of a table in the population, and its special uniques."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.risk.population import household_risk, individual_risk, population_risk, sampling_weights, special_risk
+
+
+@pytest.fixture
+def data() -> Microdata:
+    """Six people of three households."""
+    schema = Schema([Variable("w", "continuous"), Variable("t", "nominal")])
+    frame = pd.DataFrame({"w": [4.0, 4, 4, 2, 2, 2], "t": list("abcdef")})
+    return Microdata(frame, schema, units=np.array([1, 1, 1, 2, 3, 3]))
+
+
+KEYS = np.array([[0, 0], [0, 0], [1, 0], [1, 1], [1, -1], [0, 0]])
+
+
+def test_individual_and_household_risk_by_hand(data: Microdata) -> None:
+    found = population_risk(KEYS, sampling_weights(data, "w", None), data=data)
+    f, people = np.array([3, 3, 1, 1, 1, 3]), np.array([10.0, 10, 4, 2, 2, 10])
+    risk = individual_risk(f, people)
+    assert found.individual == pytest.approx(risk.sum())
+    assert found.households == pytest.approx(household_risk(risk, data.units).sum())
+    assert (found.k_map, found.highest) == (2.0, pytest.approx(risk.max()))
+    assert found.records.population == 18.0
+
+
+def test_the_meaning_of_missing_values_is_chosen(data: Microdata) -> None:
+    weights = sampling_weights(data, None, 60)
+    assert weights.tolist() == [10.0] * 6
+    level, excluded, wildcard = (
+        population_risk(KEYS, weights, missing=m, data=data) for m in ("level", "excluded", "wildcard")
+    )
+    assert (level.records.n, excluded.records.n, wildcard.records.n) == (6, 5, 6)
+    # With a wildcard the fifth is like the third and the fourth, and each of these like it.
+    assert (level.k_map, wildcard.k_map) == (10.0, 20.0)
+    assert excluded.individual < level.individual
+
+
+def test_special_uniques_name_the_variables(data: Microdata) -> None:
+    found = special_risk(KEYS, ["a", "b"], missing="excluded")
+    assert found.few.value == pytest.approx(2 / 6)
+    assert [one.name for one in found.contributions] == ["b", "a"]
+    assert special_risk(KEYS[:, :1], ["a"]) is None
+
+
+def test_weights_that_cannot_be_used_are_refused(data: Microdata) -> None:
+    assert sampling_weights(data, None, None) is None
+    with pytest.raises(AnonymizationError, match="'t': weights must be numeric"):
+        sampling_weights(data, "t", None)
