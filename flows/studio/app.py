@@ -15,7 +15,7 @@ from flows.studio import decision_pages as decisions
 from flows.studio import plan_pages as plans
 from flows.studio.pages import HEADERS, HERE, Handler, Studio, asked, page, problem
 
-STATIC = {"studio.css": "text/css", "studio.js": "text/javascript"}
+STATIC = {"studio.css": "text/css", "studio.js": "text/javascript", "studio.svg": "image/svg+xml"}
 # Address, handler, the role that it needs (none: whoever is admitted), and whether it changes something.
 PAGES: tuple[tuple[str, Handler, str, bool], ...] = (
     ("/", plans.home_page, "", False),

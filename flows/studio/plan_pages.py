@@ -12,18 +12,18 @@ from starlette.responses import JSONResponse, Response
 
 from flows.studio import forms, workbook
 from flows.studio.describe import Description, describe
-from flows.studio.jobs import Job
 from flows.studio.pages import HEADERS, Asked, NotAllowed, allow, asked, plan_address, show, to
 from flows.studio.workbook import Document
 from tasks.common.errors import Refused, cut, visible
 from tasks.common.home import PRIVATE_FILE
+from tasks.policy.gate import WORST_FIRST
 
 FILE_NAME = re.compile(r"[\w][\w .()+-]{0,99}", re.ASCII)
 BAD_NAME = (
     "The file {} cannot be stored under its name: names have at most 100 letters a to z, digits, spaces and "
     ". _ - + ( ), and begin with a letter or digit. Rename it and choose it again."
 )
-PARTS = {"variables": "Variables", "edits": "Edits", "steps": "Steps and policy", "text": "Text", "run": "Run"}
+PARTS = {"variables": "Variables", "edits": "Edits", "steps": "Steps and policy", "run": "Run", "text": "Text"}
 MOST_DESCRIBED = 4
 MINUTES = ("1", "3", "10", "30")
 
@@ -125,8 +125,10 @@ def job_page(one: Asked) -> Response:
         return to(plan_address(job.subject))
     known = job.kind == "tune" and job.subject in workbook.plans_in(one.studio.folder)
     version = workbook.opened(one.studio.folder, job.subject).version if known else ""
-    values = {"job": job, "result": job.result or {}, "seconds": _seconds(job), "version": version}
-    return show(one, "work_state" if one.query.get("part") else "work", **values)
+    result = job.result or {}
+    gates = sorted(result.get("gates") or (), key=lambda gate: WORST_FIRST.index(gate.get("verdict")))
+    template, seconds = "work_state" if one.query.get("part") else "work", sum(took or 0.0 for _, took in job.steps)
+    return show(one, template, job=job, result=result, gates=gates, seconds=seconds, version=version)
 
 
 def cancel(one: Asked) -> Response:
@@ -241,7 +243,3 @@ def _minutes(one: Asked) -> str:
     if given not in MINUTES:
         raise Refused(f"Choose {', '.join(MINUTES)} minutes.")
     return given
-
-
-def _seconds(job: Job) -> float:
-    return sum(seconds or 0.0 for _, seconds in job.steps)
