@@ -240,8 +240,12 @@ class Assessment:
     halves: tuple[Half, ...] = ()
 
     def of(self, half: Half) -> Assessment:
-        """Return the assessment with what was measured of one half in place of what was measured of all records."""
-        return replace(self, records=half.records, risk=half.risk, prior_releases=half.prior_releases, halves=())
+        """Return the assessment with what was measured of one half in place of what was measured of all records.
+
+        Groups on the quasi-identifiers are those of all records: a half is a smaller sample of the population.
+        """
+        risk = replace(half.risk, disclosure=self.risk.disclosure)
+        return replace(self, records=half.records, risk=risk, prior_releases=half.prior_releases, halves=())
 
     def to_json(self) -> dict[str, Any]:
         """Return the assessment as JSON takes it, with the number of its format."""

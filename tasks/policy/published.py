@@ -206,7 +206,8 @@ class PublishedAssessment:
 
     def of(self, half: Half) -> PublishedAssessment:
         """Return the assessment with what was measured of one half in place of what was measured of all records."""
-        return replace(self, records=half.records, risk=half.risk, prior_releases=half.prior_releases, halves=())
+        risk = replace(half.risk, disclosure=self.risk.disclosure)
+        return replace(self, records=half.records, risk=risk, prior_releases=half.prior_releases, halves=())
 
     def to_json(self) -> dict[str, Any]:
         """Return the published assessment as JSON takes it, with the number of its format."""

@@ -112,7 +112,7 @@ def _results(found: PopulationRisk, limits: PopulationLimits, driving: tuple[str
         if limit is not None:
             share = None if value is None else value / of
             verdict: GateVerdict = "not tested" if share is None else "pass" if share <= limit else "fail"
-            shown = "no units are declared" if share is None else percent(share)
+            shown = "no released row is of a known unit" if share is None else percent(share)
             yield GateResult(name, verdict, shown, percent(limit), people, n, meaning, variables=driving)
     if limits.k_map is not None and found.k_map is not None:
         yield GateResult(

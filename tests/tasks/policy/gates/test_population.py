@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tasks.policy.assessment import Assessment
+from tasks.policy.assessment import Assessment, Half
 from tasks.policy.disclosure_control import published
 from tasks.policy.gates.population import GATE, NAME
+from tasks.policy.halves import results_of
+from tasks.policy.section import PolicySection
 from tests.tasks.policy.sample import changed, results
 
 
@@ -41,6 +45,13 @@ def test_households_uniques_and_k_map_have_limits(measured: Assessment) -> None:
     assert results(GATE, traced, population=limits)["households traced"].verdict == "fail"
     shown = published(traced).risk.disclosure.released.population
     assert shown.households % 10 == 0
+
+
+def test_halves_of_a_cross_are_no_samples_of_their_own(measured: Assessment) -> None:
+    least = measured.risk.disclosure.released.population.k_map
+    half = Half(measured.records, changed(measured.risk, disclosure__released__population__k_map=least / 2))
+    crossed, policy = replace(measured, halves=(half, half)), PolicySection(population={"k_map": least})
+    assert [one.verdict for one in results_of(GATE, crossed, policy)] == ["pass"]
 
 
 def test_a_limit_needs_the_size_of_the_population(measured: Assessment) -> None:
