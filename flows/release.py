@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from expectations.suite import Suite
-from flows.plan.model import PlanFile
+from flows.plan.model import Plan, PlanFile
 from flows.prepare import Prepared, plan_digest, prepare, read_source
 from tasks.assessment.assess import assess
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
@@ -168,8 +168,6 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     verdict = step("Decide by policy", decide, assessment, plan.policy)
     released, suite = _labelled(file, given, sides, masked, validated, runner)
     release = step("Write the candidate", prepare_data, run, released, suite.json, plan.name, plan.publication, digest)
-    about = plan.publication
-    identity = PlanIdentity(plan.name, digest, about.title, about.description, given.masking)
     results = Results(
         ingested=ingested,
         checked=given.checked,
@@ -181,7 +179,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         release=release,
         published=earlier,
     )
-    stated = Stated(identity, plan.steps, plan.seed, plan.edits, plan.policy, rebuild)
+    stated = Stated(_identity(plan, digest, given.masking), plan.steps, plan.seed, plan.edits, plan.policy, rebuild)
     dossier, shown = gather(run, stated, results), Shown(sides, masked, assessed.curves, game)
     candidate = step("Write the report", document, run, dossier, shown, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, candidate, file, retry=True)
@@ -190,6 +188,21 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     if outcome.status in ("published", "unchanged"):
         hand_over(run.home, outcome.release, pending(run.home, outcome.release, plan.publication.to), step)
     return outcome
+
+
+def _identity(plan: Plan, digest: str, masking: str) -> PlanIdentity:
+    """Return what the dossier states of the plan."""
+    about = plan.publication
+    return PlanIdentity(
+        name=plan.name,
+        digest=digest,
+        title=about.title,
+        description=about.description,
+        masking=masking,
+        contact=about.contact,
+        licence=about.licence,
+        passport=about.passport,
+    )
 
 
 def _labelled(

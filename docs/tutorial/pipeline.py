@@ -12,6 +12,7 @@
 import json
 from pathlib import Path
 
+import anonflow
 import pandas as pd
 from causaldata import nhefs
 
@@ -71,11 +72,19 @@ pd.DataFrame([half["risk"]["membership"] for half in halves])
 # !anonflow approve {folder.name} --by "Ann Smith" --reason "read the report" | tail -n 7
 # !anonflow audit verify
 
+# %% [markdown]
+# `anonflow.open` reads a home for a notebook: `entries`, `releases`, `figures` and `approvals` are data frames.
+
 # %%
-# !anonflow list --json > entries.json
-pd.DataFrame(json.loads(Path("entries.json").read_text()))[
-    ["number", "event", "release", "by", "previous", "digest"]
-]
+records = anonflow.open(".anonflow")
+records.entries()[["number", "time", "event", "about", "by"]]
+
+# %%
+records.approvals()
+
+# %%
+figures = records.figures()
+pd.crosstab(figures["topic"], figures["verdict"])
 
 # %% [markdown]
 # ## Read the release

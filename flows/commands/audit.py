@@ -29,6 +29,9 @@ def verify(
     public_key: Annotated[
         Path | None, typer.Option("--public-key", help="This home's public key, a file stored elsewhere.")
     ] = None,
+    timestamp_roots: Annotated[
+        Path | None, typer.Option("--timestamp-roots", help="Certificates of trusted time stamping authorities.")
+    ] = None,
     mlflow: Annotated[bool, typer.Option(help="Check the runs in MLflow, too.")] = True,
     home: Where = None,
     json_: Json = False,
@@ -45,7 +48,9 @@ def verify(
     from tasks.record.ledger_verification import Finding
 
     public = keys.pem(sanitise_errors(keys.read_public)(public_key)) if public_key else None
-    findings = sanitise_errors(audit.verify)(where, public_key=public, anchor=anchor, mlflow=mlflow and not unreachable)
+    roots = sanitise_errors(timestamp_roots.read_bytes)() if timestamp_roots else None
+    verify_all = sanitise_errors(audit.verify)
+    findings = verify_all(where, public_key=public, anchor=anchor, roots=roots, mlflow=mlflow and not unreachable)
     if unreachable:
         sentence = "this home's MLflow belongs to anonflow serve, which is not running: the runs were not checked"
         findings.append(Finding("mlflow not reached", "mlflow", sentence))
@@ -135,6 +140,24 @@ def export(
     if target is not None:
         err.print(f"Wrote {exported} entries to {safe(target)}", soft_wrap=True)
     sys.stdout.write((f"{last.digest}\n" if last else "") + (key or ""))
+
+
+@app.command()
+def timestamp(
+    authority: Annotated[str, typer.Argument(metavar="URL", help="The address of the authority.")],
+    roots: Annotated[Path, typer.Option("--roots", help="Root certificates of the authority, a PEM file.")],
+    home: Where = None,
+    json_: Json = False,
+) -> None:
+    """Have an authority outside stamp the ledger's last entry with the time (RFC 3161), and keep the stamp."""
+    from tasks.audit import timestamps
+
+    trusted = sanitise_errors(roots.read_bytes)()
+    made = sanitise_errors(timestamps.stamp)(Home.locate(home), authority, trusted)
+    if json_:
+        print_json(asdict(made))
+        return
+    out.print(f"Entry {made.entry} existed at {made.time}. Digest: {made.digest}", soft_wrap=True)
 
 
 @app.command(name="rotate-key")

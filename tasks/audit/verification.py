@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from tasks.audit import timestamps
 from tasks.audit.files import assessment_problems, candidate_problems, release_problems, stray_problems
 from tasks.audit.tracked_runs import run_problems
 from tasks.common.errors import Refused, ReleaseError, visible
@@ -25,7 +26,12 @@ HINT = (
 
 
 def verify(
-    home: Home, *, public_key: str | None = None, anchor: str | None = None, mlflow: bool = True
+    home: Home,
+    *,
+    public_key: str | None = None,
+    anchor: str | None = None,
+    roots: bytes | None = None,
+    mlflow: bool = True,
 ) -> list[Finding]:
     """Return everything that is not as the ledger says, and everything wrong with the ledger itself.
 
@@ -35,6 +41,8 @@ def verify(
         is not noticed
     anchor : digest of an entry as it was kept elsewhere; without it a ledger that was put back to an older
         state, together with everything that mirrors it, is not noticed
+    roots : certificates in PEM form of authorities whose time stamps are trusted; without them it is not checked
+        who has stamped
     mlflow : whether MLflow is asked too
     """
     problems = ledger.problems(home, public_key)
@@ -42,6 +50,7 @@ def verify(
         return problems
     known = ledger.entries(home)
     problems += _anchored(known, anchor)
+    problems += timestamps.problems(home, known, roots)
     problems += unauthorised(known)
     problems += _shown_list(home, known)
     problems += release_problems(home, known, public_key)

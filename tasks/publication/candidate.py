@@ -27,6 +27,7 @@ from tasks.common.workspace import StoredMicrodata
 from tasks.connectors.formats import FORMATS
 from tasks.policy.disclosure_control import published
 from tasks.policy.published import PublishedAssessment
+from tasks.publication.passport import WRITERS, Passport
 from tasks.publication.targets import Target
 from tasks.record import ledger
 from tasks.record.dossier import Dossier, ReleasedFile, ReleaseIdentity
@@ -55,6 +56,7 @@ class PublicationSection(Section):
     description : A sentence or two on the table.
     contact : Who answers questions.
     licence : Under which the release may be used.
+    passport : Formats in which the metadata are published beside the data.
     to : Where a published release is delivered. A target that is added later receives the current release.
     """
 
@@ -65,6 +67,11 @@ class PublicationSection(Section):
     description: str = ""
     contact: str = ""
     licence: str = ""
+    passport: tuple[Literal["data-package", "ddi-codebook", "croissant", "dcat-ap"], ...] = (
+        "data-package",
+        "ddi-codebook",
+        "croissant",
+    )
     to: tuple[Target, ...] = ()
 
     @model_validator(mode="after")
@@ -142,7 +149,8 @@ def prepare_data(
     frame = shuffled.plain().reset_index(drop=True)
     schema = _released_schema(shuffled)
     files = _write_data(folder, frame, section, schema)
-    write_private(folder / "codebook.json", codebook_of(name, section, frame, schema).to_json())
+    codebook = codebook_of(name, section, frame, schema)
+    write_private(folder / "codebook.json", codebook.to_json())
     write_private(folder / "expectations.json", suite_json.encode())
     digests = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     return ReleaseIdentity(
@@ -152,6 +160,7 @@ def prepare_data(
         variables=tuple(schema),
         files=tuple(ReleasedFile(f, (folder / f).stat().st_size, digests[f]) for f in files),
         targets=tuple(target.facts for target in section.to),
+        missing=codebook.missing,
     )
 
 
@@ -164,6 +173,10 @@ def prepare_documents(run: Run, dossier: Dossier, report: str) -> Candidate:
     write_private(folder / "assessment.json", _json(_published_assessment(dossier, shown)))
     authority = {"release": dossier.release.id} | authority_page(shown, dossier.verdict.gates).to_json()
     write_private(folder / AUTHORITY, _json(authority))
+    passport = Passport.of(dossier)
+    for kind in dossier.plan.passport:
+        file, write = WRITERS[kind]
+        write_private(folder / file, write(passport))
     return Candidate(folder, replace(dossier, files={p.name: sha256_of(p) for p in sorted(folder.iterdir())}))
 
 

@@ -25,13 +25,21 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class PlanIdentity:
-    """The plan of a run, and the digests by which it and what masks in it are recognised."""
+    """The plan of a run, the digests by which it and what masks in it are recognised, and what it says to readers.
+
+    Parameters
+    ----------
+    passport : the formats of metadata that are published
+    """
 
     name: str
     digest: str
     title: str = ""
     description: str = ""
     masking: str = ""
+    contact: str = ""
+    licence: str = ""
+    passport: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -227,6 +235,7 @@ class ReleaseIdentity:
     name : the plan's
     variables : as released, with the levels that occur
     targets : where the plan has it delivered, as the plan states it
+    missing : released values that are missing, by variable
     """
 
     id: str
@@ -235,6 +244,7 @@ class ReleaseIdentity:
     variables: tuple[Variable, ...] = ()
     files: tuple[ReleasedFile, ...] = ()
     targets: tuple[TargetFacts, ...] = ()
+    missing: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,7 @@ def test_a_release_is_published_whole(made):
     assert names == {
         "data.parquet", "data.csv", "codebook.json", "expectations.json", "report.html", "method.md",
         "assessment.json", "authority.json", "manifest.json", "manifest.json.sig", "public-key.pem",
+        "datapackage.json", "ddi-codebook.xml", "croissant.json",
     }  # fmt: skip
     assert verify_release(outcome.folder) == []
     assert ledger.problems(home) == []

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tasks.audit.frames import Records
 
 PACKAGES = ("flows", "tasks", "expectations")
 # Of the extra ``platform`` those that nothing runs without.
@@ -42,6 +47,29 @@ def activate() -> None:
             )
     if sys.path[:1] != [str(ROOT)]:
         sys.path.insert(0, str(ROOT))
+
+
+def open(home: str | PathLike[str] = ".anonflow") -> Records:
+    """Return what a home has on record, as data frames for a notebook; nothing is written.
+
+    Parameters
+    ----------
+    home : the folder that holds the ledger
+
+    Raises
+    ------
+    tasks.common.errors.Refused
+        When it is no home.
+
+    Examples
+    --------
+    >>> import anonflow
+    >>> anonflow.open(".anonflow").releases()  # doctest: +SKIP
+    """
+    activate()
+    from tasks.audit.frames import Records
+
+    return Records.open(home)
 
 
 def main() -> None:

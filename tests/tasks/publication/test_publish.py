@@ -79,6 +79,7 @@ EDITS = EditsSection(
     ),
     published=("income", "children"),
 )
+PASSPORTS = ("datapackage.json", "ddi-codebook.xml", "croissant.json")
 LONELY = f"{CANARY}-village"
 
 
@@ -127,7 +128,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, Dossi
         verdict=decide(assessment, PolicySection()),
         release=prepare_data(run, masked.released, validated.suite.json, "people", PUBLICATION, "0" * 64),
     )
-    stated = Stated(PlanIdentity("people", "0" * 64, "People"), steps, seed, EDITS, PolicySection())
+    stated = Stated(
+        PlanIdentity("people", "0" * 64, "People", passport=PUBLICATION.passport), steps, seed, EDITS, PolicySection()
+    )
     return base / "home", run, prepare_documents(run, gather(run, stated, results), "<html>report</html>").dossier
 
 
@@ -299,7 +302,7 @@ def test_the_suite_names_no_value_of_somebody_who_is_not_in_the_release(run: Run
 
 def test_nothing_that_was_counted_of_the_source_s_edits_is_published(release: Path, dossier: Dossier) -> None:
     assert "limit of a draft" in {rule.name for rule in dossier.edits.raw.rules}
-    names = "report.html", "method.md", "assessment.json", "authority.json", "expectations.json"
+    names = "report.html", "method.md", "assessment.json", "authority.json", "expectations.json", *PASSPORTS
     texts = {name: (release / name).read_text() for name in names}
     assert not [name for name, text in texts.items() if "limit of a draft" in text]
     assert '"children"' in texts["expectations.json"]
@@ -379,8 +382,11 @@ def test_the_manifest_covers_every_file_with_its_sum(release: Path, dossier: Dos
         "assessment.json",
         "authority.json",
         "codebook.json",
+        "croissant.json",
         "data.csv",
         "data.parquet",
+        "datapackage.json",
+        "ddi-codebook.xml",
         "expectations.json",
         "method.md",
         "report.html",

@@ -1,0 +1,132 @@
+"""The passport of a release is read by tools that are not ours, and states nothing but the release."""
+
+from __future__ import annotations
+
+import datetime as d
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import frictionless
+import mlcroissant
+import numpy as np
+import pandas as pd
+import pytest
+import rdflib
+
+from anoncore.microdata import Microdata, Schema, Variable
+from tasks.common.digests import sha256_of
+from tasks.publication.passport import WRITERS, Passport
+from tasks.publication.passport.ddi import NAMESPACE
+from tasks.record.dossier import MethodFacts, MethodStep, PlanIdentity, ReleasedFile, ReleaseIdentity
+from tests.tasks.dossiers import small_dossier
+
+HOSTILE = "<b>=cmd|'/C calc'!A0</b> & \"\u202equoted\0\""
+VARIABLES = (
+    Variable("sex", "binary", levels=(1, 2), labels=((1, "male"), (2, HOSTILE)), description=HOSTILE),
+    Variable("wage", "continuous", precision=0.01, measured_in="EUR", universe="employees"),
+    Variable("town <é>", "nominal", role="area", levels=("a", "b,c")),
+    Variable("grade", "ordinal", levels=("low", "high")),
+    Variable("born", "continuous", temporal="date"),
+    Variable("at", "continuous", temporal="time"),
+    Variable("w", "continuous", role="weight", precision=1.0),
+)
+FRAME = pd.DataFrame(
+    {
+        "sex": [1, 2, 2, None],
+        "wage": [1.25, np.nan, 3.0, 1e5],
+        "town <é>": ["a", "b,c", None, "a"],
+        "grade": ["low", "high", "low", None],
+        "born": [d.date(2020, 2, 29), None, d.date(1871, 3, 4), d.date(1970, 1, 1)],
+        "at": [d.time(3, 4, 5), None, d.time(23, 59, 59), d.time(0)],
+        "w": [1, 2, 3, 4],
+    }
+)
+# The order of elements in the schema of DDI-Codebook 2.5, of those that are written.
+ORDER = {
+    "codeBook": ["stdyDscr", "fileDscr", "dataDscr"],
+    "stdyDscr": ["citation", "stdyInfo", "method", "dataAccs"],
+    "citation": ["titlStmt", "distStmt"],
+    "titlStmt": ["titl", "IDNo"],
+    "distStmt": ["contact", "distDate"],
+    "fileDscr": ["fileTxt", "notes"],
+    "fileTxt": ["fileName", "dimensns", "fileType"],
+    "dimensns": ["caseQnty", "varQnty"],
+    "var": ["labl", "universe", "sumStat", "catgry", "varFormat"],
+    "catgry": ["catValu", "labl"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release's files with every passport."""
+    folder = tmp_path_factory.mktemp("release")
+    frame = Microdata(FRAME, Schema(VARIABLES)).plain()
+    frame.to_csv(folder / "data.csv", index=False, lineterminator="\n")
+    frame.to_parquet(folder / "data.parquet", index=False)
+    files = ("data.parquet", "data.csv")
+    release = ReleaseIdentity(
+        "people-0123456789ab",
+        "people",
+        len(frame),
+        variables=VARIABLES,
+        files=tuple(ReleasedFile(f, (folder / f).stat().st_size, sha256_of(folder / f)) for f in files),
+        missing={str(n): int(c) for n, c in frame.isna().sum().items()},
+    )
+    plan = PlanIdentity("people", "0" * 64, "People", HOSTILE, contact="Office", licence="CC-BY-4.0")
+    method = MethodFacts((MethodStep("rare-levels", {"k": 5}), MethodStep("mdav", {"k": 3})))
+    dossier = replace(small_dossier(), plan=plan, release=release, method=method)
+    for file, write in WRITERS.values():
+        (folder / file).write_bytes(write(Passport.of(dossier)))
+    return folder
+
+
+def test_frictionless_finds_no_error_in_package_and_data(folder: Path) -> None:
+    report = frictionless.validate(str(folder / "datapackage.json"))
+    assert report.valid, report.flatten(["type", "note"])
+    fields = json.loads((folder / "datapackage.json").read_text())["resources"][1]["schema"]["fields"]
+    assert [f["type"] for f in fields] == ["integer", "number", "string", "string", "date", "time", "integer"]
+    assert fields[0]["categories"][0] == {"value": 1, "label": "male"}
+    assert (fields[1]["unit"], fields[1]["universe"], fields[1]["missing"]) == ("EUR", "employees", 1)
+    assert fields[3]["categoriesOrdered"]
+    # The check is one: other data are refused.
+    content = (folder / "data.csv").read_text()
+    (folder / "data.csv").write_text(content.replace("low", "lower"))
+    assert not frictionless.validate(str(folder / "datapackage.json")).valid
+    (folder / "data.csv").write_text(content)
+
+
+def test_mlcroissant_reads_the_records(folder: Path) -> None:
+    dataset = mlcroissant.Dataset(jsonld=folder / "croissant.json")
+    assert not dataset.metadata.ctx.issues.errors
+    assert dataset.metadata.conforms_to == ["http://mlcommons.org/croissant/1.1"]
+    records = list(dataset.records("records"))
+    assert len(records) == len(FRAME)
+    assert sorted(r["records/V7"] for r in records) == [1, 2, 3, 4]
+
+
+def test_the_ddi_codebook_has_the_elements_of_its_schema_in_order(folder: Path) -> None:
+    book = ET.parse(folder / "ddi-codebook.xml").getroot()
+    names = {id(element): element.tag.removeprefix(f"{{{NAMESPACE}}}") for element in book.iter()}
+    for element in book.iter():
+        if (order := ORDER.get(names[id(element)])) is not None:
+            at = [order.index(names[id(child)]) for child in element]
+            assert at == sorted(at)
+    found = {"d": NAMESPACE}
+    variables = book.findall("d:dataDscr/d:var", found)
+    assert [v.get("name") for v in variables] == [v.name for v in VARIABLES]
+    assert [v.get("wgt") for v in variables] == ["not-wgt"] * 6 + ["wgt"]
+    assert {v.get("weight") for v in variables} == {"V7", None}
+    assert variables[0].findtext("d:labl", namespaces=found) == HOSTILE.replace("\u202e", "").replace("\0", "")
+    assert [s.text for s in variables[1].findall("d:sumStat", found)] == ["3", "1"]
+    assert variables[4].find("d:varFormat", found).get("category") == "date"  # type: ignore[union-attr]
+    assert len({v.get("ID") for v in variables}) == len(VARIABLES)
+
+
+def test_dcat_is_linked_data(folder: Path) -> None:
+    graph = rdflib.Graph().parse(folder / "dcat-ap.jsonld", format="json-ld")
+    dcat, spdx = rdflib.Namespace("http://www.w3.org/ns/dcat#"), rdflib.Namespace("http://spdx.org/rdf/terms#")
+    assert len(set(graph.subjects(rdflib.RDF.type, dcat.Distribution))) == 2
+    digests = {str(value) for value in graph.objects(None, spdx.checksumValue)}
+    assert sha256_of(folder / "data.csv").upper() in {digest.upper() for digest in digests}
