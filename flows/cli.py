@@ -14,7 +14,20 @@ import typer
 
 # Frameworks and numerics are imported inside the commands: `anonflow --help` must answer at once, and
 # the embedded Prefect server must be on its way before anything heavy is loaded.
-from flows.commands import audit, decisions, deliver, digests, judged, people, plans, releases, serve, studio, tune
+from flows.commands import (
+    audit,
+    backup,
+    decisions,
+    deliver,
+    digests,
+    judged,
+    people,
+    plans,
+    releases,
+    serve,
+    studio,
+    tune,
+)
 from flows.commands.options import err, plain
 from flows.commands.shown import print_json
 from flows.servers.process import ServerError
@@ -41,6 +54,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "studio": studio.studio,
     "serve": serve.serve,
     "deliver": deliver.deliver,
+    "backup": backup.backup,
+    "restore": backup.restore,
 }
 
 app = typer.Typer(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -35,3 +37,11 @@ def require_name_and_reason(by: str, reason: str) -> None:
     """Raise `Refused` unless a name and a reason are more than blanks."""
     if not by.strip() or not reason.strip():
         raise Refused("give a name and a reason: --by NAME --reason TEXT")
+
+
+def database_url() -> str | None:
+    """Return the address of the user's own PostgreSQL, if there is one."""
+    url = os.environ.get("ANONFLOW_DATABASE_URL") or None
+    if url is not None and urlsplit(url).scheme not in ("postgresql", "postgres"):
+        raise Refused("ANONFLOW_DATABASE_URL must begin with postgresql://")
+    return url and url.replace("postgres://", "postgresql://", 1)

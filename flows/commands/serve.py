@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 import typer
 
-from flows.commands.options import Where, plain
+from flows.commands.options import Where, database_url, plain
 from flows.servers.environment import LOOPBACK, NAMES, PARTS
 from flows.servers.layout import mlflow_auth, prefect_auth, read_layout
 from tasks.common.errors import Refused, visible, visible_lines
@@ -59,15 +57,7 @@ def serve(
     from flows.served.stack import Request
 
     ports = {"prefect_port": prefect_port, "mlflow_port": mlflow_port}
-    _run(where, Request(folder, parts, **ports, host=host, allow=tuple(allow or ()), database=_database()))
-
-
-def _database() -> str | None:
-    """Return the address of the user's own PostgreSQL, if there is one."""
-    url = os.environ.get("ANONFLOW_DATABASE_URL") or None
-    if url is not None and urlsplit(url).scheme not in ("postgresql", "postgres"):
-        raise Refused("ANONFLOW_DATABASE_URL must begin with postgresql://")
-    return url and url.replace("postgres://", "postgresql://", 1)
+    _run(where, Request(folder, parts, **ports, host=host, allow=tuple(allow or ()), database=database_url()))
 
 
 def _run(home: Home, request: Request) -> None:

@@ -196,6 +196,19 @@ def _cursor(url: str) -> Iterator[Any]:
             yield cursor
 
 
+def connection_variables(url: str) -> dict[str, str]:
+    """Return how PostgreSQL's programs find a database by their environment, where no other user sees the password."""
+    from psycopg2.extensions import parse_dsn
+
+    names = {"dbname": "PGDATABASE", "sslmode": "PGSSLMODE"}
+    return {names.get(key, f"PG{key.upper()}"): value for key, value in parse_dsn(url).items()}
+
+
+def program(name: str) -> Path:
+    """Return a program of the PostgreSQL that is installed with anonflow."""
+    return _programs() / name
+
+
 def _programs() -> Path:
     import importlib.util
 

@@ -30,8 +30,9 @@ def run_problems(home: Home, known: Entries) -> Iterator[Finding]:
     problems: list[Finding] = []
     try:
         with _scratch(home):
+            stored = track.stored_runs([*runs], home.path / "mlflow" / "artifacts")
             for run, entries in runs.items():
-                problems += _of_run(f"MLflow run {run} of {entries[-1].facts.release}", entries, track.stored_run(run))
+                problems += _of_run(f"MLflow run {run} of {entries[-1].facts.release}", entries, stored.get(run))
         for tags in track.recorded(ledger.identity(home)):
             number, _, digest = tags.get("release.entry", "").partition(" ")
             where = f"the MLflow run of {visible(tags.get('release.id', 'a release'))}"

@@ -35,6 +35,7 @@ from tasks.record.ledger_verification import (
     Finding,
     acceptance,
     chain_problems,
+    clock_problems,
     head_problems,
     line_problems,
     read_head,
@@ -135,7 +136,7 @@ def problems(home: Home, public: str | None = None) -> list[Finding]:
     """
     whole, rest = _lines(home)
     known = [entry for line in (*whole, rest) if (entry := parse_entry(line)) is not None]
-    findings = [*line_problems(whole, rest), *chain_problems(known)]
+    findings = [*line_problems(whole, rest), *chain_problems(known), *clock_problems(known)]
     last, mismatch = _last_key(home, bool(known), public)
     findings += mismatch
     if last:
@@ -152,7 +153,7 @@ def trusted(home: Home) -> None:
     Refused
         With the first finding.
     """
-    findings = [f.sentence for f in problems(home) if f.kind not in (*CUT_SHORT, "resumed")]
+    findings = [f.sentence for f in problems(home) if f.kind not in (*CUT_SHORT, "resumed", "clock")]
     if findings:
         raise Refused(f"the ledger is not in order, so nothing is decided: {findings[0]}; see anonflow audit verify")
 

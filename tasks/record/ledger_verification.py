@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from tasks.common import keys
@@ -25,6 +27,8 @@ from tasks.record.entry import (
 
 # What a crash in the middle of an append leaves; the next append settles it.
 CUT_SHORT = ("unfinished", "behind")
+# So many seconds back are how clocks are set right.
+CLOCK_STEP = 60.0
 Entries = Sequence[LedgerEntry[Facts]]
 
 
@@ -77,6 +81,22 @@ def chain_problems(entries: Entries) -> Iterator[Finding]:
         if entry.digest != content_digest(entry):
             yield Finding("changed", where, f"{where} was changed")
         previous, number = entry.digest, entry.number
+
+
+def clock_problems(entries: Entries) -> Iterator[Finding]:
+    """Find entries that are dated before the one they follow: the clock was set back, or the date is not true."""
+    for before, entry in pairwise(entries):
+        if _seconds(entry) < _seconds(before) - CLOCK_STEP:
+            where = f"entry {entry.number}"
+            sentence = f"{where} is dated {entry.time}, before entry {before.number} ({before.time}), which it follows"
+            yield Finding("clock", where, sentence)
+
+
+def _seconds(entry: LedgerEntry[Facts]) -> float:
+    try:
+        return datetime.fromisoformat(entry.time).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def signers_of(entries: Entries, last: str) -> tuple[list[str], list[Finding]]:

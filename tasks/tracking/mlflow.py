@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +33,12 @@ EXPERIMENT = (
 TRIED = "Settings of this plan that were tried beside each other with `anonflow compare`; none is a release."
 # The limits of MLflow: parameters in one request, characters in a parameter, in a tag and in a digest.
 PARAMS_AT_ONCE, PARAM_LENGTH, TAG_LENGTH, DIGEST_LENGTH = 100, 500, 5000, 36
+# How many runs, and how many values of a metric, are asked for in one request; the server takes no more.
+RUNS_AT_ONCE, VALUES_AT_ONCE = 100, 25_000
+HISTORIES = "/ajax-api/2.0/mlflow/metrics/get-history-bulk"
+RUN_ID = re.compile(r"[0-9a-f]{32}")
+# How a server names the files that it keeps itself.
+SERVED = "mlflow-artifacts:/"
 # Tags that never change; those of a status mirror the ledger and change with it.
 FIXED_TAGS = (
     "plan.sha256", "data.sha256", OWN, "anonflow.version", KIND, "release.id", "release.reason",
@@ -163,24 +171,36 @@ def set_status(run_id: str, status: str, **tags_: str) -> None:
         client.log_batch(run_id, tags=[RunTag(k, tag(v)) for k, v in facts.items()])
 
 
-def fingerprint(run_id: str) -> dict[str, str]:
+def fingerprint(run_id: str) -> Mapping[str, str]:
     """Return digests of the parts of a run that must not change, read back part by part."""
+    return stored_runs([run_id])[run_id].parts
+
+
+def stored_runs(run_ids: Sequence[str], kept: Path | None = None) -> dict[str, StoredRun]:
+    """Return the present state of runs by their ids; without those of which the store has none.
+
+    Parameters
+    ----------
+    kept : where a server of this home keeps attached files, which are read there instead of through the server
+    """
+    from mlflow.entities import ViewType
+
+    found: dict[str, StoredRun] = {}
     with _store() as client:
-        return _parts(client, client.get_run(run_id))
-
-
-def stored_run(run_id: str) -> StoredRun | None:
-    """Return the present state of a run; None where the store has none of that id."""
-    from mlflow.exceptions import MlflowException
-
-    with _store() as client:
-        try:
-            run = client.get_run(run_id)
-        except MlflowException as error:
-            if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-                return None
-            raise
-        return StoredRun(_parts(client, run), dict(run.data.tags), run.info.lifecycle_stage != "active")
+        experiments = {e.experiment_id: e.name for e in client.search_experiments(ViewType.ALL, 50_000)}
+        known = [one for one in run_ids if RUN_ID.fullmatch(one)] if experiments else []
+        for start in range(0, len(known), RUNS_AT_ONCE):
+            chunk = known[start : start + RUNS_AT_ONCE]
+            named = ", ".join(f"'{one}'" for one in chunk)
+            runs = client.search_runs([*experiments], f"attributes.run_id IN ({named})", ViewType.ALL, len(chunk))
+            histories = _histories([run.info.run_id for run in runs], {key for run in runs for key in run.data.metrics})
+            for run in runs:
+                attached = _artifacts(client, run.info.run_id, _folder(run.info.artifact_uri, kept))
+                history = {key: sorted(histories[run.info.run_id, key]) for key in sorted(run.data.metrics)}
+                parts = _parts(run, experiments[run.info.experiment_id], history, attached)
+                deleted = run.info.lifecycle_stage != "active"
+                found[run.info.run_id] = StoredRun(parts, dict(run.data.tags), deleted)
+    return found
 
 
 def recorded(home: str) -> list[dict[str, str]]:
@@ -195,21 +215,21 @@ def recorded(home: str) -> list[dict[str, str]]:
         return [dict(run.data.tags) for run in runs]
 
 
-def _parts(client: Any, run: Any) -> dict[str, str]:
-    """Return a digest of each part of a run; tags that mirror a decision may change, and are left out."""
+def _parts(run: Any, experiment: str, history: Mapping[str, object], attached: Mapping[str, str]) -> dict[str, str]:
+    """Return a digest of each part of a run; tags that mirror a decision may change, and are left out.
+
+    Parameters
+    ----------
+    history : every value that was ever logged, also those that later ones have replaced
+    """
     tags = {k: v for k, v in run.data.tags.items() if k in FIXED_TAGS}
     sources = [[i.dataset.name, i.dataset.digest, i.dataset.profile] for i in run.inputs.dataset_inputs]
     info = run.info
     circumstances = {
-        "experiment": client.get_experiment(info.experiment_id).name,
+        "experiment": experiment,
         "user": [info.user_id, run.data.tags.get("mlflow.user")],
         "times": [info.start_time, info.end_time],
         "status": str(info.status),
-    }
-    # Every value that was ever logged, also those that later ones have replaced.
-    history = {
-        key: sorted((m.value, m.step, m.timestamp) for m in client.get_metric_history(info.run_id, key))
-        for key in sorted(run.data.metrics)
     }
     return {
         "run": digest_of(circumstances),
@@ -218,15 +238,49 @@ def _parts(client: Any, run: Any) -> dict[str, str]:
         "parameters": digest_of(dict(run.data.params)),
         "tags": digest_of(tags),
         "source": digest_of(sources),
-        "artifacts": digest_of(_artifacts(client, str(info.run_id))),
+        "artifacts": digest_of(attached),
     }
 
 
-def _artifacts(client: Any, run_id: str) -> dict[str, str]:
-    """Return the SHA-256 of every attached file, by its path."""
+def _histories(run_ids: list[str], keys: Iterable[str]) -> dict[tuple[str, str], list[tuple[float, int, int]]]:
+    """Return value, step and time of everything that was logged of these metrics, by run and metric.
+
+    A request for each metric of all runs: one for each metric of each run takes a second for a run.
+    """
+    from mlflow import get_tracking_uri
+    from mlflow.store.tracking import sqlalchemy_store
+    from mlflow.utils import credentials, rest_utils
+
+    sql: Any = sqlalchemy_store
+    access: Any = credentials
+    rest: Any = rest_utils
+    uri = get_tracking_uri()
+    store = None if uri.startswith("http") else sql.SqlAlchemyStore(uri, None)
+    histories: dict[tuple[str, str], list[tuple[float, int, int]]] = defaultdict(list)
+    for key in sorted(keys):
+        if store is not None:
+            logged = [one.to_dict() for one in store.get_metric_history_bulk(run_ids, key, VALUES_AT_ONCE)]
+        else:
+            asked = {"run_id": run_ids, "metric_key": key, "max_results": VALUES_AT_ONCE}
+            answer = rest.http_request(access.get_default_host_creds(uri), HISTORIES, "GET", params=asked)
+            logged = rest.verify_rest_response(answer, HISTORIES).json()["metrics"]
+        for one in logged:
+            histories[one["run_id"], key].append((one["value"], one["step"], one["timestamp"]))
+    return histories
+
+
+def _folder(place: str, kept: Path | None) -> Path | None:
+    """Return the folder of this home in which a run's files are, None where they are elsewhere."""
+    inside, served = place.removeprefix(SERVED), place.startswith(SERVED)
+    folder = kept / inside if kept is not None and served and ".." not in inside else None
+    return folder if folder is not None and folder.is_dir() else None
+
+
+def _artifacts(client: Any, run_id: str, folder: Path | None) -> dict[str, str]:
+    """Return the SHA-256 of every attached file, by its path; without a folder they are downloaded."""
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     with TemporaryDirectory() as scratch:
-        root = Path(client.download_artifacts(run_id, "", scratch))
+        root = folder or Path(client.download_artifacts(run_id, "", scratch))
         files = [path for path in sorted(root.rglob("*")) if path.is_file()]
         return {path.relative_to(root).as_posix(): sha256_of(path) for path in files}
 

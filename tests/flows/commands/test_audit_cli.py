@@ -208,9 +208,9 @@ def test_what_is_read_from_mlflow_lies_in_the_home_meanwhile(
     home, run_id = own
     before, places = track._artifacts, []
 
-    def noted(given: Any, run: str) -> dict[str, str]:
+    def noted(given: Any, *run: Any) -> dict[str, str]:
         places.append(Path(tempfile.gettempdir()))
-        return before(given, run)
+        return before(given, *run)
 
     monkeypatch.setattr(track, "_artifacts", noted)
     assert kinds(home) == set()

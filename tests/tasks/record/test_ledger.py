@@ -33,7 +33,7 @@ from tasks.record.entry import (
     entry_line,
     parse_entry,
 )
-from tasks.record.ledger_verification import read_head
+from tasks.record.ledger_verification import clock_problems, read_head
 from tests.tasks.facts import enter, release_facts
 
 
@@ -564,3 +564,11 @@ def test_a_ledger_put_back_to_before_a_change_of_keys_is_found(filled: Home) -> 
     filled.ledger.write_bytes(before)
     filled.head.write_bytes(head)
     assert {f.kind for f in ledger.problems(filled)} == {"signature", "head"}
+
+
+def test_an_entry_that_is_dated_before_the_one_it_follows_is_found(filled: Home) -> None:
+    first, second, *_ = ledger.entries(filled)
+    for seconds, found in (("12:00:00", 0), ("11:59:10", 0), ("11:58:50", 1)):
+        dated = [replace(first, time="2026-01-01T12:00:00+00:00"), replace(second, time=f"2026-01-01T{seconds}+00:00")]
+        assert [finding.kind for finding in clock_problems(dated)] == ["clock"] * found
+    assert list(clock_problems(ledger.entries(filled))) == []

@@ -1,0 +1,259 @@
+"""Copy everything a home needs into one file while it is in use, and make a home of it again, elsewhere too."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import secrets
+import shutil
+import sqlite3
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from flows.served.postgres import Postgres, connection_variables, create_databases, program
+from flows.served.settings import DATABASES, with_database
+from flows.servers.layout import runs
+from tasks.common.errors import Fault, Refused, visible
+from tasks.common.home import PRIVATE_FILE, Home, make_private
+from tasks.common.values import from_json, to_json
+from tasks.common.workspace import Workspace
+from tasks.record import ledger
+
+ABOUT, DUMPS = "backup.json", "databases"
+FORMAT = 1
+# What a home makes anew, or must not be taken elsewhere: raw data of runs, logs, locks.
+LEFT_OUT = {"workspace", "logs", "locks", "postgres", "matplotlib", "prefect/storage", "prefect/ui"}
+LEFT_OUT_ENDS = (".lock", ".db", ".db-wal", ".db-shm", ".db-journal", ".partial")
+SQLITE = ("prefect/prefect.db", "mlflow/mlflow.db")
+# Where MLflow's store of an embedded home names its files by their whole paths.
+PATHS = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+)
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What a backup says of itself.
+
+    Attributes
+    ----------
+    format : of the file
+    made : when
+    home : the path of the home then
+    entries, digest : how many entries the ledger had, and the digest of the last
+    databases : the databases of PostgreSQL that it holds
+    """
+
+    format: int
+    made: str
+    home: str
+    entries: int
+    digest: str
+    databases: tuple[str, ...] = ()
+
+
+def back_up(home: Home, target: Path, database: str | None = None) -> Backup:
+    """Write a backup of a home to a new file, for the owner alone; decisions and publications wait meanwhile.
+
+    Parameters
+    ----------
+    database : the address of the user's own PostgreSQL server, if Prefect and MLflow store their data there
+
+    Raises
+    ------
+    Refused
+        When the file exists, or lies in the home.
+    Fault
+        When PostgreSQL cannot be copied.
+    """
+    if target.exists() or target.resolve().is_relative_to(home.path.resolve()):
+        raise Refused(f"{visible(target.name)} exists already, or lies in the home; name a new file elsewhere")
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    scratch = Workspace.create(home, f"backup-{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w") as tar:
+            with home.lock("decide"), home.lock("publish"):
+                about = _write(home, tar, scratch.folder, database)
+            tar.close()
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(target)
+    finally:
+        partial.unlink(missing_ok=True)
+        scratch.wipe()
+    return about
+
+
+def _write(home: Home, tar: tarfile.TarFile, scratch: Path, database: str | None) -> Backup:
+    names = []
+    for name, url in _databases(home, database):
+        _dump(url, scratch / name)
+        names.append(name)
+        tar.add(scratch / name, f"{DUMPS}/{name}")
+    for name in SQLITE:
+        if (home.path / name).is_file():
+            copied = scratch / name.replace("/", "-")
+            with (
+                contextlib.closing(sqlite3.connect(home.path / name, timeout=60)) as old,
+                contextlib.closing(sqlite3.connect(copied)) as new,
+            ):
+                old.backup(new)
+            tar.add(copied, name)
+    for path in _files(home):
+        # A record of a run may be removed meanwhile; nothing that the ledger names is.
+        with contextlib.suppress(FileNotFoundError):
+            tar.add(path, path.relative_to(home.path).as_posix(), recursive=False)
+    with home.lock("ledger"):
+        known = ledger.entries(home)
+        for path in (home.ledger, home.head):
+            if path.exists():
+                tar.add(path, path.name)
+    about = Backup(
+        format=FORMAT,
+        made=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        home=str(home.path),
+        entries=len(known),
+        digest=known[-1].digest if known else "",
+        databases=tuple(names),
+    )
+    content = json.dumps(to_json(about), indent=1).encode()
+    entry = tarfile.TarInfo(ABOUT)
+    entry.size, entry.mode, entry.mtime = len(content), PRIVATE_FILE, int(time.time())
+    tar.addfile(entry, io.BytesIO(content))
+    return about
+
+
+def _files(home: Home) -> Iterator[Path]:
+    """Give every file and folder of a home that belongs into a backup, apart from databases and ledger."""
+    for folder, inside, files in os.walk(home.path):
+        place = Path(folder).relative_to(home.path)
+        inside[:] = sorted(name for name in inside if (place / name).as_posix() not in LEFT_OUT and name[:1] != ".")
+        yield from (Path(folder, name) for name in inside)
+        for name in sorted(files):
+            whole = not name.startswith(".") and not name.endswith(LEFT_OUT_ENDS)
+            if whole and Path(folder, name) not in (home.ledger, home.head):
+                yield Path(folder, name)
+
+
+@contextlib.contextmanager
+def _running(postgres: Postgres, *, already: bool) -> Iterator[Postgres]:
+    if already:
+        yield postgres
+        return
+    postgres.start()
+    try:
+        postgres.wait()
+        yield postgres
+    finally:
+        postgres.stop()
+
+
+def _databases(home: Home, database: str | None) -> Iterator[tuple[str, str]]:
+    """Give the databases of a home, with their addresses; its own server runs meanwhile."""
+    if database is not None:
+        yield from ((name, with_database(database, name)) for name in DATABASES)
+    elif (home.path / "postgres" / "data" / "PG_VERSION").exists():
+        with _running(Postgres(home), already=runs(home, "postgres")) as postgres:
+            yield from ((name, postgres.url(name)) for name in DATABASES)
+
+
+def _dump(url: str, target: Path) -> None:
+    arguments = ["--format=custom", "--no-owner", f"--file={target}"]
+    _postgres("pg_dump", url, *arguments)
+    target.chmod(PRIVATE_FILE)
+
+
+def _load(url: str, dump: Path) -> None:
+    _postgres("pg_restore", url, "--no-owner", f"--dbname={dump.name}", str(dump))
+
+
+def _postgres(name: str, url: str, *arguments: str) -> None:
+    """Run a program of PostgreSQL on a database, with the password in its environment alone."""
+    passed = {key: os.environ[key] for key in ("PATH", "PGPASSFILE", "HOME") if key in os.environ}
+    command = [str(program(name)), *arguments]
+    done = subprocess.run(  # noqa: S603
+        command, env=passed | connection_variables(url), stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if done.returncode:
+        raise Fault(f"{name} ended with code {done.returncode}; see that PostgreSQL runs and is not newer than {name}")
+
+
+def restore(source: Path, home: Path, database: str | None = None) -> Backup:
+    """Make a home of a backup, in a new folder; on another host and under another path, too.
+
+    Parameters
+    ----------
+    database : the address of the user's own PostgreSQL server, where Prefect and MLflow are to store their data
+
+    Raises
+    ------
+    Refused
+        When the folder is not empty, or the file is no backup of this format.
+    """
+    if home.exists() and any(home.iterdir()):
+        raise Refused(f"{visible(home.name)} is not empty; name a new folder for the home")
+    try:
+        with tarfile.open(source) as tar:
+            about = _about(tar)
+            make_private(home)
+            tar.extractall(home, filter=_private)  # noqa: S202
+    except (tarfile.TarError, OSError) as error:
+        problem = type(error).__name__
+    else:
+        _open(Home(home), about, database)
+        return about
+    raise Refused(f"{visible(source.name)} cannot be restored ({problem}): it is no backup, or there is no room")
+
+
+def _about(tar: tarfile.TarFile) -> Backup:
+    try:
+        file = tar.extractfile(ABOUT)
+        about = from_json(Backup, json.loads(file.read())) if file else None
+    except (KeyError, ValueError):
+        about = None
+    if about is None or about.format != FORMAT:
+        raise Refused(f"the file is no backup of format {FORMAT}; make it with anonflow backup")
+    return about
+
+
+def _private(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+    """Admit what lies inside the folder, with the rights that its owner had, for the owner alone."""
+    safe = tarfile.data_filter(member, path)
+    return safe.replace(mode=member.mode & 0o700, deep=False)
+
+
+def _open(home: Home, about: Backup, database: str | None) -> None:
+    """Put the databases of a restored home in place."""
+    (home.path / ABOUT).unlink()
+    _move_paths(home.path / "mlflow" / "mlflow.db", about.home, str(home.path))
+    dumps = home.path / DUMPS
+    for name in about.databases if database else ():
+        create_databases(str(database))
+        _load(with_database(str(database), name), dumps / name)
+    if about.databases and not database:
+        with _running(Postgres(home), already=False) as postgres:
+            for name in about.databases:
+                _load(postgres.url(name), dumps / name)
+    shutil.rmtree(dumps, ignore_errors=True)
+
+
+def _move_paths(database: Path, before: str, now: str) -> None:
+    """Let the store of an embedded MLflow find its files under the new path of the home."""
+    if not database.is_file() or before == now:
+        return
+    old, new = Path(before).as_uri(), Path(now).as_uri()
+    with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+        for table, column in PATHS:
+            change = f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column}, 1, ?) = ?"  # noqa: S608
+            connection.execute(change, (new, len(old) + 1, len(old) + 1, f"{old}/"))

@@ -1,0 +1,84 @@
+"""A backup is whole, says nothing of what it must not hold, and becomes a home under another path."""
+
+from __future__ import annotations
+
+import stat
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mlflow.tracking import MlflowClient
+from typer.testing import CliRunner
+
+from flows import embedded
+from flows.cli import app
+from flows.plan.model import load_plan
+from flows.release import Direct, carry_out
+from tasks.audit.verification import verify
+from tasks.common.errors import Refused
+from tasks.common.home import Home
+from tasks.common.workspace import Workspace
+from tasks.decision.approval import decide
+from tasks.record.decision import Decision
+
+pytestmark = pytest.mark.platform
+
+
+def invoked(*arguments: object) -> tuple[int, str]:
+    """Carry a command out; return its exit code and what it said."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return done.exit_code, done.output
+
+
+def served_by(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let MLflow keep its runs in the home, as without `anonflow serve`."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    for name, value in embedded.environment(home.path).items():
+        monkeypatch.setenv(name, value)
+    embedded.tracking_ready(home.path)
+
+
+def test_a_candidate_is_approved_in_a_home_that_was_restored_elsewhere(
+    home: Home,
+    tmp_path: Path,
+    office: Callable[..., Path],
+    people: Callable[..., object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served_by(home, monkeypatch)
+    plan = load_plan(office(people(300), more="policy: {approval: person, untested: [membership]}"))
+    outcome = carry_out(plan, home, Direct())
+    assert outcome.status == "awaiting", outcome.reason
+    raw = Workspace.create(home, "under-way")
+    (raw.folder / "raw.csv").write_text("Qx7-Canary-Zw")
+    file, other = tmp_path / "backup.tar", Home(tmp_path / "elsewhere" / "home")
+    assert invoked("backup", file, "--home", home.path)[0] == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with tarfile.open(file) as tar:
+        names = tar.getnames()
+    assert not any(name.startswith(("workspace", "logs")) or name.endswith(".lock") for name in names)
+    with pytest.raises(Refused, match="exists already, or lies in the home"):
+        raise_of("backup", file, "--home", home.path)
+    raw.wipe()
+    assert invoked("restore", file, "--home", other.path)[0] == 0
+    served_by(other, monkeypatch)
+    assert verify(other) == []
+    approval = Decision(act="approve", release=outcome.release, by="A. Smith", reason="read")
+    assert decide(other, approval).status == "published"
+    assert MlflowClient().get_run(outcome.mlflow_run).info.artifact_uri.startswith(other.path.as_uri())
+    assert stat.S_IMODE(other.key.stat().st_mode) == 0o600
+    with pytest.raises(Refused, match="is not empty"):
+        raise_of("restore", file, "--home", other.path)
+
+
+def raise_of(*arguments: object) -> None:
+    """Carry a command out, and raise what it raises."""
+    app([str(argument) for argument in arguments], standalone_mode=False)
+
+
+def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
+    for name, content in (("text", b"no archive"), ("empty.tar", b"\0" * 10240)):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(Refused, match="backup"):
+            raise_of("restore", tmp_path / name, "--home", tmp_path / "home")
