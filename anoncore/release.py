@@ -9,6 +9,7 @@ import numpy as np
 
 from anoncore.claims import Claim, ClaimCheck
 from anoncore.microdata import Microdata
+from anoncore.recoding import Recoding
 from anoncore.summary import Summarised, SummaryTable
 
 
@@ -44,6 +45,9 @@ class Release(Summarised):
     scores : (N, m) float64, optional
         The masked encoded matrix before discrete values were decoded, for the paper's continuous
         form of the risk measures. Confidential: never published, logged or tracked.
+    recodings : tuple of Recoding
+        How variables were coarsened, the same for all records, in the order in which it was done: an attacker can do
+        the same to what they know, so that the release is compared with the source as recoded.
     confidential : mapping of name to array, optional
         Aggregates that give away what the method hides, for the custodian's own eyes: never published,
         logged or tracked.
@@ -56,6 +60,7 @@ class Release(Summarised):
     figures: Mapping[str, float] = field(default_factory=dict)
     points: Microdata | None = None
     scores: np.ndarray | None = field(default=None, repr=False)
+    recodings: tuple[Recoding, ...] = ()
     confidential: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     def check(self) -> ClaimChecks:

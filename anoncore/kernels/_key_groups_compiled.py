@@ -21,11 +21,14 @@ def group_of(words, keep):  # type: ignore[no-untyped-def]
         for j in range(n):
             one = (mixed[j] ^ (words[v, j] & keep[v])) * np.uint64(0x9E3779B97F4A7C15)
             mixed[j] = one ^ (one >> np.uint64(29))
-    table = np.full(size, -1, dtype=np.int64)
+    table = np.full(size, -1, dtype=np.int32)
     group = np.empty(n, dtype=np.int64)
     for j in range(n):
         slot = np.int64(mixed[j] & np.uint64(size - 1))
-        while table[slot] >= 0 and (mixed[table[slot]] != mixed[j] or not _equal(words, keep, table[slot], j)):
+        # A single word is mixed one to one.
+        while table[slot] >= 0 and (
+            mixed[table[slot]] != mixed[j] or (w > 1 and not _equal(words, keep, table[slot], j))
+        ):
             slot = (slot + 1) & (size - 1)
         if table[slot] < 0:
             table[slot] = j

@@ -70,6 +70,7 @@ class Items:
     missing : (n,) uint64, the set of each item's missing keys
     weights : (n,) int64, how many units an item stands for
     units : (n,) int64, the unit of each item; items of one unit follow each other
+    records : (n,) a record of each item
     of_record : (N,) the item of each record
     """
 
@@ -93,8 +94,8 @@ class Items:
             codes = np.where(keys[:, v] < 0, most[v], keys[:, v]).astype(np.uint64)
             words[word] |= codes << np.uint64(end - width + 1)
             missing[keys[:, v] < 0] |= bit
-        rows, self.of_record, self.weights, self.units = _items(words, units, apart)
-        self.words, self.missing = np.ascontiguousarray(words[:, rows]), missing[rows]
+        self.records, self.of_record, self.weights, self.units = _items(words, units, apart)
+        self.words, self.missing = np.ascontiguousarray(words[:, self.records]), missing[self.records]
 
     def alike(self, keys: Sequence[int] = ()) -> Counts:
         """Return (n,) the units of items equal to each, missing values included, but for the keys at ``keys``."""

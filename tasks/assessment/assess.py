@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from anoncore.encoding import EncodedTables
 from anoncore.microdata import Microdata
+from anoncore.recoding import recoded
 from anoncore.risk import (
     Comparison,
     RiskCurves,
@@ -135,8 +136,8 @@ def assess_half(run: Run, half: Sides, masked: Masked, section: AssessmentSectio
 def _measured(
     run: Run, sides: Sides, masked: Masked, settings: RiskSettings
 ) -> tuple[EncodedTables, RiskReport, RiskCurves]:
-    reference = None if sides.reference is None else sides.reference.load()
-    tables = EncodedTables.of(sides.original.load(), masked.measured.load(), reference)
+    reference = None if sides.reference is None else recoded(sides.reference.load(), masked.recodings)
+    tables = EncodedTables.of(recoded(sides.original.load(), masked.recodings), masked.measured.load(), reference)
     risk, curves = measure_encoded_risk(
         tables.unmasked if _as_source(masked) else tables,
         settings,

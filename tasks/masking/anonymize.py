@@ -18,6 +18,7 @@ from anoncore.edits.model import EditSet
 from anoncore.edits.repair import Repaired, repair
 from anoncore.method import Method
 from anoncore.microdata import Microdata, Schema
+from anoncore.recoding import Recoding
 from anoncore.registry import METHODS, anonymize
 from anoncore.release import Release
 from tasks.common.errors import Refused
@@ -57,6 +58,7 @@ class Masked:
     keeps_records : whether the index of ``released`` says from which original record a row stems
     notes : sentences for the method statement
     figures : what the steps measured, under "step<number>.<name>"
+    recodings : how steps coarsened variables, the same for all records
     hidden_variables : variables between whose values a group is hidden
     records_unchanged : whether no step masks single records
     source_values : why steps may publish numbers of single records as they are, a sentence each
@@ -71,6 +73,7 @@ class Masked:
     keeps_records: bool
     notes: tuple[str, ...] = ()
     figures: dict[str, float] = field(default_factory=dict)
+    recodings: tuple[Recoding, ...] = ()
     hidden_variables: tuple[str, ...] = ()
     records_unchanged: bool = False
     source_values: tuple[str, ...] = ()
@@ -157,6 +160,7 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
         keeps_records=whole.keeps_records,
         notes=(*(note for one in done for note in _notes(one)), *notes, *_invariants(steps)),
         figures={name: value for one in done for name, value in one.named(one.release.figures).items()},
+        recodings=tuple(recoding for one in done for recoding in one.release.recodings),
         hidden_variables=_hidden_variables(steps, edits),
         records_unchanged=all(step.prepares for step in steps),
         source_values=tuple(step.publishes_source_values for step in steps if step.publishes_source_values),

@@ -18,6 +18,7 @@ from anoncore.methods import (
     DataShuffling,
     ExtremeRecords,
     FuzzyMicroaggregation,
+    GlobalRecoding,
     GroupAnonymity,
     LocalSuppression,
     OptimalBoxes,
@@ -77,6 +78,8 @@ CASES = [
     RareLevels(k=30),
     RareLevels(k=30, action="suppress"),
     RareLevels(k=30, action="redistribute"),
+    GlobalRecoding(keys=("income", "region", "grade"), suppression=0.1),
+    GlobalRecoding(diversity={"grade": 2}, closeness={"smokes": 0.5}, loss="entropy"),
     LocalSuppression(keys=("region", "smokes", "grade"), importance={"region": 2.0}),
     ExtremeRecords(),
     ExtremeRecords(action="top-code", tail=0.05),
@@ -167,7 +170,7 @@ def test_identifiers_and_households_are_not_released(params, mixed):
 @pytest.mark.parametrize("params", CASES, ids=str)
 def test_one_record_is_refused_or_handled(params, mixed):
     data = Microdata(mixed.frame.iloc[:1].reset_index(drop=True), mixed.schema)
-    if not params.prepares or params.hidden_variables:
+    if not params.prepares or params.hidden_variables or isinstance(params, GlobalRecoding):
         with pytest.raises(AnonymizationError, match="counts" if params.hidden_variables else "record"):
             anoncore.anonymize(data, params, rng=np.random.default_rng(0))
     else:
@@ -180,6 +183,8 @@ def test_one_record_is_refused_or_handled(params, mixed):
         (SpectralRHS, {"k": 1}, "k must be at least 2, got 1"),
         (RareLevels, {"action": "redistribute", "label": "x"}, "label has no effect on action redistribute"),
         (RareLevels, {"k": 0}, "k must be at least 2, got 0"),
+        (GlobalRecoding, {"suppression": 1.0}, "suppression must lie in"),
+        (GlobalRecoding, {"diversity": {"sex": 1}}, "diversity of sex is out of range, got 1"),
         (LocalSuppression, {"importance": {"sex": 0}}, "importance of sex must be above 0 and finite, got 0"),
         (RHS, {"k": 1}, "k must be at least 2, got 1"),
         (AdditiveNoise, {"b": 0.0}, "b must be above 0 and finite, got 0.0"),

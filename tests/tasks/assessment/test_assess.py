@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.recoding import Recoding, recoded
 from anoncore.risk import Queries, sample_size
 from tasks.assessment.assess import Assessed, AssessmentSection, assess
 from tasks.common.home import Home
@@ -277,3 +279,21 @@ def test_rare_released_levels_are_named_for_the_report(home: Home, mixed: Microd
 def test_impossible_settings_are_refused_with_the_plan(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         AssessmentSection(**wrong)
+
+
+def test_a_recoded_release_is_compared_with_the_source_in_the_same_levels(home: Home) -> None:
+    rng = np.random.default_rng(8)
+    schema = Schema([Variable("age", "continuous"), Variable("town", "nominal"), Variable("pay", "continuous")])
+    sides = []
+    for _ in range(2):
+        columns = {
+            "age": rng.integers(18, 90, 200),
+            "town": rng.choice(["a", "b", "c"], 200),
+            "pay": rng.normal(size=200),
+        }
+        sides.append(Microdata(pd.DataFrame(columns).round(3), schema))
+    coarser = Recoding("age", width=10.0), Recoding("town", {"a": "a or b", "b": "a or b", "c": "c"})
+    run, given, masked = stored(home, sides[0], recoded(sides[0], coarser), sides[1])
+    masked = replace(masked, recodings=coarser)
+    figures = assess(run, given, masked, AssessmentSection(), PolicySection()).assessment
+    assert figures.risk.identical.n_released == 200

@@ -1,0 +1,234 @@
+"""Global recoding: hierarchies of levels, what they lose, and the recoding of a table to one of them."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from anoncore.errors import AnonymizationError
+from anoncore.microdata import Microdata, Schema, Variable, observed_precision
+
+EVERYTHING = "*"
+LADDER = (2, 5, 10)
+LONGEST_CODE = 20
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A hierarchy as ARX writes it: each row holds a level, and what it becomes from step to step.
+
+    Parameters
+    ----------
+    rows : tuple of tuples of texts or numbers, all of one length
+        Each level, and what it becomes from step to step.
+    """
+
+    rows: tuple[tuple[str | int | float, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len({len(row) for row in self.rows}) != 1 or not self.rows[0]:
+            raise AnonymizationError("rows of a hierarchy must all have the same number of columns")
+        if len({str(row[0]) for row in self.rows}) < len(self.rows):
+            raise AnonymizationError("rows of a hierarchy name a level twice")
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Numbers become the middle of an interval whose width grows from step to step.
+
+    Parameters
+    ----------
+    widths : tuple of floats above 0
+        Of the intervals from step to step, each a multiple of the one before.
+    """
+
+    widths: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        steps = zip(self.widths, self.widths[1:], strict=False)
+        if not self.widths or self.widths[0] <= 0 or any(b <= a or (b / a) % 1 for a, b in steps):
+            raise AnonymizationError("widths must be above 0, and each a larger multiple of the one before")
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """Codes keep their first characters, fewer from step to step.
+
+    Parameters
+    ----------
+    kept : tuple of int, at least 1
+        Characters that are kept from step to step, ever fewer.
+    """
+
+    kept: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.kept or self.kept[-1] < 1 or any(b >= a for a, b in zip(self.kept, self.kept[1:], strict=False)):
+            raise AnonymizationError("kept must hold falling numbers of characters, at least 1")
+
+
+Hierarchy: TypeAlias = Rows | Intervals | Prefixes
+
+
+def read_hierarchy(path: Path, *, separator: str = ";") -> Rows:
+    """Return the hierarchy of a file as ARX writes it: no header, one row for each level.
+
+    Raises
+    ------
+    AnonymizationError
+        When the rows have different lengths, or name a level twice.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        return Rows(tuple(tuple(row) for row in csv.reader(file, delimiter=separator) if row))
+
+
+@dataclass(frozen=True)
+class Recoding:
+    """One variable at one step of its hierarchy.
+
+    Parameters
+    ----------
+    variable : name
+    levels : of a variable with levels, what each becomes
+    covered : the share of the other levels of the hierarchy that each of these covers
+    width : of a number, the width of the intervals; infinite where no number is left
+    share : of the numbers' span that an interval covers
+    """
+
+    variable: str
+    levels: Mapping[Any, str] = field(default_factory=dict, repr=False)
+    covered: Mapping[str, float] = field(default_factory=dict, repr=False)
+    width: float | None = None
+    share: float = 1.0
+
+    def apply(self, data: Microdata) -> Microdata:
+        """Return a table with the variable recoded; levels that are unknown here become missing."""
+        if self.variable not in data.schema:
+            return data
+        variable, column = data.schema[self.variable], data.frame[self.variable]
+        if self.width is not None:
+            values = middles(column.to_numpy(), self.width, variable.precision)
+            new = replace(variable, precision=observed_precision(values))
+            coded = pd.Series(values, index=column.index)
+        else:
+            levels = tuple(dict.fromkeys(self.levels.values()))
+            kind = "nominal" if variable.kind == "binary" else variable.kind
+            new = replace(variable, kind=kind, levels=levels)
+            # Where one level is left, a missing value would be another.
+            text = (
+                pd.Series(levels[0], column.index) if len(levels) == 1 else column.astype(object).map(self.levels.get)
+            )
+            coded = pd.Series(
+                pd.Categorical(text, categories=list(levels), ordered=kind == "ordinal"), index=column.index
+            )
+        schema = Schema(new if v.name == self.variable else v for v in data.schema)
+        return Microdata.trusted(data.frame.assign(**{self.variable: coded}), schema, data.units)
+
+
+def recoded(data: Microdata, recodings: tuple[Recoding, ...]) -> Microdata:
+    """Return a table with several recodings carried out one after the other."""
+    for one in recodings:
+        data = one.apply(data)
+    return data
+
+
+def middles(values: np.ndarray, width: float, unit: float | None) -> np.ndarray:
+    """Return (N,) the middles of the intervals in which values lie, for numbers recorded to a unit.
+
+    Examples
+    --------
+    >>> middles(np.array([20.0, 24.0, 25.0]), 5.0, 1.0)
+    array([22., 22., 27.])
+    """
+    if np.isinf(width):
+        return np.full(len(values), np.nan)
+    return np.round(np.floor(np.round(values / width, 9)) * width + (width - (unit or 0.0)) / 2, 9)
+
+
+def steps_of(data: Microdata, name: str, hierarchy: Hierarchy | None) -> tuple[Recoding, ...]:
+    """Return the recodings of a variable from step to step, the source's values apart.
+
+    The last step leaves one value. Without a hierarchy one is drafted: numbers in intervals, ordered levels joined
+    with their neighbours by 2, 4, 8, …, codes of equal length cut from the right, and everything for other levels.
+
+    Raises
+    ------
+    AnonymizationError
+        When the hierarchy does not fit the variable.
+    """
+    variable = data.schema[name]
+    if problem := misfit(variable, hierarchy):
+        raise AnonymizationError(f"hierarchy of {name}: {problem}")
+    if variable.kind == "continuous":
+        widths = hierarchy.widths if isinstance(hierarchy, Intervals) else _drafted_widths(data.frame[name], variable)
+        span = float(data.frame[name].max() - data.frame[name].min()) or 1.0
+        return tuple(Recoding(name, width=width, share=min(width / span, 1.0)) for width in (*widths, np.inf))
+    named = hierarchy.rows if isinstance(hierarchy, Rows) else [(level,) for level in variable.levels or ()]
+    leaves = [str(row[0]) for row in named]
+    columns = list(_columns(variable, leaves, hierarchy))
+    if not columns or len(set(columns[-1])) > 1:
+        columns.append((EVERYTHING,) * len(leaves))
+    steps = []
+    for column in columns:
+        becomes, counts = dict(zip(leaves, column, strict=True)), Counter(column)
+        covered = {label: (number - 1) / max(len(leaves) - 1, 1) for label, number in counts.items()}
+        steps.append(Recoding(name, {level: becomes[str(level)] for level in variable.levels or ()}, covered))
+    return tuple(steps)
+
+
+def misfit(variable: Variable, hierarchy: Hierarchy | None) -> str:
+    """Return why a hierarchy does not suit a variable; empty where it does."""
+    if isinstance(hierarchy, Intervals) and variable.kind != "continuous":
+        return "widths are for numbers; use rows, or declare the variable continuous"
+    if isinstance(hierarchy, Rows | Prefixes) and variable.kind == "continuous":
+        return "rows and kept are for variables with levels; use widths, or declare the variable ordinal"
+    if isinstance(hierarchy, Rows) and variable.levels is not None:
+        lacking = {str(level) for level in variable.levels} - {str(row[0]) for row in hierarchy.rows}
+        if lacking:
+            return f"{len(lacking)} level(s) of the variable have no row; add them"
+    return ""
+
+
+def _columns(variable: Variable, levels: list[str], hierarchy: Hierarchy | None) -> Iterator[tuple[str, ...]]:
+    """Yield what each level becomes, from step to step."""
+    if isinstance(hierarchy, Rows):
+        yield from (tuple(str(row[step]) for row in hierarchy.rows) for step in range(1, len(hierarchy.rows[0])))
+        return
+    lengths = {len(level) for level in levels}
+    codes = variable.kind == "nominal" and len(lengths) == 1 and all(level.isdigit() for level in levels)
+    kept: tuple[int, ...] = ()
+    if isinstance(hierarchy, Prefixes):
+        kept = hierarchy.kept
+    elif codes and (longest := max(lengths)) <= LONGEST_CODE:
+        kept = tuple(range(longest - 1, 0, -1))
+    for number in kept:
+        yield tuple(level[:number] + EVERYTHING * (len(level) - number) for level in levels)
+    size = 2
+    while variable.kind == "ordinal" and not kept and size < len(levels):
+        runs = [levels[at : at + size] for at in range(0, len(levels), size)]
+        names = [run[0] if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
+        yield tuple(names[at // size] for at in range(len(levels)))
+        size *= 2
+
+
+def _drafted_widths(column: pd.Series, variable: Variable) -> tuple[float, ...]:
+    """Return widths of 5, 10, 50, 100, … units, below half the numbers' span."""
+    values = column.to_numpy()
+    present = values[~np.isnan(values)]
+    span = float(np.ptp(present)) if len(present) else 0.0
+    unit = variable.precision or (10.0 ** np.floor(np.log10(span / 100)) if span > 0 else 1.0)
+    widths = [unit * step * 10**power for power in range(16) for step in (5, 10)]
+    return tuple(float(f"{width:.9g}") for width in widths if width <= span / 2)
+
+
+def places(column: pd.Series) -> np.ndarray:
+    """Return (N,) int64 codes of the values of a column from 1, 0 where missing; levels in their order."""
+    codes = column.cat.codes if isinstance(column.dtype, pd.CategoricalDtype) else pd.factorize(column)[0]
+    return np.asarray(codes, dtype=np.int64) + 1
