@@ -14,7 +14,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.microdata.canonical import canonical, check_columns, ordinary
 from anoncore.microdata.schema import Schema
 from anoncore.microdata.units import Units, unit_codes
-from anoncore.microdata.variable import Variable
+from anoncore.microdata.variable import Role, Variable
 from anoncore.summary import Summarised, SummaryTable
 
 
@@ -128,6 +128,17 @@ class Microdata(Summarised):
     def unit_codes(self) -> NDArray[np.intp]:
         """The statistical unit of each record, as codes from 0."""
         return unit_codes(self.units, len(self))
+
+    def role_codes(self, *roles: Role) -> NDArray[np.intp] | None:
+        """Return (N,) codes of the values that the variables of some roles hold together; None without such variables.
+
+        A missing value is a value like any other.
+        """
+        names = [name for name in self.schema.with_role(*roles) if name in self.frame]
+        if not names:
+            return None
+        grouped = self.frame.groupby(names, dropna=False, observed=True, sort=False)
+        return np.asarray(grouped.ngroup(), dtype=np.intp)
 
     def __len__(self) -> int:
         return len(self.frame)

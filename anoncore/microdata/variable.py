@@ -12,7 +12,18 @@ from anoncore.errors import AnonymizationError
 from anoncore.microdata.temporal import Temporal
 
 Kind = Literal["continuous", "ordinal", "binary", "nominal"]
-Role = Literal["identifier", "excluded", "quasi-identifier", "sensitive", "weight", "area", "household", "other"]
+Role = Literal[
+    "identifier",
+    "excluded",
+    "quasi-identifier",
+    "sensitive",
+    "weight",
+    "stratum",
+    "sampling-unit",
+    "area",
+    "household",
+    "other",
+]
 
 
 @dataclass(frozen=True)
@@ -28,8 +39,9 @@ class Variable:
     role : str, default "other"
         What the values mean for disclosure: "identifier" (says whose record it is; dropped, never released),
         "excluded" (dropped like an identifier, but says of no two records that they belong together),
-        "quasi-identifier", "sensitive", "weight", "area", "household" (links records of one household; never
-        released) or "other".
+        "quasi-identifier", "sensitive", "weight", "stratum" and "sampling-unit" (of the design by which the sample
+        was drawn: strata, and the primary sampling units within them), "area", "household" (links records of one
+        household; never released) or "other".
     levels : sequence, optional
         The values of a categorical variable; for an ordinal one in their order. Observed values,
         sorted, when not given. A value outside stated levels is refused.

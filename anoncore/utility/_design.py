@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from anoncore.microdata import Microdata, Variable
-from anoncore.utility._fits import independent_columns
+from anoncore.utility._fits import INDEPENDENT, Clusters, independent_columns
 from anoncore.utility._sides import Floats, Integers, all_levels, comparable, level_codes, numbers
 from anoncore.utility.regression_model import Regression
 
@@ -24,7 +24,8 @@ class Design:
 
     Parameters
     ----------
-    terms : p names; columns : (N, p), the constant first; outcome : (N,); weights, units : (N,) or None
+    terms : p names; columns : (N, p), the constant first; outcome : (N,); weights : (N,) or None
+    clusters : primary sampling units, or else statistical units, and the strata they were drawn in
     dropped : terms that cannot be estimated here, and why
     aliased : those of them that are combinations of other terms
     notes : predictors that were left out, a sentence each
@@ -35,7 +36,7 @@ class Design:
     columns: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     outcome: Floats = field(default_factory=lambda: np.zeros(0))
     weights: Floats | None = None
-    units: Integers | None = None
+    clusters: Clusters = INDEPENDENT
     dropped: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     problem: str = ""
@@ -96,11 +97,21 @@ def design_pair(regression: Regression, tables: TwoTables, weights: TwoWeights) 
         if weight is not None:
             weight = weight[used] / weight[used].mean() if used.any() else np.zeros(0)
         columns = [pair for predictor in predictors for pair in predictor.columns(side, used)]
-        units = None if tables[side].units is None else tables[side].unit_codes[used]
         design = _design(regression, outcome[used], columns)
-        sides.append(replace(design, weights=weight, units=units, notes=(*notes, *more)))
+        clusters = _clusters(tables[side]).take(used)
+        sides.append(replace(design, weights=weight, clusters=clusters, notes=(*notes, *more)))
     ours = _estimable(sides[0], frozenset())
     return ours, _estimable(sides[1], ours.aliased)
+
+
+def _clusters(data: Microdata) -> Clusters:
+    """Return the records that depend on each other: sampling units within their strata, or else statistical units."""
+    units = None
+    if data.schema.with_role("sampling-unit"):
+        units = data.role_codes("sampling-unit", "stratum")
+    elif data.units is not None:
+        units = data.unit_codes
+    return Clusters(units, data.role_codes("stratum"))
 
 
 def _outcomes(regression: Regression, tables: TwoTables) -> tuple[Floats, ...] | None:

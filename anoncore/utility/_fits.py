@@ -34,6 +34,26 @@ class Fit:
     estimator: Estimator
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Clusters:
+    """Which records depend on each other, and the strata in which such clusters were drawn.
+
+    Parameters
+    ----------
+    units, strata : (N,) codes; None where each record is a cluster, and where there is one stratum
+    """
+
+    units: Integers | None = None
+    strata: Integers | None = None
+
+    def take(self, used: np.ndarray) -> Clusters:
+        """Return the clusters of some records."""
+        return Clusters(*(None if codes is None else codes[used] for codes in (self.units, self.strata)))
+
+
+INDEPENDENT = Clusters()
+
+
 def independent_columns(X: Floats, w: Floats | None) -> np.ndarray:
     """Return (p,) bool: False for a column that is a combination of those before it.
 
@@ -53,13 +73,13 @@ def independent_columns(X: Floats, w: Floats | None) -> np.ndarray:
     return kept
 
 
-def linear(X: Floats, y: Floats, w: Floats | None, units: Integers | None = None) -> Fit:
+def linear(X: Floats, y: Floats, w: Floats | None, clusters: Clusters = INDEPENDENT) -> Fit:
     """Fit by least squares.
 
     Parameters
     ----------
     X : (N, p) of full rank, N > p, the first column constant; y : (N,); w : (N,) positive weights
-    units : (N,) codes of statistical units, whose records depend on each other; None where each record is one
+    clusters : of records that depend on each other
 
     Returns
     -------
@@ -75,20 +95,20 @@ def linear(X: Floats, y: Floats, w: Floats | None, units: Integers | None = None
     residuals = target - Z @ b
     df = len(y) - X.shape[1]
     spread = float(np.average((target - np.average(target, weights=w)) ** 2, weights=w))
-    covariance, groups = _sandwich(gram, scaled * residuals[:, None], units)
+    covariance, freedom = _sandwich(gram, scaled * residuals[:, None], clusters)
     b[0] += offset
     errors = np.maximum(_errors(covariance, back), _floor(back, spread))
-    return Fit(back @ b, errors, min(df, groups - 1), "least squares")
+    return Fit(back @ b, errors, min(df, freedom), "least squares")
 
 
-def logistic(X: Floats, y: Floats, w: Floats | None, units: Integers | None = None, *, firth: bool = False) -> Fit:
+def logistic(X: Floats, y: Floats, w: Floats | None, clusters: Clusters = INDEPENDENT, *, firth: bool = False) -> Fit:
     """Fit by maximum likelihood, or with Firth's penalty, which always has a maximum.
 
     Parameters
     ----------
     X : (N, p) of full rank, the first column constant; y : (N,) of 0 and 1, both there
     w : (N,) positive weights, mean 1
-    units : as for :func:`linear`
+    clusters : as for :func:`linear`
 
     Returns
     -------
@@ -113,7 +133,7 @@ def logistic(X: Floats, y: Floats, w: Floats | None, units: Integers | None = No
     b = _firth(Z, y, weight, b) if firth else _newton(Z, y, weight, b)
     p = expit(Z @ b)
     information = _gram(Z, weight * p * (1 - p))
-    covariance, _ = _sandwich(information, Z * (weight * (y - p))[:, None], units)
+    covariance, _ = _sandwich(information, Z * (weight * (y - p))[:, None], clusters)
     return Fit(back @ b, _errors(covariance, back), None, "Firth" if firth else "maximum likelihood")
 
 
@@ -172,20 +192,36 @@ def _deviance(Z: Floats, y: Floats, weight: Floats, b: Floats) -> float:
     return float(weight @ (np.log1p(np.exp(-np.abs(score))) + np.maximum(score, 0.0) - y * score))
 
 
-def _sandwich(bread: Floats, scores: Floats, units: Integers | None) -> tuple[Floats, int]:
-    """Return the covariance (p, p) by Taylor linearisation, and the number G of independent groups of records.
+def _sandwich(bread: Floats, scores: Floats, clusters: Clusters) -> tuple[Floats, int]:
+    """Return the covariance (p, p) by Taylor linearisation, and its degrees of freedom: clusters less strata.
 
-    The scores (N, p) are added up by unit. Corrected for p coefficients and G groups by G/(G − 1) · (N − 1)/(N − p),
-    which is N/(N − p), HC1, where every record is a unit.
+    The scores (N, p) are added up by cluster, and vary about the mean of their stratum, times n/(n − 1) for its n
+    clusters; one that is alone in its stratum varies about 0. Corrected for p coefficients by (N − 1)/(N − p), which
+    gives N/(N − p), HC1, where every record is a cluster. Source: Binder (1983), *International Statistical Review* 51,
+    279–292.
     """
-    (n, p), groups = scores.shape, len(scores)
-    if units is not None:
-        codes, place = np.unique(units, return_inverse=True)
-        groups = len(codes)
-        scores = np.column_stack([np.bincount(place, column, groups) for column in scores.T])
+    n, p = scores.shape
+    units = np.arange(n) if clusters.units is None else np.unique(clusters.units, return_inverse=True)[1]
+    groups = int(units.max(initial=-1)) + 1
+    totals = scores if groups == n else _added(scores, units, groups)
+    freedom, factor = groups - 1, np.full(groups, groups / max(groups - 1, 1))
+    if clusters.strata is not None:
+        codes = np.unique(clusters.strata, return_inverse=True)[1]
+        strata = np.zeros(groups, dtype=np.intp)
+        strata[units] = codes
+        size = np.bincount(strata, minlength=int(codes.max(initial=-1)) + 1)
+        means = _added(totals, strata, len(size)) / np.maximum(size, 1)[:, None]
+        means[size < 2] = 0.0
+        totals, factor = totals - means[strata], (size / np.maximum(size - 1, 1))[strata]
+        freedom = groups - int((size > 0).sum())
     inverse = np.linalg.inv(bread)
-    correction = groups / max(groups - 1, 1) * (n - 1) / max(n - p, 1)
-    return np.asarray(inverse @ (scores.T @ scores) @ inverse * correction), groups
+    correction = (n - 1) / max(n - p, 1)
+    return np.asarray(inverse @ (totals.T @ (totals * factor[:, None])) @ inverse * correction), max(freedom, 1)
+
+
+def _added(scores: Floats, groups: Integers, number: int) -> Floats:
+    """Return (G, p) sums of scores by group."""
+    return np.column_stack([np.bincount(groups, column, number) for column in scores.T])
 
 
 def _errors(covariance: np.ndarray, back: Floats) -> Floats:

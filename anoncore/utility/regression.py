@@ -133,9 +133,10 @@ def regression_utility(
     Source: Karr, Kohnen, Oganian, Reiter and Sanil 2006, *The American Statistician* 60, 224–232 (overlap:
     the mean of shared length / length of either interval; below 0 is given as 0); Snoke et al. 2018
     (standardised difference). Standard errors are the sandwich's, the records of a statistical unit being one cluster
-    (Liang and Zeger 1986, *Biometrika* 73, 13–22): halves of EIA's sales, whose variances differ by size, overlap by
-    0.47 with the classical ones and by 0.72 with these. Intervals: t with the residual degrees of freedom, or those of
-    the units if fewer; normal for logistic.
+    (Liang and Zeger 1986, *Biometrika* 73, 13–22), or those of a primary sampling unit within its stratum where the
+    schema declares the design (Binder 1983, *International Statistical Review* 51, 279–292): halves of EIA's sales,
+    whose variances differ by size, overlap by 0.47 with the classical ones and by 0.72 with these. Intervals: t with
+    the residual degrees of freedom, or those of the clusters if fewer; normal for logistic.
     Perfect separation: Firth 1993, for both tables; where that does not converge, the other table counts as one that
     has none of the coefficients, if the original can be fitted alone. A standard error below 1e-9 of the outcome's
     standard deviation (an exact linear relation) is rounding and set to that.
@@ -200,7 +201,7 @@ def _not_fitted(
 
 def _fitted(regression: Regression, ours: Design, theirs: Design | None) -> tuple[Fit, Fit | None]:
     """Fit both with one estimator: a coefficient of Firth's is not compared with one of another."""
-    sides = [(side.columns, side.outcome, side.weights, side.units) for side in (ours, theirs) if side is not None]
+    sides = [(side.columns, side.outcome, side.weights, side.clusters) for side in (ours, theirs) if side is not None]
     if regression.kind == "linear":
         fits = [linear(*side) for side in sides]
     else:

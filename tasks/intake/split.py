@@ -95,7 +95,8 @@ def split(
 ) -> Split:
     """Set the reference sample apart from the records that are masked.
 
-    Whole statistical units are set apart; records whose values coincide by chance are counted apart.
+    Whole statistical units are set apart, of every stratum the same share; records whose values coincide by chance are
+    counted apart.
     """
     source = checked.data.load()
     keys = None if checked.keys is None else checked.keys.load()
@@ -154,12 +155,30 @@ def _holdout(
     masked = min(max(int(units * (1.0 - share)), 2), units - 2)
     # Of an odd number one is left over, where that makes the sides equal.
     equal = share == HALF and units == len(source) and not leaves_none
-    last = 2 * masked if equal else units
+    order = order[: 2 * masked] if equal else order
     side = np.full(units, 2)
-    side[order[:masked]], side[order[masked:last]] = 0, 1
+    side[order] = 1
+    side[_in_every_stratum(order, source, masked)] = 0
     original, reference = (source.take(np.flatnonzero(side[codes] == one)) for one in (0, 1))
     by = "row number" if units == len(source) else named_keys(known)
     return original, reference, f"no {by} of the source is on both sides"
+
+
+def _in_every_stratum(order: np.ndarray, source: Microdata, masked: int) -> np.ndarray:
+    """Return so many of the units, the first of every stratum and the same share of each but for rounding."""
+    strata = source.role_codes("stratum")
+    if strata is None:
+        return order[:masked]
+    of_unit = np.zeros(source.n_units, dtype=np.intp)
+    of_unit[source.unit_codes[::-1]] = strata[::-1]
+    of_unit = of_unit[order]
+    size = np.bincount(of_unit)
+    due = size * masked / len(order)
+    number = np.floor(due).astype(np.intp)
+    number[np.argsort(number - due, kind="stable")[: masked - int(number.sum())]] += 1
+    by_stratum = np.argsort(of_unit, kind="stable")
+    place = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
+    return order[by_stratum[place < np.repeat(number, size)]]
 
 
 def _hashed(frame: pd.DataFrame) -> np.ndarray:

@@ -77,6 +77,29 @@ def oracle(data, kind, weights):
     return fit
 
 
+def test_errors_follow_the_design_by_taylor_linearisation():
+    """Totals of the scores by sampling unit, about the mean of their stratum; one unit alone in a stratum about 0."""
+    rng, data = np.random.default_rng(4), table(300, 4)
+    stratum = np.minimum(np.arange(300) // 50, 5)
+    psu = np.where(stratum == 5, 0, rng.integers(3, size=300))
+    frame = data.frame.assign(h=stratum.astype(str), c=psu.astype(str))
+    roles = (Variable("h", "nominal", role="stratum"), Variable("c", "nominal", role="sampling-unit"))
+    data = Microdata(frame, Schema([*weighted(data).schema.variables, *roles]))
+    found = regression_utility(LINEAR, data, data).released.coefficients
+    fit = oracle(data, "linear", True)
+    f = data.frame.dropna()
+    scores = fit.model.exog * np.asarray(fit.resid * fit.model.weights)[:, None]
+    meat = np.zeros((5, 5))
+    for _, rows in f.reset_index().groupby("h", observed=True):
+        totals = [scores[part.index].sum(axis=0) for _, part in rows.groupby("c", observed=True)]
+        n = len(totals)
+        about = np.mean(totals, axis=0) if n > 1 else 0.0
+        meat += sum(np.outer(t - about, t - about) for t in totals) * (n / (n - 1) if n > 1 else 1.0)
+    bread = np.linalg.inv(fit.model.exog.T @ (fit.model.exog * np.asarray(fit.model.weights)[:, None]))
+    errors = np.sqrt(np.diag(bread @ meat @ bread) * (len(f) - 1) / (len(f) - 5))
+    np.testing.assert_allclose([row.original.error for row in found], errors, rtol=1e-7)
+
+
 @pytest.mark.parametrize("declared", [LINEAR, LOGISTIC], ids=["linear", "logistic"])
 @pytest.mark.parametrize("weights", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("of_unit", [1, 3], ids=["records", "households"])

@@ -129,6 +129,18 @@ def test_holdout_sides_are_equal_disjoint_and_cover(home: Home, records: int) ->
     assert len(set(original) | set(reference)) == records - records % 2
 
 
+def test_sides_hold_the_same_share_of_every_stratum(home: Home) -> None:
+    frame = table(101).assign(region=["a"] * 60 + ["b"] * 30 + ["c"] * 10 + ["d"])
+    variables = (*VARIABLES, Variable("region", "nominal", role="stratum"))
+    given = started(home, frame, variables)
+    original, reference = both(holdout(given, variables))
+    counts = [side.frame["region"].value_counts() for side in (original, reference)]
+    assert all(abs(int(counts[0][level]) - int(counts[1][level])) <= 1 for level in "abc")
+    assert len(original) == len(reference) == 50
+    once, again = (sides(holdout(given, variables)) for _ in range(2))
+    assert once == again
+
+
 def test_holdout_keeps_each_record_whole(home: Home) -> None:
     given = started(home, table(50))
     for side in both(holdout(given)):
