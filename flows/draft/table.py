@@ -153,7 +153,7 @@ def _dialect(data: Path, head: bytes) -> tuple[dict[str, str], dict[str, str]]:
     fields = [cell.strip() for row in rows[1:] for cell in row]
     commas = sum(COMMA.fullmatch(cell) is not None for cell in fields)
     if delimiter != "," and commas and not any(POINT.fullmatch(cell) for cell in fields):
-        stated["decimal"], remarks["decimal"] = ",", DECIMALS
+        return stated | {"decimal": ","}, remarks | {"decimal": DECIMALS}
     return stated, remarks
 
 

@@ -36,8 +36,9 @@ from tasks.reporting.attack_table import authority_page
 # The page for a data protection authority, which the report shows, as JSON.
 AUTHORITY = "authority.json"
 # The files of the data, by format.
+PARQUET = "data.parquet"
 DATA_FILES = {
-    "parquet": "data.parquet",
+    "parquet": PARQUET,
     "csv": "data.csv",
     "spss": "data.sav",
     "stata": "data.dta",

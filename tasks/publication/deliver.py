@@ -18,7 +18,7 @@ from tasks.common.home import Home, account
 from tasks.common.secrets import secret
 from tasks.connectors.postgres.table import OURS, keep_table, remove_table
 from tasks.connectors.storage import Location, is_address, local_location, open_location
-from tasks.publication.candidate import DATA_FILES, RELEASE_ID
+from tasks.publication.candidate import DATA_FILES, PARQUET, RELEASE_ID
 from tasks.publication.manifest import MANIFEST, SIGNATURE, Manifest, verify_release
 from tasks.publication.signed import PUBLIC_KEY
 from tasks.publication.targets import Target, table_of
@@ -171,7 +171,7 @@ def _open(home: Home, delivery: DeliveryFacts) -> Location:
 
 
 def _to_table(home: Home, delivery: DeliveryFacts, folder: Path) -> None:
-    parquet, target = folder / DATA_FILES["parquet"], Target.of(delivery.target)
+    parquet, target = folder / PARQUET, Target.of(delivery.target)
     if not parquet.is_file():
         raise Refused("a table is filled from data.parquet, which this release does not have; add it to formats")
     address = secret(str(target.database), home)

@@ -44,7 +44,7 @@ def read_query(address: str, statement: str, base: Path, *, verbatim: Collection
     ----------
     address : database address, with a password where one is needed
     statement : one query
-    base : folder to which the path of an SQLite database is relative
+    base : folder to which the path of a database file (SQLite, DuckDB) is relative
     verbatim : columns whose decimals are read to the last digit; other decimals become float64
 
     Raises
@@ -107,9 +107,10 @@ def _read_other(url: Any, statement: str, base: Path) -> pd.DataFrame:
     import sqlalchemy
 
     try:
-        engine = sqlalchemy.create_engine(_to_read(url, base), hide_parameters=True)
-        if engine.dialect.name == "sqlite":
-            sqlalchemy.event.listen(engine, "connect", _attach_nothing)
+        where, arguments = _to_read(url, base)
+        engine = sqlalchemy.create_engine(where, hide_parameters=True, connect_args=arguments)
+        if (prepare := AT_CONNECTION.get(engine.dialect.name)) is not None:
+            sqlalchemy.event.listen(engine, "connect", prepare)
         try:
             # The statement goes to the driver as it stands: a colon or a percent sign in it means itself.
             with engine.connect().execution_options(no_parameters=True) as connection:
@@ -142,11 +143,33 @@ def _attach_nothing(connection: Any, record: Any) -> None:
     )
 
 
-def _to_read(url: Any, base: Path) -> Any:
-    """Return the address; SQLite is opened to read, so that a mistyped path or statement changes nothing."""
-    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
-        return url
+def _only_read(connection: Any, record: Any) -> None:
+    """Let a MySQL or MariaDB statement read one state of the database, and change nothing."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+
+AT_CONNECTION = {"sqlite": _attach_nothing, "mysql": _only_read, "mariadb": _only_read}
+# A DuckDB statement could otherwise read and write any file and address.
+DUCKDB = {
+    "read_only": True,
+    "config": {
+        "enable_external_access": "false",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "lock_configuration": "true",
+    },
+}
+
+
+def _to_read(url: Any, base: Path) -> tuple[Any, dict[str, Any]]:
+    """Return the address and the driver's arguments; a file is opened to read: a mistyped statement changes nothing."""
+    kind = url.get_backend_name()
+    if kind not in ("sqlite", "duckdb") or url.database in (None, "", ":memory:"):
+        return url, DUCKDB | {"read_only": False} if kind == "duckdb" else {}
     where = (base / str(url.database)).absolute()
     if not where.is_file():
         raise Refused(f"there is no database file {visible(where.name)}")
-    return url.set(database=f"file:{quote(str(where))}", query={"mode": "ro", "uri": "true"})
+    if kind == "duckdb":
+        return url.set(database=str(where), query={}), DUCKDB
+    return url.set(database=f"file:{quote(str(where))}", query={"mode": "ro", "uri": "true"}), {}

@@ -22,6 +22,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -733,7 +734,9 @@ def test_a_bad_query_is_refused_without_a_value_and_changes_nothing(run: Run, da
         ("sqlite://", "the query failed in the database"),
         ("nope://host/db", "no driver is installed"),
         ("postgresql+nope://host/db", "no driver is installed"),
-        ("mysql+pymysql://host/db", "the database driver pymysql is not installed"),
+        ("mssql+pymssql://host/db", "the database driver pymssql is not installed"),
+        ("mysql+pymysql://127.0.0.1:1/db", "the query failed in the database (OperationalError)"),
+        ("duckdb:///gone.duckdb", "there is no database file gone.duckdb"),
         ("postgresql://host:port/db", "the database address cannot be read"),
         ("just text", "the database address cannot be read"),
         ("sqlite+aiosqlite:///people.db", "the query failed in the database"),
@@ -748,6 +751,57 @@ def test_a_bad_database_address_is_refused(run: Run, address: str, message: str)
 def test_a_file_that_is_no_database_is_refused(run: Run) -> None:
     place(run.home.path.parent, CANARY * 500, "people.db")
     assert "failed in the database (DatabaseError)" in query_refused(run, SELECT, "sqlite:///people.db")
+
+
+@pytest.fixture
+def duck(run: Run) -> Path:
+    """The same people in a DuckDB database, with dates."""
+    path = run.home.path.parent / "people.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE TABLE people (id TEXT, age DOUBLE, land TEXT, sex TINYINT, born DATE, seen TIMESTAMP)"
+        )
+        rows = [
+            (CANARY, 98765.4321, "NA", 0, "1990-02-28", "2020-01-01 12:30:00"),
+            ("7", None, CANARY, 1, None, None),
+            ("c:d", 3, "x", None, "1871-03-04", "1970-01-01 00:00:00"),
+        ]
+        connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?)", rows)
+    return path
+
+
+def test_duckdb_gives_the_right_values_also_dates(run: Run, duck: Path) -> None:
+    dated = (Variable("born", "continuous", temporal="date"), Variable("seen", "continuous", temporal="datetime"))
+    sql = "SELECT * FROM people WHERE land LIKE '%' AND id <> ':x'"
+    done = query(run, sql, "duckdb:///people.duckdb", (*VARIABLES, *dated))
+    assert values(done)["age"] == [98765.4321, None, 3.0]
+    assert values(done)["sex"] == [0, 1, None]
+    assert done.data.load().plain()["born"].tolist() == [datetime.date(1990, 2, 28), None, datetime.date(1871, 3, 4)]
+    assert values(done)["seen"][2] == 0
+    assert "neither numbers nor text" in query_refused(
+        run, sql.replace("*", "id, seen AS age, land, sex"), f"duckdb:///{duck}"
+    )
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE people",
+        f"{SELECT}; DROP TABLE people",
+        "COPY people TO 'out.csv'",
+        "SELECT id, age, land, sex FROM read_csv('people.csv')",
+        "ATTACH 'other.duckdb'",
+        "SET enable_external_access = true",
+        f"SELECT '{CANARY}'::INTEGER AS age",
+    ],
+)
+def test_a_duckdb_statement_reads_its_database_and_nothing_else(run: Run, duck: Path, sql: str) -> None:
+    base = run.home.path.parent
+    place(base, HEADER + GOOD)
+    before = sha256_of(duck)
+    assert pd.Series([query_refused(run, sql, f"duckdb:///{duck}")]).str.contains("failed in|returns no table").all()
+    assert sha256_of(duck) == before
+    assert not {"out.csv", "other.duckdb"} & {p.name for p in (*base.iterdir(), *Path.cwd().iterdir())}
 
 
 PASSWORD = "hunter2-CANARY4711"
