@@ -76,20 +76,20 @@ class Page:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request that has been admitted, or the application's lifespan."""
-        if scope["type"] == "lifespan":
+        if scope.get("type") == "lifespan":
             return await self.app(scope, receive, send)
         path: str = scope["path"]
         if path.startswith(NO_MODELS) and scope.get("method") == "GET":
             return await JSONResponse({"endpoints": []})(scope, receive, send)
         if path.startswith(BLOCKED):
-            if scope["type"] == "websocket":
+            if scope.get("type") == "websocket":
                 return await send({"type": "websocket.close", "code": 1008})
             return await PlainTextResponse("Switched off.", 404)(scope, receive, send)
         if self._is_document(scope):
             return await self.app(_whole(scope), receive, _WithHead(send, self.head))
 
         async def with_policy(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message.get("type") == "http.response.start":
                 message.setdefault("headers", [])
                 MutableHeaders(scope=message).append("content-security-policy", POLICY)
             await send(message)
@@ -97,7 +97,7 @@ class Page:
         return await self.app(scope, receive, with_policy)
 
     def _is_document(self, scope: Scope) -> bool:
-        if scope["type"] != "http" or scope.get("method") != "GET":
+        if scope.get("type") != "http" or scope.get("method") != "GET":
             return False
         path: str = scope["path"]
         # Prefect answers every address that it does not know with its document, MLflow has one only.
@@ -113,7 +113,7 @@ class _WithHead:
         self.body = b""
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
+        if message.get("type") == "http.response.start":
             self.start = message
             return
         self.body += message.get("body", b"")
@@ -124,9 +124,8 @@ class _WithHead:
             self.body = self.body.replace(b"<head>", b"<head>" + self.head, 1)
             for name in _OF_THE_FILE:
                 del headers[name]
-            headers["content-length"] = str(len(self.body))
             # A copy in the browser would lack the lines of a later version.
-            headers["cache-control"] = "no-store"
+            headers.update({"content-length": str(len(self.body)), "cache-control": "no-store"})
         headers.append("content-security-policy", POLICY)
         await self.send({**self.start, "headers": headers.raw})
         await self.send({"type": "http.response.body", "body": self.body})

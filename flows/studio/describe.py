@@ -142,10 +142,11 @@ def _rounded(share: float, step: float) -> float:
 
 def _levels(column: pd.Series, units: np.ndarray) -> list[tuple[str, float]]:
     """Return the most frequent levels that enough units hold, and one bar of all others."""
-    codes, levels = pd.factorize(column, sort=True)
+    codes, levels = pd.factorize(column)
     records = np.bincount(codes, minlength=len(levels))
     most = int(units.max()) + 1
-    holders = np.bincount(np.unique(codes * most + units) // most, minlength=len(levels))
+    single = most == len(units)
+    holders = records if single else np.bincount(np.unique(codes * most + units) // most, minlength=len(levels))
     order = [int(i) for i in np.argsort(-records, kind="stable") if holders[i] >= MIN_COUNT]
     kept = order if len(order) <= MOST_BARS else order[: MOST_BARS - 1]
 
@@ -157,9 +158,14 @@ def _levels(column: pd.Series, units: np.ndarray) -> list[tuple[str, float]]:
         kept.pop()
     if not kept:
         return []
-    bars = [(_label(levels[i]), float(records[i] / len(codes))) for i in sorted(kept)]
+    bars = [(_label(levels[i]), float(records[i] / len(codes))) for i in sorted(kept, key=lambda i: _order(levels[i]))]
     rest = float(left_out().mean())
     return [*bars, ("others", rest)] if rest else bars
+
+
+def _order(level: object) -> tuple[bool, float, str]:
+    """Return by what levels are put in order: numbers by size, texts by the alphabet."""
+    return (False, float(level), "") if isinstance(level, int | float | np.number) else (True, 0.0, str(level))
 
 
 def _label(level: object) -> str:
@@ -169,8 +175,10 @@ def _label(level: object) -> str:
 def _bins(column: pd.Series, units: np.ndarray) -> list[tuple[str, float]]:
     """Return bars of numbers between round limits, the outer ones open."""
     values = column.to_numpy(dtype="float64")
-    by_unit = pd.Series(values).groupby(units)
-    lows, highs = np.sort(by_unit.min().to_numpy()), np.sort(by_unit.max().to_numpy())
+    lows = highs = np.sort(values)
+    if _units_in(units) < len(units):
+        by_unit = pd.Series(values).groupby(units)
+        lows, highs = np.sort(by_unit.min().to_numpy()), np.sort(by_unit.max().to_numpy())
     at = max(MIN_COUNT, math.ceil(0.02 * len(lows))) - 1
     low, high = float(lows[at]), float(highs[-1 - at])
     if not (np.isfinite([low, high]).all() and low < high):

@@ -23,6 +23,8 @@ from tasks.common.home import Home, make_private
 # What a process begins with: the command line, from the files that this process runs.
 COMMAND = "from flows.cli import main; main()"
 ENDINGS = {0: "done", 1: "failed", 2: "refused", 3: "rejected", 4: "awaiting"}
+# Ended by a signal, as the command line says it, or before it could.
+ENDINGS |= dict.fromkeys((130, 143, -signal.SIGINT, -signal.SIGTERM), "cancelled")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +55,7 @@ class Job:
     @property
     def status(self) -> str:
         """How it is, in a word."""
-        if self.is_running:
-            return "running"
-        return "cancelled" if (self.folder / "cancelled").exists() else ENDINGS.get(self.process.returncode, "failed")
+        return "running" if self.is_running else ENDINGS.get(self.process.returncode, "failed")
 
     @property
     def steps(self) -> list[tuple[str, float | None]]:
@@ -86,8 +86,6 @@ class Job:
     def cancel(self) -> None:
         """End it: a search judges what it has, anything else wipes its workspace and stops."""
         if self.is_running:
-            if self.kind != "tune":
-                (self.folder / "cancelled").touch(mode=0o600)
             self.process.send_signal(signal.SIGINT if self.kind == "tune" else signal.SIGTERM)
 
 

@@ -155,4 +155,4 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.globals["plan_address"] = plan_address
+_TEMPLATES.globals.update(plan_address=plan_address)
