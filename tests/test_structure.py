@@ -17,7 +17,7 @@ MOST_ARROWS = 40
 MOST_DICTIONARIES = 40
 MOST_SUBSCRIPTS = 150
 MOST_PARAMETERS = 6
-MOST_LONG_SIGNATURES = 20
+MOST_LONG_SIGNATURES = 14
 LONGEST_BODY = 60
 # The length of nine bodies in ten, in lines without the docstring.
 USUAL_BODY = 22
@@ -65,10 +65,15 @@ def graph() -> grimp.ImportGraph:
 
 
 @pytest.fixture(scope="module")
-def nodes() -> list[ast.AST]:
+def trees() -> dict[Path, ast.Module]:
+    """The syntax of each source file."""
+    return {path: ast.parse(path.read_text()) for root in SOURCES for path in (ROOT / root).rglob("*.py")}
+
+
+@pytest.fixture(scope="module")
+def nodes(trees: dict[Path, ast.Module]) -> list[ast.AST]:
     """The syntax of all sources."""
-    files = [path for root in SOURCES for path in (ROOT / root).rglob("*.py")]
-    return [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
+    return [node for tree in trees.values() for node in ast.walk(tree)]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +119,10 @@ def test_functions_are_short(functions: list[Function]) -> None:
     assert lengths[int(0.9 * len(lengths))] <= USUAL_BODY
 
 
-def test_functions_take_few_parameters(functions: list[Function]) -> None:
+def test_functions_take_few_parameters(trees: dict[Path, ast.Module]) -> None:
+    # Compiled kernels take arrays one by one: numba knows no dataclass.
+    others = [tree for path, tree in trees.items() if not path.stem.endswith("_compiled")]
+    functions = [node for tree in others for node in ast.walk(tree) if isinstance(node, Function)]
     crowded = [function.name for function in functions if parameters(function) > MOST_PARAMETERS]
     assert len(crowded) <= MOST_LONG_SIGNATURES, crowded
 

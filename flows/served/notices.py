@@ -187,7 +187,7 @@ async def ways(client: PrefectClient, home: Home) -> dict[str, Send]:
         async def by_mail(notice: Notice) -> None:
             await asyncio.to_thread(server.send, home, notice)
 
-        found["mail"] = by_mail
+        found.update(mail=by_mail)
     documents = await client.read_block_documents()
     document = next((one for one in documents if one.name == BLOCK and one.block_type is not None), None)
     if document is not None and document.block_type is not None:
@@ -197,7 +197,7 @@ async def ways(client: PrefectClient, home: Home) -> dict[str, Send]:
             block: object = await Block.aload(f"{slug}/{BLOCK}")
             await block.notify(body=notice.body, subject=notice.title)  # type: ignore[attr-defined]
 
-        found["block"] = by_block
+        found.update(block=by_block)
     return found
 
 
