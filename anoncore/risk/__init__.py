@@ -22,6 +22,7 @@ from anoncore.risk.disclosure import (
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.game import Game, GameSettings, GroupArea, Played, TargetRisk, choose_targets, play
 from anoncore.risk.inference import AttributeInference, InferenceRisk, InferenceSettings, attribute_inference
+from anoncore.risk.intervals import IntervalDisclosure, interval_disclosure
 from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, MatchSignal, linkage
 from anoncore.risk.membership import MembershipAttack, matched_quantiles, membership_attack, nearest_distance_attack
@@ -81,6 +82,7 @@ __all__ = [
     "GroupRisk",
     "InferenceRisk",
     "InferenceSettings",
+    "IntervalDisclosure",
     "Linkability",
     "Linkage",
     "LinkageSettings",
@@ -134,6 +136,7 @@ __all__ = [
     "extreme_records",
     "identical_records",
     "individual_risk",
+    "interval_disclosure",
     "isolated_test",
     "linkability",
     "linkage",

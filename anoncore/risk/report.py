@@ -23,6 +23,7 @@ from anoncore.risk.density import Density, density
 from anoncore.risk.disclosure import Disclosure, DisclosureSettings, disclosure_risk
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.inference import InferenceRisk, InferenceSettings, attribute_inference
+from anoncore.risk.intervals import IntervalDisclosure, interval_disclosure
 from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, linkage
 from anoncore.risk.membership import MembershipAttack, matched_quantiles, nearest_distance_attack
@@ -155,6 +156,7 @@ class RiskReport(Summarised):
     singling_out, linkability : success beyond that on non-members; None without a reference sample
     linkage, subset_linkage : by all variables and by some of them; None unless released rows are linked to the
         original's
+    intervals : numbers near the one released for their record; None unless rows are linked
     disclosure : by the quasi-identifiers; None without such variables
     inference : every variable from the others; None without a reference sample or a second variable
     boxes : None unless ranges are released
@@ -182,6 +184,7 @@ class RiskReport(Summarised):
     linkability: Linkability | None = None
     linkage: Linkage | None = None
     subset_linkage: SubsetLinkage | None = None
+    intervals: tuple[IntervalDisclosure, ...] | None = None
     disclosure: Disclosure | None = None
     inference: InferenceRisk | None = None
     boxes: BoxRisk | None = None
@@ -305,6 +308,7 @@ def measure_encoded_risk(
         score_coincidence=scores,
         linkage=_linkage(tables, rows, close, linkage_rng) if settings.rows_linked else None,
         subset_linkage=_subset_linkage(tables, subsets_rng) if settings.rows_linked else None,
+        intervals=_intervals(tables, settings.confidence) if settings.rows_linked else None,
         disclosure=_disclosure(tables, settings, groups_rng),
         inference=_inference(tables, inference_rng),
         boxes=None if ranges is None else _boxes(tables, ranges, rows, boxes_rng),
@@ -412,6 +416,10 @@ def _linkage(tables: EncodedTables, rows: Indices, close: Closeness, rng: np.ran
 
 def _subset_linkage(tables: EncodedTables, rng: np.random.Generator) -> SubsetLinkage | None:
     return subset_linkage(tables, _own(tables), quasi_identifiers=_names(tables, "quasi-identifier"), rng=rng)
+
+
+def _intervals(tables: EncodedTables, confidence: float) -> tuple[IntervalDisclosure, ...]:
+    return interval_disclosure(tables.original, tables.released, _own(tables), confidence=confidence)
 
 
 def _own(tables: EncodedTables) -> Indices:

@@ -36,6 +36,8 @@ class PopulationRisk:
     households : records of which a record of the same unit is traced, by the individual risks; None without units
     uniqueness : share of the population that is unique on the key
     k_map : fewest people of the population, by the weights, with the key of a record; None where it is not published
+    presence : largest share of the people with a record's key, by the weights, who are in the data (δ-presence); None
+        where it is not published
     """
 
     meaning: ClassVar[str] = (
@@ -49,6 +51,7 @@ class PopulationRisk:
     households: float | None
     uniqueness: PopulationUniqueness
     k_map: float | None
+    presence: float | None
 
     @property
     def n(self) -> int:
@@ -134,6 +137,7 @@ def population_risk(
         households=None if data.units is None else float(household_risk(risk, data.units).sum()),
         uniqueness=population_uniqueness(sizes, total),
         k_map=float(people.min()) if len(people) else None,
+        presence=float((found.sample[counted] / people).max()) if len(people) else None,
     )
 
 

@@ -24,6 +24,7 @@ GATES: tuple[Gate, ...] = tuple(
         "quasi_identifiers",
         "population",
         "inference",
+        "intervals",
         "prior_releases",
         "unit_changes",
         "differencing",

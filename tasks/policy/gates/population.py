@@ -34,12 +34,15 @@ class PopulationLimits(Section):
     households : Largest share of released records of which a record of the same unit may be expected to be traced.
     uniques : Largest estimated share of the population that is unique on the quasi-identifiers.
     k_map : Fewest people of the population, by the weights, who have the quasi-identifiers of a released record.
+    presence : Largest share of the people with the quasi-identifiers of a released record, by the weights, who are in
+        the data (δ-presence).
     """
 
     risk: float | None = Field(default=None, gt=0, le=1)
     households: float | None = Field(default=None, gt=0, le=1)
     uniques: float | None = Field(default=None, ge=0, le=1)
     k_map: float | None = Field(default=None, ge=1)
+    presence: float | None = Field(default=None, gt=0, le=1)
 
     @property
     def given(self) -> list[str]:
@@ -98,6 +101,7 @@ def _results(found: PopulationRisk, limits: PopulationLimits, driving: tuple[str
             bounds=Bounds((form,), limits.risk, limits.risk),
             needed="; a coarser quasi-identifier decides it",
         )
+    rows = "no released row is of a known unit"
     tested: tuple[tuple[str, float | None, float | None, float, str], ...] = (
         (
             "households traced",
@@ -107,12 +111,19 @@ def _results(found: PopulationRisk, limits: PopulationLimits, driving: tuple[str
             "records of which one of the same unit is traced",
         ),
         ("unique in the population", limits.uniques, found.uniqueness.dankar, 1.0, "people unique on the key"),
+        (
+            "δ-presence",
+            limits.presence,
+            found.presence,
+            1.0,
+            "largest share of the people with a key who are in the data",
+        ),
     )
     for name, limit, value, of, meaning in tested:
         if limit is not None:
             share = None if value is None else value / of
             verdict: GateVerdict = "not tested" if share is None else "pass" if share <= limit else "fail"
-            shown = "no released row is of a known unit" if share is None else percent(share)
+            shown = rows if share is None else percent(share)
             yield GateResult(name, verdict, shown, percent(limit), people, n, meaning, variables=driving)
     if limits.k_map is not None and found.k_map is not None:
         yield GateResult(

@@ -150,7 +150,7 @@ def published_disclosure(full: Disclosure | None, step: float) -> Disclosure | N
     groups, people = shown.reference.groups, shown.reference.population
     reference = TableDisclosure(
         groups=replace(_in_tens(groups), n_groups=at_least_ten(groups.n_groups), smallest=None, highest=None),
-        population=people and replace(_published_population(people), highest=None, k_map=None),
+        population=people and replace(_published_population(people), highest=None, k_map=None, presence=None),
         sensitive=tuple(
             replace(one, n_groups=at_least_ten(one.n_groups), l_distinct=None, l_entropy=None, beta=None)
             for one in shown.reference.sensitive

@@ -29,6 +29,7 @@ def test_individual_and_household_risk_by_hand(data: Microdata) -> None:
     assert found.individual == pytest.approx(risk.sum())
     assert found.households == pytest.approx(household_risk(risk, data.units).sum())
     assert (found.k_map, found.highest) == (2.0, pytest.approx(risk.max()))
+    assert found.presence == 0.5
     assert found.records.population == 18.0
 
 

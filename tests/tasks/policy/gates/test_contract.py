@@ -119,6 +119,7 @@ def test_the_limits_of_the_policy_are_those_of_the_gates() -> None:
         "least_change",
         "differencing",
         "groups",
+        "interval_disclosure",
         "population",
     }
     assert limits == {"tail_p", "utility", *attacks} <= set(PolicySection.model_fields)

@@ -39,8 +39,9 @@ def test_the_interval_is_compared_with_the_limit(measured: Assessment, lower, up
 def test_households_uniques_and_k_map_have_limits(measured: Assessment) -> None:
     found = measured.risk.disclosure.released.population
     limits = {"households": 0.1, "uniques": found.uniqueness.dankar, "k_map": found.k_map * 2}
+    limits["presence"] = found.presence
     asked = results(GATE, measured, population=limits)
-    assert [one.verdict for one in asked.values()] == ["not tested", "pass", "fail"]
+    assert [one.verdict for one in asked.values()] == ["not tested", "pass", "pass", "fail"]
     traced = changed(measured, risk__disclosure__released__population__households=0.2 * found.records.n)
     assert results(GATE, traced, population=limits)["households traced"].verdict == "fail"
     shown = published(traced).risk.disclosure.released.population

@@ -1,0 +1,99 @@
+"""Interval disclosure: numbers that lie near the one released for their record."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from anoncore.risk import IntervalDisclosure, three_way
+from tasks.common.formatting import count, percent, shares
+from tasks.common.sections import Section
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import Aim, Attack
+from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, Metrics
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import coarse
+
+NAME = "interval disclosure"
+MEANING = "numbers within 0.05 standard deviations of the one released for their record, beyond chance"
+
+
+class IntervalLimit(Section):
+    """How often a number may lie near the one released for its record.
+
+    Parameters
+    ----------
+    interval_disclosure : Fail when, beyond chance, a larger share of a variable's numbers is shown to lie within 0.05
+        standard deviations of the number released for their record; pass when it is shown to be within the limit.
+        Without a limit it is reported.
+    """
+
+    interval_disclosure: float | None = Field(default=None, gt=0, le=1)
+
+
+def evaluate(assessment: Assessment | PublishedAssessment, policy: IntervalLimit) -> tuple[GateResult, ...]:
+    """Compare the variable with the largest share with the limit."""
+    limit, found = policy.interval_disclosure, assessment.risk.intervals
+    if limit is None:
+        return ()
+    if not found:
+        return (GateResult(NAME, "pass", "no row keeps its record, or no number", percent(limit), "–", 0, MEANING),)
+    worst = _worst(found)
+    form = BoundedFigure(NAME, worst.excess, worst.within.lower - worst.chance, worst.within.upper - worst.chance, 0.0)
+    return (
+        GateResult(
+            name=NAME,
+            verdict=three_way(form.lower, form.upper, limit, fails_above=limit),
+            figure=f"{percent(form.value)}, {percent(form.lower)} to {percent(form.upper)}",
+            limit=percent(limit),
+            baseline=f"{percent(worst.chance)} by chance",
+            records=worst.within.n,
+            meaning=f"{MEANING}; worst of {count(len(found))}",
+            variables=(worst.name,),
+            bounds=Bounds((form,), limit, limit),
+        ),
+    )
+
+
+def _worst(found: tuple[IntervalDisclosure, ...]) -> IntervalDisclosure:
+    return max(found, key=lambda one: (one.excess, one.name))
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the largest share beyond chance."""
+    found = assessment.risk.intervals
+    return {"risk/interval_disclosure": _worst(found).excess} if found else {}
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return the variable whose numbers lie nearest."""
+    found = assessment.risk.intervals
+    if not found:
+        return ()
+    worst = _worst(found)
+    return (
+        Attack(
+            Aim.INFERENCE,
+            "Interval disclosure",
+            "An attacker who has found a person’s row gives an interval of 0.05 standard deviations on either side of "
+            f"its number. Worst of {count(len(found))}: {worst.name}.",
+            percent(worst.within.value, 0),
+            shares(worst.within),
+            f"{percent(worst.chance, 0)} by chance",
+            count(worst.within.n),
+            NAME,
+        ),
+    )
+
+
+GATE = Gate(
+    name=NAME,
+    description="Where released rows keep their records: the share of a variable’s numbers within 0.05 standard "
+    "deviations of the number released for their record, less the share among all pairs of records. Reported, and "
+    "decided where `interval_disclosure` gives a limit, by an interval at 99 % confidence.",
+    evaluate=evaluate,
+    limits=IntervalLimit,
+    individual=True,
+    publishes={"risk.intervals": coarse},
+    metrics=metrics,
+    attacks=attacks,
+)
