@@ -10,9 +10,11 @@ from anoncore.methods.group_anonymity.parameters import GroupAnonymity as GroupA
 from anoncore.methods.local_suppression import LocalSuppression as LocalSuppression
 from anoncore.methods.mdav import MDAV as MDAV
 from anoncore.methods.optimal_boxes.parameters import OptimalBoxes as OptimalBoxes
+from anoncore.methods.pram import PRAM as PRAM
 from anoncore.methods.rank_swapping import RankSwapping as RankSwapping
 from anoncore.methods.rare_levels import RareLevels as RareLevels
 from anoncore.methods.rhs import RHS as RHS
 from anoncore.methods.sequential_trees.parameters import SequentialTrees as SequentialTrees
 from anoncore.methods.spectral_rhs import SpectralRHS as SpectralRHS
 from anoncore.methods.spectral_swap import SpectralSwap as SpectralSwap
+from anoncore.methods.value_coding import ValueCoding as ValueCoding

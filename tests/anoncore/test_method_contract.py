@@ -13,6 +13,7 @@ from anoncore import AnonymizationError, EditSet, Microdata, Schema, Variable
 from anoncore.method import public_parameters
 from anoncore.methods import (
     MDAV,
+    PRAM,
     RHS,
     AdditiveNoise,
     DataShuffling,
@@ -27,6 +28,7 @@ from anoncore.methods import (
     SequentialTrees,
     SpectralRHS,
     SpectralSwap,
+    ValueCoding,
 )
 from anoncore.registry import METHODS
 
@@ -81,6 +83,8 @@ CASES = [
     GlobalRecoding(keys=("income", "region", "grade"), suppression=0.1),
     GlobalRecoding(diversity={"grade": 2}, closeness={"smokes": 0.5}, loss="entropy"),
     LocalSuppression(keys=("region", "smokes", "grade"), importance={"region": 2.0}),
+    PRAM(variables=("region", "smokes"), strata=("grade",)),
+    ValueCoding(top={"income": 8000}, base={"income": 50}, rounding="controlled"),
     ExtremeRecords(),
     ExtremeRecords(action="top-code", tail=0.05),
     ExtremeRecords(action="winsorise", tail=0.05),
@@ -88,7 +92,7 @@ CASES = [
 RANDOM = [
     case
     for case in CASES
-    if isinstance(case, (SpectralSwap, AdditiveNoise, DataShuffling, RankSwapping, SequentialTrees))
+    if isinstance(case, (SpectralSwap, AdditiveNoise, DataShuffling, PRAM, RankSwapping, SequentialTrees))
 ]
 
 
@@ -185,6 +189,8 @@ def test_one_record_is_refused_or_handled(params, mixed):
         (RareLevels, {"k": 0}, "k must be at least 2, got 0"),
         (GlobalRecoding, {"suppression": 1.0}, "suppression must lie in"),
         (GlobalRecoding, {"diversity": {"sex": 1}}, "diversity of sex is out of range, got 1"),
+        (PRAM, {"keep": 1.0}, "keep must lie in"),
+        (ValueCoding, {"top": {"x": 7}, "base": {"x": 5}}, "limits of x must be multiples of its base"),
         (LocalSuppression, {"importance": {"sex": 0}}, "importance of sex must be above 0 and finite, got 0"),
         (RHS, {"k": 1}, "k must be at least 2, got 1"),
         (AdditiveNoise, {"b": 0.0}, "b must be above 0 and finite, got 0.0"),
