@@ -17,6 +17,8 @@ LICENCE_NAME = re.compile(r"[-a-zA-Z0-9._]+")
 
 def write(passport: Passport) -> bytes:
     """Return the descriptor of the release, which stands beside the data."""
+    # Tools open every resource, and few have readers of statistical software: its files are listed apart.
+    described = [f for f in passport.files if f.name.endswith((".csv", ".parquet"))] or list(passport.files)
     document: Document = {
         "$schema": PROFILE,
         "name": passport.name,
@@ -25,8 +27,10 @@ def write(passport: Passport) -> bytes:
         "description": passport.description,
         "created": passport.created,
         "disclosureControl": passport.disclosure_control,
-        "resources": [_resource(passport, file) for file in passport.files],
+        "resources": [_resource(passport, file) for file in described],
     }
+    if others := [file for file in passport.files if file not in described]:
+        document |= {"alternatives": [_resource(passport, file) for file in others]}
     if passport.licence:
         name = passport.licence if LICENCE_NAME.fullmatch(passport.licence) else "other"
         document |= {"licenses": [{"name": name, "title": passport.licence}]}

@@ -17,6 +17,7 @@ import rdflib
 
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.common.digests import sha256_of
+from tasks.connectors.formats import FORMATS
 from tasks.publication.passport import WRITERS, Passport
 from tasks.publication.passport.ddi import NAMESPACE
 from tasks.record.dossier import MethodFacts, MethodStep, PlanIdentity, ReleasedFile, ReleaseIdentity
@@ -65,7 +66,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame = Microdata(FRAME, Schema(VARIABLES)).plain()
     frame.to_csv(folder / "data.csv", index=False, lineterminator="\n")
     frame.to_parquet(folder / "data.parquet", index=False)
-    files = ("data.parquet", "data.csv")
+    FORMATS["spss"].write(folder / "data.sav", frame, [v for v in VARIABLES if v.name != "town <é>"])  # type: ignore[misc]
+    files = ("data.parquet", "data.csv", "data.sav")
     release = ReleaseIdentity(
         "people-0123456789ab",
         "people",
@@ -85,7 +87,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_frictionless_finds_no_error_in_package_and_data(folder: Path) -> None:
     report = frictionless.validate(str(folder / "datapackage.json"))
     assert report.valid, report.flatten(["type", "note"])
-    fields = json.loads((folder / "datapackage.json").read_text())["resources"][1]["schema"]["fields"]
+    package = json.loads((folder / "datapackage.json").read_text())
+    assert [file["path"] for file in package["alternatives"]] == ["data.sav"]
+    fields = package["resources"][1]["schema"]["fields"]
     assert [f["type"] for f in fields] == ["integer", "number", "string", "string", "date", "time", "integer"]
     assert fields[0]["categories"][0] == {"value": 1, "label": "male"}
     assert (fields[1]["unit"], fields[1]["universe"], fields[1]["missing"]) == ("EUR", "employees", 1)
@@ -127,6 +131,6 @@ def test_the_ddi_codebook_has_the_elements_of_its_schema_in_order(folder: Path) 
 def test_dcat_is_linked_data(folder: Path) -> None:
     graph = rdflib.Graph().parse(folder / "dcat-ap.jsonld", format="json-ld")
     dcat, spdx = rdflib.Namespace("http://www.w3.org/ns/dcat#"), rdflib.Namespace("http://spdx.org/rdf/terms#")
-    assert len(set(graph.subjects(rdflib.RDF.type, dcat.Distribution))) == 2
+    assert len(set(graph.subjects(rdflib.RDF.type, dcat.Distribution))) == 3
     digests = {str(value) for value in graph.objects(None, spdx.checksumValue)}
     assert sha256_of(folder / "data.csv").upper() in {digest.upper() for digest in digests}
