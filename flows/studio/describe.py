@@ -112,7 +112,9 @@ def distribution(column: pd.Series, variable: Variable, units: np.ndarray) -> Di
     bars = (_bins if many else _levels)(column[present], units[present])
     if not bars:
         return Distribution(missing=absent, note="no two cells of five units or more")
-    return Distribution(tuple(Bar(label, float(_rounded(share, step))) for label, share in bars), absent)
+    means = {_label(level): text for level, text in variable.labels}
+    named = ((f"{label}: {cut(visible(means[label]))}" if label in means else label, share) for label, share in bars)
+    return Distribution(tuple(Bar(label, float(_rounded(share, step))) for label, share in named), absent)
 
 
 def in_words(records: int) -> str:

@@ -30,6 +30,8 @@ SETTINGS: tuple[Place, ...] = (
     ("policy", "requester_may_approve"),
     ("policy", "decide_within_days"),
     ("policy", "inconclusive"),
+    ("policy", "membership_auc"),
+    ("policy", "tail_p"),
     ("reference", "kind"),
     ("publication", "title"),
     ("publication", "description"),

@@ -18,13 +18,13 @@ Entries = Sequence[LedgerEntry[Facts]]
 Releases = list[LedgerEntry[ReleaseFacts]]
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 WAITS = ("awaiting", "approved", "abandoned")
-# Gates whose figures are drawn over releases: name, in words, and which number of the figure's text it is.
+# Gates whose figures are drawn over releases: name, in words, which number of the figure it is, and what is harmless.
 CURVES = (
-    ("membership", "Risk: membership inference, AUC", 0),
-    ("singling out", "Risk: singling out", 0),
-    ("linkability", "Risk: linkability", 0),
-    ("worst variable", "Loss: worst variable", -1),
-    ("worst pair", "Loss: worst pair", -1),
+    ("membership", "Risk: membership inference, AUC", 0, 0.5),
+    ("singling out", "Risk: singling out", 0, 0.0),
+    ("linkability", "Risk: linkability", 0, 0.0),
+    ("worst variable", "Loss: worst variable", -1, 0.0),
+    ("worst pair", "Loss: worst pair", -1, 0.0),
 )
 
 
@@ -48,18 +48,19 @@ class Difference:
 
 @dataclass(frozen=True)
 class Curve:
-    """A figure of a plan's releases over time: a point for each, with the verdict of its gate."""
+    """A figure of a plan's releases over time, each with its gate's verdict; drawn from ``harmless`` on."""
 
     title: str
     releases: tuple[str, ...]
     values: tuple[float, ...]
     verdicts: tuple[str, ...]
+    harmless: float = 0.0
 
     @property
     def points(self) -> list[tuple[float, float]]:
         """Where the points are in a picture of 300 × 80."""
-        top = max(*self.values, 1e-9) * 1.1
-        low = min(0.0, *self.values)
+        low = min(self.harmless, *self.values)
+        top = low + 1.1 * (max(self.values) - low)
         step = 280 / max(len(self.values) - 1, 1)
         return [
             (10 + i * step, round(75 - 70 * (value - low) / (top - low or 1.0), 1))
@@ -119,11 +120,11 @@ def curves(known: Entries, plan: str) -> list[Curve]:
     """Return figures of risk and utility of a plan's published releases; none where there are fewer than two."""
     published = [e.facts for e in ledger.select(known, ReleaseFacts, "published") if e.facts.name == plan]
     drawn = []
-    for gate, title, place in CURVES:
+    for gate, title, place, harmless in CURVES:
         shown = [(f.release, numbers, f.gates[gate][0]) for f in published if (numbers := _numbers(f, gate))]
         if len(shown) > 1:
             values = tuple(float(numbers[place]) for _, numbers, _ in shown)
-            drawn.append(Curve(title, tuple(r for r, _, _ in shown), values, tuple(v for _, _, v in shown)))
+            drawn.append(Curve(title, tuple(r for r, _, _ in shown), values, tuple(v for _, _, v in shown), harmless))
     return drawn
 
 

@@ -51,6 +51,11 @@ def test_missing_values_are_shown_from_five_units_on_and_identifiers_never():
     assert bars(["p1"], role="identifier").note == NAMES
 
 
+def test_levels_are_shown_with_what_they_mean():
+    shown = bars([0.0, 1.0] * 50, "binary", labels=((0, "=male"), (1, "<b>female")))
+    assert [bar.label for bar in shown.bars] == ["0: =male", "1: <b>female"]
+
+
 def test_numbers_of_records_are_rounded():
     assert [in_words(n) for n in (0, 1, 4, 5, 11)] == [
         "none",

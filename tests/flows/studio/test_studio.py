@@ -78,6 +78,8 @@ def test_a_table_with_hostile_labels_becomes_a_plan_and_every_page_shows_them_as
     stale = browser.post("/plans/people.yaml/variables", data={"version": version(html), "v1.role": "sensitive"})
     assert stale.status_code == 409
     assert "Nothing was changed" in stale.text
+    left = b"".join(path.read_bytes() for path in studio.home.path.rglob("*") if path.is_file())
+    assert b"Qx7-Canary-Zw" not in left
     assert load_plan(studio.folder / "people.yaml").plan.digest[:16] in browser.get("/plans/people.yaml/run").text
 
 
