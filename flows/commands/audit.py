@@ -45,6 +45,7 @@ def verify(
     from tasks.audit import verification as audit
     from tasks.common import keys
     from tasks.record import ledger
+    from tasks.record.entry import MirrorFacts
     from tasks.record.ledger_verification import Finding
 
     public = keys.pem(sanitise_errors(keys.read_public)(public_key)) if public_key else None
@@ -65,6 +66,9 @@ def verify(
     else:
         checked = "ledger, approvers, releases, candidates, figures" + (", MLflow" if mlflow else "")
         out.print(f"No findings: {entries} entries; {checked} are unchanged.", soft_wrap=True)
+    if (rebuilt := [] if entries is None else ledger.find(where, MirrorFacts)) and not json_:
+        runs = sum(len(entry.facts.runs) for entry in rebuilt)
+        out.print(f"{runs} run(s) in MLflow were rebuilt, the last on {rebuilt[-1].time[:10]}.", soft_wrap=True)
     raise typer.Exit(int(code))
 
 
@@ -193,6 +197,19 @@ def mirror(home: Where = None) -> None:
     from tasks.audit import verification as audit
 
     out.print(f"{sanitise_errors(audit.mirror)(where)} run(s) in MLflow agree with the ledger.")
+
+
+@app.command(name="rebuild-mirror")
+def rebuild_mirror(by: By, reason: Reason, home: Where = None) -> None:
+    """Make runs again that MLflow has lost, from dossiers and ledger; they are marked, and the ledger records it."""
+    require_name_and_reason(by, reason)
+    where = tracking_ready(home)
+    from tasks.audit.rebuild import rebuild
+
+    entry = sanitise_errors(rebuild)(where, by=by.strip(), reason=reason.strip())
+    made = sum(bool(run) for run in entry.facts.runs.values())
+    lost = len(entry.facts.runs) - made
+    out.print(f"Entry {entry.number}: {made} run(s) in MLflow were made again, {lost} are lost.", soft_wrap=True)
 
 
 def _flat(form: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

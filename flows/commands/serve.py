@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import Where, database_url, plain
+from flows.commands.options import Json, Where, database_url, plain
+from flows.commands.shown import print_json
 from flows.servers.environment import LOOPBACK, NAMES, PARTS
 from flows.servers.layout import mlflow_auth, prefect_auth, read_layout
-from tasks.common.errors import Refused, visible, visible_lines
+from tasks.common.errors import Refused, sanitise_errors, visible, visible_lines
 from tasks.common.home import Home
+from tasks.common.values import to_json
 
 if TYPE_CHECKING:
     from flows.served.stack import Request, Stack
@@ -27,6 +29,7 @@ def serve(
     home: Where = None,
     prefect_port: Annotated[int, typer.Option(help="Port of Prefect.")] = 4200,
     mlflow_port: Annotated[int, typer.Option(help="Port of MLflow.")] = 5000,
+    metrics_port: Annotated[int, typer.Option(help="Port of /metrics for Prometheus; 0 takes any.")] = 0,
     host: Annotated[str, typer.Option(help="Address to listen on; any other than the default needs TLS.")] = LOOPBACK,
     allow: Annotated[
         list[str] | None, typer.Option("--allow", help="A further host name under which the pages may be opened.")
@@ -35,6 +38,10 @@ def serve(
         list[str] | None, typer.Option("--only", help="Only this part: postgres, prefect, mlflow or worker.")
     ] = None,
     secrets: Annotated[bool, typer.Option("--secrets", help="Print the passwords of the pages, and exit.")] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Print parts, plans, runs and candidates that wait, and exit.")
+    ] = False,
+    json_: Json = False,
     healthy: Annotated[
         bool, typer.Option("--healthy", help="Check whether the running parts answer (exit code 0 or 1), and exit.")
     ] = False,
@@ -47,6 +54,9 @@ def serve(
     if secrets:
         _print_secrets(where)
         return
+    if status:
+        _print_status(where, as_json=json_)
+        return
     parts = _parts(only)
     if healthy:
         _print_health(where, parts if only else ())
@@ -56,7 +66,7 @@ def serve(
         raise Refused(f"{folder.name} is not a folder of plans")
     from flows.served.stack import Request
 
-    ports = {"prefect_port": prefect_port, "mlflow_port": mlflow_port}
+    ports = {"prefect_port": prefect_port, "mlflow_port": mlflow_port, "metrics_port": metrics_port}
     _run(where, Request(folder, parts, **ports, host=host, allow=tuple(allow or ()), database=database_url()))
 
 
@@ -110,6 +120,30 @@ def _print_secrets(home: Home) -> None:
     user, password = mlflow_auth(home).values()
     plain.print(f"Prefect  {visible(layout.prefect or '-')}  {prefect_auth(home)}")
     plain.print(f"MLflow   {visible(layout.mlflow or '-')}  user {user}, password {password}")
+
+
+def _print_status(home: Home, *, as_json: bool) -> None:
+    from flows.served.status import status
+
+    found = sanitise_errors(status)(home)
+    if as_json:
+        print_json(to_json(found))
+        return
+    for part, problem in found.parts.items():
+        _line(part, problem or "answers")
+    for name, schedule in found.schedules.items():
+        _line("Plan", f"{name}: {schedule}; last release {found.last_releases.get(name, 'never')}")
+    for file, problem in found.refused.items():
+        plain.print(f"{'Refused':8} {visible(file)}: {visible_lines(problem)}")
+    for run in found.under_way:
+        _line("Runs", f"{run.name}: process {run.pid} on {run.host}, attempt {run.attempts + 1}")
+    for one in found.waiting:
+        _line("Waits", f"{one.release} since {one.since}" + (f", until {one.until}" if one.until else ""))
+    _line("Disk", f"{found.disk_free / 1e9:.1f} GB free")
+    if found.undelivered:
+        _line("Notices", f"{found.undelivered} not delivered yet")
+    if not found.parts:
+        _line("Serve", "anonflow serve does not run in this home")
 
 
 def _print_health(home: Home, parts: tuple[str, ...]) -> None:

@@ -33,6 +33,8 @@ from tasks.publication.deliver import pending, targets_of
 from tasks.record import ledger
 from tasks.record.approval_rule import WaitingCandidate
 from tasks.record.decision import Decision
+from tasks.record.entry import MirrorFacts
+from tasks.record.mirrored import Mirrors
 
 DAY = 86_400
 # Prefect's own clock is the backstop only: a wait ends by ours, which also records it in the ledger.
@@ -208,7 +210,7 @@ def _assessment(home: Home, entry: PendingDecision, waits: WaitingCandidate) -> 
         candidate = sanitise_errors(load_candidate)(home, entry.release)
     except Refused as error:
         return [f"## `{entry.release}`", f"**Do not approve it:** {markdown_cell(sentence(str(error)))}"]
-    page = monitor.mlflow_page(waits.facts.mlflow_run)
+    page = monitor.mlflow_page(Mirrors.of(ledger.find(home, MirrorFacts)).run_of(waits.facts))
     head = ("Gate", "", "Observed", "Limit", "Baseline")
     # What decides comes first.
     gates = sorted(candidate.dossier.verdict.gates, key=lambda gate: WORST_FIRST.index(gate.verdict))

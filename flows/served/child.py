@@ -23,7 +23,7 @@ from flows.servers.layout import USER
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.responses import JSONResponse
+    from starlette.responses import JSONResponse, PlainTextResponse
     from starlette.types import ASGIApp
 
 # A worker that has not reached Prefect for so many seconds is not healthy.
@@ -95,14 +95,20 @@ def _worker_app() -> Starlette:
     """Return the worker's health endpoint, whose lifespan is the reconciler's."""
     with imports():
         from starlette.applications import Starlette
-        from starlette.responses import JSONResponse
+        from starlette.responses import JSONResponse, PlainTextResponse
         from starlette.routing import Route
 
         from flows.served.reconciler import run_reconciler
         from flows.served.report import Report
+        from flows.served.status import prometheus, status
+        from tasks.common.home import Home
         from tasks.common.values import to_json
 
     report = Report()
+
+    async def metrics(request: Request) -> PlainTextResponse:
+        found = await asyncio.to_thread(status, Home.locate(), parts=False)
+        return PlainTextResponse(prometheus(found, report), media_type="text/plain; version=0.0.4")
 
     async def health(request: Request) -> JSONResponse:
         healthy = report.ready and time.time() - report.reached < UNREACHED
@@ -122,7 +128,7 @@ def _worker_app() -> Starlette:
         reconciler.cancel()
         await asyncio.wait([reconciler])
 
-    return Starlette(routes=[Route(HEALTH["worker"], health)], lifespan=lifespan)
+    return Starlette(routes=[Route(HEALTH["worker"], health), Route("/metrics", metrics)], lifespan=lifespan)
 
 
 def _work(sock: socket.socket, parent: Parent) -> int:

@@ -15,26 +15,42 @@ from prefect.workers.process import ProcessWorker
 from flows.plan.model import PlanFile
 from flows.served.plans import Folder
 from flows.served.settings import POOL
+from flows.servers.layout import secret
 from tasks.common.digests import digest_of
+from tasks.common.errors import Refused
+from tasks.common.home import Home
 
 TAG = "anonflow"
+OWNER = "Pool of the home "
 ENTRYPOINT = "flows.served.release.release"
 
 
-async def ready_pool(client: PrefectClient) -> None:
-    """Make the work pool, whose runs are processes of the worker's own machine."""
+async def ready_pool(client: PrefectClient, home: Home) -> None:
+    """Make the work pool, whose runs are processes of the worker's own machine.
+
+    Raises
+    ------
+    Refused
+        When the pool of this Prefect belongs to another home, whose plans would be run here.
+    """
+    owner = f"{OWNER}{digest_of([secret(home, 'pool')])[:16]}"
     template = ProcessWorker.get_default_base_job_template()
     try:
         await client.create_work_pool(
             WorkPoolCreate(
                 name=POOL,
                 type="process",
-                description="Releases run here, each in a process of its own.",
+                description=f"Releases run here, each in a process of its own. {owner}",
                 base_job_template=template,
             )
         )
     except ObjectAlreadyExists:
-        return
+        about = (await client.read_work_pool(POOL)).description or ""
+        if OWNER in about and owner not in about:
+            raise Refused(
+                f"the pool {POOL} of this Prefect belongs to another home; give each home a Prefect of its own, or "
+                "delete the pool in the page if that home is no more"
+            ) from None
 
 
 async def deploy(client: PrefectClient, folder: Folder) -> dict[str, str]:

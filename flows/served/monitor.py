@@ -16,7 +16,10 @@ from tasks.common.errors import Refused, ReleaseError, sanitise_errors
 from tasks.common.formatting import markdown_cell, markdown_table
 from tasks.common.home import Home
 from tasks.decision.outcomes import SHOWN, Entry, Outcome, mirror_entry
+from tasks.record import ledger
 from tasks.record.dossier import read_dossier
+from tasks.record.entry import MirrorFacts
+from tasks.record.mirrored import Mirrors
 from tasks.tracking.mlflow import mirror_version, page_of
 
 CHANGE_PLAN = "change the plan or the data as the report says; until then the rejection stands"
@@ -122,12 +125,13 @@ def _key(plan: str, key: str) -> str:
 def mirror(home: Home, plan: str, entry: Entry) -> None:
     """Mirror an entry of the ledger, the last of its release, in MLflow's tags and registry."""
     mirror_entry(home, entry)
-    _register(plan, entry.facts.mlflow_run, entry.facts.release, SHOWN.get(entry.event, entry.event))
+    run = Mirrors.of(ledger.find(home, MirrorFacts)).run_of(entry.facts)
+    _register(plan, run, entry.facts.release, SHOWN.get(entry.event, entry.event))
 
 
 def _register(plan: str, mlflow_run: str | None, release: str, status: str) -> None:
     """Mirror a release in MLflow's registry; when that fails nothing stops, for the ledger has it."""
-    if mlflow_run is None or status == "unchanged":
+    if not mlflow_run or status == "unchanged":
         return
     with suppress(ReleaseError):
         sanitise_errors(mirror_version)(plan, mlflow_run, release, status)

@@ -33,7 +33,7 @@ from flows.served.notices import Notice, run_sender
 from flows.served.plans import Folder, read_folder, stamp
 from flows.served.release import run_name_of
 from flows.served.report import Report
-from flows.served.settings import POOL
+from flows.served.settings import POOL, runs_at_once
 from flows.served.watch import Watch
 from flows.served.worker import Worker
 from tasks.common.errors import Refused
@@ -65,12 +65,12 @@ async def run_reconciler(report: Report) -> None:
     """Work until cancelled; ``report`` is what the health endpoint answers."""
     home, plans = Home.locate(), Path(os.environ["ANONFLOW_PLANS"])
     async with get_client() as client:
-        await ready_pool(client)
+        await ready_pool(client, home)
         name = f"anonflow on {socket.gethostname()}"
         reconciler = Reconciler(client, home, plans, report, name)
         await reconciler.deploy_plans()
         await ready_alarm(client)
-        worker = Worker(POOL, name=name, create_pool_if_not_found=False)
+        worker = Worker(POOL, name=name, create_pool_if_not_found=False, limit=runs_at_once())
         working = asyncio.ensure_future(worker.start(printer=lambda *_: None))
         sending = asyncio.ensure_future(run_sender(client, home))
         report.ready, report.reached = True, time.time()

@@ -9,9 +9,12 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
+import psutil
+
 from flows.servers.environment import PARTS, common
 from flows.servers.layout import Layout, mlflow_auth, prefect_auth, secret
 from flows.servers.process import LOG_LIMIT
+from tasks.common.errors import Refused
 from tasks.common.home import Home, make_private
 
 POOL = "anonflow"
@@ -48,6 +51,27 @@ _PREFECT_SERVER = {
     "PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "2",
     "PREFECT_SERVER_DEPLOYMENT_CONCURRENCY_SLOT_WAIT_SECONDS": "5",
 }
+
+# How many runs may be under way at once; the operator may set it.
+AT_ONCE = "ANONFLOW_RUNS_AT_ONCE"
+# Memory that a run of a hundred thousand records needs, in bytes.
+RUN_MEMORY = 1e9
+
+
+def runs_at_once() -> int:
+    """Return how many runs may be under way at once: by default one for each processor, as far as memory allows.
+
+    Raises
+    ------
+    Refused
+        When the environment states no positive number.
+    """
+    stated = os.environ.get(AT_ONCE)
+    if not stated:
+        return max(1, min(os.cpu_count() or 1, int(psutil.virtual_memory().total / RUN_MEMORY)))
+    if not stated.isdecimal() or not int(stated):
+        raise Refused(f"{AT_ONCE} must be a number of runs, 1 or more")
+    return int(stated)
 
 
 def logs(home: Home) -> Path:

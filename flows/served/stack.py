@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +32,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 RECOVERED = 60.0
 # A part that has not ended by then is killed; the databases bear it.
 STOPPING = 20.0
+# A part that answered nothing for so many seconds is killed, and started again like one that has died.
+HUNG = 120.0
+# Seconds between two questions to each part, and in which it has to answer.
+ASK_PACE, ANSWER = 10.0, 8.0
 # Seconds between two looks at the size of the logs.
 LOGS_PACE = 15.0
 SERVERS = ("prefect", "mlflow", "worker")
@@ -43,6 +49,7 @@ class Request:
     parts: tuple[str, ...] = PARTS
     prefect_port: int = 4200
     mlflow_port: int = 5000
+    metrics_port: int = 0
     host: str = LOOPBACK
     allow: tuple[str, ...] = ()
     database: str | None = None
@@ -68,6 +75,7 @@ class _Part:
     begun: float
     deaths: int = 0
     restart_at: float = 0.0
+    answered: float = 0.0
 
     @classmethod
     def started(cls, name: str, start: Callable[[], Process]) -> _Part:
@@ -76,6 +84,17 @@ class _Part:
     def restart(self) -> None:
         self.begun, self.restart_at = time.monotonic(), 0.0
         self.process = self.start()
+
+    def is_hung(self, now: float) -> bool:
+        """Return whether a child of ours has answered nothing for too long."""
+        return isinstance(self.process, Child) and now - max(self.begun, self.answered) > HUNG
+
+    def ask(self) -> None:
+        """Note whether it answers, whatever it says of its health."""
+        if isinstance(self.process, Child):
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                fetch(f"{LOOPBACK}:{self.process.port}", HEALTH[self.name], ANSWER)
+                self.answered = time.monotonic()
 
     def died(self) -> float:
         """Plan the restart, after a pause that grows with every death; return the pause."""
@@ -99,7 +118,7 @@ class Stack:
         ports = {"prefect": request.prefect_port, "mlflow": request.mlflow_port}
         self.sockets = {part: self._listen(part, port) for part, port in ports.items() if part in request.parts}
         if "worker" in request.parts:
-            self.sockets["worker"] = listen()
+            self.sockets["worker"] = self._listen("metrics", request.metrics_port) if request.metrics_port else listen()
         self.layout = write_layout(home, self._addresses)
         self.parts: list[_Part] = []
         self.trigrams = False
@@ -158,6 +177,7 @@ class Stack:
     def watch(self, cancelled: Callable[[], bool]) -> None:
         """Restart whatever dies, after a pause that grows, until ``cancelled`` says so."""
         trimmed = 0.0
+        threading.Thread(target=self._ask_all, args=(cancelled,), daemon=True).start()
         while not cancelled():
             time.sleep(0.1)
             now = time.monotonic()
@@ -168,8 +188,17 @@ class Stack:
                 if part.restart_at:
                     if now >= part.restart_at:
                         self._restart(part)
+                elif part.is_hung(now) and isinstance(part.process, Child) and part.process.poll() is None:
+                    self.report(f"{NAMES[part.name]} has not answered for {HUNG:g} s and is killed.")
+                    part.process.process.kill()
                 elif (code := part.process.poll()) is not None:
                     self.report(f"{NAMES[part.name]} ended with code {code}; restarting in {part.died():g} s.")
+
+    def _ask_all(self, cancelled: Callable[[], bool]) -> None:
+        while not cancelled():
+            for part in self.parts:
+                part.ask()
+            time.sleep(ASK_PACE)
 
     def _restart(self, part: _Part) -> None:
         trim_logs(self.home)
@@ -207,7 +236,7 @@ class Stack:
             raise Refused(taken)
         sock = listen_near(port, self.request.host)
         if port and sock.getsockname()[1] != port:
-            self.report(f"Port {port} is taken: {NAMES[part]} is on {sock.getsockname()[1]}.")
+            self.report(f"Port {port} is taken: {NAMES.get(part, part)} is on {sock.getsockname()[1]}.")
         return sock
 
 

@@ -14,6 +14,7 @@ from tasks.record import ledger
 from tasks.record.approvers import same
 from tasks.record.entry import LedgerEntry, ReleaseFacts
 from tasks.record.ledger_verification import Entries, Finding, reference_problems
+from tasks.record.mirrored import Mirrors
 from tasks.tracking import mlflow as track
 from tasks.tracking.mlflow import StoredRun
 
@@ -24,15 +25,14 @@ PARTS = {"run": "experiment, user, times or end", "history": "metrics' histories
 
 def run_problems(home: Home, known: Entries) -> Iterator[Finding]:
     """Check each tracked run against what was read back when it was made, and its tags against the ledger."""
-    runs: dict[str, list[Entry]] = {}
-    for entry in ledger.select(known, ReleaseFacts):
-        runs.setdefault(entry.facts.mlflow_run, []).append(entry)
+    mirrors, runs = Mirrors.of(known), entries_of_runs(known)
     problems: list[Finding] = []
     try:
         with _scratch(home):
             stored = track.stored_runs([*runs], home.path / "mlflow" / "artifacts")
             for run, entries in runs.items():
-                problems += _of_run(f"MLflow run {run} of {entries[-1].facts.release}", entries, stored.get(run))
+                where, parts = f"MLflow run {run} of {entries[-1].facts.release}", mirrors.parts_of(entries[-1].facts)
+                problems += _of_run(where, entries, parts, stored.get(run))
         for tags in track.recorded(ledger.identity(home)):
             number, _, digest = tags.get("release.entry", "").partition(" ")
             where = f"the MLflow run of {visible(tags.get('release.id', 'a release'))}"
@@ -41,6 +41,16 @@ def run_problems(home: Home, known: Entries) -> Iterator[Finding]:
         sentence = f"MLflow was not reached, so its runs are not checked: {error}"
         problems.append(Finding("mlflow not reached", "mlflow", sentence))
     yield from problems
+
+
+def entries_of_runs(known: Entries) -> dict[str, list[Entry]]:
+    """Return the entries that each run mirrors; those of runs that were lost for good are left out."""
+    mirrors = Mirrors.of(known)
+    runs: dict[str, list[Entry]] = {}
+    for entry in ledger.select(known, ReleaseFacts):
+        if run := mirrors.run_of(entry.facts):
+            runs.setdefault(run, []).append(entry)
+    return runs
 
 
 @contextmanager
@@ -53,12 +63,12 @@ def _scratch(home: Home) -> Iterator[None]:
         yield
 
 
-def _of_run(where: str, entries: list[Entry], now: StoredRun | None) -> Iterator[Finding]:
+def _of_run(where: str, entries: list[Entry], parts: Mapping[str, str], now: StoredRun | None) -> Iterator[Finding]:
     if now is None or now.deleted:
-        yield Finding("mlflow deleted", where, f"{where} was deleted")
+        yield Finding("mlflow deleted", where, f"{where} was deleted; see anonflow audit rebuild-mirror")
     if now is None:
         return
-    for part, digest in entries[-1].facts.mlflow.items():
+    for part, digest in parts.items():
         if now.parts.get(part) != digest:
             sentence = f"{where}: its {PARTS.get(part, part)} are not those that were logged"
             yield Finding(f"mlflow {part}", where, sentence)

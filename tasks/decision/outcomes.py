@@ -13,8 +13,9 @@ from tasks.policy.gate import GateResult
 from tasks.record import ledger
 from tasks.record.approval_rule import WaitingCandidate
 from tasks.record.dossier import Dossier
-from tasks.record.entry import Event, Facts, LedgerEntry, ReleaseFacts
+from tasks.record.entry import Event, Facts, LedgerEntry, MirrorFacts, ReleaseFacts
 from tasks.record.members import members_of
+from tasks.record.mirrored import Mirrors
 from tasks.record.predecessors import Lineage, predecessors
 from tasks.record.replay import LedgerReplay
 from tasks.tracking import mlflow as track
@@ -163,7 +164,10 @@ def show_entry(home: Home, entry: Entry) -> bool:
     if entry.event not in SHOWN:
         return False
     tags = {"approver": decided.approver, "approval_reason": decided.reason} if decided else {}
-    track.set_status(entry.facts.mlflow_run, SHOWN[entry.event], **record_of(home, entry), **tags)
+    run = Mirrors.of(ledger.find(home, MirrorFacts)).run_of(entry.facts)
+    if not run:
+        return False
+    track.set_status(run, SHOWN[entry.event], **record_of(home, entry), **tags)
     return True
 
 

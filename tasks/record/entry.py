@@ -20,7 +20,7 @@ DeliveryEvent = Literal["delivering", "delivered", "delivery failed", "recalled"
 ApproverEvent = Literal["approver-added", "approver-removed"]
 LossEvent = Literal["resumed", "settled"]
 ExchangeEvent = Literal["digests-exported", "digests-imported"]
-Event = Literal[Asked, Placed, DeliveryEvent, ApproverEvent, ExchangeEvent, LossEvent, "key-rotated"]
+Event = Literal[Asked, Placed, DeliveryEvent, ApproverEvent, ExchangeEvent, LossEvent, "key-rotated", "mirror-rebuilt"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +233,21 @@ class LossFacts(Facts):
     head: Head | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class MirrorFacts(Facts):
+    """What is entered when runs that MLflow has lost were made again from dossiers.
+
+    Attributes
+    ----------
+    runs : the new run of each lost one; empty where its dossier is there no more
+    parts : digests of what each new run held when it was logged
+    """
+
+    reason: str
+    runs: Mapping[str, str]
+    parts: Mapping[str, Mapping[str, str]]
+
+
 F = TypeVar("F", bound=Facts, covariant=True)
 KIND_OF: dict[str, type[Facts]] = {
     **dict.fromkeys((*get_args(Asked), *get_args(Placed)), ReleaseFacts),
@@ -241,6 +256,7 @@ KIND_OF: dict[str, type[Facts]] = {
     **dict.fromkeys(get_args(ExchangeEvent), ExchangeFacts),
     **dict.fromkeys(get_args(LossEvent), LossFacts),
     "key-rotated": KeyFacts,
+    "mirror-rebuilt": MirrorFacts,
 }
 
 

@@ -46,8 +46,8 @@ class TrackedComparison:
     settings: tuple[ComparedSetting, ...]
 
 
-def release_run(dossier: Dossier, experiment: str, files: Mapping[str, Path]) -> TrackedRun:
-    """Return the run of one assessed candidate."""
+def release_run(dossier: Dossier, experiment: str, files: Mapping[str, Path], *, rebuilt: bool = False) -> TrackedRun:
+    """Return the run of one assessed candidate, or one that is made again since the first was lost."""
     run = dossier.run
     tags = {
         STATUS: STATUSES[dossier.verdict.decision],
@@ -57,6 +57,8 @@ def release_run(dossier: Dossier, experiment: str, files: Mapping[str, Path]) ->
         "mlflow.user": run.requester,
         "mlflow.source.name": "anonflow",
     }
+    if rebuilt:
+        tags["release.rebuilt"] = "from the dossier and the ledger: the first run was lost"
     return TrackedRun(
         experiment=experiment,
         name=dossier.release.id,

@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from flows import embedded
 from flows.cli import app, exit_code_of
 from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
-from tasks.audit import tracked_runs
+from tasks.audit import rebuild, tracked_runs
 from tasks.audit import verification as audit
 from tasks.common import keys
 from tasks.common.errors import Refused
-from tasks.common.home import Home, write_private
+from tasks.common.home import Home, make_private, write_private
 from tasks.decision import conclude, outcomes
 from tasks.decision.approval import decide
 from tasks.record import approvers, ledger
@@ -442,3 +443,32 @@ def test_approve_and_withdraw_with_a_key_as_a_user_does(
 def test_help_names_the_commands() -> None:
     for command in ("audit", "people"):
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
+
+
+def test_runs_that_mlflow_has_lost_are_made_again_and_marked(
+    tracked: tuple[Home, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    home, lost, release = tracked
+    mine, before = Home(tmp_path / "mine"), mlflow.get_tracking_uri()
+    shutil.copytree(home.path, mine.path)
+    fresh = make_private(tmp_path / "fresh")
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    try:
+        mlflow.set_tracking_uri(embedded.tracking_ready(fresh))
+        assert {f.kind for f in audit.verify(mine)} == {"mlflow deleted"}
+        entry = rebuild.rebuild(mine, by="Ann", reason="the database was lost")
+        assert audit.verify(mine) == []
+        run = client().get_run(entry.facts.runs[lost])
+        assert run.data.tags["release.id"] == release
+        assert run.data.tags["release.rebuilt"]
+        assert run.data.tags["release.status"] == outcomes.SHOWN[ledger.of_release(mine, release)[-1].event]
+        with pytest.raises(Refused, match="nothing to make again"):
+            rebuild.rebuild(mine, by="Ann", reason="once more")
+        client().log_metric(run.info.run_id, "risk/membership/auc", 0.5)
+        assert {f.kind for f in audit.verify(mine)} == {"mlflow metrics", "mlflow history"}
+    finally:
+        mlflow.set_tracking_uri(before)
