@@ -13,6 +13,7 @@ from anoncore.methods.optimal_boxes.parameters import OptimalBoxes as OptimalBox
 from anoncore.methods.pram import PRAM as PRAM
 from anoncore.methods.rank_swapping import RankSwapping as RankSwapping
 from anoncore.methods.rare_levels import RareLevels as RareLevels
+from anoncore.methods.record_swapping import RecordSwapping as RecordSwapping
 from anoncore.methods.rhs import RHS as RHS
 from anoncore.methods.sequential_trees.parameters import SequentialTrees as SequentialTrees
 from anoncore.methods.spectral_rhs import SpectralRHS as SpectralRHS

@@ -25,6 +25,7 @@ from anoncore.methods import (
     OptimalBoxes,
     RankSwapping,
     RareLevels,
+    RecordSwapping,
     SequentialTrees,
     SpectralRHS,
     SpectralSwap,
@@ -83,6 +84,7 @@ CASES = [
     GlobalRecoding(keys=("income", "region", "grade"), suppression=0.1),
     GlobalRecoding(diversity={"grade": 2}, closeness={"smokes": 0.5}, loss="entropy"),
     LocalSuppression(keys=("region", "smokes", "grade"), importance={"region": 2.0}),
+    RecordSwapping(area="region", keys=("grade", "smokes"), k=20, similar=("sex",)),
     PRAM(variables=("region", "smokes"), strata=("grade",)),
     ValueCoding(top={"income": 8000}, base={"income": 50}, rounding="controlled"),
     ExtremeRecords(),
@@ -92,7 +94,9 @@ CASES = [
 RANDOM = [
     case
     for case in CASES
-    if isinstance(case, (SpectralSwap, AdditiveNoise, DataShuffling, PRAM, RankSwapping, SequentialTrees))
+    if isinstance(
+        case, (SpectralSwap, AdditiveNoise, DataShuffling, PRAM, RankSwapping, RecordSwapping, SequentialTrees)
+    )
 ]
 
 
@@ -189,6 +193,7 @@ def test_one_record_is_refused_or_handled(params, mixed):
         (RareLevels, {"k": 0}, "k must be at least 2, got 0"),
         (GlobalRecoding, {"suppression": 1.0}, "suppression must lie in"),
         (GlobalRecoding, {"diversity": {"sex": 1}}, "diversity of sex is out of range, got 1"),
+        (RecordSwapping, {"rate": 2.0}, "rate must lie in"),
         (PRAM, {"keep": 1.0}, "keep must lie in"),
         (ValueCoding, {"top": {"x": 7}, "base": {"x": 5}}, "limits of x must be multiples of its base"),
         (LocalSuppression, {"importance": {"sex": 0}}, "importance of sex must be above 0 and finite, got 0"),
