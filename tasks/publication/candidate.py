@@ -225,7 +225,7 @@ def method_statement(dossier: Dossier) -> str:
         autoescape=False,  # noqa: S701  Markdown, not HTML
         finalize=markdown_cell,
     )
-    environment.filters["plain"] = plain
+    environment.filters.update(plain=plain)
     return environment.get_template("method.md.j2").render(**dossier.published_parts(published(dossier.assessment)))
 
 
