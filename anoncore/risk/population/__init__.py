@@ -2,6 +2,7 @@
 
 from anoncore.risk.population.frequencies import Frequencies, Missing, groups_of, key_codes, key_frequencies
 from anoncore.risk.population.individual import household_risk, individual_risk
+from anoncore.risk.population.known import KnownPopulationRisk, known_population_risk
 from anoncore.risk.population.reidentifications import Reidentifications, expected_reidentifications
 from anoncore.risk.population.report import (
     KeyContribution,
@@ -17,6 +18,7 @@ from anoncore.risk.population.uniqueness import PopulationUniqueness, population
 __all__ = [
     "Frequencies",
     "KeyContribution",
+    "KnownPopulationRisk",
     "Missing",
     "PopulationRisk",
     "PopulationUniqueness",
@@ -29,6 +31,7 @@ __all__ = [
     "individual_risk",
     "key_codes",
     "key_frequencies",
+    "known_population_risk",
     "population_risk",
     "population_uniqueness",
     "sampling_weights",
