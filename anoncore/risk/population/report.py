@@ -19,8 +19,8 @@ from anoncore.risk.population.reidentifications import Reidentifications, expect
 from anoncore.risk.population.suda import special_uniques
 from anoncore.risk.population.uniqueness import PopulationUniqueness, population_uniqueness
 
-# Sets of variables times records that a search for special uniques looks at, at most: about two seconds.
-_MOST_LOOKED_AT = 2e8
+# Sets of variables times records that a search for special uniques looks at, at most: about a second.
+_MOST_LOOKED_AT = 5e7
 FEW_VARIABLES = 3
 
 
@@ -74,13 +74,18 @@ class SpecialRisk:
     Parameters
     ----------
     largest : most variables of a set that was looked at
-    few : records that are alone on three variables or fewer, as a share
+    few : records that are alone on `known` variables or fewer, as a share
     contributions : of the key variables, the largest first
     """
 
     largest: int
     few: Proportion
     contributions: tuple[KeyContribution, ...]
+
+    @property
+    def known(self) -> int:
+        """How many variables an attacker knows of a person: three, or as many as were looked at."""
+        return min(FEW_VARIABLES, self.largest)
 
 
 def sampling_weights(data: Microdata, weight: str | None, population: float | None) -> Floats | None:
@@ -155,7 +160,7 @@ def special_risk(
 
     Notes
     -----
-    Sets are looked at up to the size at which their number, times the records, is at most 2·10⁸. Claim and source:
+    Sets are looked at up to the size at which their number, times the records, is at most 5·10⁷. Claim and source:
     :func:`special_uniques`.
     """
     m, n = len(names), len(keys)

@@ -70,7 +70,7 @@ class GroupSizes:
         absent = (1.0 - f) ** size
         ratio = float(self.count @ absent) / float(self.count @ (size * f * (1.0 - f) ** (size - 1.0)))
         squared = float(self.count @ (size * f**2 * (1.0 - f**2) ** (size - 1.0)))
-        return self.groups + ones * ratio**2 * squared / float(self.count @ (absent * ((1.0 + f) ** size - 1.0)))
+        return self.groups + ones * ratio**2 * squared / float(self.count @ ((1.0 - f**2) ** size - absent))
 
 
 @dataclass(frozen=True)

@@ -201,8 +201,8 @@ def _special(disclosure: Disclosure) -> tuple[Attack, ...]:
         Attack(
             Aim.GROUPS,
             "Special uniques",
-            f"An attacker who knows three quasi-identifiers or fewer of a person finds one record only; {AS_IF}. "
-            f"Shares of the scores by variable: {shares}.",
+            f"An attacker who knows {special.known} quasi-identifiers or fewer of a person finds one record "
+            f"only; {AS_IF}. Shares of the scores by variable: {shares}.",
             percent(special.few.value),
             f"{percent(special.few.lower)} to {percent(special.few.upper)}",
             "0, where every key is shared",

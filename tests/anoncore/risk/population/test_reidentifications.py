@@ -39,5 +39,7 @@ def test_limits() -> None:
     assert every_unique.upper == 50.0
     one_group = expected_reidentifications([40], 4000)
     assert one_group.expected == pytest.approx(0.01)
+    large = expected_reidentifications([1] * 500 + [2] * 100 + [300_000], 3e7)
+    assert 0 < large.lower <= large.expected <= large.upper < 601
     narrow, wide = (expected_reidentifications([1] * 9 + [4] * 9, 900, confidence=c) for c in (0.5, 0.99))
     assert wide.lower <= narrow.lower < narrow.upper < wide.upper
