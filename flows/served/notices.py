@@ -148,10 +148,15 @@ class MailServer:
         Raises `OSError` or `smtplib.SMTPException` where the server does not take it.
         """
         message = EmailMessage()
-        message["Subject"] = " ".join(notice.title.split())
-        message["From"], message["To"] = self.sender, ", ".join(self.receivers)
-        # A mail that is handed over twice, because the connection broke in between, is recognised by it.
-        message["Message-ID"] = f"<{notice.key}@{self.host}>"
+        headers = {
+            "Subject": " ".join(notice.title.split()),
+            "From": self.sender,
+            "To": ", ".join(self.receivers),
+            # A mail that is handed over twice, because the connection broke in between, is recognised by it.
+            "Message-ID": f"<{notice.key}@{self.host}>",
+        }
+        for name, text in headers.items():
+            message.add_header(name, text)
         message.set_content(notice.body)
         kind = smtplib.SMTP_SSL if self.scheme == "smtps" else smtplib.SMTP
         with kind(self.host, self.port, timeout=TIMEOUT) as server:
