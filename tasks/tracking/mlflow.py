@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -264,8 +265,8 @@ def _histories(run_ids: list[str], keys: Iterable[str]) -> dict[tuple[str, str],
             asked = {"run_id": run_ids, "metric_key": key, "max_results": VALUES_AT_ONCE}
             answer = rest.http_request(access.get_default_host_creds(uri), HISTORIES, "GET", params=asked)
             logged = rest.verify_rest_response(answer, HISTORIES).json()["metrics"]
-        for one in logged:
-            histories[one["run_id"], key].append((one["value"], one["step"], one["timestamp"]))
+        for run_id, value, step, time_ in map(itemgetter("run_id", "value", "step", "timestamp"), logged):
+            histories[run_id, key].append((value, step, time_))
     return histories
 
 

@@ -58,7 +58,7 @@ def release_run(dossier: Dossier, experiment: str, files: Mapping[str, Path], *,
         "mlflow.source.name": "anonflow",
     }
     if rebuilt:
-        tags["release.rebuilt"] = "from the dossier and the ledger: the first run was lost"
+        tags |= {"release.rebuilt": "from the dossier and the ledger: the first run was lost"}
     return TrackedRun(
         experiment=experiment,
         name=dossier.release.id,
