@@ -33,6 +33,9 @@ from tasks.masking.anonymize import ContinuousForm, Masked
 from tasks.policy.assessment import Assessment, ExternalFiles, Half, RareLevels, Records, ReferenceOverlap
 from tasks.policy.section import PolicySection
 
+# Of a released level: one or two people of the source who hold it are known by it.
+FEWEST_HOLDERS = 3
+
 
 class AssessmentSection(Section):
     """How disclosure risk and utility are measured.
@@ -119,6 +122,7 @@ def assess(run: Run, sides: Sides, masked: Masked, section: AssessmentSection, p
         utility=_beside_halves(_utility(tables, masked.hidden_variables, section), sides, masked.hidden_variables),
         claims=masked.claims,
         source_values=masked.source_values,
+        source_levels=_source_levels(tables.original, tables.released),
         method_figures=masked.figures,
         rare_levels=_rare_levels(tables.released, section.k),
         as_source=_as_source(masked),
@@ -216,6 +220,25 @@ def _beside_halves(utility: UtilityReport, sides: Sides, hides: tuple[str, ...])
         for score in (utility.propensity, utility.tree)
     )
     return replace(utility, propensity=logistic, tree=tree)
+
+
+def _source_levels(original: Microdata, released: Microdata) -> tuple[str, ...]:
+    """Name the variables that release a level, or lack a value, as one or two units of the original do."""
+    names = [v.name for v in released.schema if v.is_masked and v.name in original.schema]
+    return tuple(name for name in names if _holds_rare(original, released, name))
+
+
+def _holds_rare(original: Microdata, released: Microdata, name: str) -> bool:
+    missing = original.frame[name].isna().to_numpy()
+    without = len(np.unique(original.unit_codes[missing]))
+    if 0 < without < FEWEST_HOLDERS and bool(released.frame[name].isna().any()):
+        return True
+    if not (original.schema[name].is_categorical and released.schema[name].is_categorical):
+        return False
+    there = {str(level) for level, count in released.level_counts(name).items() if count}
+    return any(
+        0 < count < FEWEST_HOLDERS and str(level) in there for level, count in original.level_units(name).items()
+    )
 
 
 def _rare_levels(released: Microdata, k: int) -> tuple[RareLevels, ...]:

@@ -214,6 +214,7 @@ class Assessment:
     risk, utility : the measures
     claims : of the method, as checked on the release
     source_values : why the method may publish numbers of single records as they are, a sentence each
+    source_levels : variables of which a released level, or a missing value, is held by few units of the source
     method_figures : what the masking steps measured themselves, under "step<number>.<name>"
     rare_levels : that few released records hold
     as_source : single records are measured as if none had moved, because the release hides a group alone
@@ -229,6 +230,7 @@ class Assessment:
     utility: UtilityReport
     claims: tuple[ClaimCheck, ...] = ()
     source_values: tuple[str, ...] = ()
+    source_levels: tuple[str, ...] = ()
     method_figures: Mapping[str, float] = field(default_factory=dict)
     rare_levels: tuple[RareLevels, ...] = ()
     as_source: bool = False

@@ -194,6 +194,7 @@ class PublishedAssessment:
     utility: PublishedUtility
     claims: tuple[ClaimCheck, ...] = ()
     source_values: tuple[str, ...] = ()
+    source_levels: tuple[str, ...] = ()
     method_figures: Mapping[str, float] = field(default_factory=dict)
     rare_levels: tuple[RareLevels, ...] = ()
     as_source: bool = False

@@ -12,3 +12,10 @@ def test_a_person_decides_where_a_plan_publishes_numbers_of_single_records() -> 
     (result,) = results(GATE, given).values()
     assert (result.verdict, result.figure) == ("inconclusive", "2 steps, by the plan")
     assert result.meaning == "marginals: exact publishes every number"
+
+
+def test_a_person_decides_where_levels_of_few_people_are_released() -> None:
+    given = changed(assessment(), source_levels=("country", "work"))
+    (result,) = results(GATE, given).values()
+    assert (result.name, result.verdict, result.figure) == ("rare levels", "inconclusive", "2 variables")
+    assert result.variables == ("country", "work")
