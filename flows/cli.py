@@ -31,7 +31,7 @@ from flows.commands import (
 from flows.commands.options import err, plain
 from flows.commands.shown import print_json
 from flows.servers.process import ServerError
-from tasks.common.errors import ExitCode, Fault, ReleaseError, visible_lines
+from tasks.common.errors import ExitCode, Fault, ReleaseError, lacks_space, translated, visible_lines
 
 INTERRUPTED = 130
 
@@ -111,6 +111,8 @@ def exit_code_of(command: Callable[[], Any], as_json: bool) -> int:
     except ServerError as error:
         return _report(Fault(str(error)), as_json)
     except Exception as error:
+        if lacks_space(error):
+            return _report(translated(error), as_json)
         message = f"an unexpected {type(error).__name__}; this is a fault of anonflow, please report it"
         return _report(Fault(message), as_json)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,14 +63,29 @@ def list_(
     home: Where = None,
     json_: Json = False,
     series: Annotated[bool, typer.Option("--series", help="One line for each plan, with its releases.")] = False,
+    plan: Annotated[str | None, typer.Option("--plan", help="Only of the plan of this name.")] = None,
+    status: Annotated[
+        str | None, typer.Option("--status", help="Only releases that are now awaiting, published, rejected, ...")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Only from then on, in UTC: 2026-11, 2026-11-23 or 2026-11-23T04:05.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="Only up to then: all of that month, day or minute.")
+    ] = None,
 ) -> None:
     """List what was decided, oldest first."""
     from tasks.record import ledger
     from tasks.record.entry import entry_json
+    from tasks.record.selection import Selection
     from tasks.record.series import series_of
 
+    chosen = Selection(plan, status, since, until)
+    if series and (status or since or until):
+        raise Refused("--series shows each plan with all of its releases; of the filters it takes --plan alone")
     where = Home.locate(home)
-    entries = ledger.entries(where)
+    every = ledger.entries(where)
+    entries = chosen.of(every)
     if series:
         lines = series_of(entries)
         if json_:
@@ -82,6 +98,8 @@ def list_(
     elif entries:
         rows = ((e.time, getattr(e.facts, "name", ""), e.facts.subject, e.event, e.facts.actor) for e in entries)
         out.print(table(("When", "Plan", "Release", "Event", "By"), rows))
+    elif every:
+        out.print("No entry is of what was asked for.")
     else:
         out.print(f"Nothing was decided yet in {safe(where.path)}. Start with: anonflow demo", soft_wrap=True)
 
@@ -91,7 +109,7 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
     from tasks.publication.withdraw import NOTICE
     from tasks.record import ledger
     from tasks.record.dossier import read_dossier
-    from tasks.record.entry import entry_json
+    from tasks.record.entry import DeliveryFacts, entry_json
 
     where = Home.locate(home)
     entries = ledger.of_release(where, release)
@@ -99,8 +117,9 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
         raise Refused(f"no release is called {release!r}; see anonflow list")
     last = entries[-1]
     dossier = read_dossier(where, last.facts.release)
+    deliveries = [entry for entry in ledger.find(where, DeliveryFacts) if entry.facts.release == release]
     if json_:
-        events = [entry_json(entry) for entry in entries]
+        events = [entry_json(entry) for entry in sorted([*entries, *deliveries], key=attrgetter("number"))]
         print_json({"events": events, "dossier": dossier.to_dict() | {"sha256": dossier.digest}})
         return
     reason = dossier.verdict.reason
@@ -117,6 +136,10 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
         if path.exists():
             line(what, path)
     line("Report", where.assessment(release) / "report.html")
+    # What came of the last attempt at each place.
+    for one in {(entry.facts.target.system, entry.facts.place): entry for entry in deliveries}.values():
+        why = f": {one.facts.reason}" if one.facts.reason else ""
+        line("Target", f"{one.facts.place} in {one.facts.target.system}: {one.event} {one.time}{why}")
     for entry in entries:
         why = f": {entry.facts.decided.reason}" if entry.facts.decided else ""
         line("History", f"{entry.time} {entry.event} by {entry.facts.actor}{why}")

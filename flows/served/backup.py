@@ -20,7 +20,7 @@ from pathlib import Path
 from flows.served.postgres import Postgres, connection_variables, create_databases, program
 from flows.served.settings import DATABASES, with_database
 from flows.servers.layout import runs
-from tasks.common.errors import Fault, Refused, visible
+from tasks.common.errors import DISK_FULL, NO_SPACE, Fault, InputOutputFault, Refused, visible
 from tasks.common.home import PRIVATE_FILE, Home, make_private
 from tasks.common.values import from_json, to_json
 from tasks.common.workspace import Workspace
@@ -185,6 +185,8 @@ def _postgres(name: str, url: str, *arguments: str) -> None:
     done = subprocess.run(  # noqa: S603
         command, env=passed | connection_variables(url), stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
+    if done.returncode and NO_SPACE.search(done.stderr.decode("utf-8", "replace")):
+        raise InputOutputFault(DISK_FULL)
     if done.returncode:
         raise Fault(f"{name} ended with code {done.returncode}; see that PostgreSQL runs and is not newer than {name}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import traceback
@@ -14,6 +15,12 @@ from tasks.common.sources import source_folders
 
 # What writes to a terminal, or turns the direction of writing.
 CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# How a system, SQLite and PostgreSQL say that there is no room.
+NO_SPACE = re.compile("No space left on device|Disk quota exceeded|database or disk is full|DiskFull")
+DISK_FULL = (
+    "the disk is full, or the account's share of it: nothing more can be written. Make room where the home and the "
+    "targets are (anonflow prune lists what can go), then run the command again"
+)
 P = ParamSpec("P")
 T = TypeVar("T")
 # Of names in a message, how many are shown, and how much of each.
@@ -64,22 +71,12 @@ def sanitise_errors(function: Callable[P, T]) -> Callable[P, T]:
     raised outside the except block, so that no framework finds the original through its context.
     Control characters, which a column's name may hold, are written out and do not reach a terminal.
     """
-    # Late, so that a command can fail well before the numerics are imported.
-    from anoncore.errors import AnonymizationError
 
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
-        except ReleaseError as error:
-            safe = type(error)(visible_lines(str(error)))
-        except AnonymizationError as error:
-            safe = Refused(visible_lines(str(error)))
-        except MemoryError:
-            safe = Fault("memory ran out; use a machine with more, or release fewer records at a time")
-        except OSError as error:
-            safe = InputOutputFault(_input_output(error))
         except Exception as error:
-            safe = Fault(_place(error))
+            safe = translated(error)
         try:
             raise safe from None
         finally:
@@ -90,6 +87,36 @@ def sanitise_errors(function: Callable[P, T]) -> Callable[P, T]:
     run.__doc__ = function.__doc__
     run.__module__ = function.__module__
     return run
+
+
+def translated(error: Exception) -> ReleaseError:
+    """Return an exception as one of ours, without its cause and without data; a full disk is named as such."""
+    # Late, so that a command can fail well before the numerics are imported.
+    from anoncore.errors import AnonymizationError
+
+    if isinstance(error, ReleaseError):
+        return type(error)(visible_lines(str(error)))
+    if isinstance(error, AnonymizationError):
+        return Refused(visible_lines(str(error)))
+    if isinstance(error, MemoryError):
+        return Fault("memory ran out; use a machine with more, or release fewer records at a time")
+    if lacks_space(error):
+        return InputOutputFault(DISK_FULL)
+    if isinstance(error, OSError):
+        return InputOutputFault(_input_output(error))
+    return Fault(_place(error))
+
+
+def lacks_space(error: BaseException | None) -> bool:
+    """Return whether a write failed since the disk is full, as this exception or one behind it says.
+
+    Databases and servers say so in a text of their own, of which nothing is passed on.
+    """
+    while error is not None:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or NO_SPACE.search(str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def odd(text: str) -> bool:

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from tasks.common.digests import digest_of, sha256_of
-from tasks.common.errors import InputOutputFault
+from tasks.common.errors import DISK_FULL, InputOutputFault, lacks_space
 from tasks.common.sections import Section
 from tasks.record.dossier import PlanIdentity, SourceSummary
 
@@ -297,9 +297,11 @@ def _store() -> Iterator[Any]:
     try:
         yield MlflowClient()
     except MlflowException as error:
-        kind = error.error_code
+        kind, full = error.error_code, lacks_space(error)
     else:
         return
+    if full:
+        raise InputOutputFault(DISK_FULL)
     raise InputOutputFault(
         f"the MLflow store did not take the record ({kind}); see that it can be reached and written to, "
         "or which one MLFLOW_TRACKING_URI names"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tasks.common.errors import InputOutputFault, Refused
+from tasks.common.errors import InputOutputFault, Refused, lacks_space
 
 UNREADABLE_ADDRESS = "the database address cannot be read; write it as dialect://user@host/database"
 CONNECTION = {"connect_timeout": 10, "application_name": "anonflow", "client_encoding": "utf8"}
@@ -61,6 +61,8 @@ def session(url: Any, shown: str, *, readonly: bool) -> Iterator[Any]:
 
 
 def _problem(error: Any, *, connected: bool) -> Refused | InputOutputFault:
+    if lacks_space(error):
+        return InputOutputFault("the disk of the database server is full; make room there, then run the command again")
     kind = f"{error.pgcode} {type(error).__name__}" if error.pgcode else type(error).__name__
     if not connected:
         return InputOutputFault(f"the database cannot be reached, or does not let this user in ({kind})")

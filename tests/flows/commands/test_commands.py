@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -14,9 +15,11 @@ import pytest
 from flows.cli import app, exit_code_of
 from flows.commands import options, shown
 from flows.servers.layout import Layout, write_layout
-from tasks.common.home import Home
+from tasks.common.home import Home, make_private, write_private
 from tasks.policy.gate import GateResult
-from tasks.record.entry import SignedDecision
+from tasks.record import ledger
+from tasks.record.entry import DeliveryFacts, SignedDecision, TargetFacts
+from tests.tasks.dossiers import small_dossier
 from tests.tasks.facts import enter
 
 NAME = "[red]x\x1b[31m\u202e:bomb:"
@@ -89,6 +92,40 @@ def test_steps_gates_and_reasons_by_any_name(capsys, monkeypatch):
     assert capsys.readouterr().out.splitlines()[1].split() == [SHOWN, "pass", "[a]", "3"]
     shown.out.print(shown.safe_lines("[red]a\x1b\nb\r"))
     assert capsys.readouterr().out == "[red]a\\x1b\nb\\r\n"
+
+
+def test_the_list_shows_what_is_asked_for_and_show_names_deliveries(tmp_path, ask):
+    home = Home.locate(tmp_path / "home")
+    enter(home, "awaiting", release="census-1", name="census")
+    published = enter(home, "published", release="census-1", name="census")
+    enter(home, "awaiting", release="office-1")
+    target = TargetFacts(folder="out", storage="STORE")
+    about = {
+        "by": "runner",
+        "release": "census-1",
+        "name": "census",
+        "manifest": "0",
+        "target": target,
+        "place": "out/1",
+    }
+    ledger.append(home, "delivered", DeliveryFacts(**about))
+
+    def numbers(*options: str) -> list[int]:
+        code, told = ask("list", "--json", *options, "--home", home.path)
+        assert code == 0, told
+        return [entry["number"] for entry in json.loads(told)]
+
+    today = published.time[:10]
+    assert numbers("--plan", "census") == [1, 2, 4]
+    assert numbers("--status", "awaiting") == [3]
+    assert numbers("--status", "published", "--since", today, "--until", today) == [1, 2, 4]
+    assert numbers("--since", "2999") == numbers("--until", "2001-02") == []
+    assert "No entry" in ask("list", "--plan", "other", "--home", home.path)[1]
+    for wrong in (("--status", "gone"), ("--since", "yesterday"), ("--series", "--since", today)):
+        assert ask("list", *wrong, "--home", home.path)[0] == 2
+    make_private(home.assessment("census-1"))
+    write_private(home.assessment("census-1") / "dossier.json", small_dossier().to_json())
+    assert "Target  out/1 in storage STORE: delivered" in ask("show", "census-1", "--home", home.path)[1]
 
 
 @pytest.fixture

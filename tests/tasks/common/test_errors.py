@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import pickle
+import sqlite3
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.common.errors import (
+    DISK_FULL,
     Busy,
     ExitCode,
     Fault,
@@ -180,3 +183,21 @@ def test_results_arguments_and_name_pass_unchanged() -> None:
 @pytest.mark.parametrize(("kind", "code"), [(ReleaseError, 1), (Fault, 1), (InputOutputFault, 1), (Refused, 2)])
 def test_exit_codes(kind: type[ReleaseError], code: int) -> None:
     assert kind("x").code == code
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, f"{CANARY}", f"/{CANARY}"),
+        OSError(errno.EDQUOT, "x"),
+        sqlite3.OperationalError("database or disk is full"),
+        RuntimeError(f"could not extend file {CANARY}: No space left on device"),
+    ],
+)
+def test_a_full_disk_is_named_whatever_has_met_it(error: Exception) -> None:
+    behind = RuntimeError("the store failed")
+    behind.__cause__ = error
+    for one in (error, behind):
+        met = caught(raising(one))
+        assert (type(met), str(met)) == (InputOutputFault, DISK_FULL)
+    assert "disk is full" not in str(caught(raising(OSError(errno.EACCES, "x"))))
