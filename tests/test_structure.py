@@ -11,13 +11,14 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+COMMANDS = ROOT / "flows" / "commands"
 SOURCES = ("anoncore", "expectations", "tasks", "flows")
 MOST_PACKAGES = 15
 MOST_ARROWS = 40
 MOST_DICTIONARIES = 40
 MOST_SUBSCRIPTS = 150
 MOST_PARAMETERS = 6
-MOST_LONG_SIGNATURES = 14
+MOST_LONG_SIGNATURES = 9
 LONGEST_BODY = 60
 # The length of nine bodies in ten, in lines without the docstring.
 USUAL_BODY = 22
@@ -120,8 +121,8 @@ def test_functions_are_short(functions: list[Function]) -> None:
 
 
 def test_functions_take_few_parameters(trees: dict[Path, ast.Module]) -> None:
-    # Compiled kernels take arrays one by one: numba knows no dataclass.
-    others = [tree for path, tree in trees.items() if not path.stem.endswith("_compiled")]
+    # Compiled kernels take arrays one by one: numba knows no dataclass. The parameters of a command are its options.
+    others = [tree for path, tree in trees.items() if not path.stem.endswith("_compiled") and path.parent != COMMANDS]
     functions = [node for tree in others for node in ast.walk(tree) if isinstance(node, Function)]
     crowded = [function.name for function in functions if parameters(function) > MOST_PARAMETERS]
     assert len(crowded) <= MOST_LONG_SIGNATURES, crowded
