@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.groups import distinct_counts
-from anoncore.kernels.key_groups import agreeing_units
+from anoncore.kernels.key_groups import agreeing_units, holding_units
 from anoncore.kernels.lattice import distances
 from anoncore.microdata import Microdata
 from anoncore.recoding import places
@@ -64,23 +64,32 @@ class Claim(Protocol):
         return ClaimCheck(kind, self.statement, holds, observed, len(released), figures, self.formal, self.recomputed)
 
 
+_MEANINGS = {
+    "level": "",
+    "holders": ", counting for each record the units that hold all values which it has left",
+    "wildcard": ", where a missing value agrees with every value",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class KAnonymity(Claim):
     """Every record is identical, on the released variables or on ``variables``, to records of k − 1 other units.
 
     Source: Samarati and Sweeney 1998, for statistical units: a group of k records of fewer than k units does not
-    count. A missing cell counts as a value of its own, or agrees with every value.
+    count.
 
     Parameters
     ----------
     k : int, at least 2
     variables : names; None for all that are released
-    wildcard : whether a missing cell agrees with every value
+    missing : what a missing cell is
+        "level", a value of its own; "holders", a record's missing cells are not compared, and units count that hold all
+        its others; "wildcard", it agrees with every value, so that records without any agree with all others.
     """
 
     k: int
     variables: tuple[str, ...] | None = None
-    wildcard: bool = False
+    missing: Literal["level", "holders", "wildcard"] = "level"
 
     def __post_init__(self) -> None:
         if self.k < 2:
@@ -90,12 +99,13 @@ class KAnonymity(Claim):
     def statement(self) -> str:
         """Return the promise in one sentence."""
         on = "all released variables" if self.variables is None else ", ".join(self.variables)
-        return f"{self.k}-anonymity on {on}{', where a missing value agrees with every value' * self.wildcard}"
+        return f"{self.k}-anonymity on {on}{_MEANINGS[self.missing]}"
 
     def check(self, released: Microdata) -> ClaimCheck:
         """Count the units of the smallest group of identical records, or of those that a record agrees with."""
-        if self.wildcard:
-            agree = agreeing_units(key_codes(released, self.variables or released.frame.columns), released.units)
+        if self.missing != "level":
+            counted = holding_units if self.missing == "holders" else agreeing_units
+            agree = counted(key_codes(released, self.variables or released.frame.columns), released.units)
             fewest = int(agree.min(initial=len(agree)))
             return self.outcome(fewest >= self.k, f"fewest units that a record agrees with: {fewest}", released)
         groups = IdenticalRecords.of(released, list(self.variables or released.frame.columns))

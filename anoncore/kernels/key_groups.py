@@ -58,6 +58,30 @@ def agreeing_units(keys: Codes, units: NDArray[np.int64] | None = None, *, enoug
     return counts[items.of_record]
 
 
+def holding_units(keys: Codes, units: NDArray[np.int64] | None = None) -> Counts:
+    """Return how many statistical units hold the keys that a record has, its own included.
+
+    Parameters
+    ----------
+    keys : (N, p) int32
+        Codes of the keys, −1 where missing: a record's missing keys are not compared, and one that lacks a key which
+        the record has does not count.
+    units : (N,) int64, optional
+        Statistical unit of each record; each is its own without.
+
+    Returns
+    -------
+    (N,) int64
+
+    Examples
+    --------
+    >>> holding_units(np.array([[0, 1], [0, 1], [0, -1], [-1, 1]], dtype=np.int32)).tolist()
+    [2, 2, 3, 3]
+    """
+    items = Items(keys, units)
+    return items.holding(np.arange(len(items.missing)))[items.of_record]
+
+
 class Items:
     """Different records with their numbers, or all records in the order of their units; keys are packed into words.
 
@@ -103,6 +127,25 @@ class Items:
 
         keep = ~np.bitwise_or.reduce(self.fields[list(keys)], axis=0)
         counts: Counts = unit_counts(group_of(self.words, keep), self.weights, self.units)
+        return counts
+
+    def holders(self, dropped: np.uint64) -> Counts:
+        """Return (n,) the units that hold an item's keys but for the set ``dropped``; 0 where it lacks one of them."""
+        from anoncore.kernels._key_groups_compiled import group_of, unit_counts
+
+        at = np.flatnonzero(self.missing & ~dropped == 0)
+        keep = np.bitwise_or.reduce(self.fields[self.bits & dropped == 0], axis=0)
+        counts = np.zeros(len(self.missing), dtype=np.int64)
+        group = group_of(np.ascontiguousarray(self.words[:, at]), keep)
+        counts[at] = unit_counts(group, self.weights[at], self.units[at])
+        return counts
+
+    def holding(self, rows: NDArray[np.intp]) -> Counts:
+        """Return (m,) the units that hold all keys that the items ``rows`` (m,) have."""
+        counts = np.zeros(len(rows), dtype=np.int64)
+        for dropped in np.unique(self.missing[rows]):
+            alike = self.missing[rows] == dropped
+            counts[alike] = self.holders(dropped)[rows[alike]]
         return counts
 
     def agreeing(self, rows: NDArray[np.intp], limit: int = _ALL) -> Counts:

@@ -175,7 +175,7 @@ class GlobalRecoding(Method):
 
     def _claims(self, keys: tuple[str, ...]) -> tuple[Claim, ...]:
         return (
-            KAnonymity(k=self.k, variables=keys, wildcard=True),
+            KAnonymity(k=self.k, variables=keys, missing="wildcard"),
             *(LDiversity(l=number, quasi_identifiers=keys, sensitive=name) for name, number in self.diversity.items()),
             *(TCloseness(t=t, quasi_identifiers=keys, sensitive=name) for name, t in self.closeness.items()),
         )

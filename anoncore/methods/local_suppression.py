@@ -11,7 +11,7 @@ import numpy as np
 from anoncore.claims import Claim, KAnonymity, key_codes
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.local_suppression import local_suppression
+from anoncore.kernels.local_suppression import local_suppression, suppression_of_wildcards
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
@@ -19,13 +19,14 @@ from anoncore.release import Release
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSuppression(Method):
-    """Local suppression: cells of key variables become missing until every record agrees with k units on the keys.
+    """Local suppression: cells of key variables become missing until k units hold what a record has left of its keys.
 
-    Claims k-anonymity on the keys, where a missing value agrees with every value; made to hold again after later steps.
+    Claims k-anonymity on the keys, with missing values as ``missing`` says; made to hold again after later steps.
     Other variables stay as they are, so it is a step before masking. Deterministic.
 
     Source: Samarati and Sweeney 1998; Templ, Kowarik and Meindl 2015, Statistical disclosure control for micro-data
-    using the R package sdcMicro, section 4.1 (order of importance). Beyond it: no suppressed cell could be put back.
+    using the R package sdcMicro, section 4.1 (order of importance). Beyond it: no suppressed cell could be put back,
+    and by default suppressed cells help no other record.
 
     Parameters
     ----------
@@ -37,6 +38,10 @@ class LocalSuppression(Method):
         A record's least important cell that suffices is suppressed; 1 for keys that are not named.
     strata : tuple of variable names
         Every record agrees with k units of its stratum, and strata are never suppressed.
+    missing : {"holders", "wildcard"}
+        Which units agree with a record: those that hold all values of the keys that it has left, or, as sdcMicro
+        counts, also those that lack some of them. With "wildcard" a few records without keys agree with all others,
+        **so that rare records are released with all their keys**.
     """
 
     title: ClassVar[str] = "Local suppression"
@@ -50,6 +55,7 @@ class LocalSuppression(Method):
     keys: tuple[str, ...] = ()
     importance: Mapping[str, float] = field(default_factory=dict)
     strata: tuple[str, ...] = ()
+    missing: Literal["holders", "wildcard"] = "holders"
 
     def __post_init__(self) -> None:
         if self.k < 2:
@@ -93,13 +99,16 @@ class LocalSuppression(Method):
             raise AnonymizationError("\n".join(problems))
         masked, cells = self._suppressed(data)
         within = f" within {', '.join(self.strata)}" if self.strata else ""
+        agree = "hold what a record has left of them" if self.missing == "holders" else "agree on them"
+        lacking = "; a missing value agrees with all" if self.missing == "wildcard" else ""
+        variables = (*self._keys(data.schema), *self.strata)
         return Release(
             data=masked,
-            claims=(KAnonymity(k=self.k, variables=(*self._keys(data.schema), *self.strata), wildcard=True),),
+            claims=(KAnonymity(k=self.k, variables=variables, missing=self.missing),),
             keeps_records=True,
             notes=(
                 f"values of {', '.join(self._keys(data.schema))} are left out where fewer than {self.k} records or "
-                f"units would agree on them{within}, those of least importance first; a missing value agrees with all",
+                f"units would {agree}{within}, those of least importance first{lacking}",
             ),
             figures={"suppressed_cells": cells},
         )
@@ -121,7 +130,8 @@ class LocalSuppression(Method):
         keys = self._keys(data.schema)
         importance = np.array([*(self.importance.get(name, 1.0) for name in keys), *(np.inf for _ in self.strata)])
         codes = key_codes(data, (*keys, *self.strata))
-        cells = local_suppression(codes, self.k, importance=importance, units=data.units)
+        suppress = local_suppression if self.missing == "holders" else suppression_of_wildcards
+        cells = suppress(codes, self.k, importance=importance, units=data.units)
         frame = data.frame.copy()
         for name, suppressed in zip(keys, cells.T, strict=False):
             frame[name] = frame[name].mask(suppressed)

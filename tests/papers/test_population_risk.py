@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anoncore.kernels.local_suppression import local_suppression, suppression_of_wildcards
 from anoncore.risk.population import (
     household_risk,
     individual_risk,
@@ -48,6 +49,16 @@ def test_household_survey() -> None:
     assert (scores.score.sum(), scores.score.max()) == (4890, 720)
     # The tool computes in single precision.
     assert scores.dis.sum() == pytest.approx(9.831091, abs=5e-6)
+
+
+def test_local_suppression_takes_no_more_cells_than_sdcmicro() -> None:
+    keys = np.stack([pd.factorize(table("testdata.csv.gz")[name])[0] for name in KEYS], axis=1).astype(np.int32)
+    for suppressed, cells in (
+        (local_suppression, [157, 287, 472, 784]),
+        (suppression_of_wildcards, [94, 156, 272, 486]),
+    ):
+        assert [suppressed(keys, k, importance=np.ones(7)).sum() for k in (2, 3, 5, 10)] == cells
+        assert (np.array(cells) <= [157, 293, 500, 911]).all()
 
 
 def test_adult() -> None:
