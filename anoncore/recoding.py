@@ -6,7 +6,6 @@ import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,7 +33,7 @@ class Rows:
 
     def __post_init__(self) -> None:
         if len({len(row) for row in self.rows}) != 1 or not self.rows[0]:
-            raise AnonymizationError("rows of a hierarchy must all have the same number of columns")
+            raise AnonymizationError("a hierarchy must have rows, all with the same number of columns")
         if len({str(row[0]) for row in self.rows}) < len(self.rows):
             raise AnonymizationError("rows of a hierarchy name a level twice")
 
@@ -77,16 +76,26 @@ class Prefixes:
 Hierarchy: TypeAlias = Rows | Intervals | Prefixes
 
 
-def read_hierarchy(path: Path, *, separator: str = ";") -> Rows:
-    """Return the hierarchy of a file as ARX writes it: no header, one row for each level.
+def parse_hierarchy(text: str, *, delimiter: str = ";") -> Rows:
+    r"""Return the hierarchy of a file as ARX writes it: no header, one row for each level.
 
     Raises
     ------
     AnonymizationError
-        When the rows have different lengths, or name a level twice.
+        When it has no rows, they have different lengths, or name a level twice.
+
+    Examples
+    --------
+    >>> parse_hierarchy("34;30–39;*\n35;30–39;*\n").rows
+    (('34', '30–39', '*'), ('35', '30–39', '*'))
     """
-    with path.open(newline="", encoding="utf-8") as file:
-        return Rows(tuple(tuple(row) for row in csv.reader(file, delimiter=separator) if row))
+    if len(delimiter) != 1:
+        raise AnonymizationError("delimiter must be one character")
+    try:
+        return Rows(tuple(tuple(row) for row in csv.reader(text.splitlines(), delimiter=delimiter) if row))
+    except csv.Error:
+        pass
+    raise AnonymizationError("the hierarchy is not readable as CSV; check quotes and the delimiter")
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def _prepared(run: Run, file: PlanFile, runner: Runner, options: TuneOptions) ->
 
 def _tuned(job: _Job, choice: Choice) -> Tuned:
     file, accepted, result = job.file, choice.accepted, choice.result
-    text = file.text if accepted is None else with_changes(file.text, file.plan, job.written(accepted))
+    text = file.text if accepted is None else with_changes(file, job.written(accepted))
     old, new = (one.splitlines(keepends=True) for one in (file.text, text))
     return Tuned(
         plan=file.plan.name,

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from flows.plan.file import node_of, parse
+from flows.plan.file import node_of
 from flows.plan.layout import (
     Edit,
     apply_edits,
@@ -21,7 +21,7 @@ from flows.plan.layout import (
     line_start,
     value_of,
 )
-from flows.plan.model import Plan
+from flows.plan.model import Plan, PlanFile, judged
 from tasks.common.digests import plain
 from tasks.common.errors import Fault
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 MARK = "  # by anonflow tune"
 
 
-def with_changes(text: str, old: Plan, new: Plan) -> str:
+def with_changes(file: PlanFile, new: Plan) -> str:
     """Return the text of a plan's file, changed to say what ``new`` says.
 
     Steps, rules of edits that are left out, roles and precisions of variables, and ``by_design`` of the policy may
@@ -40,6 +40,7 @@ def with_changes(text: str, old: Plan, new: Plan) -> str:
     Fault
         When the text cannot be changed so, or something else differs.
     """
+    text, old = file.text, file.plan
     root = node_of(text)
     changes = [
         *_of_sequence(text, value_of(root, "steps"), old.steps, new.steps),
@@ -49,7 +50,8 @@ def with_changes(text: str, old: Plan, new: Plan) -> str:
     if old.policy.by_design != new.policy.by_design:
         changes += edits_of_key(text, root, ("policy", "by_design"), list(new.policy.by_design), MARK)
     text = apply_edits(text, changes)
-    if Plan.model_validate(parse(text, new.name)[0]).digest != new.digest:
+    written, _ = judged(text, file.path)
+    if written is None or written.digest != new.digest:
         raise Fault("the changed plan cannot be written into the plan's file as it is laid out; change it by hand")
     return text
 

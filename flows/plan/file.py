@@ -25,9 +25,9 @@ Place = tuple[Any, ...]
 Lines = dict[Place, int]
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a plan's file; raises `Refused` when there is none, or it is too large or not UTF-8."""
-    shown, problem = f"plan {cut(visible(path.name))}", ""
+def read_text(path: Path, what: str = "plan") -> str:
+    """Return the text of a file of a plan; raises `Refused` when there is none, or it is too large or not UTF-8."""
+    shown, problem = f"{what} {cut(visible(path.name))}", ""
     try:
         # A pipe would wait for ever, and a device might never end.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -35,7 +35,7 @@ def read_text(path: Path) -> str:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 problem = "cannot be read as a file"
             elif len(content := file.read(MAX_BYTES + 1)) > MAX_BYTES:
-                problem = f"is larger than {MAX_BYTES // 1_000_000} MB, which no plan needs"
+                problem = f"is larger than {MAX_BYTES // 1_000_000} MB, which no {what} needs"
             else:
                 return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
@@ -161,14 +161,14 @@ def odd_values(value: Any, at: Place, lines: Lines) -> list[str]:
     if isinstance(value, dict):
         return [p for key, part in value.items() for p in odd_values(part, (*at, key), lines)]
     if isinstance(value, str) and at[-1:] and at[-1] in TEXTS and CONTROL.search(value):
-        return [f"line {lines[at]}: {_shown(at)}: {NO_CONTROL}"]
+        return [f"line {lines[at]}: {place_in_words(at)}: {NO_CONTROL}"]
     if not isinstance(value, list):
         return []
     if at and at[-1] in CODES and not all(_is_code(v) for v in value):
         value[:] = [str(i) for i in range(len(value))]
-        return [f"line {lines[at]}: {_shown(at)}: {NO_CODE}"]
+        return [f"line {lines[at]}: {place_in_words(at)}: {NO_CODE}"]
     if at[-1:] == ("levels",) and any(odd(v) for v in value if isinstance(v, str)):
-        return [f"line {lines[at]}: {_shown(at)}: {NO_CONTROL}"]
+        return [f"line {lines[at]}: {place_in_words(at)}: {NO_CONTROL}"]
     return [p for i, part in enumerate(value) for p in odd_values(part, (*at, i), lines)]
 
 
@@ -245,7 +245,7 @@ def _sentence(error: Any, lines: Lines) -> str:
             at = (*at, part)
     absent = error["type"].startswith("missing") and at[-1:] != error["loc"][-1:]
     place = (*at, error["loc"][-1]) if absent else at
-    return f"line {lines[at]}: {_shown(place) or 'the plan'}: {in_words(error)}"
+    return f"line {lines[at]}: {place_in_words(place) or 'the plan'}: {in_words(error)}"
 
 
 def in_words(error: Any) -> str:
@@ -256,6 +256,6 @@ def in_words(error: Any) -> str:
     return words.format_map(error["ctx"])
 
 
-def _shown(place: Place) -> str:
+def place_in_words(place: Place) -> str:
     """Return a place as a person counts: variables.3.name."""
     return ".".join(str(p + 1) if isinstance(p, int) else cut(visible(p)) for p in place)

@@ -17,6 +17,7 @@ from anoncore.method import public_parameters
 from anoncore.microdata import Schema, Variable
 from anoncore.names import format_look_alikes
 from flows.plan.file import LONGEST_PROBLEM, Lines, Place, odd_values, parse, read_text, sentences
+from flows.plan.hierarchies import with_hierarchies
 from flows.plan.keys import keys_at
 from flows.plan.schedule import ScheduleSection
 from tasks.assessment.assess import AssessmentSection
@@ -308,7 +309,7 @@ def judged(text: str, path: Path) -> tuple[Plan | None, list[str]]:
     Raises `Refused` when the text is not readable YAML.
     """
     document, lines = parse(text, cut(visible(path.name)))
-    problems = odd_values(document, (), lines)
+    problems = odd_values(document, (), lines) + with_hierarchies(document, path.resolve().parent, lines)
     plan = None
     try:
         plan = Plan.model_validate(document)

@@ -10,7 +10,7 @@ import anoncore
 from anoncore import AnonymizationError, EditSet, Microdata, Schema, Variable
 from anoncore.edits.kinds import BoundEdit
 from anoncore.methods import GlobalRecoding, LocalSuppression, RankSwapping
-from anoncore.recoding import Intervals, Prefixes, Recoding, Rows, read_hierarchy, recoded, steps_of
+from anoncore.recoding import Intervals, Prefixes, Recoding, Rows, parse_hierarchy, recoded, steps_of
 
 
 def people(n=400) -> Microdata:
@@ -45,10 +45,8 @@ def test_drafted_steps_are_intervals_prefixes_and_neighbours():
     assert masked.schema["school"].kind == "ordinal"
 
 
-def test_a_file_of_arx_is_read(tmp_path):
-    path = tmp_path / "illness.csv"
-    path.write_text("a;mild;*\nb;mild;*\nc;hard;*\n", encoding="utf-8")
-    hierarchy = read_hierarchy(path)
+def test_a_file_of_arx_is_read():
+    hierarchy = parse_hierarchy("a;mild;*\nb;mild;*\nc;hard;*\n")
     first, second = steps_of(people(), "illness", hierarchy)
     assert first.levels == {"a": "mild", "b": "mild", "c": "hard"}
     assert first.covered == {"mild": 0.5, "hard": 0.0}

@@ -74,7 +74,7 @@ def changed(plan: Plan, *steps, by_design: tuple[str, ...] = ()) -> Plan:
 def test_only_what_changes_is_written_anew(written) -> None:
     file = written(BLOCK)
     steps = (ExtremeRecords(), RareLevels(k=10), SpectralRHS(k=7))
-    text = with_changes(file.text, file.plan, changed(file.plan, *steps, by_design=("uncertainty",)))
+    text = with_changes(file, changed(file.plan, *steps, by_design=("uncertainty",)))
     lines = [line for line in difflib.ndiff(BLOCK.splitlines(), text.splitlines()) if line[0] in "+-"]
     assert [line for line in lines if line[0] == "+"] == [
         "+   - {name: a, kind: continuous, role: excluded}  # as asked",
@@ -91,7 +91,7 @@ def test_only_what_changes_is_written_anew(written) -> None:
 
 def test_lists_in_one_line_and_absent_sections_are_written_too(written) -> None:
     file = written(FLOW)
-    text = with_changes(file.text, file.plan, changed(file.plan, SpectralRHS(), by_design=("uncertainty",)))
+    text = with_changes(file, changed(file.plan, SpectralRHS(), by_design=("uncertainty",)))
     assert "steps: [{method: spectral-rhs}]" in text
     assert text.endswith("policy: {by_design: [uncertainty]}  # by anonflow tune\n")
 
@@ -99,14 +99,14 @@ def test_lists_in_one_line_and_absent_sections_are_written_too(written) -> None:
 def test_the_last_rule_that_goes_leaves_an_empty_list(written) -> None:
     file = written(BLOCK)
     none = file.plan.model_copy(update={"edits": file.plan.edits.model_copy(update={"rules": ()})})
-    assert "  rules: []\n\nsteps:" in with_changes(file.text, file.plan, none)
-    assert with_changes(file.text, file.plan, file.plan) == file.text
+    assert "  rules: []\n\nsteps:" in with_changes(file, none)
+    assert with_changes(file, file.plan) == file.text
 
 
 def test_steps_are_removed_and_added_in_their_places(written) -> None:
     file = written(BLOCK)
     steps = (SpectralSwap(numeric="normal"), ExtremeRecords(action="winsorise"))
     new = file.plan.model_copy(update={"steps": steps})
-    text = with_changes(file.text, file.plan, new)
+    text = with_changes(file, new)
     assert text.count("- ") == BLOCK.count("- ")
     assert "    numeric: normal\n  - {method: extreme-records, action: winsorise}  # by anonflow tune\n" in text
