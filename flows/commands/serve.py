@@ -71,23 +71,55 @@ def serve(
 
 
 def _run(home: Home, request: Request) -> None:
+    from flows.served.logs import note
     from flows.served.stack import Stack, only_one, until_signal
+
+    def report(text: str) -> None:
+        _say(text)
+        note(home, text)
 
     begun = time.monotonic()
     with until_signal() as stopped, only_one(home, request.parts):
-        stack = Stack(home, request, _say)
+        mail_problem = _checked(home, request.parts)
+        stack = Stack(home, request, report)
         try:
             stack.start(stopped)
             if not stopped():
-                _print_ready(stack, time.monotonic() - begun)
+                _print_ready(stack)
+                if mail_problem:
+                    report(mail_problem)
+                report(f"Ready after {time.monotonic() - begun:.1f} s. Press Ctrl-C to stop.")
             stack.watch(stopped)
         finally:
             stack.stop()
-    _say("Stopped.")
+    report("Stopped.")
 
 
-def _print_ready(stack: Stack, seconds: float) -> None:
-    from flows.served.settings import logs
+def _checked(home: Home, parts: tuple[str, ...]) -> str:
+    """Refuse settings that would be met only later; return what is wrong with the mail server, empty where nothing is.
+
+    Raises
+    ------
+    Refused
+        When a variable cannot be used, or the secret of the mail server is not there.
+    """
+    from flows.orchestration.retries import pauses
+    from flows.served.logs import as_json
+    from flows.served.mail import MailServer
+    from flows.served.settings import runs_at_once
+
+    as_json()
+    if "worker" not in parts:
+        return ""
+    pauses()
+    runs_at_once()
+    server = MailServer.of_environment()
+    problem = server.problem(home) if server is not None else ""
+    return problem and f"{problem}; notices wait until it can"
+
+
+def _print_ready(stack: Stack) -> None:
+    from flows.served.logs import logs
 
     parts = stack.request.parts
     for name in ("prefect", "mlflow"):
@@ -104,7 +136,6 @@ def _print_ready(stack: Stack, seconds: float) -> None:
             plain.print(f"{'Refused':8} {visible(file)}: {visible_lines(problem)}")
     _line("Logs", logs(stack.home))
     _line("Secrets", f"anonflow serve --secrets --home {stack.home.path}")
-    _say(f"Ready after {seconds:.1f} s. Press Ctrl-C to stop.")
 
 
 def _parts(only: list[str] | None) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
+from flows.orchestration.retries import pauses
 from flows.plan.model import PlanFile
 from flows.release import Direct
 from tasks.common.errors import InputOutputFault
@@ -32,12 +33,13 @@ class PrefectRunner(Direct):
 
     def call(self, label: str, function: Callable[..., T], *args: Any, retry: bool) -> T:
         """Carry out one step as a task; its arguments stay out of Prefect's sight."""
+        waits = pauses() if retry else []
         step = task(
             name=label,
             # Prefect would fill in braces.
             task_run_name=label.replace("{", "{{").replace("}", "}}"),
-            retries=2 if retry else 0,
-            retry_delay_seconds=[1, 5],
+            retries=len(waits),
+            retry_delay_seconds=waits,
             retry_condition_fn=_failed_on_input_or_output,
             cache_policy=NO_CACHE,
             persist_result=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from flows.served.settings import logs
+from flows.served.logs import logs
 from flows.servers.environment import HEALTH, NAMES, PARTS
 from flows.servers.layout import Layout, read_layout, runs
 from flows.servers.process import answers

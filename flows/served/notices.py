@@ -9,30 +9,23 @@ import asyncio
 import logging
 import os
 import re
-import smtplib
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from email.message import EmailMessage
-from urllib.parse import urlsplit
 
 from prefect.blocks.core import Block
 from prefect.client.orchestration import PrefectClient
 
+from flows.served.mail import MailServer
 from flows.served.state import Records
-from tasks.common import secrets
 from tasks.common.errors import Refused
 from tasks.common.home import Home, make_private
 
 BLOCK = "anonflow"
-SMTP, MAIL_TO, MAIL_FROM = "ANONFLOW_SMTP", "ANONFLOW_MAIL_TO", "ANONFLOW_MAIL_FROM"
-# The named secret with the password of the user in ANONFLOW_SMTP.
-PASSWORD = "ANONFLOW_SMTP_PASSWORD"  # noqa: S105
-SCHEMES = ("smtp", "smtp+starttls", "smtps")
-# Seconds between two looks for notices, the longest pause after a failure, and the time a mail server has to answer.
-PACE, LONGEST_PAUSE, TIMEOUT = 2.0, 300.0, 20.0
+# Seconds between two looks for notices, and the longest pause after a failure.
+PACE, LONGEST_PAUSE = 2.0, 300.0
 # Seconds after which it is forgotten that a notice was delivered.
 REMEMBERED = 400 * 86_400.0
 
@@ -108,65 +101,6 @@ def page_of(run: str) -> str:
     return f"{os.environ.get('PREFECT_API_URL', '').removesuffix('/api')}/runs/flow-run/{run}" if run else ""
 
 
-@dataclass(frozen=True)
-class MailServer:
-    """Where mail is handed over, as ``ANONFLOW_SMTP`` names it, and from whom to whom."""
-
-    host: str
-    port: int
-    scheme: str
-    user: str
-    sender: str
-    receivers: tuple[str, ...]
-
-    @classmethod
-    def of_environment(cls) -> MailServer | None:
-        """Return the mail server that the environment names, None where it names none.
-
-        Raises
-        ------
-        Refused
-            When what it says cannot be used.
-        """
-        address = os.environ.get(SMTP, "")
-        if not address:
-            return None
-        parts = urlsplit(address)
-        receivers = tuple(filter(None, map(str.strip, os.environ.get(MAIL_TO, "").split(","))))
-        if parts.scheme not in SCHEMES or not parts.hostname or parts.password or not receivers:
-            raise Refused(
-                f"{SMTP} must be smtp://, smtp+starttls:// or smtps:// with USER@HOST:PORT, {MAIL_TO} the addresses of "
-                f"those who are told, and the password the secret {PASSWORD}"
-            )
-        sender = os.environ.get(MAIL_FROM) or f"anonflow@{parts.hostname}"
-        port = parts.port or {"smtps": 465, "smtp+starttls": 587}.get(parts.scheme, 25)
-        return cls(parts.hostname, port, parts.scheme, parts.username or "", sender, receivers)
-
-    def send(self, home: Home, notice: Notice) -> None:
-        """Hand a notice over as a mail.
-
-        Raises `OSError` or `smtplib.SMTPException` where the server does not take it.
-        """
-        message = EmailMessage()
-        headers = {
-            "Subject": " ".join(notice.title.split()),
-            "From": self.sender,
-            "To": ", ".join(self.receivers),
-            # A mail that is handed over twice, because the connection broke in between, is recognised by it.
-            "Message-ID": f"<{notice.key}@{self.host}>",
-        }
-        for name, text in headers.items():
-            message.add_header(name, text)
-        message.set_content(notice.body)
-        kind = smtplib.SMTP_SSL if self.scheme == "smtps" else smtplib.SMTP
-        with kind(self.host, self.port, timeout=TIMEOUT) as server:
-            if self.scheme == "smtp+starttls":
-                server.starttls()
-            if self.user:
-                server.login(self.user, secrets.secret(PASSWORD, home))
-            server.send_message(message)
-
-
 async def run_sender(client: PrefectClient, home: Home) -> None:
     """Deliver notices until cancelled."""
     pause = PACE
@@ -190,7 +124,7 @@ async def ways(client: PrefectClient, home: Home) -> dict[str, Send]:
     if server is not None:
 
         async def by_mail(notice: Notice) -> None:
-            await asyncio.to_thread(server.send, home, notice)
+            await asyncio.to_thread(server.send, home, notice.key, notice.title, notice.body)
 
         found.update(mail=by_mail)
     documents = await client.read_block_documents()
@@ -210,7 +144,8 @@ async def deliver(home: Home, found: dict[str, Send]) -> list[str]:
     """Deliver what waits by every way, once by each; return by which ways something could not be delivered."""
     waiting, failed = _waiting(home), []
     for notice in waiting.all():
-        log.info("notice: %s", " | ".join([notice.title, *notice.body.split("\n")]))
+        about = {"plan": notice.plan, "release": notice.release}
+        log.info("notice: %s", " | ".join([notice.title, *notice.body.split("\n")]), extra=about)
         delivered = list(notice.delivered)
         for way, send in found.items():
             if way in delivered:

@@ -23,7 +23,8 @@ from urllib.parse import quote
 
 import psutil
 
-from flows.served.settings import DATABASES, logs
+from flows.served.logs import logs
+from flows.served.settings import DATABASES
 from flows.servers.layout import USER, secret
 from flows.servers.process import open_log
 from tasks.common.errors import Fault, Refused

@@ -20,7 +20,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from flows.plan.model import PlanFile
-from flows.served import state
+from flows.served import logs, state
 from flows.served.plans import read_folder
 from tasks.common.errors import Busy, Refused, ReleaseError, sanitise_errors, visible
 from tasks.common.home import Home
@@ -58,6 +58,7 @@ def run_name_of(plan: str, due: datetime, zone: str) -> str:
 def release(plan: str) -> State[Any]:
     """Carry out a plan, or go on with the candidate that this run waits with."""
     home, run = Home.locate(), str(flow_run.id)
+    logs.ABOUT.plan = visible(plan)
     with state.carried_out(home, run, str(flow_run.name), plan):
         try:
             ended: State[Any] = sanitise_errors(_carry_on)(home, run, plan)
@@ -94,6 +95,7 @@ def _carry_out(home: Home, plan: str) -> Outcome:
     file = plan_file(plan)
     runner = PrefectRunner(file.plan.name, monitor.Progress(plan))
     outcome = sanitise_errors(carry_out)(file, home, runner)
+    logs.ABOUT.release = outcome.release
     monitor.report_assessment(home, plan, outcome)
     return outcome
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import psutil
 
+from flows.served import logs
 from flows.servers.environment import PARTS, common
 from flows.servers.layout import Layout, mlflow_auth, prefect_auth, secret
-from flows.servers.process import LOG_LIMIT
 from tasks.common.errors import Refused
-from tasks.common.home import Home, make_private
+from tasks.common.home import Home
 
 POOL = "anonflow"
 DATABASES = ("prefect", "mlflow")
@@ -74,25 +71,6 @@ def runs_at_once() -> int:
     return int(stated)
 
 
-def logs(home: Home) -> Path:
-    """Return the folder of the stack's logs."""
-    return make_private(home.path / "logs")
-
-
-def trim_logs(home: Home) -> None:
-    """Start each log that has grown too long afresh, and keep one older part of it.
-
-    Processes append to their logs, so that they need no notice.
-    """
-    for log in logs(home).glob("*.log"):
-        with contextlib.suppress(OSError):
-            if log.stat().st_size > LOG_LIMIT:
-                older = log.with_suffix(".log.1")
-                older.touch(mode=0o600)
-                shutil.copyfile(log, older)
-                os.truncate(log, 0)
-
-
 def variables(
     part: str, home: Home, layout: Layout, databases: Mapping[str, str], own: Collection[str] = PARTS
 ) -> dict[str, str]:
@@ -103,7 +81,7 @@ def variables(
     Claim: the addresses of the databases, which hold their password, go to the two servers alone; flows have
     the servers' addresses only. No framework calls any server outside.
     """
-    settings = common(home.path) | _SERVED
+    settings = common(home.path) | _SERVED | logs.settings(part)
     settings |= {
         "ANONFLOW_HOME": str(home.path),
         "ANONFLOW_PLANS": layout.plans,

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -16,9 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from flows.served.logs import logs, trim_logs
 from flows.served.postgres import Postgres, create_databases, has_trigrams
 from flows.served.report import Report
-from flows.served.settings import DATABASES, logs, trim_logs, variables, with_database
+from flows.served.settings import DATABASES, variables, with_database
 from flows.servers.environment import HEALTH, LOOPBACK, NAMES, PARTS, private_directories
 from flows.servers.layout import Layout, lock_of, read_layout, state_folder, write_layout
 from flows.servers.process import Child, fetch, listen, listen_near
@@ -36,6 +38,8 @@ STOPPING = 20.0
 HUNG = 120.0
 # Seconds between two questions to each part, and in which it has to answer.
 ASK_PACE, ANSWER = 10.0, 8.0
+# With fewer free bytes a disk is called full.
+FULL = 10_000_000
 # Seconds between two looks at the size of the logs.
 LOGS_PACE = 15.0
 SERVERS = ("prefect", "mlflow", "worker")
@@ -192,7 +196,8 @@ class Stack:
                     self.report(f"{NAMES[part.name]} has not answered for {HUNG:g} s and is killed.")
                     part.process.process.kill()
                 elif (code := part.process.poll()) is not None:
-                    self.report(f"{NAMES[part.name]} ended with code {code}; restarting in {part.died():g} s.")
+                    why = "; the disk is full" if shutil.disk_usage(self.home.path).free < FULL else ""
+                    self.report(f"{NAMES[part.name]} ended with code {code}{why}; restarting in {part.died():g} s.")
 
     def _ask_all(self, cancelled: Callable[[], bool]) -> None:
         while not cancelled():

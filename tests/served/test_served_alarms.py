@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from flows.served.settings import logs
+from flows.served.logs import logs
 from flows.served.state import active_runs, pending_decisions
 from tests.limits import NO_LOSS
 

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from flows.served.notices import MAIL_TO, SMTP, MailServer, Notice, deliver, tell
+from flows.served.mail import MAIL_TO, SMTP, MailServer
+from flows.served.notices import Notice, deliver, tell
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tests.flows.served.mail import mail_server
@@ -33,7 +34,7 @@ def test_a_mail_says_what_has_happened_and_what_to_do_and_comes_once(
         assert by_mail is not None
 
         async def send(notice: Notice) -> None:
-            by_mail.send(home, notice)
+            by_mail.send(home, notice.key, notice.title, notice.body)
 
         chat: list[str] = []
 
@@ -67,7 +68,9 @@ def test_without_any_way_nothing_piles_up(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["127.0.0.1", "http://127.0.0.1", "smtp://", "smtp://ann:password@mail", "smtp://mail"], ids=str
+    "address",
+    ["127.0.0.1", "http://127.0.0.1", "smtp://", "smtp://ann:password@mail", "smtp://mail:x", "smtp://mail"],
+    ids=str,
 )
 def test_an_address_that_cannot_be_used_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SMTP, address)
@@ -75,3 +78,16 @@ def test_an_address_that_cannot_be_used_is_refused(address: str, monkeypatch: py
     with pytest.raises(Refused, match=f"{SMTP} must be smtp://") as refusal:
         MailServer.of_environment()
     assert "password@" not in str(refusal.value)
+
+
+def test_the_mail_server_is_tried_before_it_is_needed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MAIL_TO, "ann@example.org")
+    with mail_server() as server:
+        monkeypatch.setenv(SMTP, server.address)
+        assert MailServer.of_environment().problem(home) == ""
+        assert server.mails == []
+    server.server_close()
+    assert "cannot be used now (ConnectionRefusedError)" in MailServer.of_environment().problem(home)
+    monkeypatch.setenv(SMTP, server.address.replace("//", "//ann@"))
+    with pytest.raises(Refused, match="ANONFLOW_SMTP_PASSWORD is not there"):
+        MailServer.of_environment().problem(home)

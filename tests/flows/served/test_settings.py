@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 import stat
+from logging.config import DictConfigurator
 
 import pytest
 
-from flows.served import settings
+from flows.orchestration import retries
+from flows.served import logs, settings
 from flows.servers.layout import Layout, prefect_auth
+from tasks.common.errors import Refused
 from tasks.common.home import Home
 
 
@@ -39,16 +45,62 @@ def test_servers_elsewhere_are_named_by_the_environment(home: Home, monkeypatch:
     assert apart["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:2"
 
 
-def test_a_log_is_cut_while_its_process_writes_on(home: Home) -> None:
-    path = settings.logs(home) / "worker.log"
+def test_lines_of_json_say_what_they_are_about(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(logs.FORMAT, "json")
+    for name, value in logs.settings("worker").items():
+        monkeypatch.setenv(name, value)
+    # Late: the frameworks read where their state is when they are imported.
+    from prefect.logging.configuration import DEFAULT_LOGGING_SETTINGS_PATH, load_logging_config
+
+    config = load_logging_config(DEFAULT_LOGGING_SETTINGS_PATH)
+    assert config["handlers"]["console"]["formatter"] == "json"
+    formatter = DictConfigurator(config).configure_formatter(config["formatters"]["json"])
+    monkeypatch.setattr(logs, "ABOUT", logs.About("census", "census-1"))
+    record = logging.LogRecord("prefect", logging.INFO, "x.py", 1, "read %d", (3,), None)
+    record.task_run_name = "Read the source"
+    said = json.loads(formatter.format(record))
+    time = said.pop("time")
+    assert time.endswith("Z")
+    about = {"plan": "census", "release": "census-1", "step": "Read the source"}
+    assert said == {"level": "INFO", "part": "worker", "message": "read 3"} | about
+    monkeypatch.setenv(logs.FORMAT, "xml")
+    with pytest.raises(Refused, match="text or json"):
+        logs.as_json()
+
+
+def test_a_log_is_cut_while_its_process_writes_on_and_the_beginning_of_an_outage_is_kept(home: Home) -> None:
+    logs.note(home, "PostgreSQL ended")
+    path = logs.logs(home) / "serve.log"
+    parts = [path, path.with_suffix(".log.1"), path.with_suffix(".log.2")]
     with path.open("a") as log:
-        log.write("early\n" + "x" * 1_000_000)
-        log.flush()
-        settings.trim_logs(home)
-        log.write("late\n")
-        log.flush()
-        settings.trim_logs(home)
-    assert path.read_text() == "late\n"
-    older = path.with_suffix(".log.1")
-    assert older.read_text().startswith("early")
-    assert stat.S_IMODE(older.stat().st_mode) == 0o600
+        for word in ("first", "second", "third"):
+            log.write(word + "x" * 1_000_000)
+            log.flush()
+            logs.trim_logs(home)
+    logs.note(home, "PostgreSQL answers")
+    last, first, latest = (part.read_text() for part in parts)
+    assert "PostgreSQL ended\nfirst" in first
+    assert latest.startswith("third")
+    assert last.endswith("PostgreSQL answers\n")
+    assert {stat.S_IMODE(part.stat().st_mode) for part in parts} == {0o600}
+    # Once it is over, the next older part takes its place.
+    for part in parts[1:]:
+        os.utime(part, (0, 0))
+    path.write_text("later" + "x" * 1_000_000)
+    logs.trim_logs(home)
+    assert parts[1].read_text().startswith("later")
+    assert not parts[2].exists()
+
+
+def test_attempts_go_on_for_the_hours_that_are_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert retries.pauses() == [1, 5]
+    monkeypatch.setenv(retries.HOURS, "6")
+    found = retries.pauses()
+    assert (found[:4], max(found), sum(found)) == ([1, 5, 25, 125], 3600, 6 * 3600)
+    monkeypatch.setenv(retries.HOURS, "24")
+    # Prefect takes no more.
+    assert len(retries.pauses()) <= 50
+    for wrong in ("six", "-1", "25", "nan"):
+        monkeypatch.setenv(retries.HOURS, wrong)
+        with pytest.raises(Refused, match="hours from 0 to 24"):
+            retries.pauses()
