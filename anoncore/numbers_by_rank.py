@@ -8,7 +8,7 @@ import numpy as np
 
 from anoncore.kernels.ranks import match_ranks
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values
-from anoncore.microdata import Microdata, round_to
+from anoncore.microdata import Microdata, Variable, round_to
 
 
 def drawn_numbers(data: Microdata, names: Iterable[str], *, k: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -35,11 +35,30 @@ def drawn_numbers(data: Microdata, names: Iterable[str], *, k: int, rng: np.rand
         column = data.frame[variable.name].to_numpy()
         order = np.argsort(column, kind="stable")[: int((~np.isnan(column)).sum())]
         if len(order):
-            reach = max(recommended_reach(len(order), len(variables)), k)
-            units = None if data.units is None else data.units[order]
-            values = smoothed_values(column[order], reach, k=k, rng=rng, units=units)
-            drawn[variable.name] = round_to(values, variable.precision) + 0.0  # no −0
+            drawn[variable.name] = drawn_in_order(data, variable, order, n_variables=len(variables), k=k, rng=rng)
     return drawn
+
+
+def drawn_in_order(
+    data: Microdata, variable: Variable, order: np.ndarray, *, n_variables: int, k: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw the numbers of a variable near the source's, as `drawn_numbers` does.
+
+    Parameters
+    ----------
+    order : (m,) int, at least 1
+        The records that have a number, in ascending order of it.
+    n_variables : int
+        Variables whose numbers are drawn.
+
+    Returns
+    -------
+    (m,) float64, nearly ascending
+    """
+    reach = max(recommended_reach(len(order), n_variables), k)
+    units = None if data.units is None else data.units[order]
+    ordered = data.frame[variable.name].to_numpy()[order]
+    return round_to(smoothed_values(ordered, reach, k=k, rng=rng, units=units), variable.precision) + 0.0  # no −0
 
 
 def coded_numbers(data: Microdata, names: Iterable[str], tail: int | None) -> dict[str, np.ndarray]:

@@ -9,7 +9,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 
-def rank_swap(x: Floats, reach: int, *, rng: np.random.Generator) -> Integers:
+def rank_swap(x: Floats, reach: int, *, rng: np.random.Generator) -> tuple[Integers, Integers]:
     """Exchange records in pairs whose ranks differ by at most ``reach``.
 
     Parameters
@@ -22,13 +22,15 @@ def rank_swap(x: Floats, reach: int, *, rng: np.random.Generator) -> Integers:
 
     Returns
     -------
-    (N,) int
-        For each record the one whose value it receives, in pairs; few keep their own.
+    order : (N,) int
+        The records by rank.
+    partner : (N,) int
+        For each rank the one whose value it receives, in pairs; few keep their own.
 
     Notes
     -----
-    Claim: ``x[result]`` holds the values of ``x``; none moves by more than ``reach`` ranks, equal values ranked at
-    random.
+    Claim: ``x[order[partner]]`` are the values that the records ``order`` receive; none moves by more than ``reach``
+    ranks, equal values ranked at random.
 
     From the lowest rank upwards, each value that has no partner yet is exchanged with one drawn uniformly from those
     above it, within reach, that have none. O(N log N).
@@ -39,8 +41,9 @@ def rank_swap(x: Floats, reach: int, *, rng: np.random.Generator) -> Integers:
     Examples
     --------
     >>> x = np.array([7.0, 1.0, 9.0, 3.0])
-    >>> x[rank_swap(x, 1, rng=np.random.default_rng(0))].tolist()
-    [9.0, 3.0, 7.0, 1.0]
+    >>> order, partner = rank_swap(x, 1, rng=np.random.default_rng(0))
+    >>> x[order].tolist(), x[order[partner]].tolist()
+    ([1.0, 3.0, 7.0, 9.0], [3.0, 1.0, 9.0, 7.0])
     """
     from anoncore.kernels._rank_swap_compiled import pair_up
 
@@ -48,6 +51,4 @@ def rank_swap(x: Floats, reach: int, *, rng: np.random.Generator) -> Integers:
     order = order[np.argsort(x[order], kind="stable")]
     partner = np.arange(len(x))
     pair_up(reach, rng.random(len(x)), partner)
-    receives = np.empty(len(x), dtype=np.intp)
-    receives[order] = order[partner]
-    return receives
+    return order, partner

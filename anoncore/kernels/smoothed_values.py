@@ -225,8 +225,10 @@ def smoothed_values(
     >>> smoothed_values(np.array([0.0, 0, 0, 1, 2, 3, 4, 50]), 1, k=3).round(2).tolist()
     [0.0, 0.0, 0.0, 2.0, 2.33, 3.0, 3.67, 4.0]
     """
-    _, first, number, held = np.unique(ordered, return_index=True, return_inverse=True, return_counts=True)
-    holders = held if units is None else distinct_counts(number, units)
+    new = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+    first = np.flatnonzero(new)
+    held = np.diff(first, append=len(ordered))
+    holders = held if units is None else distinct_counts(np.cumsum(new) - 1, units)
     least = max(k, reach)
     spike = np.repeat(holders >= least, held)
     result, single = ordered.copy(), ordered[~spike]
@@ -263,7 +265,7 @@ def _reaches(widths: Floats, reach: int) -> Floats:
     size, middles, least = np.rint(widths.sum()), _middles(widths), min(END, reach)
     ends = np.minimum(middles, size - middles) - 0.5
     most = max(least, reach * size / len(widths))
-    return np.minimum(np.clip(ends // 4, least, most), max(size - 1, 0.0))
+    return np.minimum(np.clip(np.floor(ends / 4), least, most), max(size - 1, 0.0))
 
 
 def _nearest(ordered: Floats, asked: Floats) -> Floats:

@@ -14,7 +14,7 @@ from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.rank_swap import rank_swap
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Variable
-from anoncore.numbers_by_rank import drawn_note, drawn_numbers, with_numbers_by_rank
+from anoncore.numbers_by_rank import drawn_in_order, drawn_note
 from anoncore.release import Release
 
 EVIDENCE = (
@@ -94,10 +94,9 @@ class RankSwapping(Method):
         if len(data) < 2:
             raise AnonymizationError(f"rank swapping needs at least 2 records, got {len(data)}")
         source = data.select(data.schema.masked)
-        masked, window = self._swapped(source, rng)
+        masked, exchanges, window = self._swapped(source, rng)
         if self.values == "drawn":
-            numbers = drawn_numbers(source, source.schema.names, k=self.k, rng=rng)
-            masked = with_numbers_by_rank(masked, numbers)
+            masked = self._with_drawn_numbers(masked, source, exchanges, rng)
         hold = drawn_note(self.k) if self.values == "drawn" else "they are the source's own"
         return Release(
             data=masked,
@@ -112,24 +111,70 @@ class RankSwapping(Method):
             figures={"window": window},
         )
 
-    def _swapped(self, source: Microdata, rng: np.random.Generator) -> tuple[Microdata, float]:
-        """Return the swapped table and its window."""
+    def _swapped(self, source: Microdata, rng: np.random.Generator) -> tuple[Microdata, dict[str, _Exchange], float]:
+        """Return the swapped table, how each variable was exchanged, and the window."""
         window, before = self.window, None
         while True:
-            columns = {v.name: _exchanged(source.frame[v.name], v, window, rng) for v in source.schema}
+            exchanges = {v.name: _Exchange.draw(source.frame[v.name], v, window, rng) for v in source.schema}
+            columns = {name: one.applied(source.frame[name]) for name, one in exchanges.items()}
             masked = Microdata.trusted(pd.DataFrame(columns, index=source.frame.index), source.schema)
             if self.correlation_tolerance is None:
-                return masked, window
+                return masked, exchanges, window
             before = _rank_correlations(source) if before is None else before
             moved = np.abs(_rank_correlations(masked) - before)[np.triu_indices(len(before), 1)]
             if not moved.size or moved.mean() <= self.correlation_tolerance:
-                return masked, window
+                return masked, exchanges, window
             if window * len(source) <= 1:
                 raise InfeasibleError(
                     f"correlation_tolerance {self.correlation_tolerance:g} is not met even by exchanges of neighbours; "
                     "allow more"
                 )
             window /= 2
+
+    def _with_drawn_numbers(
+        self, masked: Microdata, source: Microdata, exchanges: dict[str, _Exchange], rng: np.random.Generator
+    ) -> Microdata:
+        """Return the swapped table with drawn numbers of the same ranks."""
+        continuous = [v for v in source.schema if v.kind == "continuous"]
+        columns = {}
+        for variable in continuous:
+            one = exchanges[variable.name]
+            column = np.full(len(source), np.nan)
+            if len(one.order):
+                numbers = drawn_in_order(source, variable, one.order, n_variables=len(continuous), k=self.k, rng=rng)
+                column[one.order] = np.sort(numbers)[one.partner]
+            columns[variable.name] = column
+        return Microdata.trusted(masked.frame.assign(**columns), masked.schema)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Exchange:
+    """How the values of a variable are exchanged.
+
+    Parameters
+    ----------
+    order : (n,) int, the records that have a value, by rank
+    partner : (n,) int, for each rank the one whose value it receives
+    """
+
+    order: np.ndarray
+    partner: np.ndarray
+
+    @classmethod
+    def draw(cls, column: pd.Series, variable: Variable, window: float, rng: np.random.Generator) -> _Exchange:
+        """Draw pairs of nearly equal rank, levels without an order in a random one."""
+        present = np.flatnonzero(column.notna().to_numpy())
+        values = _ordered(column, variable)[present]
+        if variable.kind == "nominal":
+            values = rng.permutation(len(column.cat.categories))[values.astype(np.intp)].astype(float)
+        order, partner = rank_swap(values, max(1, round(window * len(values))), rng=rng)
+        return cls(present[order], partner)
+
+    def applied(self, column: pd.Series) -> pd.Series:
+        """Return the values as exchanged; missing ones stay where they are."""
+        rows = np.arange(len(column))
+        rows[self.order] = self.order[self.partner]
+        return pd.Series(column.iloc[rows].array, index=column.index)
 
 
 def _ordered(column: pd.Series, variable: Variable) -> np.ndarray:
@@ -145,14 +190,3 @@ def _rank_correlations(data: Microdata) -> np.ndarray:
     ranks = pd.DataFrame({v.name: _ordered(data.frame[v.name], v) for v in kept}).rank()
     ranks = ranks.loc[:, ranks.max() > ranks.min()].fillna(ranks.mean())
     return np.corrcoef(ranks.to_numpy(), rowvar=False) if ranks.shape[1] > 1 else np.zeros((0, 0))
-
-
-def _exchanged(column: pd.Series, variable: Variable, window: float, rng: np.random.Generator) -> pd.Series:
-    """Return the values of a variable as exchanged; missing ones stay where they are."""
-    rows = np.arange(len(column))
-    present = np.flatnonzero(column.notna().to_numpy())
-    values = _ordered(column, variable)[present]
-    if variable.kind == "nominal":
-        values = rng.permutation(len(column.cat.categories))[values.astype(np.intp)].astype(float)
-    rows[present] = present[rank_swap(values, max(1, round(window * len(values))), rng=rng)]
-    return pd.Series(column.iloc[rows].array, index=column.index)
