@@ -12,7 +12,7 @@ import pandas as pd
 from anoncore.claims import Claim, KAnonymity, LDiversity, TCloseness, key_codes
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.key_groups import Items, agreeing_units
+from anoncore.kernels.key_groups import Items, holding_units
 from anoncore.kernels.lattice import Key, Level, Mean, Model, Node, at_least, close, diverse, optimal_node
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
@@ -26,8 +26,8 @@ Loss = Literal["loss", "entropy", "precision"]
 class GlobalRecoding(Method):
     """Global recoding: every key at the level of its hierarchy at which the keys together lose least.
 
-    Claims k-anonymity on the keys, where a missing value agrees with every value, and ℓ-diversity and t-closeness of
-    sensitive variables where these are asked for; made to hold again after later steps. No other levels that suppress
+    Claims k-anonymity on the keys, counting for each record the units that hold all keys which it has left, and
+    ℓ-diversity and t-closeness of sensitive variables where these are asked for; made to hold again after later steps. No other levels that suppress
     so few records lose less. Other variables stay as they are, so it is a step before masking. Deterministic.
 
     Source: Samarati and Sweeney 1998 (full-domain generalisation with suppression); Kohlmayer et al. 2012, Flash;
@@ -160,10 +160,13 @@ class GlobalRecoding(Method):
         self, data: Microdata, claims: tuple[Claim, ...], *, edits: EditSet, rng: np.random.Generator
     ) -> tuple[Microdata, tuple[str, ...]]:
         """Leave out the keys of records that later steps made rare."""
-        masked, records = self._suppressed(data, wildcard=True)
-        if not records:
+        masked = data
+        # Records whose keys are left out hold those of no other: of others, too few may then be left.
+        while (step := self._suppressed(masked, later=True))[1]:
+            masked = step[0]
+        if masked is data:
             return data, ()
-        return masked, (f"after the later steps, the keys of {records} record(s) are left out, which they made rare",)
+        return masked, ("after the later steps, the keys of records that these made rare are left out, too",)
 
     def _keys(self, schema: Schema) -> tuple[str, ...]:
         sensitive = {*self.diversity, *self.closeness}
@@ -175,7 +178,7 @@ class GlobalRecoding(Method):
 
     def _claims(self, keys: tuple[str, ...]) -> tuple[Claim, ...]:
         return (
-            KAnonymity(k=self.k, variables=keys, missing="wildcard"),
+            KAnonymity(k=self.k, variables=keys, missing="holders"),
             *(LDiversity(l=number, quasi_identifiers=keys, sensitive=name) for name, number in self.diversity.items()),
             *(TCloseness(t=t, quasi_identifiers=keys, sensitive=name) for name, t in self.closeness.items()),
         )
@@ -206,11 +209,11 @@ class GlobalRecoding(Method):
             monotone=not self.closeness and (data.units is None or not self.diversity),
         )
 
-    def _suppressed(self, data: Microdata, *, wildcard: bool = False) -> tuple[Microdata, int]:
+    def _suppressed(self, data: Microdata, *, later: bool = False) -> tuple[Microdata, int]:
         """Return the table without the keys of records that break a model, and how many these are.
 
-        Records without keys are a group of their own: where it breaks a model, the smallest other groups join it. With
-        ``wildcard`` missing values agree with all, as later steps leave them, and k units must agree.
+        Records without keys are a group of their own: where it breaks a model, the smallest other groups join it. After
+        ``later`` steps, which may leave out single keys, k units must hold those which a record has left.
         """
         keys = list(self._keys(data.schema))
         order = np.argsort(data.unit_codes, kind="stable")
@@ -219,13 +222,13 @@ class GlobalRecoding(Method):
             data.unit_codes[order].astype(np.int64),
             np.ones(len(data), dtype=np.int64),
         )
-        models = self._models(sorted_, one)[wildcard:]
+        models = self._models(sorted_, one)[later:]
         number = sorted_.frame.groupby(keys, dropna=False, observed=True, sort=False).ngroup().to_numpy()
         first, sizes = np.unique(number, return_index=True)[1], np.bincount(number)
         bare = sorted_.frame[keys].isna().all(axis=1).to_numpy()
         gone = np.any([bare, *(model(first[number], one, units) for model in models)], axis=0)
-        if wildcard:
-            gone |= agreeing_units(key_codes(sorted_, keys), units, enough=self.k) < self.k
+        if later:
+            gone |= holding_units(key_codes(sorted_, keys), units) < self.k
         for smallest in np.argsort(sizes, kind="stable"):
             group = np.where(gone, gone.argmax(), first[number])
             if not any((model(group, one, units) & gone).any() for model in models):

@@ -56,8 +56,9 @@ class AssessmentSection(Section):
     triples : Largest number of tables of three variables that are compared. Of two variables it is 2000.
     population : Number of people of whom the source holds a sample, for risk in the population. Without it, what a
         variable with the role weight sums to.
-    missing_keys : What a missing value of a quasi-identifier means to that risk: a ``level`` of its own, a
-        ``wildcard`` that every value fits, or ``excluded``, so that the record is not counted.
+    missing_keys : What a missing value of a quasi-identifier means to that risk: a ``level`` of its own;
+        ``holders``, it is not compared, and those count that hold what the record has left; or ``excluded``, so that
+        the record is not counted.
     """
 
     k: int = Field(default=5, ge=2)

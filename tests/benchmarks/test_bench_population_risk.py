@@ -75,7 +75,7 @@ def test_special_uniques(benchmark, keys: np.ndarray) -> None:
     assert benchmark.pedantic(special_uniques, args=(keys,), rounds=5).score.any()
 
 
-@pytest.mark.parametrize("missing", ["level", "wildcard"])
+@pytest.mark.parametrize("missing", ["level", "holders"])
 def test_frequencies(benchmark, keys: np.ndarray, missing: str) -> None:
     known = np.where(np.random.default_rng(10).random(keys.shape) < 0.05, -1, keys)
     found = benchmark.pedantic(key_frequencies, args=(known,), kwargs={"missing": missing}, rounds=3)

@@ -15,7 +15,7 @@ from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._groups import codes
 
-Missing = Literal["level", "wildcard", "excluded"]
+Missing = Literal["level", "holders", "excluded"]
 Codes = NDArray[np.int64]
 _LARGEST = 2**62
 
@@ -72,8 +72,9 @@ def key_frequencies(keys: ArrayLike, weights: ArrayLike | None = None, *, missin
     ----------
     keys : (N, m) int, levels from 0; −1 where a value is missing
     weights : (N,) sampling weights above 0; 1 when None
-    missing : "level", missing values equal each other and nothing else; "wildcard", a missing value equals every
-        value, so that records agree where both are known; "excluded", records with a missing value are not counted
+    missing : "level", missing values equal each other and nothing else; "holders", a record's missing values are
+        not compared, and records count that hold all its others: those that lack one of them help no other record;
+        "excluded", records with a missing value are not counted
 
     Returns
     -------
@@ -86,31 +87,29 @@ def key_frequencies(keys: ArrayLike, weights: ArrayLike | None = None, *, missin
 
     Notes
     -----
-    Claim: exact, also with wildcards. These compare each pattern of missing values with each other one by counting
-    on the variables that both know, in O(P·N) for P patterns, and not pairs of records.
+    Claim: exact, in O(P·N) for P patterns of missing values.
 
-    Source: Templ, Kowarik and Meindl (2015), *Journal of Statistical Software* 67 (4), section 3.1.
+    Source: Templ, Kowarik and Meindl (2015), *Journal of Statistical Software* 67 (4), section 3.1, but that a missing
+    value of another record agrees with none: ten records without keys would else agree with all.
 
     Examples
     --------
     >>> keys = [[0, 1], [0, 1], [0, -1], [1, -1]]
-    >>> [key_frequencies(keys, missing=m).sample.tolist() for m in ("level", "wildcard", "excluded")]
-    [[2, 2, 1, 1], [3, 3, 3, 1], [2, 2, 0, 0]]
+    >>> [key_frequencies(keys, missing=m).sample.tolist() for m in ("level", "holders", "excluded")]
+    [[2, 2, 1, 1], [2, 2, 3, 1], [2, 2, 0, 0]]
     """
     table = np.asarray(keys, dtype=np.int64)
     if table.ndim != 2 or not table.shape[1] or (table.size and int(table.min()) < -1):
         raise AnonymizationError("keys must be a table of levels from 0, with -1 for missing and at least one column")
     weight = checked_weights(weights, len(table))
-    if missing not in ("level", "wildcard", "excluded"):
-        raise AnonymizationError(f"missing must be level, wildcard or excluded, got {missing!r}")
-    if missing == "wildcard" and table.shape[1] > 62:
-        raise AnonymizationError(f"at most 62 variables can have wildcards, got {table.shape[1]}; name fewer")
+    if missing not in ("level", "holders", "excluded"):
+        raise AnonymizationError(f"missing must be level, holders or excluded, got {missing!r}")
     group = groups_of(table)
     first = np.unique(group, return_index=True)[1]
     sizes, sums = np.bincount(group), np.bincount(group, weight, len(first)).astype(np.float64)
     kinds = table[first]
-    if missing == "wildcard":
-        sizes, sums = _wildcards(kinds, sizes, sums)
+    if missing == "holders":
+        sizes, sums = _holders(kinds, sizes, sums)
     elif missing == "excluded":
         complete = (kinds >= 0).all(axis=1)
         sizes, sums = np.where(complete, sizes, 0), np.where(complete, sums, 0.0)
@@ -132,20 +131,15 @@ def checked_weights(weights: ArrayLike | None, records: int) -> Floats:
     return array
 
 
-def _wildcards(kinds: Codes, sizes: Indices, sums: Floats) -> tuple[Indices, Floats]:
-    """Return the frequencies of different keys where a missing value equals every value."""
+def _holders(kinds: Codes, sizes: Indices, sums: Floats) -> tuple[Indices, Floats]:
+    """Return the frequencies of the records that hold what different keys have left."""
     known = kinds >= 0
     pattern = groups_of(known.astype(np.int64))
-    bits = known[np.unique(pattern, return_index=True)[1]] @ (1 << np.arange(kinds.shape[1], dtype=np.int64))
-    shared = bits[:, None] & bits
     counts, totals = np.zeros(len(kinds), dtype=np.intp), np.zeros(len(kinds))
-    for variables in np.unique(shared):
-        rows = np.flatnonzero((bits & variables == variables)[pattern])
-        columns = (variables >> np.arange(kinds.shape[1])) & 1 == 1
-        group = groups_of(kinds[rows][:, columns]) if columns.any() else np.zeros(len(rows), dtype=np.intp)
-        size, of = int(group.max()) + 1, pattern[rows]
-        for p in np.flatnonzero((shared == variables).any(axis=1)):
-            mine, theirs = of == p, (shared[p] == variables)[of]
-            counts[rows[mine]] += np.bincount(group[theirs], sizes[rows[theirs]], size)[group[mine]].astype(np.intp)
-            totals[rows[mine]] += np.bincount(group[theirs], sums[rows[theirs]], size)[group[mine]]
+    for first in np.unique(pattern, return_index=True)[1]:
+        rows = np.flatnonzero(known[:, known[first]].all(axis=1))
+        group = groups_of(kinds[rows][:, known[first]]) if known[first].any() else np.zeros(len(rows), dtype=np.intp)
+        mine = pattern[rows] == pattern[first]
+        counts[rows[mine]] = np.bincount(group, sizes[rows])[group[mine]].astype(np.intp)
+        totals[rows[mine]] = np.bincount(group, sums[rows])[group[mine]]
     return counts, totals

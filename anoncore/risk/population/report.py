@@ -115,7 +115,7 @@ def population_risk(
     ----------
     keys : (N, m) levels of the key variables, −1 where a value is missing
     weights : (N,) sampling weights above 0; where they sum to less than N, the population is the sample
-    missing : of :func:`key_frequencies`. With wildcards, the number of groups takes a missing value as a level
+    missing : of :func:`key_frequencies`. With holders, the number of groups takes a missing value as a level
     data : Microdata, for the units of its records
     confidence : of the interval
 

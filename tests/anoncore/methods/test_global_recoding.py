@@ -76,6 +76,22 @@ def test_local_suppression_may_follow_on_the_same_keys():
     assert params.restore(cells.data, release.claims, edits=EditSet(), rng=rng) == (cells.data, ())
 
 
+def test_records_without_keys_help_no_other_record():
+    levels = tuple(f"{i:03d}" for i in range(100))
+    frame = pd.DataFrame({"zip": [None] * 10 + [*levels[:90]], "sex": ["f"] * 20 + ["m"] * 79 + [None]})
+    key = {"role": "quasi-identifier"}
+    data = Microdata(
+        frame, Schema([Variable("zip", "nominal", levels=levels, **key), Variable("sex", "binary", **key)])
+    )
+    params = GlobalRecoding(k=5)
+    (claim,) = params._claims(("zip", "sex"))
+    assert not claim.check(data).holds
+    restored, notes = params.restore(data, (claim,), edits=EditSet(), rng=np.random.default_rng(0))
+    assert claim.check(restored).holds
+    assert restored.frame["zip"].notna().sum() == 0
+    assert not any(character.isdigit() for character in notes[0])
+
+
 def test_the_measure_of_loss_and_the_highest_step_decide_on_levels():
     data = people()
     levels = {

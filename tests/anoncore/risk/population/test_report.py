@@ -36,13 +36,13 @@ def test_individual_and_household_risk_by_hand(data: Microdata) -> None:
 def test_the_meaning_of_missing_values_is_chosen(data: Microdata) -> None:
     weights = sampling_weights(data, None, 60)
     assert weights.tolist() == [10.0] * 6
-    level, excluded, wildcard = (
-        population_risk(KEYS, weights, missing=m, data=data) for m in ("level", "excluded", "wildcard")
+    level, excluded, holders = (
+        population_risk(KEYS, weights, missing=m, data=data) for m in ("level", "excluded", "holders")
     )
-    assert (level.records.n, excluded.records.n, wildcard.records.n) == (6, 5, 6)
-    # With a wildcard the fifth is like the third and the fourth, and each of these like it.
-    assert (level.k_map, wildcard.k_map) == (10.0, 20.0)
-    assert excluded.individual < level.individual
+    assert (level.records.n, excluded.records.n, holders.records.n) == (6, 5, 6)
+    # What the fifth has left is held by the third and the fourth, too; it helps neither of these.
+    assert (level.k_map, holders.k_map) == (10.0, 10.0)
+    assert excluded.individual < holders.individual < level.individual
 
 
 def test_special_uniques_name_the_variables(data: Microdata) -> None:
