@@ -27,8 +27,9 @@ class GlobalRecoding(Method):
     """Global recoding: every key at the level of its hierarchy at which the keys together lose least.
 
     Claims k-anonymity on the keys, counting for each record the units that hold all keys which it has left, and
-    ℓ-diversity and t-closeness of sensitive variables where these are asked for; made to hold again after later steps. No other levels that suppress
-    so few records lose less. Other variables stay as they are, so it is a step before masking. Deterministic.
+    ℓ-diversity and t-closeness of sensitive variables where these are asked for; made to hold again after later steps.
+    No other levels that suppress so few records lose less. Other variables stay as they are, so it is a step before
+    masking. Deterministic.
 
     Source: Samarati and Sweeney 1998 (full-domain generalisation with suppression); Kohlmayer et al. 2012, Flash;
     Prasser, Kohlmayer and Kuhn 2016 (bounds). Hierarchies and losses are as in ARX.
