@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
 from anoncore.claims import NoFormalGuarantee, key_codes
+from anoncore.edits.kinds import ConditionalEdit
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.method import MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
+from anoncore.recoding import places
 from anoncore.release import Release
 
 EVIDENCE = "what is inferred of a variable from the others, and membership, not beyond the reference's"
@@ -23,8 +26,9 @@ class PRAM(Method):
     """Post-randomisation (PRAM): each level stays with a known probability, or is drawn anew from its stratum.
 
     The matrix of transitions of each variable and stratum is invariant: expected frequencies are those of the source,
-    so that no table of one variable needs correction. Nothing is proven about a single record. Other variables stay as
-    they are, so it is a step before masking. Edits are left to the repair step.
+    so that no table of one variable needs correction. Conditional edits hold: levels are drawn among records for which
+    their conditions on other variables come out alike. Nothing is proven about a single record. Other variables stay
+    as they are, so it is a step before masking. Other edits are left to the repair step.
 
     Source: Gouweleeuw, Kooiman, Willenborg and de Wolf 1998, Post randomisation for statistical disclosure control:
     theory and implementation, Journal of Official Statistics 14(4), section 4 (invariant matrices).
@@ -37,6 +41,9 @@ class PRAM(Method):
         Probability that a value is not drawn anew. A draw may give the same level.
     strata : tuple of variable names
         Levels are drawn among those of records with the same values of these variables.
+    within : mapping of variable to a tuple of variable names
+        Levels of the variable are drawn among those of records with the same values of these, too, and theirs within
+        the variable's: no pair of them is made that the source does not have.
     """
 
     title: ClassVar[str] = "Post-randomisation (PRAM)"
@@ -49,6 +56,7 @@ class PRAM(Method):
     variables: tuple[str, ...] = ()
     keep: float = 0.8
     strata: tuple[str, ...] = ()
+    within: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0 <= self.keep < 1:
@@ -67,6 +75,9 @@ class PRAM(Method):
             ("variables", set(self.variables) - (released & with_levels), "is not released with levels"),
             ("strata", set(self.strata) - released, "is not released; name released variables"),
             ("strata", set(self.strata) & set(self._treated(schema)), "is drawn anew, too; name it once"),
+            ("within", set(self.within) - set(self._treated(schema)), "is not drawn anew; name variables that are"),
+            ("within", {n for names in self.within.values() for n in names} - released, "is not released"),
+            ("within", {n for n, names in self.within.items() if n in names}, "names itself; name others"),
         )
         problems = [f"{what}: {', '.join(sorted(names))} {problem}" for what, names, problem in wrong if names]
         return problems if self._treated(schema) else ["variables: there is no quasi-identifier with levels", *problems]
@@ -81,13 +92,15 @@ class PRAM(Method):
         """
         if problems := self.problems(data.schema, edits):
             raise AnonymizationError("\n".join(problems))
-        codes = key_codes(data, self.strata) if self.strata else np.zeros((len(data), 1), dtype=np.int32)
-        stratum = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
-        frame, names = data.frame.copy(), self._treated(data.schema)
+        frame, names, fixed = data.frame.copy(), self._treated(data.schema), 0
         for name in names:
+            stratum = self._stratum(Microdata.trusted(frame, data.schema), name, edits)
+            fixed += int(_of_one_level(stratum, places(frame[name])).sum())
             rows = redrawn(stratum, self.keep, rng)
             frame[name] = pd.Series(frame[name].iloc[rows].array, index=frame.index)
-        within = f" within {', '.join(self.strata)}" if self.strata else ""
+        alike = [f"{name} within {', '.join(n)}" for name in names if (n := (*self.strata, *self._beside(name)))]
+        within = f" that are alike in some variables ({'; '.join(alike)})" if alike else ""
+        share = fixed / max(len(frame) * len(names), 1)
         return Release(
             data=Microdata.trusted(frame, data.schema, data.units),
             claims=(NoFormalGuarantee(evidence=EVIDENCE),),
@@ -96,13 +109,42 @@ class PRAM(Method):
                 f"each value of {', '.join(names)} is the source's with probability {self.keep:g}, and else drawn from "
                 f"the values of all records{within}, missing ones among them: with the share f of a level, it stays "
                 f"with probability {self.keep:g} + {1 - self.keep:g} f and becomes another with {1 - self.keep:g} "
-                "times that level's share",
+                f"times that level's share; {share:.1%} of the values have no other to become",
             ),
+            figures={"fixed_values": share},
         )
+
+    def _beside(self, name: str) -> tuple[str, ...]:
+        """Return the variables with which a variable makes no new pair."""
+        others = (other for other, names in self.within.items() if name in names)
+        return tuple(dict.fromkeys((*self.within.get(name, ()), *others)))
+
+    def _stratum(self, data: Microdata, name: str, edits: EditSet) -> np.ndarray:
+        """Return (N,) the number of the stratum of each record, from 0, in which a variable is drawn."""
+        conditions = [
+            condition.holds(data.frame).astype(np.int32)
+            for edit in edits.edits
+            if isinstance(edit, ConditionalEdit) and name in edit.variables
+            for condition in (*edit.when, edit.then)
+            if condition.variable != name and condition.variable in data.frame
+        ]
+        alike = (*self.strata, *self._beside(name))
+        codes = [*(key_codes(data, alike).T if alike else ()), *conditions, np.zeros(len(data), dtype=np.int32)]
+        stratum: np.ndarray = pd.MultiIndex.from_arrays(codes).factorize()[0]
+        return stratum
 
     def _treated(self, schema: Schema) -> tuple[str, ...]:
         drawn = (v.name for v in schema if v.role == "quasi-identifier" and v.is_categorical)
         return self.variables or tuple(name for name in drawn if name not in self.strata)
+
+
+def _of_one_level(stratum: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return (N,) bool: all records of the stratum (N,) hold the same of ``levels`` (N,)."""
+    low, high = np.full(len(stratum), np.iinfo(np.int64).max), np.full(len(stratum), -1)
+    np.minimum.at(low, stratum, levels)
+    np.maximum.at(high, stratum, levels)
+    same: np.ndarray = (low == high)[stratum]
+    return same
 
 
 def redrawn(stratum: np.ndarray, keep: float, rng: np.random.Generator) -> np.ndarray:
