@@ -149,9 +149,23 @@ def line_end(text: str, at: int) -> int:
 
 
 def flow(value: Any) -> str:
-    """Return a value in one line of YAML."""
-    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=float("inf"))
-    return text.removesuffix("\n").removesuffix("\n...")
+    """Return a value in one line of YAML, as it may stand within ``{}`` and ``[]``, too."""
+    text = yaml.dump(
+        [value], Dumper=_OneLine, default_flow_style=True, sort_keys=False, allow_unicode=True, width=float("inf")
+    )
+    return text.removeprefix("[").removesuffix("]\n")
+
+
+class _OneLine(yaml.SafeDumper):
+    """Writes texts of several lines with escapes, in one."""
+
+
+def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if text and text.splitlines() != [text] else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_OneLine.add_representer(str, _quoted)
 
 
 def _item(node: Any, position: Any) -> Any:

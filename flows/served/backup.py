@@ -28,10 +28,15 @@ from tasks.record import ledger
 
 ABOUT, DUMPS = "backup.json", "databases"
 FORMAT = 1
+TAKEN = "exists already, or lies in the home; name a new file elsewhere"
+# How often a file that becomes shorter while it is read is read.
+ADDED_AGAIN = 5
 # What a home makes anew, or must not be taken elsewhere: raw data of runs, logs, locks.
 LEFT_OUT = {"workspace", "logs", "locks", "postgres", "matplotlib", "prefect/storage", "prefect/ui"}
 LEFT_OUT_ENDS = (".lock", ".db", ".db-wal", ".db-shm", ".db-journal", ".partial")
 SQLITE = ("prefect/prefect.db", "mlflow/mlflow.db")
+# What a backup is made of; tarfile's own check of links can be deceived by chains of them.
+PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)
 # Where MLflow's store of an embedded home names its files by their whole paths.
 PATHS = (
     ("experiments", "artifact_location"),
@@ -77,22 +82,36 @@ def back_up(home: Home, target: Path, database: str | None = None) -> Backup:
         When PostgreSQL cannot be copied.
     """
     if target.exists() or target.resolve().is_relative_to(home.path.resolve()):
-        raise Refused(f"{visible(target.name)} exists already, or lies in the home; name a new file elsewhere")
+        raise Refused(f"{visible(target.name)} {TAKEN}")
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     scratch = Workspace.create(home, f"backup-{secrets.token_hex(4)}")
     try:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w") as tar:
+        # A file with two names is stored twice: a backup holds neither symbolic nor hard links.
+        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w", dereference=True) as tar:
             with home.lock("decide"), home.lock("publish"):
                 about = _write(home, tar, scratch.folder, database)
             tar.close()
             file.flush()
             os.fsync(file.fileno())
-        partial.rename(target)
+        _put_in_place(partial, target)
     finally:
         partial.unlink(missing_ok=True)
         scratch.wipe()
     return about
+
+
+def _put_in_place(partial: Path, target: Path) -> None:
+    """Rename the finished file; one of that name that was made meanwhile is not overwritten."""
+    try:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
+    except FileExistsError:
+        taken = True
+    else:
+        taken = False
+        partial.rename(target)
+    if taken:
+        raise Refused(f"{visible(target.name)} {TAKEN}")
 
 
 def _write(home: Home, tar: tarfile.TarFile, scratch: Path, database: str | None) -> Backup:
@@ -113,7 +132,7 @@ def _write(home: Home, tar: tarfile.TarFile, scratch: Path, database: str | None
     for path in _files(home):
         # A record of a run may be removed meanwhile; nothing that the ledger names is.
         with contextlib.suppress(FileNotFoundError):
-            tar.add(path, path.relative_to(home.path).as_posix(), recursive=False)
+            _add(tar, path, path.relative_to(home.path).as_posix())
     with home.lock("ledger"):
         known = ledger.entries(home)
         for path in (home.ledger, home.head):
@@ -134,8 +153,31 @@ def _write(home: Home, tar: tarfile.TarFile, scratch: Path, database: str | None
     return about
 
 
+def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
+    """Add a file or folder; a file that became shorter meanwhile is added again."""
+    if path.is_symlink():
+        raise Refused(f"{visible(name)} in the home is a symbolic link, which no backup holds; put the files there")
+    for _ in range(ADDED_AGAIN):
+        start = tar.offset
+        try:
+            tar.add(path, name, recursive=False)
+        except OSError as error:
+            # tarfile's own error has no number; what it has written so far is overwritten.
+            if error.errno is not None or tar.fileobj is None:
+                raise
+            tar.fileobj.seek(start)
+            tar.fileobj.truncate()
+            tar.offset = start
+        else:
+            return
+    raise Fault(f"{visible(name)} in the home changes all the time; make the backup when no run is under way")
+
+
 def _files(home: Home) -> Iterator[Path]:
-    """Give every file and folder of a home that belongs into a backup, apart from databases and ledger."""
+    """Give every file and folder of a home that belongs into a backup, apart from databases and ledger.
+
+    Runs may go on. What the ledger names agrees with it only while the locks "decide" and "publish" are held.
+    """
     for folder, inside, files in os.walk(home.path):
         place = Path(folder).relative_to(home.path)
         inside[:] = sorted(name for name in inside if (place / name).as_posix() not in LEFT_OUT and name[:1] != ".")
@@ -201,20 +243,37 @@ def restore(source: Path, home: Path, database: str | None = None) -> Backup:
     Raises
     ------
     Refused
-        When the folder is not empty, or the file is no backup of this format.
+        When the folder is not empty, or the file is no backup of this format; the folder is empty afterwards.
     """
+    home = home.absolute()
     if home.exists() and any(home.iterdir()):
         raise Refused(f"{visible(home.name)} is not empty; name a new folder for the home")
+    make_private(home)
     try:
-        with tarfile.open(source) as tar:
+        about = _unpacked(source, home)
+        _open(Home(home), about, database)
+    except BaseException:
+        for path in home.iterdir():
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+        raise
+    return about
+
+
+def _unpacked(source: Path, home: Path) -> Backup:
+    """Extract a backup into the empty folder of a home; nothing is extracted of a file that is not acceptable."""
+    try:
+        # As it is: what unpacks to more than its own size is refused.
+        with tarfile.open(source, "r:") as tar:
+            members = tar.getmembers()
+            if not all(member.type in PLAIN for member in members):
+                raise Refused(f"{visible(source.name)} holds links or devices, which no backup does")
+            if sum(member.size for member in members) > shutil.disk_usage(home).free:
+                raise InputOutputFault(DISK_FULL)
             about = _about(tar)
-            make_private(home)
             tar.extractall(home, filter=_private)  # noqa: S202
+            return about
     except (tarfile.TarError, OSError) as error:
         problem = type(error).__name__
-    else:
-        _open(Home(home), about, database)
-        return about
     raise Refused(f"{visible(source.name)} cannot be restored ({problem}): it is no backup, or there is no room")
 
 
@@ -226,6 +285,8 @@ def _about(tar: tarfile.TarFile) -> Backup:
         about = None
     if about is None or about.format != FORMAT:
         raise Refused(f"the file is no backup of format {FORMAT}; make it with anonflow backup")
+    if not {*about.databases} <= {*DATABASES} or not Path(about.home).is_absolute():
+        raise Refused("the file is no backup that anonflow has made: it names another database, or no home")
     return about
 
 

@@ -165,11 +165,13 @@ DUCKDB = {
 def _to_read(url: Any, base: Path) -> tuple[Any, dict[str, Any]]:
     """Return the address and the driver's arguments; a file is opened to read: a mistyped statement changes nothing."""
     kind = url.get_backend_name()
+    # Settings in the address would override ours.
+    url = url.set(query={}) if kind == "duckdb" else url
     if kind not in ("sqlite", "duckdb") or url.database in (None, "", ":memory:"):
         return url, DUCKDB | {"read_only": False} if kind == "duckdb" else {}
     where = (base / str(url.database)).absolute()
     if not where.is_file():
         raise Refused(f"there is no database file {visible(where.name)}")
     if kind == "duckdb":
-        return url.set(database=str(where), query={}), DUCKDB
+        return url.set(database=str(where)), DUCKDB
     return url.set(database=f"file:{quote(str(where))}", query={"mode": "ro", "uri": "true"}), {}

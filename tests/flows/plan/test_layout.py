@@ -44,6 +44,22 @@ def test_one_line_changes_and_says_the_value(place, value, line):
     assert document == value
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["Height, in cm", "Height, levels", "a}", "b]", "c #d", "e: f", "g\nh", "i\n", "\u2028j", "k\x85l", "", "- m"],
+)
+def test_any_text_is_written_in_one_line_within_braces_and_lists(text):
+    for place in (("variables", 0, "description"), ("variables", 1, "description"), ("policy", "description")):
+        changed = with_value(TEXT, place, text)
+        document = parse(changed, "p")[0]
+        for part in place:
+            document = document[part]
+        assert document == text
+        assert parse(without_value(changed, place), "p")[0] == parse(TEXT, "p")[0]
+        assert changed.count("\n") - TEXT.count("\n") == (place[:2] != ("variables", 0))
+    assert parse(with_item(TEXT, ("steps",), 0, text), "p")[0]["steps"][0] == text
+
+
 def test_items_and_keys_are_removed_with_their_line_alone():
     assert "{name: a, kind: continuous}  # as asked" in without_value(TEXT, ("variables", 0, "precision"))
     assert without_value(TEXT, ("variables", 0)) == TEXT.replace(TEXT.split("\n")[3] + "\n", "")

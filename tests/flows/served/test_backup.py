@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import stat
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from flows import embedded
 from flows.cli import app
 from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
+from flows.served import backup
 from tasks.audit.verification import verify
 from tasks.common.errors import Refused
 from tasks.common.home import Home
@@ -82,3 +85,68 @@ def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(Refused, match="backup"):
             raise_of("restore", tmp_path / name, "--home", tmp_path / "home")
+
+
+def crafted(file: Path, members: Iterable[tuple[str, bytes, str]], mode: str = "w", **more: object) -> Path:
+    """Write an archive that states to be a backup: links, then the files that are reached through them."""
+    about = {"format": 1, "made": "", "home": "/x", "entries": 0, "digest": ""} | more
+    with tarfile.open(file, mode) as tar:
+        for name, kind, text in (*members, ("backup.json", tarfile.REGTYPE, json.dumps(about))):
+            member = tarfile.TarInfo(name)
+            member.type, member.mode = kind, 0o700
+            member.linkname, content = (text, b"") if kind == tarfile.SYMTYPE else ("", text.encode())
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return file
+
+
+def chain_of_links() -> Iterator[tuple[str, bytes, str]]:
+    """Yield links whose whole path is too long to be resolved, so that tarfile's own filter does not see its end."""
+    folder, steps, path = "d" * 247, "abcdefghijklmnop", ""
+    for step in steps:
+        yield f"{path}{folder}", tarfile.DIRTYPE, ""
+        yield f"{path}{step}", tarfile.SYMTYPE, folder
+        path += f"{folder}/"
+    link = f"{'/'.join(steps)}/{'l' * 254}"
+    yield link, tarfile.SYMTYPE, "../" * len(steps)
+    yield "escape", tarfile.SYMTYPE, f"{link}/../outside"
+    yield "escape/written.txt", tarfile.REGTYPE, "outside"
+
+
+def test_a_hostile_backup_writes_nothing_and_names_no_database(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    home = tmp_path / "home"
+    for problem, file in {
+        "links or devices": crafted(tmp_path / "links.tar", chain_of_links()),
+        "no backup": crafted(tmp_path / "packed.tar", (), "w:gz"),
+        "another database": crafted(tmp_path / "other.tar", (), databases=["host=attacker.example"]),
+        "or no home": crafted(tmp_path / "relative.tar", (), home="x"),
+    }.items():
+        with pytest.raises(Refused, match=problem):
+            backup.restore(file, home)
+        assert not any(home.iterdir())
+    assert not any((tmp_path / "outside").iterdir())
+
+
+def test_a_file_that_becomes_shorter_is_added_again_and_a_link_is_refused(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = home.path / "record"
+    record.write_bytes(b"x" * 100_000)
+    copy = tarfile.copyfileobj
+
+    def shorter(*arguments: object, **more: object) -> None:
+        record.write_bytes(b"y" * 10)
+        copy(*arguments, **more)
+
+    monkeypatch.setattr(tarfile, "copyfileobj", shorter)
+    backup.back_up(home, tmp_path / "backup.tar")
+    with tarfile.open(tmp_path / "backup.tar") as tar:
+        found = tar.extractfile("record")
+        assert found
+        assert found.read() == b"y" * 10
+        assert "backup.json" in tar.getnames()
+    (home.path / "link").symlink_to(record)
+    with pytest.raises(Refused, match="link in the home is a symbolic link"):
+        backup.back_up(home, tmp_path / "second.tar")
+    assert [path.name for path in tmp_path.glob("*second*")] == []
