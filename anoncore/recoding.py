@@ -17,6 +17,7 @@ from anoncore.microdata import Microdata, Schema, Variable, observed_precision
 EVERYTHING = "*"
 LADDER = (2, 5, 10)
 LONGEST_CODE = 20
+END_UNITS = 5  # units with a number beyond either end of a span, or at it
 
 
 @dataclass(frozen=True)
@@ -176,8 +177,10 @@ def steps_of(data: Microdata, name: str, hierarchy: Hierarchy | None) -> tuple[R
     if problem := misfit(variable, hierarchy):
         raise AnonymizationError(f"hierarchy of {name}: {problem}")
     if variable.kind == "continuous":
-        widths = hierarchy.widths if isinstance(hierarchy, Intervals) else _drafted_widths(data.frame[name], variable)
-        span = float(data.frame[name].max() - data.frame[name].min()) or 1.0
+        low, high = _ends(data, name)
+        widths = hierarchy.widths if isinstance(hierarchy, Intervals) else _drafted_widths(high - low, variable)
+        first = widths[0] if widths else 1.0
+        span = max((np.ceil(high / first) - np.floor(low / first)) * first, first)
         return tuple(Recoding(name, width=width, share=min(width / span, 1.0)) for width in (*widths, np.inf))
     named = hierarchy.rows if isinstance(hierarchy, Rows) else [(level,) for level in variable.levels or ()]
     leaves = [str(row[0]) for row in named]
@@ -227,11 +230,18 @@ def _columns(variable: Variable, levels: list[str], hierarchy: Hierarchy | None)
         size *= 2
 
 
-def _drafted_widths(column: pd.Series, variable: Variable) -> tuple[float, ...]:
-    """Return widths of 5, 10, 50, 100, … units, below half the numbers' span."""
-    values = column.to_numpy()
-    present = values[~np.isnan(values)]
-    span = float(np.ptp(present)) if len(present) else 0.0
+def _ends(data: Microdata, name: str) -> tuple[float, float]:
+    """Return the fifth lowest and highest number, of each unit one: the range itself would be of single people."""
+    numbers = data.frame[name].groupby(data.unit_codes)
+    low, high = np.sort(numbers.min().dropna().to_numpy()), np.sort(numbers.max().dropna().to_numpy())
+    if not len(low):
+        return 0.0, 0.0
+    inner = min(END_UNITS, len(low))
+    return float(low[inner - 1]), max(float(high[-inner]), float(low[inner - 1]))
+
+
+def _drafted_widths(span: float, variable: Variable) -> tuple[float, ...]:
+    """Return widths of 5, 10, 50, 100, … units, at most half of a span."""
     unit = variable.precision or (10.0 ** np.floor(np.log10(span / 100)) if span > 0 else 1.0)
     widths = [unit * step * 10**power for power in range(16) for step in (5, 10)]
     return tuple(float(f"{width:.9g}") for width in widths if width <= span / 2)

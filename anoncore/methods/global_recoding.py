@@ -150,9 +150,9 @@ class GlobalRecoding(Method):
             notes=(
                 f"key variables were recoded to a step of their hierarchies ({where}); of the combinations that leave "
                 f"out the keys of at most {self.suppression:.1%} of the records, the one that loses least by the "
-                f"measure {self.loss}: {node.loss:.3f}",
+                f"measure {self.loss}",
                 "risk and utility are measured against the source in the same levels; what coarser levels themselves "
-                "lose is that figure alone",
+                "lose is the figure loss alone",
             ),
             figures={"loss": node.loss, "suppressed_records": cells, "classes": node.groups, "nodes": node.evaluated},
         )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult, Metrics
-from tasks.policy.rounding import as_measured
+from tasks.policy.rounding import as_measured, at_least_ten, coarse
+
+# Figures of steps that follow from the release alone, and those in shares.
+OF_THE_RELEASE = ("boxes", "smallest_box", "largest_box", "groups", "classes", "nodes", "window")
+SHARES = ("loss", "information_loss", "share_below_k")
 
 
 def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
@@ -37,11 +42,28 @@ def metrics(assessment: Assessment) -> Metrics:
     return flat
 
 
+def step_figures(figures: Mapping[str, float], step: float) -> Mapping[str, float]:
+    """Publish the figures of steps: what counts people of the source as the next ten, and shares in whole steps.
+
+    An attacker who knows all other people could compute the last one from an exact count, and a range of the source
+    from an exact loss.
+    """
+    shown = {}
+    for name, value in figures.items():
+        of = name.partition(".")[2]
+        if of in SHARES:
+            value = coarse(value, step)
+        elif of not in OF_THE_RELEASE and float(value).is_integer():
+            value = at_least_ten(int(value))
+        shown[name] = value
+    return shown
+
+
 GATE = Gate(
     name="claims",
     description="Every claim of the masking method, such as k-anonymity, is checked on the release. Fail when one does "
     "not hold.",
     evaluate=evaluate,
-    publishes={"claims": as_measured, "method_figures": as_measured},
+    publishes={"claims": as_measured, "method_figures": step_figures},
     metrics=metrics,
 )

@@ -66,5 +66,5 @@ def _field(column: Column, records: int) -> Document:
             "categories": [{"value": v, "label": label} if label else {"value": v} for v, label in column.levels],
             "categoriesOrdered": variable.kind == "ordinal",
         }
-    extra = {"unit": variable.measured_in, "universe": variable.universe, "role": variable.role}
+    extra = {"unit": variable.measured_in, "universe": variable.universe}
     return facts | {key: text for key, text in extra.items() if text} | {"missing": column.missing, "records": records}

@@ -45,6 +45,13 @@ def test_drafted_steps_are_intervals_prefixes_and_neighbours():
     assert masked.schema["school"].kind == "ordinal"
 
 
+def test_the_largest_number_of_one_person_does_not_show_in_what_is_lost():
+    data, other = people(), people()
+    other.frame.loc[0, "age"] = 900
+    for hierarchy in (None, Intervals((5.0, 20.0))):
+        assert steps_of(data, "age", hierarchy) == steps_of(other, "age", hierarchy)
+
+
 def test_a_file_of_arx_is_read():
     hierarchy = parse_hierarchy("a;mild;*\nb;mild;*\nc;hard;*\n")
     first, second = steps_of(people(), "illness", hierarchy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tasks.policy.disclosure_control import published
 from tasks.policy.gates.claims import GATE
 from tests.tasks.policy.sample import assessment, changed, results
 
@@ -26,3 +27,12 @@ def test_metrics_are_the_figures_of_claims_and_steps() -> None:
         "claim/KAnonymity/smallest_group": 5.0,
         "claim/KAnonymity/holds": 1.0,
     }
+
+
+def test_counts_of_people_are_published_in_tens_and_losses_coarsely() -> None:
+    exact = {"step1.loss": 0.06391, "step1.suppressed_records": 13, "step2.unmoved_targets": 0, "step3.smallest_box": 8}
+    shown = published(changed(assessment(), method_figures=exact)).method_figures
+    assert shown["step1.suppressed_records"] == 20
+    assert shown["step2.unmoved_targets"] == 10
+    assert shown["step3.smallest_box"] == 8
+    assert abs(shown["step1.loss"] - 0.06391) > 1e-4
