@@ -23,6 +23,7 @@ from flows.commands import (
     judged,
     people,
     plans,
+    prune,
     releases,
     serve,
     studio,
@@ -56,6 +57,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "deliver": deliver.deliver,
     "backup": backup.backup,
     "restore": backup.restore,
+    "prune": prune.prune,
 }
 
 app = typer.Typer(

@@ -19,6 +19,7 @@ from tasks.common.home import Home
 
 if TYPE_CHECKING:
     from tasks.record.dossier import Dossier
+    from tasks.record.entry import ReleaseFacts
 
 # Beside our packages, in a source tree as in a wheel.
 DEMONSTRATION = Path(__file__).resolve().parents[2] / "deploy" / "plans" / "nhefs.yaml"
@@ -120,22 +121,17 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
     deliveries = [entry for entry in ledger.find(where, DeliveryFacts) if entry.facts.release == release]
     if json_:
         events = [entry_json(entry) for entry in sorted([*entries, *deliveries], key=attrgetter("number"))]
-        print_json({"events": events, "dossier": dossier.to_dict() | {"sha256": dossier.digest}})
+        print_json({"events": events, "dossier": dossier and dossier.to_dict() | {"sha256": dossier.digest}})
         return
-    reason = dossier.verdict.reason
+    reason = last.facts.reason if dossier is None else dossier.verdict.reason
     if last.facts.decided:
         reason = f"by {last.facts.actor}: {last.facts.decided.reason}. The policy's verdict: {reason}"
     out.print(f"[bold]{safe(release)}[/bold]: {safe(last.event)}; {safe_lines(reason)}")
-    if all_:
-        out.print(gates(dossier.verdict.gates))
-    else:
-        deciding_gates(dossier.verdict.gates)
-    _series(dossier)
+    _assessment(dossier, last.facts, all_=all_)
     notice, files = where.releases / last.facts.name / release / NOTICE, where.files_of(last.facts.name, release)
-    for what, path in (("Notice", notice), ("Files", files)):
+    for what, path in (("Notice", notice), ("Files", files), ("Report", where.assessment(release) / "report.html")):
         if path.exists():
             line(what, path)
-    line("Report", where.assessment(release) / "report.html")
     # What came of the last attempt at each place.
     for one in {(entry.facts.target.system, entry.facts.place): entry for entry in deliveries}.values():
         why = f": {one.facts.reason}" if one.facts.reason else ""
@@ -143,6 +139,19 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
     for entry in entries:
         why = f": {entry.facts.decided.reason}" if entry.facts.decided else ""
         line("History", f"{entry.time} {entry.event} by {entry.facts.actor}{why}")
+
+
+def _assessment(dossier: Dossier | None, facts: ReleaseFacts, *, all_: bool) -> None:
+    """Print the gates of a release; of one whose dossier was pruned what the ledger has of them."""
+    if dossier is None:
+        for gate, (verdict, figure) in facts.gates.items():
+            line("Gate", f"{gate}: {verdict}, {figure}")
+        return
+    if all_:
+        out.print(gates(dossier.verdict.gates))
+    else:
+        deciding_gates(dossier.verdict.gates)
+    _series(dossier)
 
 
 def _series(dossier: Dossier) -> None:

@@ -18,6 +18,7 @@ from tasks.publication.withdraw import notice_problems
 from tasks.record import ledger
 from tasks.record.entry import Event, KeyFacts, LedgerEntry, ReleaseFacts
 from tasks.record.ledger_verification import Entries, Finding, reference_problems
+from tasks.record.pruned import Pruned
 
 Entry = LedgerEntry[ReleaseFacts]
 State = Literal[
@@ -110,9 +111,12 @@ def assessment_problems(home: Home, known: Entries) -> Iterator[Finding]:
     entered: dict[str, dict[str, ReleaseFacts]] = {}
     for entry in ledger.select(known, ReleaseFacts):
         entered.setdefault(entry.facts.release, {})[entry.facts.dossier] = entry.facts
+    pruned = Pruned.of(known).releases
     for release, by_dossier in sorted(entered.items()):
         where = f"assessments/{release}"
         digest = stored_dossier_digest(home, release)
+        if digest is None and release in pruned:
+            continue
         if digest is None:
             yield Finding("assessment", where, f"{where}: {DOSSIER} is gone")
         elif digest not in by_dossier:

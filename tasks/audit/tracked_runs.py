@@ -15,6 +15,7 @@ from tasks.record.approvers import same
 from tasks.record.entry import LedgerEntry, ReleaseFacts
 from tasks.record.ledger_verification import Entries, Finding, reference_problems
 from tasks.record.mirrored import Mirrors
+from tasks.record.pruned import Pruned
 from tasks.tracking import mlflow as track
 from tasks.tracking.mlflow import StoredRun
 
@@ -25,15 +26,18 @@ PARTS = {"run": "experiment, user, times or end", "history": "metrics' histories
 
 def run_problems(home: Home, known: Entries) -> Iterator[Finding]:
     """Check each tracked run against what was read back when it was made, and its tags against the ledger."""
-    mirrors, runs = Mirrors.of(known), entries_of_runs(known)
+    mirrors, runs, pruned = Mirrors.of(known), entries_of_runs(known), Pruned.of(known).runs
     problems: list[Finding] = []
     try:
         with _scratch(home):
-            stored = track.stored_runs([*runs], home.path / "mlflow" / "artifacts")
+            identity = ledger.identity(home)
+            stored = track.stored_runs([*runs], home.path / "mlflow" / "artifacts", identity)
             for run, entries in runs.items():
                 where, parts = f"MLflow run {run} of {entries[-1].facts.release}", mirrors.parts_of(entries[-1].facts)
+                if run in pruned:
+                    parts = {part: digest for part, digest in parts.items() if part != "artifacts"}
                 problems += _of_run(where, entries, parts, stored.get(run))
-        for tags in track.recorded(ledger.identity(home)):
+        for tags in (one.tags for one in stored.values() if one.tags.get(track.HOME) == identity):
             number, _, digest = tags.get("release.entry", "").partition(" ")
             where = f"the MLflow run of {visible(tags.get('release.id', 'a release'))}"
             problems += reference_problems(known, where, int(number) if number.isdecimal() else None, digest)

@@ -20,7 +20,8 @@ DeliveryEvent = Literal["delivering", "delivered", "delivery failed", "recalled"
 ApproverEvent = Literal["approver-added", "approver-removed"]
 LossEvent = Literal["resumed", "settled"]
 ExchangeEvent = Literal["digests-exported", "digests-imported"]
-Event = Literal[Asked, Placed, DeliveryEvent, ApproverEvent, ExchangeEvent, LossEvent, "key-rotated", "mirror-rebuilt"]
+OwnEvent = Literal["key-rotated", "mirror-rebuilt", "pruned"]
+Event = Literal[Asked, Placed, DeliveryEvent, ApproverEvent, ExchangeEvent, LossEvent, OwnEvent]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,6 +249,24 @@ class MirrorFacts(Facts):
     parts: Mapping[str, Mapping[str, str]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PruneFacts(Facts):
+    """What is entered before old things of the home are removed.
+
+    Attributes
+    ----------
+    before : everything removed is older
+    releases : candidates that were never published, whose dossier, report and pages are removed
+    runs : runs in MLflow whose attached files are removed; their figures stay
+    removed : how many things of each kind are removed
+    """
+
+    before: str
+    releases: tuple[str, ...]
+    runs: tuple[str, ...]
+    removed: Mapping[str, int]
+
+
 F = TypeVar("F", bound=Facts, covariant=True)
 KIND_OF: dict[str, type[Facts]] = {
     **dict.fromkeys((*get_args(Asked), *get_args(Placed)), ReleaseFacts),
@@ -257,6 +276,7 @@ KIND_OF: dict[str, type[Facts]] = {
     **dict.fromkeys(get_args(LossEvent), LossFacts),
     "key-rotated": KeyFacts,
     "mirror-rebuilt": MirrorFacts,
+    "pruned": PruneFacts,
 }
 
 

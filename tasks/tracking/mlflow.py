@@ -22,6 +22,8 @@ from tasks.common.sections import Section
 from tasks.record.dossier import PlanIdentity, SourceSummary
 
 STATUS = "release.status"
+# The home whose ledger a run mirrors.
+HOME = "release.home"
 KIND = "anonflow.kind"
 # The run of the plan, by which an attempt that failed midway is recognised.
 OWN = "anonflow.run"
@@ -177,23 +179,21 @@ def fingerprint(run_id: str) -> Mapping[str, str]:
     return stored_runs([run_id])[run_id].parts
 
 
-def stored_runs(run_ids: Sequence[str], kept: Path | None = None) -> dict[str, StoredRun]:
-    """Return the present state of runs by their ids; without those of which the store has none.
+def stored_runs(run_ids: Sequence[str], kept: Path | None = None, home: str = "") -> dict[str, StoredRun]:
+    """Return the present state of runs, deleted or not, by their ids; without those of which the store has none.
 
     Parameters
     ----------
+    run_ids : the runs that are asked for
     kept : where a server of this home keeps attached files, which are read there instead of through the server
+    home : also those runs in which decisions of this home were mirrored, whoever made them
     """
     from mlflow.entities import ViewType
 
     found: dict[str, StoredRun] = {}
     with _store() as client:
         experiments = {e.experiment_id: e.name for e in client.search_experiments(ViewType.ALL, 50_000)}
-        known = [one for one in run_ids if RUN_ID.fullmatch(one)] if experiments else []
-        for start in range(0, len(known), RUNS_AT_ONCE):
-            chunk = known[start : start + RUNS_AT_ONCE]
-            named = ", ".join(f"'{one}'" for one in chunk)
-            runs = client.search_runs([*experiments], f"attributes.run_id IN ({named})", ViewType.ALL, len(chunk))
+        for runs in _searched(client, [*experiments], run_ids, home):
             histories = _histories([run.info.run_id for run in runs], {key for run in runs for key in run.data.metrics})
             for run in runs:
                 attached = _artifacts(client, run.info.run_id, _folder(run.info.artifact_uri, kept))
@@ -204,16 +204,23 @@ def stored_runs(run_ids: Sequence[str], kept: Path | None = None) -> dict[str, S
     return found
 
 
-def recorded(home: str) -> list[dict[str, str]]:
-    """Return the tags of every run, deleted or not, in which a home's decisions were mirrored."""
-    from mlflow import search_runs
+def _searched(client: Any, experiments: list[str], run_ids: Sequence[str], home: str) -> Iterator[list[Any]]:
+    """Give runs as the store has them, so many at once as it takes: those of a home, then others by their ids."""
     from mlflow.entities import ViewType
 
-    with _store() as client:
-        experiments = [e.experiment_id for e in client.search_experiments(view_type=ViewType.ALL)]
-        mirrored = f"tags.`release.home` = '{home}'"
-        runs = search_runs(experiments, mirrored, ViewType.ALL, 10**9, output_format="list") if experiments else []
-        return [dict(run.data.tags) for run in runs]
+    missing = dict.fromkeys(one for one in run_ids if RUN_ID.fullmatch(one)) if experiments else {}
+    token: str | None = "" if home and experiments else None
+    while token is not None:
+        mirrored = f"tags.`{HOME}` = '{home}'"
+        runs = client.search_runs(experiments, mirrored, ViewType.ALL, RUNS_AT_ONCE, page_token=token or None)
+        yield list(runs)
+        missing = {one: None for one in missing if one not in {run.info.run_id for run in runs}}
+        token = runs.token or None
+    left = [*missing]
+    for start in range(0, len(left), RUNS_AT_ONCE):
+        chunk = left[start : start + RUNS_AT_ONCE]
+        named = ", ".join(f"'{one}'" for one in chunk)
+        yield list(client.search_runs(experiments, f"attributes.run_id IN ({named})", ViewType.ALL, len(chunk)))
 
 
 def _parts(run: Any, experiment: str, history: Mapping[str, object], attached: Mapping[str, str]) -> dict[str, str]:

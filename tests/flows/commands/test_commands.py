@@ -128,6 +128,21 @@ def test_the_list_shows_what_is_asked_for_and_show_names_deliveries(tmp_path, as
     assert "Target  out/1 in storage STORE: delivered" in ask("show", "census-1", "--home", home.path)[1]
 
 
+def test_pruning_lists_what_can_go_and_removes_it_when_told_to(tmp_path, ask):
+    home = Home.locate(tmp_path / "home")
+    notice = make_private(home.path / "notices") / "late-1.json"
+    write_private(notice, b"{}")
+    os.utime(notice, (0, 0))
+    prune = ("prune", "--keep", "1", "--home", home.path)
+    code, told = ask(*prune)
+    assert (code, "add --remove" in told, notice.exists(), ledger.entries(home)) == (0, True, True, [])
+    code, told = ask(*prune, "--remove")
+    assert (code, "entry 1 of the ledger" in told, notice.exists()) == (0, True, False)
+    code, told = ask(*prune, "--remove")
+    assert (code, "Nothing is older" in told, len(ledger.entries(home))) == (0, True, 1)
+    assert ask("prune", "--keep", "0", "--home", home.path)[0] == 2
+
+
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """Return a home that `anonflow serve` was started for once, and does not run for."""
