@@ -12,10 +12,14 @@ from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._proportions import Proportion, proportion
 
+SPIKE = 0.05
+
 
 @dataclass(frozen=True)
 class IntervalDisclosure:
     """The share of the numbers of one variable that lie near the number released for their record.
+
+    The most frequent number is left out where at least 5 % of the records hold it: it would make a share of chance.
 
     Parameters
     ----------
@@ -34,8 +38,21 @@ class IntervalDisclosure:
 
     @property
     def excess(self) -> float:
-        """The share beyond chance."""
-        return self.within.value - self.chance
+        """The share beyond chance, of what is possible beyond chance: 1 where every number is released as it is."""
+        return self._beyond_chance(self.within.value)
+
+    @property
+    def lower(self) -> float:
+        """The lower bound of the excess."""
+        return self._beyond_chance(self.within.lower)
+
+    @property
+    def upper(self) -> float:
+        """The upper bound of the excess."""
+        return self._beyond_chance(self.within.upper)
+
+    def _beyond_chance(self, share: float) -> float:
+        return (share - self.chance) / (1.0 - self.chance) if self.chance < 1.0 else 0.0
 
 
 def interval_disclosure(
@@ -48,12 +65,12 @@ def interval_disclosure(
     original, released : Microdata, N and M records
     own : (N,) position of each record's released row, −1 where there is none
     width : half of an interval's width, in standard deviations of the original, above 0
-    confidence : of the shares, between 0 and 1
+    confidence : of the shares of all variables together, between 0 and 1
 
     Returns
     -------
     One IntervalDisclosure for each continuous variable that both have and that varies; records without a number on
-    either side are not counted.
+    either side are not counted, nor the most frequent number of the original where at least 5 % of the numbers are it.
 
     Raises
     ------
@@ -78,20 +95,28 @@ def interval_disclosure(
     """
     if not width > 0:
         raise AnonymizationError(f"width must be above 0, got {width}")
-    found = []
-    for name in original.schema.masked:
-        if original.schema[name].is_categorical or name not in released.schema or released.schema[name].is_categorical:
-            continue
+    found, schemas = [], (original.schema, released.schema)
+    names = [n for n in schemas[0].masked if n in schemas[1] and not any(one[n].is_categorical for one in schemas)]
+    for name in names:
         x = original.frame[name].to_numpy(dtype="float64")
         y = released.frame[name].to_numpy(dtype="float64")
         spread = float(np.nanstd(x)) if np.isfinite(x).any() else 0.0
+        if not spread > 0:
+            continue
         mine = np.where(own >= 0, y[own], np.nan) if len(y) else np.full(len(x), np.nan)
-        both = np.isfinite(x) & np.isfinite(mine)
-        if spread > 0 and both.any():
+        both = np.isfinite(x) & np.isfinite(mine) & (x != _spike(x))
+        if both.any():
             near = int((np.abs(x - mine)[both] <= width * spread).sum())
-            share = proportion(near, int(both.sum()), confidence)
+            share = proportion(near, int(both.sum()), 1.0 - (1.0 - confidence) / len(names))
             found.append(IntervalDisclosure(name, share, _by_chance(x[both], y[np.isfinite(y)], width * spread)))
     return tuple(found)
+
+
+def _spike(x: Floats) -> float:
+    """Return the most frequent number where at least 5 % of the numbers are it, else none."""
+    values, held = np.unique(x[np.isfinite(x)], return_counts=True)
+    most = int(held.argmax())
+    return float(values[most]) if held[most] >= max(SPIKE * held.sum(), 2) and len(values) > 2 else np.nan
 
 
 def _by_chance(x: Floats, y: Floats, reach: float) -> float:

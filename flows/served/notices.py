@@ -94,6 +94,8 @@ def tell(home: Home, notice: Notice) -> None:
     if waiting.get(key) is None and not (make_private(waiting.folder / "delivered") / key).exists():
         now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
         waiting.put(key, replace(notice, key=key, when=now))
+        about = {"plan": notice.plan, "release": notice.release}
+        log.info("notice: %s", " | ".join([notice.title, *notice.body.split("\n")]), extra=about)
 
 
 def page_of(run: str) -> str:
@@ -144,8 +146,6 @@ async def deliver(home: Home, found: dict[str, Send]) -> list[str]:
     """Deliver what waits by every way, once by each; return by which ways something could not be delivered."""
     waiting, failed = _waiting(home), []
     for notice in waiting.all():
-        about = {"plan": notice.plan, "release": notice.release}
-        log.info("notice: %s", " | ".join([notice.title, *notice.body.split("\n")]), extra=about)
         delivered = list(notice.delivered)
         for way, send in found.items():
             if way in delivered:

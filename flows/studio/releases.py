@@ -129,7 +129,9 @@ def curves(known: Entries, plan: str) -> list[Curve]:
 
 
 def _numbers(facts: ReleaseFacts, gate: str) -> list[str]:
-    return NUMBER.findall(facts.gates[gate][1].partition(" [")[0]) if gate in facts.gates else []
+    if gate not in facts.gates:
+        return []
+    return NUMBER.findall(facts.gates[gate][1].partition(" [")[0].replace("−", "-"))
 
 
 def _in_words(gate: tuple[str, str]) -> str:

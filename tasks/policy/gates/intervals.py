@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from anoncore.risk import IntervalDisclosure, three_way
+from anoncore.risk import IntervalDisclosure
 from tasks.common.formatting import count, percent, shares
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack
-from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, Metrics
+from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, GateVerdict, Metrics
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import coarse
 
 NAME = "interval disclosure"
-MEANING = "numbers within 0.05 standard deviations of the one released for their record, beyond chance"
+MEANING = (
+    "numbers within 0.05 standard deviations of the one released for their record, of what is possible beyond chance"
+)
 
 
 class IntervalLimit(Section):
@@ -23,7 +25,8 @@ class IntervalLimit(Section):
     Parameters
     ----------
     interval_disclosure : Fail when, beyond chance, a larger share of a variable's numbers is shown to lie within 0.05
-        standard deviations of the number released for their record; pass when it is shown to be within the limit.
+        standard deviations of the number released for their record; pass when it is shown to be within the limit for
+        every variable. The share is of what is possible beyond chance: 1 where all numbers are released as they are.
         Without a limit it is reported.
     """
 
@@ -36,22 +39,32 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: IntervalLimit
     if limit is None:
         return ()
     if not found:
-        return (GateResult(NAME, "pass", "no row keeps its record, or no number", percent(limit), "–", 0, MEANING),)
-    worst = _worst(found)
-    form = BoundedFigure(NAME, worst.excess, worst.within.lower - worst.chance, worst.within.upper - worst.chance, 0.0)
+        drawn = found is None and not _is_external(assessment)
+        verdict: GateVerdict = "pass" if drawn else "not tested"
+        reason = "no row keeps its record" if drawn else "no number could be measured"
+        return (GateResult(NAME, verdict, reason, percent(limit), "–", 0, MEANING),)
+    forms = tuple(BoundedFigure(one.name, one.excess, one.lower, one.upper, 0.0) for one in found)
+    bounds = Bounds(forms, limit, limit)
+    # What fails is shown by its lower bound, and what does not pass by its upper one.
+    worst = max(found, key=lambda one: (one.lower if bounds.verdict == "fail" else one.upper, one.name))
     return (
         GateResult(
             name=NAME,
-            verdict=three_way(form.lower, form.upper, limit, fails_above=limit),
-            figure=f"{percent(form.value)}, {percent(form.lower)} to {percent(form.upper)}",
+            verdict=bounds.verdict,
+            figure=f"{percent(worst.excess)}, {percent(worst.lower)} to {percent(worst.upper)}",
             limit=percent(limit),
             baseline=f"{percent(worst.chance)} by chance",
             records=worst.within.n,
             meaning=f"{MEANING}; worst of {count(len(found))}",
             variables=(worst.name,),
-            bounds=Bounds((form,), limit, limit),
+            bounds=bounds,
         ),
     )
+
+
+def _is_external(assessment: Assessment | PublishedAssessment) -> bool:
+    """Return whether the release was made elsewhere, so that its rows may keep records unknown here."""
+    return assessment.is_external if isinstance(assessment, PublishedAssessment) else assessment.external is not None
 
 
 def _worst(found: tuple[IntervalDisclosure, ...]) -> IntervalDisclosure:
@@ -88,8 +101,10 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Where released rows keep their records: the share of a variable’s numbers within 0.05 standard "
-    "deviations of the number released for their record, less the share among all pairs of records. Reported, and "
-    "decided where `interval_disclosure` gives a limit, by an interval at 99 % confidence.",
+    "deviations of the number released for their record, beyond the share among all pairs of records and of what is "
+    "possible beyond it; a number that 5 % hold is left out. Reported, and "
+    "decided where `interval_disclosure` gives a limit, by intervals at 99 % confidence together. "
+    "Not tested where no number is left to be measured.",
     evaluate=evaluate,
     limits=IntervalLimit,
     individual=True,

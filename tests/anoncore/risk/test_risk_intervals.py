@@ -37,7 +37,10 @@ def test_the_original_is_disclosed_and_a_shuffled_release_is_not() -> None:
     x = np.random.default_rng(2).normal(size=2000)
     (kept,) = interval_disclosure(data(x), data(x), np.arange(2000))
     (shuffled,) = interval_disclosure(data(x), data(x), np.random.default_rng(3).permutation(2000))
-    assert kept.excess > 0.9
+    assert kept.excess == 1.0
+    (zeros,) = interval_disclosure(data(np.where(x > 1.3, x, 0)), data(np.zeros(2000)), np.arange(2000))
+    assert zeros.within.n == (x > 1.3).sum()
+    assert zeros.within.value == 0.0
     assert abs(shuffled.excess) < 0.02
     with pytest.raises(AnonymizationError, match="width must be above 0"):
         interval_disclosure(data(x), data(x), np.arange(2000), width=0)
