@@ -36,7 +36,9 @@ def canonical(column: pd.Series, variable: Variable) -> tuple[pd.Series, Variabl
         column = column.mask(_matches(column, variable.missing))
         # The codes end here: a masked value that happens to equal one is a value.
         variable = replace(variable, missing=())
-    if variable.temporal is not None and variable.is_masked:
+    if variable.temporal is not None:
+        if not variable.is_masked:
+            return column, variable
         column = to_numbers(column, variable.temporal, variable.name)
     if variable.kind == "continuous":
         numbers = _to_numbers(column, variable.name)
@@ -50,7 +52,7 @@ def canonical(column: pd.Series, variable: Variable) -> tuple[pd.Series, Variabl
 def ordinary(column: pd.Series, variable: Variable) -> pd.Series:
     """Return a canonical column as numbers, text, or dates and times, whole numbers as ``Int64``."""
     if variable.temporal is not None:
-        return from_numbers(column, variable.temporal)
+        return from_numbers(column, variable.temporal) if variable.is_masked else column
     if variable.kind == "continuous":
         whole = variable.precision is not None and float(variable.precision).is_integer()
         values = column.to_numpy()

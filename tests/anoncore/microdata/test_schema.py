@@ -34,7 +34,7 @@ def test_kinds_roles_levels_and_missing_codes_are_inferred(survey):
         "grade": ("ordinal", "other"),
         "income": ("continuous", "sensitive"),
         "rooms": ("ordinal", "other"),
-        "started": ("nominal", "excluded"),
+        "started": ("continuous", "excluded"),
         "region": ("nominal", "quasi-identifier"),
     }
     assert schema["grade"].levels == ("low", "medium", "high")
