@@ -20,7 +20,7 @@ Mean = Literal["geometric", "arithmetic"]
 MOST_NODES = 2_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Level:
     """One level of a key's hierarchy, for every item.
 
@@ -34,7 +34,7 @@ class Level:
     cost: Floats
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Key:
     """One key variable: its levels, and the cost (n,) of suppressing it, at least that of the highest level.
 
@@ -45,7 +45,7 @@ class Key:
     suppressed: Floats
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Node:
     """Levels of all keys, what they lose, and which items are suppressed.
 

@@ -14,14 +14,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-
-from prefect.blocks.core import Block
-from prefect.client.orchestration import PrefectClient
+from typing import TYPE_CHECKING
 
 from flows.served.mail import MailServer
 from flows.served.state import Records
 from tasks.common.errors import Refused
 from tasks.common.home import Home, make_private
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import PrefectClient
 
 BLOCK = "anonflow"
 # Seconds between two looks for notices, and the longest pause after a failure.
@@ -135,6 +136,8 @@ async def ways(client: PrefectClient, home: Home) -> dict[str, Send]:
         slug = document.block_type.slug
 
         async def by_block(notice: Notice) -> None:
+            from prefect.blocks.core import Block
+
             block: object = await Block.aload(f"{slug}/{BLOCK}")
             await block.notify(body=notice.body, subject=notice.title)  # type: ignore[attr-defined]
 

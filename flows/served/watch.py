@@ -9,12 +9,10 @@ import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
-from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateName
-from prefect.exceptions import ObjectNotFound
 
 from flows.plan.schedule import ScheduleSection
 from flows.served import notices
@@ -25,6 +23,9 @@ from tasks.common.digests import digest_of
 from tasks.common.errors import Refused, visible
 from tasks.common.home import Home, write_private
 from tasks.common.workspace import wipe_abandoned
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import PrefectClient
 
 # Seconds between two looks.
 PACE = 10.0
@@ -91,6 +92,8 @@ class Watch:
             notices.tell(self.home, Notice(key, "the disk is nearly full", text=text, action=action))
 
     async def _late(self) -> None:
+        from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateName
+
         named = FlowRunFilterState(name=FlowRunFilterStateName(any_=["Late"]))
         for run in await self.client.read_flow_runs(flow_run_filter=FlowRunFilter(state=named), limit=50):
             plan, link = str(run.parameters.get("plan", "")), notices.page_of(str(run.id))
@@ -101,6 +104,8 @@ class Watch:
             notices.tell(self.home, about)
 
     async def _other_workers(self) -> None:
+        from prefect.exceptions import ObjectNotFound
+
         try:
             workers = await self.client.read_workers_for_work_pool(POOL)
         except ObjectNotFound:

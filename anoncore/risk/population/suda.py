@@ -14,7 +14,7 @@ from anoncore.risk._checks import Floats, between
 from anoncore.risk.population.frequencies import groups_of
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SpecialUniques:
     """Scores of N records on m variables.
 

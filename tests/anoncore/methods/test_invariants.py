@@ -10,18 +10,23 @@ from anoncore.edits.model import EditSet
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.methods import (
     MDAV,
+    PRAM,
     RHS,
     AdditiveNoise,
     DataShuffling,
     ExtremeRecords,
     FuzzyMicroaggregation,
+    GlobalRecoding,
     GroupAnonymity,
+    LocalSuppression,
     OptimalBoxes,
     RankSwapping,
     RareLevels,
+    RecordSwapping,
     SequentialTrees,
     SpectralRHS,
     SpectralSwap,
+    ValueCoding,
 )
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.registry import METHODS, anonymize
@@ -38,17 +43,21 @@ METHODS_TRIED: tuple[Method, ...] = (
     MDAV(k=5),
     OptimalBoxes(k=5),
     OptimalBoxes(k=5, release="means"),
+    PRAM(variables=("nominal",), keep=0.5),
     RHS(k=5),
     RankSwapping(),
     RankSwapping(values="exact"),
     RareLevels(k=5),
+    RecordSwapping(area="area", keys=("nominal",), rate=0.2),
     SequentialTrees(),
     SpectralRHS(k=5),
     SpectralSwap(),
     SpectralSwap(marginals="drawn"),
     SpectralSwap(marginals="exact"),
     SpectralSwap(released="mode"),
+    ValueCoding(base=dict.fromkeys(NUMBERS, 5.0)),
 )
+OF_KEYS = (GlobalRecoding(keys=("nominal", "area"), k=60), LocalSuppression(keys=("nominal", "area", "binary"), k=30))
 
 
 def table(n: int = 240) -> Microdata:
@@ -86,5 +95,14 @@ def test_a_method_keeps_exactly_what_it_declares(method: Method) -> None:
     assert kept(data, release.points or release.data) == set(method.invariants)
 
 
+@pytest.mark.parametrize("method", OF_KEYS, ids=lambda method: method.method)
+def test_a_method_that_treats_keys_leaves_everything_else(method: GlobalRecoding | LocalSuppression) -> None:
+    data = table()
+    released = anonymize(data, method, rng=np.random.default_rng(1), edits=EditSet(())).data
+    others = [name for name in data.schema.names if name not in method.keys]
+    pd.testing.assert_frame_equal(released.frame[others], data.frame[others])
+    assert not released.frame[list(method.keys)].astype("string").equals(data.frame[list(method.keys)].astype("string"))
+
+
 def test_every_method_is_tried() -> None:
-    assert {method.method for method in METHODS_TRIED} == set(METHODS)
+    assert {method.method for method in (*METHODS_TRIED, *OF_KEYS)} == set(METHODS)

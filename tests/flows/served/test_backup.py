@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from mlflow.tracking import MlflowClient
 from typer.testing import CliRunner
 
 from flows import embedded
@@ -67,6 +66,8 @@ def test_a_candidate_is_approved_in_a_home_that_was_restored_elsewhere(
     assert invoked("restore", file, "--home", other.path)[0] == 0
     served_by(other, monkeypatch)
     assert verify(other) == []
+    from mlflow.tracking import MlflowClient
+
     approval = Decision(act="approve", release=outcome.release, by="A. Smith", reason="read")
     assert decide(other, approval).status == "published"
     assert MlflowClient().get_run(outcome.mlflow_run).info.artifact_uri.startswith(other.path.as_uri())
