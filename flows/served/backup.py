@@ -92,6 +92,7 @@ def back_up(home: Home, target: Path, database: str | None = None) -> Backup:
             with home.lock("decide"), home.lock("publish"):
                 about = _write(home, tar, scratch.folder, database)
             tar.close()
+            file.truncate()
             file.flush()
             os.fsync(file.fileno())
         _put_in_place(partial, target)
@@ -166,7 +167,6 @@ def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
             if error.errno is not None or tar.fileobj is None:
                 raise
             tar.fileobj.seek(start)
-            tar.fileobj.truncate()
             tar.offset = start
         else:
             return

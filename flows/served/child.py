@@ -91,8 +91,8 @@ def _serve(part: str, sock: socket.socket, parent: Parent) -> int:
     return run_app(guard(page, HostAndBasicAuth(hosts, HEALTH[part], login)), sock, parent)
 
 
-def _worker_app() -> Starlette:
-    """Return the worker's health endpoint, whose lifespan is the reconciler's."""
+def _worker_app() -> ASGIApp:
+    """Return the worker's endpoints for health and metrics, whose lifespan is the reconciler's."""
     with imports():
         from starlette.applications import Starlette
         from starlette.responses import JSONResponse, PlainTextResponse
@@ -101,6 +101,7 @@ def _worker_app() -> Starlette:
         from flows.served.reconciler import run_reconciler
         from flows.served.report import Report
         from flows.served.status import prometheus, status
+        from flows.servers.middleware import HostAndBasicAuth, guard
         from tasks.common.home import Home
         from tasks.common.values import to_json
 
@@ -128,7 +129,8 @@ def _worker_app() -> Starlette:
         reconciler.cancel()
         await asyncio.wait([reconciler])
 
-    return Starlette(routes=[Route(HEALTH["worker"], health), Route("/metrics", metrics)], lifespan=lifespan)
+    app = Starlette(routes=[Route(HEALTH["worker"], health), Route("/metrics", metrics)], lifespan=lifespan)
+    return guard(app, HostAndBasicAuth((), health=""))
 
 
 def _work(sock: socket.socket, parent: Parent) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import smtplib
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,6 +57,8 @@ class MailServer:
                 f"{SMTP} must be smtp://, smtp+starttls:// or smtps:// with USER@HOST:PORT, {MAIL_TO} the addresses of "
                 f"those who are told, and the password the secret {PASSWORD}"
             )
+        if parts.scheme == "smtp" and parts.username and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+            raise Refused(f"{SMTP} must be smtp+starttls:// or smtps:// with a user: the password would go in clear")
         sender = os.environ.get(MAIL_FROM) or f"anonflow@{parts.hostname}"
         port = stated or {"smtps": 465, "smtp+starttls": 587}.get(parts.scheme, 25)
         return cls(parts.hostname, port, parts.scheme, parts.username or "", sender, receivers)
@@ -97,10 +100,15 @@ class MailServer:
     @contextmanager
     def _session(self, home: Home, timeout: float) -> Iterator[smtplib.SMTP]:
         password = secrets.secret(PASSWORD, home) if self.user else ""
-        kind = smtplib.SMTP_SSL if self.scheme == "smtps" else smtplib.SMTP
-        with kind(self.host, self.port, timeout=timeout) as server:
+        # Without a context smtplib accepts any certificate.
+        tls = ssl.create_default_context()
+        with (
+            smtplib.SMTP_SSL(self.host, self.port, timeout=timeout, context=tls)
+            if self.scheme == "smtps"
+            else smtplib.SMTP(self.host, self.port, timeout=timeout)
+        ) as server:
             if self.scheme == "smtp+starttls":
-                server.starttls()
+                server.starttls(context=tls)
             if self.user:
                 server.login(self.user, password)
             yield server

@@ -120,9 +120,11 @@ class Stack:
         self.home, self.request, self.report = home, request, report
         self.postgres = Postgres(home) if "postgres" in request.parts and request.database is None else None
         ports = {"prefect": request.prefect_port, "mlflow": request.mlflow_port}
-        self.sockets = {part: self._listen(part, port) for part, port in ports.items() if part in request.parts}
+        self.sockets = {
+            part: self._listen(part, port, request.host) for part, port in ports.items() if part in request.parts
+        }
         if "worker" in request.parts:
-            self.sockets["worker"] = self._listen("metrics", request.metrics_port) if request.metrics_port else listen()
+            self.sockets["worker"] = self._listen("metrics", request.metrics_port, LOOPBACK)
         self.layout = write_layout(home, self._addresses)
         self.parts: list[_Part] = []
         self.trigrams = False
@@ -228,18 +230,18 @@ class Stack:
         port = self.sockets["worker"].getsockname()[1]
         return from_json(Report, json.loads(fetch(f"{LOOPBACK}:{port}", HEALTH["worker"], 30)[1]))
 
-    def _listen(self, part: str, port: int) -> socket.socket:
+    def _listen(self, part: str, port: int, host: str) -> socket.socket:
         """Listen on the port; where all parts are ours, on the next free one, with a message. 0 takes any.
 
         Raises `Refused` when the port of a part that others look for is taken.
         """
         if self.request.parts != PARTS:
             try:
-                return listen(port, self.request.host)
+                return listen(port, host)
             except OSError:
                 taken = f"port {port} is taken; free it, or choose another with --{part}-port"
             raise Refused(taken)
-        sock = listen_near(port, self.request.host)
+        sock = listen_near(port, host)
         if port and sock.getsockname()[1] != port:
             self.report(f"Port {port} is taken: {NAMES.get(part, part)} is on {sock.getsockname()[1]}.")
         return sock

@@ -8,6 +8,7 @@ unless only the line was asked for. What goes wrong is told by the exit code alo
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import zipfile
@@ -39,6 +40,9 @@ class Stated:
 
 # What a spreadsheet's parts may have of bytes, unpacked: the share of the most text of a table.
 MARKUP = 4
+# Bytes of address space, of which the libraries take a part, and seconds of processor time.
+LEAST_MEMORY, MOST_MEMORY = 2 * 2**30, 16 * 2**30
+MOST_SECONDS = 1800
 MIDNIGHT = time(0)
 
 
@@ -47,8 +51,13 @@ def main() -> None:
     kind, path, sheet, cells, text, wanted = sys.argv[1:]
     # No copy of the memory, which holds records, is left behind when the process crashes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # A small file can ask for more memory than there is, or for endless work.
+    half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    most = max(LEAST_MEMORY, min(half, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
     if kind == "excel":
-        about, frame = read_sheet(path, sheet, int(text))
+        about, frame = read_sheet(path, sheet, int(cells), int(text))
     else:
         about, frame = read_statistical(kind, path, int(cells), int(text), data=wanted == "table")
     out = sys.stdout.buffer
@@ -94,7 +103,7 @@ def read_statistical(kind: str, path: str, cells: int, text: int, *, data: bool)
     return replace(about, records=len(frame)), frame
 
 
-def read_sheet(path: str, sheet: str, text: int) -> tuple[Stated, pd.DataFrame | None]:
+def read_sheet(path: str, sheet: str, cells: int, text: int) -> tuple[Stated, pd.DataFrame | None]:
     """Return the names of a workbook's sheets, and the table of the one that is named, or of the only one."""
     from python_calamine import CalamineWorkbook
 
@@ -107,7 +116,10 @@ def read_sheet(path: str, sheet: str, text: int) -> tuple[Stated, pd.DataFrame |
     about = Stated(sheets=names)
     if (sheet not in names) if sheet else len(names) != 1:
         return about, None
-    rows = book.get_sheet_by_name(sheet or names[0]).to_python(skip_empty_area=False)
+    table = book.get_sheet_by_name(sheet or names[0])
+    if table.total_height * table.total_width > cells:
+        return replace(about, columns=[""] * table.total_width, records=table.total_height), None
+    rows = table.to_python(skip_empty_area=False)
     while rows and all(value == "" for value in rows[-1]):
         rows.pop()
     header = [_name(value) for value in rows[0]] if rows else []

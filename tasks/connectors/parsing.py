@@ -20,6 +20,7 @@ from tasks.connectors.limits import MAX_CELLS, MAX_TEXT, check_size
 from tasks.connectors.parser_process import Stated
 
 EXACT = 2.0**53
+PASSED = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _run(kind: str, path: Path, shown: str, sheet: str, wanted: str) -> tuple[Fi
     command = [sys.executable, "-P", parser_process.__file__, *arguments]
     table, about = None, None
     with subprocess.Popen(  # noqa: S603  our own interpreter and script
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=_environment()
     ) as child:
         assert child.stdout is not None
         try:
@@ -80,11 +81,16 @@ def _run(kind: str, path: Path, shown: str, sheet: str, wanted: str) -> tuple[Fi
         finally:
             child.kill() if about is None else child.wait()
     if about is None or child.returncode != 0:
-        raise Refused(f"{shown} is not a readable {kind} file")
+        raise Refused(f"{shown} is not a readable {kind} file, or takes too much memory or time to read")
     check_size(about.records, len(about.columns), shown)
     if about.text > MAX_TEXT:
         raise Refused(f"{shown} holds more than {MAX_TEXT // 10**9} GB of text; divide it")
     return _notes(about), None if table is None else _frame(table, about.columns)
+
+
+def _environment() -> dict[str, str]:
+    """Return what a parser needs of the environment, which holds secrets of ours."""
+    return {name: os.environ[name] for name in PASSED if name in os.environ} | {"OPENBLAS_NUM_THREADS": "1"}
 
 
 def _notes(about: Stated) -> FileNotes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from flows.served.mail import MAIL_TO, SMTP, MailServer
 from flows.served.notices import Notice, deliver, tell
 from tasks.common.errors import Refused
 from tasks.common.home import Home
-from tests.flows.served.mail import mail_server
+from tests.flows.served.mail import mail_server, self_signed
 
 WAITS = Notice(
     "awaiting-office-1",
@@ -69,13 +70,21 @@ def test_without_any_way_nothing_piles_up(home: Home) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["127.0.0.1", "http://127.0.0.1", "smtp://", "smtp://ann:password@mail", "smtp://mail:x", "smtp://mail"],
+    [
+        "127.0.0.1",
+        "http://127.0.0.1",
+        "smtp://",
+        "smtp://ann:password@mail",
+        "smtp://mail:x",
+        "smtp://mail",
+        "smtp://ann@mail",
+    ],
     ids=str,
 )
 def test_an_address_that_cannot_be_used_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SMTP, address)
     monkeypatch.setenv(MAIL_TO, "" if address == "smtp://mail" else "ann@example.org")
-    with pytest.raises(Refused, match=f"{SMTP} must be smtp://") as refusal:
+    with pytest.raises(Refused, match=f"{SMTP} must be smtp") as refusal:
         MailServer.of_environment()
     assert "password@" not in str(refusal.value)
 
@@ -91,3 +100,15 @@ def test_the_mail_server_is_tried_before_it_is_needed(home: Home, monkeypatch: p
     monkeypatch.setenv(SMTP, server.address.replace("//", "//ann@"))
     with pytest.raises(Refused, match="ANONFLOW_SMTP_PASSWORD is not there"):
         MailServer.of_environment().problem(home)
+
+
+@pytest.mark.parametrize("scheme", ["smtps", "smtp+starttls"])
+def test_a_mail_server_without_a_certificate_that_is_trusted_is_given_nothing(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setenv(MAIL_TO, "ann@example.org")
+    with mail_server(certificate=self_signed(tmp_path), at_once=scheme == "smtps") as server:
+        monkeypatch.setenv(SMTP, server.address.replace("smtp", scheme))
+        assert "cannot be used now (SSLCertVerificationError)" in MailServer.of_environment().problem(home)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
+        assert MailServer.of_environment().problem(home) == ""

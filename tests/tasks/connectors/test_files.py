@@ -139,6 +139,26 @@ def test_spreadsheets_are_read_by_sheet(tmp_path: Path) -> None:
     assert frame["x"].tolist() == ["a", "1", "2.5", "2020-01-01"]
 
 
+def test_a_small_workbook_that_spans_every_cell_ends_its_parser_alone(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    book.active["A1"], book.active["XFD1048576"] = "a", 1
+    book.save(tmp_path / "wide.xlsx")
+    with pytest.raises(Refused, match="takes too much memory or time"):
+        parse("excel", tmp_path / "wide.xlsx", "wide.xlsx")
+
+
+def test_a_parser_is_given_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "python").write_text(f"#!/bin/sh\nenv > {tmp_path}/environment\n")
+    (tmp_path / "python").chmod(0o700)
+    monkeypatch.setenv("ANONFLOW_SMTP_PASSWORD", CANARY)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(Refused):
+        parse("spss", tmp_path / "a.sav", "a.sav")
+    given = (tmp_path / "environment").read_text()
+    assert "PATH=" in given
+    assert CANARY not in given
+
+
 def test_a_workbook_that_unpacks_beyond_measure_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parsing, "MAX_TEXT", 4000)
     path = workbook(tmp_path / "a.xlsx", {"a": [["x"], [1]]})
