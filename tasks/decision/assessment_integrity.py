@@ -8,7 +8,7 @@ from tasks.common.digests import sha256_of
 from tasks.common.errors import Refused, visible
 from tasks.common.home import DOSSIER, Home
 from tasks.publication.candidate import AUTHORITY
-from tasks.record.dossier import read_dossier
+from tasks.record.dossier import stored_digest
 from tasks.record.entry import ReleaseFacts
 
 PAGES = ("report.html", AUTHORITY)
@@ -41,7 +41,7 @@ def changed_pages(home: Home, facts: ReleaseFacts) -> list[str]:
 def stored_dossier_digest(home: Home, release: str) -> str | None:
     """Return the digest of the stored dossier; empty when it is not whole, None when it is gone."""
     try:
-        return read_dossier(home, release).digest
+        return stored_digest((home.assessment(release) / DOSSIER).read_bytes())
     except FileNotFoundError:
         return None
     except Refused:

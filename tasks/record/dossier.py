@@ -21,6 +21,7 @@ from tasks.policy.verdict import Verdict
 from tasks.record.entry import TargetFacts
 
 FORMAT = 1
+CHANGED = "the dossier was changed, or is of another format; restore it from a backup"
 
 
 @dataclass(frozen=True)
@@ -317,15 +318,36 @@ class Dossier:
         Refused
             When it is not what it was stored as, or of another format.
         """
+        stored, _ = _stored(content)
+        del stored["format"]
         try:
-            stored = json.loads(content)
-            digest, version = stored.pop("sha256"), stored.pop("format")
-            dossier = from_json(Dossier, stored) if version == FORMAT else None
-        except (ValueError, AttributeError, KeyError, TypeError):
-            dossier = None
-        if dossier is None or dossier.digest != digest:
-            raise Refused("the dossier was changed, or is of another format; restore it from a backup")
-        return dossier
+            return from_json(Dossier, stored)
+        except ValueError:
+            pass
+        raise Refused(CHANGED)
+
+
+def stored_digest(content: bytes) -> str:
+    """Return the digest of a stored dossier, which it has in fact.
+
+    Raises
+    ------
+    Refused
+        When it is not what it was stored as, or of another format.
+    """
+    return _stored(content)[1]
+
+
+def _stored(content: bytes) -> tuple[dict[str, Any], str]:
+    """Return the plain values of a stored dossier, and their digest."""
+    try:
+        stored = json.loads(content)
+        digest, version = stored.pop("sha256"), stored["format"]
+    except (ValueError, AttributeError, KeyError, TypeError):
+        digest, version = "", None
+    if version != FORMAT or digest_of(stored) != digest:
+        raise Refused(CHANGED)
+    return stored, digest
 
 
 def read_dossier(home: Home, release: str) -> Dossier:

@@ -15,6 +15,8 @@ from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from tasks.common.digests import digest_of, sha256_of
 from tasks.common.errors import DISK_FULL, InputOutputFault, lacks_space
@@ -278,9 +280,11 @@ def _histories(run_ids: list[str], keys: Iterable[str]) -> dict[tuple[str, str],
 
 
 def _folder(place: str, kept: Path | None) -> Path | None:
-    """Return the folder of this home in which a run's files are, None where they are elsewhere."""
-    inside, served = place.removeprefix(SERVED), place.startswith(SERVED)
-    folder = kept / inside if kept is not None and served and ".." not in inside else None
+    """Return the folder on this machine in which a run's files are, None where they are elsewhere."""
+    inside, address = place.removeprefix(SERVED), urlsplit(place)
+    folder = Path(url2pathname(address.path)) if address.scheme == "file" and not address.netloc else None
+    if kept is not None and place.startswith(SERVED) and ".." not in inside:
+        folder = kept / inside
     return folder if folder is not None and folder.is_dir() else None
 
 
