@@ -118,10 +118,8 @@ def distribution(column: pd.Series, variable: Variable, units: np.ndarray) -> Di
 
 
 def in_words(records: int) -> str:
-    """Return a number of records as the pages show it."""
-    if records == 0:
-        return "none"
-    return f"fewer than {MIN_COUNT}" if records < MIN_COUNT else f"at most {next_ten(records):,.0f}"
+    """Return a number of records as the pages show it: whether a rule holds of a single record is not shown."""
+    return f"none, or fewer than {MIN_COUNT}" if records < MIN_COUNT else f"at most {next_ten(records):,.0f}"
 
 
 def _units(frame: pd.DataFrame, plan: Plan) -> np.ndarray:
@@ -131,7 +129,8 @@ def _units(frame: pd.DataFrame, plan: Plan) -> np.ndarray:
 
 def _violated(frame: pd.DataFrame, plan: Plan) -> dict[str, str]:
     data: Microdata = to_microdata(frame, plan.variables)[0]
-    return {name: in_words(n) for name, n in plan.edits.edit_set().learned(data).violations(data.frame).items()}
+    edits = plan.edits.edit_set().within(data.schema.names).learned(data)
+    return {name: in_words(n) for name, n in edits.violations(data.frame).items()}
 
 
 def _units_in(units: np.ndarray) -> int:

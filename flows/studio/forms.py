@@ -50,6 +50,7 @@ class Field:
     label, help : what a person reads
     value : as the plan states it, or its default, as text
     options : the allowed values, where there is a list of them
+    is_list : whether it takes several values, which are written with commas between them
     """
 
     name: str
@@ -57,6 +58,7 @@ class Field:
     value: str
     help: str = ""
     options: tuple[str, ...] = ()
+    is_list: bool = False
 
 
 @dataclass(frozen=True)
@@ -180,8 +182,8 @@ def step_rows(document: Document) -> list[StepRow]:
     rows = []
     for number, step in enumerate(_plan(document).steps):
         shown = tuple(
-            Field(f"s{number}.{f.name}", f.name.replace("_", " "), _shown(getattr(step, f.name)), "", options)
-            for f, options in _parameters(type(step))
+            _field(f"s{number}.{f.name}", f.name.replace("_", " "), getattr(step, f.name), hint)
+            for f, hint in _parameters(type(step))
         )
         rows.append(StepRow(number, step.method, step.title, step.description, shown))
     return rows
@@ -219,8 +221,7 @@ def with_steps(document: Document, form: Form) -> str:
         stated = plain_step(plan.steps[number])
         text = with_item(without_value(text, ("steps", number)), ("steps",), number - 1, stated)
     elif action == "add" and (method := form.get("method", "")) in METHODS:
-        at = 0 if METHODS[method].prepares else len(plan.steps)
-        text = with_item(text, ("steps",), at, {"method": method})
+        text = with_item(text, ("steps",), len(plan.steps), {"method": method})
     return text
 
 
@@ -249,11 +250,17 @@ def _mark_empty(lines: list[str], node: Any, *, is_empty: bool) -> None:
         lines[at] = lines[at].replace("rules: []", "rules:", 1)
 
 
-def _parameters(method: type) -> Iterator[tuple[Any, tuple[str, ...]]]:
+def _parameters(method: type) -> Iterator[tuple[Any, Any]]:
     hints = get_type_hints(method)
-    for one in fields(method):
-        if one.name != "method":
-            yield one, _options(hints[one.name])
+    return ((one, hints[one.name]) for one in fields(method) if one.name != "method")
+
+
+def _field(name: str, label: str, value: Any, hint: Any, about: str = "") -> Field:
+    is_list = get_origin(hint) is tuple and get_args(hint)[0] is str
+    shown = _shown(value)
+    if is_list:
+        shown, about = shown[1:-1], f"{about} (several: a, b)".strip()
+    return Field(name, label, shown, about, _options(hint), is_list)
 
 
 def _options(hint: Any) -> tuple[str, ...]:
@@ -266,9 +273,9 @@ def _settings(plan: Plan) -> Iterator[Field]:
     for section, key in SETTINGS:
         part: Section = getattr(plan, str(section))
         texts = descriptions(type(part))[1]
-        options = _options(type(part).model_fields[str(key)].annotation)
-        name, label = f"{section}.{key}", str(key).replace("_", " ")
-        yield Field(name, f"{section}: {label}", _shown(getattr(part, str(key))), texts.get(str(key), ""), options)
+        hint = type(part).model_fields[str(key)].annotation
+        label = f"{section}: {str(key).replace('_', ' ')}"
+        yield _field(f"{section}.{key}", label, getattr(part, str(key)), hint, texts.get(str(key), ""))
 
 
 def _with_field(text: str, place: Place, one: Field, form: Form) -> str:
@@ -278,6 +285,8 @@ def _with_field(text: str, place: Place, one: Field, form: Form) -> str:
         return text
     if one.options and given not in one.options:
         raise Refused(f"{one.label}: choose one of {', '.join(one.options)}")
+    if one.is_list:
+        given = given if given.startswith("[") else f"[{given}]"
     if place[0] == "publication":
         return with_value(text, place, given)
     try:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -49,15 +50,15 @@ async def upload(request: Request) -> Response:
         too_large = f"The file is larger than {limit / 1e9:g} GB; use a folder or a database as the source."
         if int(request.headers.get("content-length") or 0) > limit:
             return JSONResponse({"message": too_large}, 413, HEADERS)
-        if target.exists():
-            raise Refused(f"{name} is in the folder already; nothing is overwritten. Give its path, or rename it.")
-        part = target.with_name(f".{name}.part")
+        _check_new(target)
+        part = target.with_name(f".{uuid4().hex}.part")
         try:
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb") as file:
                 async for block in request.stream():
                     if file.tell() + len(block) > limit:
                         return JSONResponse({"message": too_large}, 413, HEADERS)
                     file.write(block)
+            _check_new(target)  # Another upload of this name may have ended meanwhile.
             part.rename(target)
         finally:
             part.unlink(missing_ok=True)
@@ -226,6 +227,11 @@ def _safe_name(given: str) -> str:
     if not FILE_NAME.fullmatch(given) or given.endswith((".", " ")) or ".yaml" in given or ".yml" in given:
         raise Refused(BAD_NAME.format(cut(visible(given))))
     return given
+
+
+def _check_new(target: Path) -> None:
+    if target.exists():
+        raise Refused(f"{target.name} is in the folder already; nothing is overwritten. Give its path, or rename it.")
 
 
 def _drafted(one: Asked, data: Path) -> str:

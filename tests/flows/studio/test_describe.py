@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from anoncore.microdata import Variable
-from flows.studio.describe import NAMES, distribution, in_words
+from flows.plan.model import judged
+from flows.studio.describe import NAMES, describe, distribution, in_words
 
 N = 400
 
@@ -57,10 +58,25 @@ def test_levels_are_shown_with_what_they_mean():
 
 
 def test_numbers_of_records_are_rounded():
-    assert [in_words(n) for n in (0, 1, 4, 5, 11)] == [
-        "none",
-        "fewer than 5",
-        "fewer than 5",
-        "at most 10",
-        "at most 20",
-    ]
+    few = "none, or fewer than 5"
+    assert [in_words(n) for n in (0, 1, 4, 5, 11)] == [few, few, few, "at most 10", "at most 20"]
+
+
+def test_edits_of_a_variable_that_is_dropped_are_not_counted_and_the_others_are(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n3,4\n" * 6)
+    text = """\
+anonflow: 1
+name: p
+source: {path: a.csv}
+variables: [{name: a, kind: continuous, role: excluded}, {name: b, kind: continuous}]
+edits:
+  rules:
+    - {edit: bound, name: of a, variable: a, lower: 0}
+    - {edit: bound, name: of b, variable: b, lower: 3}
+steps: [{method: mdav, k: 3}]
+"""
+    (tmp_path / "p.yaml").write_text(text)
+    plan, problems = judged(text, tmp_path / "p.yaml")
+    assert any("which is not released" in problem for problem in problems)
+    seen = describe(plan, tmp_path)
+    assert (seen.violated, seen.problem) == ({"of b": "at most 10"}, "")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from anoncore.methods.local_suppression import LocalSuppression
 from flows.studio import forms, workbook
 from flows.studio.workbook import Stale, changed, last_change, opened, undone
 from tasks.common.errors import Refused
@@ -80,6 +81,17 @@ def test_each_form_changes_its_lines_alone_and_can_be_undone(home, change, form,
     assert document(home).text == text
     assert last_change(home, after)
     assert undone(home, after, after.version).text == TEXT
+
+
+def test_a_new_step_is_the_last_and_its_lists_are_written_with_commas_alone(home):
+    one = document(home)
+    added = changed(home, one, one.version, forms.with_steps(one, {"action": "add", "method": "local-suppression"}))
+    text = forms.with_steps(added, {"s2.keys": "b, a"})
+    after = changed(home, added, added.version, text)
+    assert after.plan is not None
+    assert after.plan.steps[2] == LocalSuppression(keys=("b", "a"))
+    assert [f.value for row in forms.step_rows(after) for f in row.parameters if f.name == "s2.keys"] == ["b, a"]
+    assert forms.with_steps(after, {"s2.keys": ""}).count("keys: []") == 1
 
 
 def test_rules_become_comments_and_rules_again(home):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -100,6 +102,28 @@ def test_an_upload_ends_at_the_limit_whether_it_states_its_size_or_not(studio, b
     declared = browser.post("/upload?name=a.csv", content=b"", headers={"content-length": "2000000000000"})
     assert declared.status_code == 413
     assert not any(studio.folder.iterdir())
+
+
+def test_of_two_uploads_of_one_name_one_is_stored_whole_and_the_other_refused(studio, browser):
+    transport = httpx.ASGITransport(application(studio, OnePerson(TOKEN, 80)))
+
+    async def both() -> list[int]:
+        headers = {"origin": ORIGIN}
+        async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, headers=headers, timeout=10) as client:
+            client.cookies = browser.cookies
+            answers = []
+
+            async def slow():
+                yield b"a,b\n1,"
+                answers.append(await client.post("/upload?name=a.csv", content=b"a,b\n3,4\n"))
+                yield b"2\n"
+
+            answers.append(await client.post("/upload?name=a.csv", content=slow()))
+            return [answer.status_code for answer in answers]
+
+    assert asyncio.run(both()) == [200, 422]
+    assert (studio.folder / "a.csv").read_bytes() == b"a,b\n3,4\n"
+    assert not list(studio.folder.glob(".*"))
 
 
 def test_requests_of_other_pages_and_hosts_are_refused(browser):
