@@ -15,13 +15,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from flows.served.postgres import Postgres, connection_variables, create_databases, program
 from flows.served.settings import DATABASES, with_database
 from flows.servers.layout import runs
 from tasks.common.errors import DISK_FULL, NO_SPACE, Fault, InputOutputFault, Refused, visible
-from tasks.common.home import PRIVATE_FILE, Home, make_private
+from tasks.common.home import PRIVATE_FILE, PRIVATE_FOLDER, Home, make_private
 from tasks.common.values import from_json, to_json
 from tasks.common.workspace import Workspace
 from tasks.record import ledger
@@ -270,7 +270,8 @@ def _unpacked(source: Path, home: Path) -> Backup:
             if sum(member.size for member in members) > shutil.disk_usage(home).free:
                 raise InputOutputFault(DISK_FULL)
             about = _about(tar)
-            tar.extractall(home, filter=_private)  # noqa: S202
+            for member in members:
+                _extract(tar, member, home)
             return about
     except (tarfile.TarError, OSError) as error:
         problem = type(error).__name__
@@ -290,10 +291,21 @@ def _about(tar: tarfile.TarFile) -> Backup:
     return about
 
 
-def _private(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-    """Admit what lies inside the folder, with the rights that its owner had, for the owner alone."""
-    safe = tarfile.data_filter(member, path)
-    return safe.replace(mode=member.mode & 0o700, deep=False)
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, home: Path) -> None:
+    """Write a file or folder for its owner alone; tarfile's own filters are not there before Python 3.11.4."""
+    place = PurePosixPath(member.name)
+    if place.is_absolute() or ".." in place.parts:
+        raise Refused("the file names places outside the home, which no backup does")
+    path = home / place
+    if member.isdir():
+        path.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+    content = tar.extractfile(member)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, member.mode & 0o700)
+    with open(handle, "wb") as file:
+        if content is not None:
+            shutil.copyfileobj(content, file)
 
 
 def _open(home: Home, about: Backup, database: str | None) -> None:
