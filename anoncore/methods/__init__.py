@@ -6,6 +6,7 @@ from anoncore.methods.data_shuffling import DataShuffling as DataShuffling
 from anoncore.methods.extreme_records import ExtremeRecords as ExtremeRecords
 from anoncore.methods.fuzzy_microaggregation import FuzzyMicroaggregation as FuzzyMicroaggregation
 from anoncore.methods.global_recoding import GlobalRecoding as GlobalRecoding
+from anoncore.methods.gower_microaggregation import GowerMicroaggregation as GowerMicroaggregation
 from anoncore.methods.group_anonymity.parameters import GroupAnonymity as GroupAnonymity
 from anoncore.methods.local_suppression import LocalSuppression as LocalSuppression
 from anoncore.methods.mdav import MDAV as MDAV

@@ -100,7 +100,6 @@ class PRAM(Method):
             frame[name] = pd.Series(frame[name].iloc[rows].array, index=frame.index)
         alike = [f"{name} within {', '.join(n)}" for name in names if (n := (*self.strata, *self._beside(name)))]
         within = f" that are alike in some variables ({'; '.join(alike)})" if alike else ""
-        share = fixed / max(len(frame) * len(names), 1)
         return Release(
             data=Microdata.trusted(frame, data.schema, data.units),
             claims=(NoFormalGuarantee(evidence=EVIDENCE),),
@@ -109,9 +108,9 @@ class PRAM(Method):
                 f"each value of {', '.join(names)} is the source's with probability {self.keep:g}, and else drawn from "
                 f"the values of all records{within}, missing ones among them: with the share f of a level, it stays "
                 f"with probability {self.keep:g} + {1 - self.keep:g} f and becomes another with {1 - self.keep:g} "
-                f"times that level's share; {share:.1%} of the values have no other to become",
+                "times that level's share; a value whose like have no other level stays",
             ),
-            figures={"fixed_values": share},
+            figures={"fixed_values": fixed / max(len(frame) * len(names), 1)},
         )
 
     def _beside(self, name: str) -> tuple[str, ...]:

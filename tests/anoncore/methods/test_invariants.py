@@ -17,6 +17,7 @@ from anoncore.methods import (
     ExtremeRecords,
     FuzzyMicroaggregation,
     GlobalRecoding,
+    GowerMicroaggregation,
     GroupAnonymity,
     LocalSuppression,
     OptimalBoxes,
@@ -39,6 +40,8 @@ METHODS_TRIED: tuple[Method, ...] = (
     DataShuffling(values="exact"),
     ExtremeRecords(),
     FuzzyMicroaggregation(k=5),
+    GowerMicroaggregation(k=5),
+    GowerMicroaggregation(k=5, numbers="median"),
     GroupAnonymity(**AREAS, raises={"ak": 60}),  # type: ignore[arg-type]
     MDAV(k=5),
     OptimalBoxes(k=5),
