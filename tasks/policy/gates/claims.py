@@ -11,7 +11,7 @@ from tasks.policy.rounding import as_measured, at_least_ten, coarse
 
 # Figures of steps that follow from the release alone, and those in shares.
 OF_THE_RELEASE = ("boxes", "smallest_box", "largest_box", "groups", "classes", "nodes", "window")
-SHARES = ("loss", "information_loss", "share_below_k")
+SHARES = ("loss", "information_loss", "share_below_k", "fixed_values")
 
 
 def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
