@@ -123,6 +123,7 @@ class Disclosure:
     quasi_identifiers : the variables that make the groups
     binning : one sentence per continuous one of them
     special : released records that few of them make unique; None for a single one
+    cut : continuous ones with more released values than classes
     """
 
     meaning: ClassVar[str] = (
@@ -137,6 +138,7 @@ class Disclosure:
     quasi_identifiers: tuple[str, ...]
     binning: tuple[str, ...]
     special: SpecialRisk | None = None
+    cut: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +152,9 @@ class DisclosureSettings:
     population : people of the population, where there are no weights
     missing : what a missing value of a quasi-identifier means to risk in the population and to special uniques
     k : size of a group that is asked for, at least 2
-    bins : classes of a continuous quasi-identifier, at least 2
+    bins : classes of a continuous quasi-identifier, at least 2; risk in the population knows none
     confidence : 0 … 1, two-sided
+    confidence_in_population : of risk in the population, which limits may decide on
     """
 
     quasi_identifiers: Sequence[str] | None = None
@@ -162,6 +165,7 @@ class DisclosureSettings:
     k: int = 5
     bins: int = 10
     confidence: float = 0.95
+    confidence_in_population: float = 0.99
 
 
 _SETTINGS = DisclosureSettings()
@@ -179,7 +183,8 @@ def disclosure_risk(
 
     Continuous quasi-identifiers are cut at the ``bins``-quantiles of the original, deciles by default; where
     the original has no more than ``bins`` different values, halfway between these. A missing cell is a level
-    of its own. Sensitive values are not cut.
+    of its own. Sensitive values are not cut, and no quasi-identifier is for risk in the population: its keys are the
+    released values as they are.
 
     Parameters
     ----------
@@ -251,7 +256,8 @@ def disclosure_risk(
     special = special_risk(
         _keys(released, settings, classes), quasi, missing=settings.missing, confidence=settings.confidence
     )
-    return Disclosure(whole, compared, other, quasi, sentences, special)
+    cut = tuple(name for name, (edges, _) in classes.items() if released.frame[name].nunique() > len(edges) + 1)
+    return Disclosure(whole, compared, other, quasi, sentences, special, cut)
 
 
 def parts(
@@ -293,7 +299,9 @@ def _table(data: Microdata, settings: DisclosureSettings, classes: Classes) -> T
     sizes = np.bincount(group)
     population = None
     if weights is not None:
-        population = population_risk(keys, weights, missing=settings.missing, data=data, confidence=confidence)
+        exact = key_codes(data, settings.quasi_identifiers or ())
+        certainty = settings.confidence_in_population
+        population = population_risk(exact, weights, missing=settings.missing, data=data, confidence=certainty)
     return TableDisclosure(
         groups=_group_risk(sizes if data.units is None else distinct_counts(group, data.units), settings.k, confidence),
         population=population,

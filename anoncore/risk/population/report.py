@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata
@@ -38,6 +39,7 @@ class PopulationRisk:
     k_map : fewest people of the population, by the weights, with the key of a record; None where it is not published
     presence : largest share of the people with a record's key, by the weights, who are in the data (δ-presence); None
         where it is not published
+    counted : share of the records that these figures are of; others lack a key, where those are excluded
     """
 
     meaning: ClassVar[str] = (
@@ -52,6 +54,7 @@ class PopulationRisk:
     uniqueness: PopulationUniqueness
     k_map: float | None
     presence: float | None
+    counted: float = 1.0
 
     @property
     def n(self) -> int:
@@ -128,7 +131,9 @@ def population_risk(
     Claim and source: those of :func:`expected_reidentifications`, :func:`individual_risk`, :func:`household_risk` and
     :func:`population_uniqueness`.
     """
-    counted = (keys >= 0).all(axis=1) if missing == "excluded" else np.ones(len(keys), dtype=bool)
+    counted: NDArray[np.bool_] = np.ones(len(keys), dtype=bool)
+    if missing == "excluded":
+        counted &= (keys >= 0).all(axis=1)
     found = key_frequencies(keys, weights, missing=missing)
     risk = np.zeros(len(keys))
     people = np.maximum(found.population, found.sample)[counted]
@@ -143,6 +148,7 @@ def population_risk(
         uniqueness=population_uniqueness(sizes, total),
         k_map=float(people.min()) if len(people) else None,
         presence=float((found.sample[counted] / people).max()) if len(people) else None,
+        counted=float(counted.mean()) if len(counted) else 0.0,
     )
 
 

@@ -80,7 +80,7 @@ def population_uniqueness(sizes: ArrayLike, population: float) -> PopulationUniq
     n = found.records
     if not found.number(1):
         return PopulationUniqueness(0.0, 0.0, 0.0, 0.0, "zayatz", 0.0)
-    model, zayatz = PitmanEwens.fitted(found), _zayatz(found, total) / total
+    model, zayatz = PitmanEwens.fitted(found), min(1.0, _zayatz(found, total) / total)
     pitman = None if model is None else min(1.0, model.uniques(total) / total)
     snb = _snb(found, n / total)
     chosen: UniquenessModel = "zayatz"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pydantic import Field
 
@@ -21,6 +22,9 @@ KNOWS = (
     "An attacker who knows the quasi-identifiers of the whole population, but not who is in the data, looks for each "
     "released combination"
 )
+K_MAP, PRESENCE = "k-map", "δ-presence"
+NO_KEY = "no record has all quasi-identifiers"
+COUNTED = 0.95  # share of the records that figures must be of to pass
 AS_IF = "counted as if each record were its person’s own"
 
 
@@ -70,7 +74,19 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: PopulationLim
     if found is None:
         missing = "no quasi-identifier, or no size of the population"
         return (GateResult(NAME, "not tested", missing, ", ".join(limits.given), "–", 0, "records traced"),)
-    return tuple(_results(found, limits, _driving(assessment)))
+    results = tuple(_results(found, limits, _driving(assessment)))
+    if found.counted >= COUNTED:
+        return results
+    left = f"{percent(found.counted)} of the records are counted, others lack a quasi-identifier"
+    return tuple(_of_few(one, left) for one in results)
+
+
+def _of_few(one: GateResult, left: str) -> GateResult:
+    """Return a result that rests on some of the records: only the worst figure of one of them can fail then."""
+    verdict: GateVerdict = one.verdict
+    if verdict == "pass" or (verdict == "fail" and one.name not in (K_MAP, PRESENCE)):
+        verdict = "inconclusive"
+    return replace(one, verdict=verdict, figure=f"{one.figure}; {left}", bounds=None)
 
 
 def _found(assessment: Assessment | PublishedAssessment) -> PopulationRisk | None:
@@ -101,41 +117,25 @@ def _results(found: PopulationRisk, limits: PopulationLimits, driving: tuple[str
             bounds=Bounds((form,), limits.risk, limits.risk),
             needed="; a coarser quasi-identifier decides it",
         )
-    rows = "no released row is of a known unit"
-    tested: tuple[tuple[str, float | None, float | None, float, str], ...] = (
-        (
-            "households traced",
-            limits.households,
-            found.households,
-            n,
-            "records of which one of the same unit is traced",
-        ),
-        ("unique in the population", limits.uniques, found.uniqueness.dankar, 1.0, "people unique on the key"),
-        (
-            "δ-presence",
-            limits.presence,
-            found.presence,
-            1.0,
-            "largest share of the people with a key who are in the data",
-        ),
+    traced = None if found.households is None else found.households / n
+    of_units = "records of which one of the same unit is traced"
+    presence = "largest share of the people with a key who are in the data"
+    fewest = "fewest people of the population, by the weights, with the key of a released record"
+    tested = (
+        ("households traced", limits.households, traced, percent, "no released row is of a known unit", of_units),
+        ("unique in the population", limits.uniques, found.uniqueness.dankar, percent, "", "people unique on the key"),
+        (PRESENCE, limits.presence, found.presence, percent, NO_KEY, presence),
+        (K_MAP, limits.k_map, found.k_map, amount, NO_KEY, fewest),
     )
-    for name, limit, value, of, meaning in tested:
-        if limit is not None:
-            share = None if value is None else value / of
-            verdict: GateVerdict = "not tested" if share is None else "pass" if share <= limit else "fail"
-            shown = rows if share is None else percent(share)
-            yield GateResult(name, verdict, shown, percent(limit), people, n, meaning, variables=driving)
-    if limits.k_map is not None and found.k_map is not None:
-        yield GateResult(
-            name="k-map",
-            verdict="pass" if found.k_map >= limits.k_map else "fail",
-            figure=amount(found.k_map),
-            limit=f"≥ {amount(limits.k_map)}",
-            baseline=people,
-            records=n,
-            meaning="fewest people of the population, by the weights, with the key of a released record",
-            variables=driving,
-        )
+    for name, limit, value, shown, lacking, meaning in tested:
+        if limit is None:
+            continue
+        least = name == K_MAP
+        verdict: GateVerdict = "not tested"
+        if value is not None:
+            verdict = "pass" if (value >= limit if least else value <= limit) else "fail"
+        figure, allowed = lacking if value is None else shown(value), f"{'≥ ' * least}{shown(limit)}"
+        yield GateResult(name, verdict, figure, allowed, people, n, meaning, variables=driving)
 
 
 def metrics(assessment: Assessment) -> Metrics:
@@ -172,7 +172,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             Aim.GROUPS,
             name,
             f"{KNOWS}. The records stand for {amount(records.population)} people; {AS_IF}. Interval: by two estimates "
-            "of the number of combinations in the population.",
+            "of the number of combinations in the population, at 99 %.",
             f"{amount(records.expected)} of {count(records.n)}",
             f"{amount(records.lower)} to {amount(records.upper)}",
             beside(sides, lambda side: amount(side.records.expected)),

@@ -71,8 +71,10 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: GroupLimit) -
             results.append(GateResult(name, "not tested", NO_SENSITIVE, f"{limit:g}", "0", 0, meaning))
             continue
         value, variable = max(values)
-        verdict: GateVerdict = "pass" if value <= limit else "fail"
-        shown = number(value, 2)
+        # Groups of single values lie within those of classes, and disclose at least as much.
+        cut = disclosure.cut if disclosure else ()
+        verdict: GateVerdict = "fail" if value > limit else "not tested" if cut else "pass"
+        shown = number(value, 2) + (f" at least: {', '.join(cut)} in classes, more values are released" if cut else "")
         results.append(GateResult(name, verdict, shown, f"{limit:g}", "0", rows[0].n, meaning, variables=(variable,)))
     return tuple(results)
 

@@ -42,6 +42,7 @@ def test_the_meaning_of_missing_values_is_chosen(data: Microdata) -> None:
     assert (level.records.n, excluded.records.n, holders.records.n) == (6, 5, 6)
     # What the fifth has left is held by the third and the fourth, too; it helps neither of these.
     assert (level.k_map, holders.k_map) == (10.0, 10.0)
+    assert (level.counted, excluded.counted) == (1.0, 5 / 6)
     assert excluded.individual < holders.individual < level.individual
 
 

@@ -48,6 +48,16 @@ def test_households_uniques_and_k_map_have_limits(measured: Assessment) -> None:
     assert shown.households % 10 == 0
 
 
+def test_limits_that_no_or_few_records_can_show_are_not_passed(measured: Assessment) -> None:
+    part = "risk__disclosure__released__population"
+    bare = changed(measured, **{f"{part}__k_map": None})
+    assert results(GATE, bare, population={"k_map": 1})["k-map"].verdict == "not tested"
+    few = changed(measured, **{f"{part}__counted": 0.01})
+    asked = results(GATE, few, population={"risk": 1.0, "uniques": 1.0, "k_map": 1.0, "presence": 1.0})
+    assert {one.verdict for one in asked.values()} == {"inconclusive"}
+    assert results(GATE, few, population={"k_map": 1e9})["k-map"].verdict == "fail"
+
+
 def test_halves_of_a_cross_are_no_samples_of_their_own(measured: Assessment) -> None:
     least = measured.risk.disclosure.released.population.k_map
     half = Half(measured.records, changed(measured.risk, disclosure__released__population__k_map=least / 2))
