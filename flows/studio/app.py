@@ -25,7 +25,7 @@ PAGES: tuple[tuple[str, Handler, str, bool], ...] = (
     ("/plans/{subject}/{part}", plans.plan_page, "author", False),
     ("/plans/{subject}/{part}", plans.plan_page, "author", True),
     ("/work/{subject}", plans.job_page, "", False),
-    ("/work/{subject}/cancel", plans.cancel, "author", True),
+    ("/work/{subject}/cancel", plans.cancel, "", True),
     ("/work/{subject}/apply", plans.apply_choice, "author", True),
     ("/work/{subject}/picture.svg", plans.picture, "author", False),
     ("/decisions", decisions.decisions, "approver", False),

@@ -19,6 +19,7 @@ from typing import Any
 from flows.servers.process import ROOT, open_log
 from tasks.common.errors import Refused
 from tasks.common.home import Home, make_private
+from tasks.record.approval_rule import APPROVAL
 
 # What a process begins with: the command line, from the files that this process runs.
 COMMAND = "from flows.cli import main; main()"
@@ -96,14 +97,19 @@ class Jobs:
         self.home, self.folder = home, make_private(home.path / "studio" / f"jobs-{secrets.token_hex(4)}")
         self._jobs, self._lock = dict[str, Job](), threading.Lock()
 
-    def start(self, kind: str, subject: str, arguments: Sequence[str], by: str = "") -> Job:
-        """Start a command with ``--json``; one of a kind and subject at a time."""
+    def start(self, kind: str, subject: str, arguments: Sequence[str], by: str = "", *, alone: bool = True) -> Job:
+        """Start a command with ``--json``; one of a kind and subject at a time.
+
+        Parameters
+        ----------
+        alone : whether a run may publish what its plan's policy passes, without an approver
+        """
         with self._lock:
             if any(job.is_running and (job.kind, job.subject) == (kind, subject) for job in self._jobs.values()):
                 raise Refused("This is under way already; see Work under way on the first page.")
             id_ = secrets.token_hex(8)
             folder = make_private(self.folder / id_)
-            environment = _environment(self.home, folder, by)
+            environment = _environment(self.home, folder, by, alone=alone)
             with open_log(folder / "out") as out, open_log(folder / "err") as err:
                 process = subprocess.Popen(  # noqa: S603
                     [sys.executable, "-P", "-c", COMMAND, kind, *arguments],
@@ -111,6 +117,8 @@ class Jobs:
                     stdout=out,
                     stderr=err,
                     env=environment,
+                    # A folder of plans may hold settings of Prefect, which it looks for where it runs.
+                    cwd=self.home.path,
                     start_new_session=True,
                     umask=0o077,
                 )
@@ -141,7 +149,8 @@ class Jobs:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _environment(home: Home, folder: Path, by: str) -> Mapping[str, str]:
+def _environment(home: Home, folder: Path, by: str, *, alone: bool) -> Mapping[str, str]:
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     own = {"PYTHONPATH": path, "ANONFLOW_HOME": str(home.path), "ANONFLOW_PROGRESS": str(folder / "progress")}
-    return dict(os.environ) | own | ({"ANONFLOW_REQUESTER": by} if by else {})
+    own |= ({"ANONFLOW_REQUESTER": by} if by else {}) | ({} if alone else {APPROVAL: "person"})
+    return dict(os.environ) | own

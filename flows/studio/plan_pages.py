@@ -13,13 +13,16 @@ from starlette.responses import JSONResponse, Response
 
 from flows.studio import forms, workbook
 from flows.studio.describe import Description, describe
+from flows.studio.jobs import Job
 from flows.studio.pages import HEADERS, Asked, NotAllowed, allow, asked, plan_address, show, to
 from flows.studio.workbook import Document
 from tasks.common.errors import Refused, cut, visible
 from tasks.common.home import PRIVATE_FILE
+from tasks.connectors.formats import SUFFIXES
 from tasks.policy.gate import WORST_FIRST
 
 FILE_NAME = re.compile(r"[\w][\w .()+-]{0,99}", re.ASCII)
+READABLE = tuple(SUFFIXES)
 BAD_NAME = (
     "The file {} cannot be stored under its name: names have at most 100 letters a to z, digits, spaces and "
     ". _ - + ( ), and begin with a letter or digit. Rename it and choose it again."
@@ -32,7 +35,7 @@ MINUTES = ("1", "3", "10", "30")
 def home_page(one: Asked) -> Response:
     """Show the plans of the folder, the import, and work under way."""
     names = workbook.plans_in(one.studio.folder) if "author" in one.roles else []
-    return show(one, "home", plans=names, jobs=one.studio.jobs.all())
+    return show(one, "home", plans=names, jobs=[job for job in one.studio.jobs.all() if _may_see(one, job)])
 
 
 async def upload(request: Request) -> Response:
@@ -115,13 +118,27 @@ def start(one: Asked) -> Response:
     more = {"run": ["--rebuild"] * bool(one.form.get("rebuild")), "compare": [], "tune": [f"--minutes={_minutes(one)}"]}
     if kind not in more:
         raise Refused("Choose what to do: run, compare or tune.")
-    job = one.studio.jobs.start(kind, document.name, [str(document.path), "--json", *more[kind]], one.name)
+    alone = not one.studio.people or "approver" in one.roles
+    job = one.studio.jobs.start(kind, document.name, [str(document.path), "--json", *more[kind]], one.name, alone=alone)
     return to(f"/work/{job.id}")
+
+
+def _may_see(one: Asked, job: Job) -> bool:
+    """Return whether work is this person's own, or of the kind that their role is for: messages may quote a source."""
+    return job.by == one.name or ("approver" if job.kind in ("approve", "reject") else "author") in one.roles
+
+
+def _job(one: Asked) -> Job:
+    """Return the work that is asked for; raises `NotAllowed` where it is somebody else's."""
+    job = one.studio.jobs.find(one.subject)
+    if not _may_see(one, job):
+        raise NotAllowed("This is the work of somebody with another role. Nothing was done.")
+    return job
 
 
 def job_page(one: Asked) -> Response:
     """Show how work is going, or what came of it; a drafted plan leads to its variables."""
-    job = one.studio.jobs.find(one.subject)
+    job = _job(one)
     if job.kind == "plan" and job.status == "done":
         return to(plan_address(job.subject))
     known = job.kind == "tune" and job.subject in workbook.plans_in(one.studio.folder)
@@ -134,7 +151,7 @@ def job_page(one: Asked) -> Response:
 
 def cancel(one: Asked) -> Response:
     """End work that is under way."""
-    one.studio.jobs.find(one.subject).cancel()
+    _job(one).cancel()
     return to(f"/work/{one.subject}")
 
 
@@ -224,8 +241,10 @@ def _diff(one: Asked, document: Document) -> str:
 
 
 def _safe_name(given: str) -> str:
-    if not FILE_NAME.fullmatch(given) or given.endswith((".", " ")) or ".yaml" in given or ".yml" in given:
+    if not FILE_NAME.fullmatch(given) or ".yaml" in given or ".yml" in given:
         raise Refused(BAD_NAME.format(cut(visible(given))))
+    if not given.lower().endswith(READABLE):
+        raise Refused(f"Rename it: files of tables end in {', '.join(READABLE)}; {cut(visible(given))} is none.")
     return given
 
 

@@ -6,6 +6,7 @@ files are put in place, so that a crash in between is seen and settled by the ne
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from datetime import timedelta
@@ -36,7 +37,7 @@ from tasks.publication.manifest import MANIFEST, Approval, Manifest, verify_rele
 from tasks.publication.publish import publish
 from tasks.publication.withdraw import move_aside
 from tasks.record import approvers, attempts, ledger
-from tasks.record.approval_rule import WaitingCandidate
+from tasks.record.approval_rule import APPROVAL, WaitingCandidate
 from tasks.record.dossier import Dossier
 from tasks.record.entry import ReleaseFacts, SignedDecision, Terms
 from tasks.record.members import Members
@@ -46,6 +47,7 @@ from tasks.tracking import mlflow as track
 
 # Why what the policy lets pass is not published yet.
 ASKED = "people were asked about the same release before, and have not decided yet"
+OTHERS = "who started the run may not publish alone; an approver must decide"
 
 
 def recover(home: Home) -> None:
@@ -115,10 +117,12 @@ def _concluded(run: Run, candidate: Candidate, mlflow_run: str, members: StoredA
     decision = "await" if meanwhile and facts.verdict == "publish" else facts.verdict
     if decision == "publish" and _waits(home, facts.release):
         decision, facts = "await", replace(facts, reason=ASKED)
+    again = bool(ledger.of_release(home, facts.release, "published"))
+    if decision == "publish" and not again and os.environ.get(APPROVAL) == "person":
+        decision, facts = "await", replace(facts, reason=OTHERS)
     if units is not None and (decision != "reject" or attempts.counts(facts)):
         units.keep(home, facts.release)
     if decision == "publish":
-        again = bool(ledger.of_release(home, facts.release, "published"))
         folder, entry = _publish(home, candidate, facts, again=again)
         return outcome_of(home, "unchanged" if again else "published", dossier, entry, folder)
     status: Status = "awaiting" if decision == "await" else "rejected"

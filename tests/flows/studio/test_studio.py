@@ -85,7 +85,9 @@ def test_a_table_with_hostile_labels_becomes_a_plan_and_every_page_shows_them_as
     assert load_plan(studio.folder / "people.yaml").plan.digest[:16] in browser.get("/plans/people.yaml/run").text
 
 
-@pytest.mark.parametrize("name", ["../a.csv", "/etc/passwd", ".hidden.csv", "a.yaml", "a\n.csv", "<b>.csv", ""])
+@pytest.mark.parametrize(
+    "name", ["../a.csv", "/etc/passwd", ".hidden.csv", "a.yaml", "prefect.toml", "a\n.csv", "<b>.csv", ""]
+)
 def test_hostile_file_names_are_refused_as_text(studio, browser, name):
     answer = browser.post(f"/upload?name={quote(name)}", content=b"a,b\n1,2\n")
     assert answer.status_code == 422
@@ -163,3 +165,30 @@ def test_roles_come_from_the_login_and_nothing_in_a_request_adds_one(studio):
     for role, ask in allowed.items():
         assert [ask(person(name)) == 403 for name in passwords] == [name != role for name in passwords]
     assert person("auditor").post("/upload?name=a.csv", content=b"a").status_code == 403
+
+
+def test_an_author_publishes_nothing_alone_and_work_is_seen_by_its_role(studio, office, people):
+    passwords = {"Ann": add_login(studio.home, "Ann", ("author",)), "Bob": add_login(studio.home, "Bob", ("approver",))}
+    passwords["Cleo"] = add_login(studio.home, "Cleo", ("author", "approver"))
+    studio.people = True
+    plan = office(people(60))
+    studio.folder, page = plan.parent, f"/plans/{plan.name}"
+    app, given = application(studio, People(studio.home, ())), {}
+    browsers = {}
+    for name, password in passwords.items():
+        browsers[name] = TestClient(app, base_url=ORIGIN, headers={"origin": ORIGIN})
+        browsers[name].auth = (name, password)
+    for name in ("Ann", "Cleo"):
+        form = {"version": version(browsers[name].get(f"{page}/run").text), "kind": "run"}
+        browsers[name].post(f"{page}/start", data=form, follow_redirects=False)
+        (job,) = [job for job in studio.jobs.all() if job.by == name]
+        given[name] = Path(f"/proc/{job.process.pid}/environ").read_bytes()
+        assert Path(f"/proc/{job.process.pid}/cwd").resolve() == studio.home.path
+        assert browsers["Bob"].get(f"/work/{job.id}").status_code == 403
+        assert browsers["Bob"].post(f"/work/{job.id}/cancel").status_code == 403
+        assert job.id not in browsers["Bob"].get("/").text
+        assert job.id in browsers["Ann"].get("/").text
+        assert browsers["Ann"].post(f"/work/{job.id}/cancel").status_code == 200
+        job.process.wait(30)
+    assert b"ANONFLOW_APPROVAL=person" in given["Ann"]
+    assert b"ANONFLOW_APPROVAL" not in given["Cleo"]

@@ -28,6 +28,7 @@ from tasks.publication import deliver, withdraw
 from tasks.publication.manifest import verify_release
 from tasks.publication.targets import Target
 from tasks.record import approvers, ledger, secret_keys
+from tasks.record.approval_rule import APPROVAL
 from tasks.record.decision import Decision, sign
 from tasks.record.dossier import read_dossier
 from tasks.record.entry import ReleaseFacts, SignedDecision
@@ -70,6 +71,17 @@ def test_an_entry_says_who_when_what_and_with_which_code(office: Any) -> None:
     assert (facts.terms.approvers, facts.terms.names) == (2, ("Ann", "Bob"))
     waiting = outcomes.waiting_candidate(office.home, release)
     assert (waiting.facts, waiting.approvals, outcomes.has_expired(waiting)) == (facts, (), False)
+
+
+def test_a_run_by_somebody_who_may_not_publish_alone_awaits_a_decision(
+    office: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(APPROVAL, "person")
+    outcome = office.published()
+    assert (outcome.status, outcome.reason) == ("awaiting", conclude.OTHERS)
+    assert approve(office, outcome.release, "Ann").status == "published"
+    assert office.published().status == "unchanged"
+    in_order(office)
 
 
 def test_a_publication_is_entered_with_the_digests_of_its_files(office: Any) -> None:
