@@ -66,7 +66,10 @@ def _as_labels(frame: pd.DataFrame, stated: FileNotes, shown: str) -> pd.DataFra
 
 def _write(kind: str) -> Callable[[Path, pd.DataFrame, Sequence[Variable]], None]:
     def write(path: Path, frame: pd.DataFrame, variables: Sequence[Variable]) -> None:
-        """Write a table with descriptions, labels of values, dates, and in SPSS the codes that mean missing."""
+        """Write a table with descriptions, labels of values, and dates.
+
+        Codes that mean missing are not declared: a masked value that equals one is a value in every format.
+        """
         import pyreadstat
 
         if unsuitable := unsuitable_names(kind, [v.name for v in variables]):
@@ -74,8 +77,7 @@ def _write(kind: str) -> Callable[[Path, pd.DataFrame, Sequence[Variable]], None
         about: dict[str, Any] = {"column_labels": {v.name: v.description for v in variables if v.description}}
         labels = {v.name: v.label_of for v in variables if _labelled(kind, v)}
         if kind == "spss":
-            ranges = {v.name: list(v.missing) for v in variables if v.missing}
-            about |= {"variable_value_labels": labels, "missing_ranges": ranges}
+            about |= {"variable_value_labels": labels}
         elif kind == "stata":
             about |= {"variable_value_labels": labels, "version": 15}
         else:
@@ -103,7 +105,7 @@ def _plain(column: pd.Series) -> pd.Series:
         return column.astype("float64")
     if pd.api.types.is_datetime64_any_dtype(column):
         return column.astype("datetime64[us]")
-    if pd.api.types.is_string_dtype(column.dtype):
+    if isinstance(column.dtype, pd.StringDtype):
         return column.astype("str").fillna("")
     return column
 
