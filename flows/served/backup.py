@@ -180,12 +180,17 @@ def _files(home: Home) -> Iterator[Path]:
     """
     for folder, inside, files in os.walk(home.path):
         place = Path(folder).relative_to(home.path)
-        inside[:] = sorted(name for name in inside if (place / name).as_posix() not in LEFT_OUT and name[:1] != ".")
+        inside[:] = sorted(name for name in inside if not _is_left_out((place / name).as_posix()))
         yield from (Path(folder, name) for name in inside)
         for name in sorted(files):
             whole = not name.startswith(".") and not name.endswith(LEFT_OUT_ENDS)
             if whole and Path(folder, name) not in (home.ledger, home.head):
                 yield Path(folder, name)
+
+
+def _is_left_out(folder: str) -> bool:
+    name = folder.rpartition("/")[2]
+    return folder in LEFT_OUT or folder.startswith("studio/jobs-") or name.startswith(".")
 
 
 @contextlib.contextmanager

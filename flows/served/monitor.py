@@ -25,6 +25,7 @@ from tasks.tracking.mlflow import mirror_version, page_of
 CHANGE_PLAN = "change the plan or the data as the report says; until then the rejection stands"
 CORRECT = "correct the plan or the data as the message says, and run the plan again"
 DECIDE = "read the report, then decide: Resume in the run's page, or anonflow approve or reject at a terminal"
+WHY = "the run's page says why"
 RUN_AGAIN = "see the run's page; when the cause is mended, run the plan again"
 
 
@@ -66,12 +67,15 @@ def tell_of_release(
 
 
 def report_failure(home: Home, error: Exception) -> None:
-    """Report that a run could not go on; the message holds no data, by rule."""
+    """Report that a run could not go on; the message holds no data, by rule.
+
+    It may hold counts of records, and stays in the pages: mail may cross other people's machines.
+    """
     plan, run = str(flow_run.parameters.get("plan", "")), str(flow_run.id)
     refused = isinstance(error, Refused)
     subject, action = ("a run was refused", CORRECT) if refused else ("a run failed", RUN_AGAIN)
     link = notices.page_of(run)
-    notices.tell(home, Notice(f"stopped-{run}", subject, plan, text=str(error), link=link, action=action))
+    notices.tell(home, Notice(f"stopped-{run}", subject, plan, text=WHY, link=link, action=action))
     emit("failed", plan, "", reason=str(error))
     lines = ["**The run could not go on.**", *map(markdown_cell, str(error).split("\n"))]
     note(plan, "trouble", "\n\n".join(lines), "Why the run could not go on")

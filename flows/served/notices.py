@@ -111,8 +111,6 @@ async def run_sender(client: PrefectClient, home: Home) -> None:
         await asyncio.sleep(pause)
         try:
             failed = await deliver(home, await ways(client, home))
-        except Refused as error:
-            failed = [str(error)]
         except Exception as error:
             failed = [type(error).__name__]
         if failed:
@@ -121,16 +119,26 @@ async def run_sender(client: PrefectClient, home: Home) -> None:
 
 
 async def ways(client: PrefectClient, home: Home) -> dict[str, Send]:
-    """Return the ways by which people are told: mail, a notification block, both or none."""
+    """Return the ways by which people are told: mail, a notification block, both or none.
+
+    One that cannot be used now fails with each notice, so that notices wait for it and the other is used.
+    """
     found: dict[str, Send] = {}
-    server = MailServer.of_environment()
+    try:
+        server = MailServer.of_environment()
+    except Refused as error:
+        found.update(mail=_failing(error))
+        server = None
     if server is not None:
 
         async def by_mail(notice: Notice) -> None:
             await asyncio.to_thread(server.send, home, notice.key, notice.title, notice.body)
 
         found.update(mail=by_mail)
-    documents = await client.read_block_documents()
+    try:
+        documents = await client.read_block_documents()
+    except Exception as error:
+        return found | {"block": _failing(error)}
     document = next((one for one in documents if one.name == BLOCK and one.block_type is not None), None)
     if document is not None and document.block_type is not None:
         slug = document.block_type.slug
@@ -145,6 +153,13 @@ async def ways(client: PrefectClient, home: Home) -> dict[str, Send]:
     return found
 
 
+def _failing(problem: Exception) -> Send:
+    async def fail(notice: Notice) -> None:
+        raise problem
+
+    return fail
+
+
 async def deliver(home: Home, found: dict[str, Send]) -> list[str]:
     """Deliver what waits by every way, once by each; return by which ways something could not be delivered."""
     waiting, failed = _waiting(home), []
@@ -156,7 +171,7 @@ async def deliver(home: Home, found: dict[str, Send]) -> list[str]:
             try:
                 await send(notice)
             except Exception as error:
-                failed.append(f"{way}: {type(error).__name__}")
+                failed.append(f"{way}: {error if isinstance(error, Refused) else type(error).__name__}")
             else:
                 delivered.append(way)
                 waiting.put(notice.key, replace(notice, delivered=tuple(delivered)))

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hmac
 import secrets
+import time
 from collections.abc import Iterable
 
 from starlette.authentication import AuthCredentials, AuthenticationBackend, SimpleUser
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 
 from flows.servers.environment import LOOPBACK
 from flows.servers.middleware import Answered, TokenAuth, check_host
 from tasks.common.home import Home
-from tasks.record.logins import ROLES, logins
+from tasks.record.logins import ROLES, Login, logins
 
 COMMAND = "anonflow studio"
-HEALTH = "/health"
+# Passwords checked at once; wrong ones from an address that are free, and the longest wait in seconds after more.
+CHECKED_AT_ONCE, FREE, LONGEST_WAIT, MOST_SENDERS = 2, 10, 60.0, 1000
 CHALLENGE = {"www-authenticate": 'Basic realm="anonflow studio", charset="UTF-8"'}
 OTHER_HOST = "This server has another name; see anonflow studio --allow."
 Identified = tuple[AuthCredentials, SimpleUser]
@@ -28,7 +32,7 @@ class OnePerson(AuthenticationBackend):
     """Admits who has the token of this start; this person has every role and states a name with each decision."""
 
     def __init__(self, token: str, port: int) -> None:
-        self.token = TokenAuth(token, port, HEALTH, COMMAND)
+        self.token = TokenAuth(token, port, health="", command=COMMAND)
 
     async def authenticate(self, conn: HTTPConnection) -> Identified:
         """Admit a request, or raise `Answered`."""
@@ -50,20 +54,40 @@ class People(AuthenticationBackend):
         self.home, self.hosts = home, {LOOPBACK, "localhost", *hosts}
         # Checking a password is slow on purpose; one that was right is recognised by a keyed digest.
         self._key, self._checked = secrets.token_bytes(32), dict[str, str]()
+        # A name that nobody has takes as long as one that somebody has; few are checked at once.
+        self._nobody, self._turn = Login("", (), secrets.token_hex(16), ""), asyncio.Semaphore(CHECKED_AT_ONCE)
+        self._wrong = dict[str, tuple[int, float]]()
 
     async def authenticate(self, conn: HTTPConnection) -> Identified:
         """Admit a request, or raise `Answered`."""
         check_host(conn, self.hosts, OTHER_HOST)
         _check_origin(conn)
         name, password = _stated(conn.headers.get("authorization", ""))
-        for login in logins(self.home):
-            if login.name == name:
-                seen = hmac.new(self._key, f"{login.digest} {password}".encode(), "sha256").hexdigest()
-                if self._checked.get(name) == seen or login.accepts(password):
-                    self._checked[name] = seen
-                    return AuthCredentials(login.roles), SimpleUser(name)
+        if name:
+            login = next((one for one in logins(self.home) if one.name == name), self._nobody)
+            seen = hmac.new(self._key, f"{login.digest} {password}".encode(), "sha256").hexdigest()
+            if self._checked.get(name) == seen or await self._accepts(login, password, conn):
+                self._checked[name] = seen
+                return AuthCredentials(login.roles), SimpleUser(name)
         text = "Your login is needed; who runs this home gives one with: anonflow people login NAME --role ROLE"
         raise Answered(PlainTextResponse(text, 401, CHALLENGE))
+
+    async def _accepts(self, login: Login, password: str, conn: HTTPConnection) -> bool:
+        """Check a password, unless its sender has to wait after wrong ones: longer with each."""
+        sender = conn.client.host if conn.client else ""
+        async with self._turn:
+            count, last = self._wrong.get(sender, (0, 0.0))
+            left = last + min(2.0 ** (count - FREE), LONGEST_WAIT) - time.monotonic()
+            if count >= FREE and left > 0:
+                text = f"Too many wrong passwords came from this address; wait {left:.0f} seconds."
+                raise Answered(PlainTextResponse(text, 429, {"retry-after": f"{left + 1:.0f}"}))
+            accepted = await run_in_threadpool(login.accepts, password)
+            count = self._wrong.pop(sender, (0, 0.0))[0]
+        if not accepted:
+            self._wrong[sender] = (count + 1, time.monotonic())
+            while len(self._wrong) > MOST_SENDERS:
+                self._wrong.pop(next(iter(self._wrong)))
+        return accepted
 
 
 def _check_origin(conn: HTTPConnection) -> None:

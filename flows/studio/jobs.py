@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,14 @@ from typing import Any
 from flows.servers.process import ROOT, open_log
 from tasks.common.errors import Refused
 from tasks.common.home import Home, make_private
+from tasks.common.locks import is_held, locked
 from tasks.record.approval_rule import APPROVAL
 
 # What a process begins with: the command line, from the files that this process runs.
 COMMAND = "from flows.cli import main; main()"
 ENDINGS = {0: "done", 1: "failed", 2: "refused", 3: "rejected", 4: "awaiting"}
+# How much ended work is shown.
+MOST_ENDED = 100
 # Ended by a signal, as the command line says it, or before it could.
 ENDINGS |= dict.fromkeys((130, 143, -signal.SIGINT, -signal.SIGTERM), "cancelled")
 
@@ -91,10 +95,18 @@ class Job:
 
 
 class Jobs:
-    """The jobs of one start of the server; what they left is removed with it."""
+    """The jobs of one start of the server; what they left is removed with it, or at the next start after a crash."""
 
     def __init__(self, home: Home) -> None:
-        self.home, self.folder = home, make_private(home.path / "studio" / f"jobs-{secrets.token_hex(4)}")
+        self.home, studio = home, make_private(home.path / "studio")
+        for old in studio.glob("jobs-*.lock"):
+            if not is_held(old):
+                shutil.rmtree(old.with_suffix(""), ignore_errors=True)
+                old.unlink(missing_ok=True)
+        self.folder = studio / f"jobs-{secrets.token_hex(4)}"
+        self._alive = ExitStack()
+        self._alive.enter_context(locked(self.folder.with_suffix(".lock")))
+        make_private(self.folder)
         self._jobs, self._lock = dict[str, Job](), threading.Lock()
 
     def start(self, kind: str, subject: str, arguments: Sequence[str], by: str = "", *, alone: bool = True) -> Job:
@@ -107,6 +119,9 @@ class Jobs:
         with self._lock:
             if any(job.is_running and (job.kind, job.subject) == (kind, subject) for job in self._jobs.values()):
                 raise Refused("This is under way already; see Work under way on the first page.")
+            ended = [job for job in self._jobs.values() if not job.is_running]
+            for job in ended[: max(0, len(ended) - MOST_ENDED)]:
+                shutil.rmtree(self._jobs.pop(job.id).folder, ignore_errors=True)
             id_ = secrets.token_hex(8)
             folder = make_private(self.folder / id_)
             environment = _environment(self.home, folder, by, alone=alone)
@@ -133,7 +148,8 @@ class Jobs:
 
     def all(self) -> list[Job]:
         """Return every job, the newest first."""
-        return sorted(self._jobs.values(), key=lambda job: -job.begun)
+        with self._lock:
+            return sorted(self._jobs.values(), key=lambda job: -job.begun)
 
     def stop(self) -> None:
         """End what is under way, and remove what jobs have printed."""
@@ -147,6 +163,8 @@ class Jobs:
                 job.process.kill()
                 job.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.with_suffix(".lock").unlink(missing_ok=True)
+        self._alive.close()
 
 
 def _environment(home: Home, folder: Path, by: str, *, alone: bool) -> Mapping[str, str]:

@@ -6,9 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from prefect.client.orchestration import PrefectClient
 
 from flows.served.mail import MAIL_TO, SMTP, MailServer
-from flows.served.notices import Notice, deliver, tell
+from flows.served.notices import Notice, deliver, tell, ways
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tests.flows.served.mail import mail_server, self_signed
@@ -112,3 +113,25 @@ def test_a_mail_server_without_a_certificate_that_is_trusted_is_given_nothing(
         assert "cannot be used now (SSLCertVerificationError)" in MailServer.of_environment().problem(home)
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
         assert MailServer.of_environment().problem(home) == ""
+
+
+def test_a_way_that_cannot_be_used_keeps_the_notice_and_hinders_no_other(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(home, WAITS)
+    posted: list[str] = []
+
+    async def post(notice: Notice) -> None:
+        posted.append(notice.key)
+
+    async def carried_out() -> list[str]:
+        # Nothing listens there.
+        async with PrefectClient("http://127.0.0.1:1/api") as client:
+            return await deliver(home, {"chat": post} | await ways(client, home))
+
+    monkeypatch.setenv(SMTP, "smtp://mail:x")
+    failed = asyncio.run(carried_out())
+    assert [way.split(":")[0] for way in failed] == ["mail", "block"]
+    assert SMTP in failed[0]
+    assert posted == [WAITS.key]
+    assert len(list((home.path / "notices").glob("*.json"))) == 1

@@ -14,7 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from flows.plan.model import load_plan
-from flows.studio.access import OnePerson, People
+from flows.studio.access import FREE, OnePerson, People
 from flows.studio.app import application
 from flows.studio.jobs import Jobs
 from flows.studio.pages import Studio
@@ -192,3 +192,23 @@ def test_an_author_publishes_nothing_alone_and_work_is_seen_by_its_role(studio, 
         job.process.wait(30)
     assert b"ANONFLOW_APPROVAL=person" in given["Ann"]
     assert b"ANONFLOW_APPROVAL" not in given["Cleo"]
+
+
+def test_wrong_passwords_wait_and_no_path_is_open_without_a_token(studio, browser):
+    add_login(studio.home, "Ann", ("author",))
+    app = application(studio, People(studio.home, ()))
+    stranger = TestClient(app, base_url=ORIGIN)
+    stranger.auth = ("Nobody", "wrong")
+    answers = [stranger.get("/").status_code for _ in range(FREE + 1)]
+    assert answers == [401] * FREE + [429]
+    assert TestClient(application(studio, OnePerson(TOKEN, 80)), base_url=ORIGIN).get("/health").status_code == 403
+
+
+def test_work_that_a_killed_server_left_is_removed_and_that_of_another_stays(studio):
+    left = studio.home.path / "studio" / "jobs-0"
+    left.mkdir()
+    (left / "out").write_text("Qx7-Canary-Zw")
+    left.with_suffix(".lock").touch()
+    other = Jobs(studio.home)
+    assert {path.stem for path in left.parent.glob("jobs-*")} == {studio.jobs.folder.name, other.folder.name}
+    other.stop()
