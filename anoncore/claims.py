@@ -330,7 +330,8 @@ class TCloseness(Claim):
     """In every group of records identical on ``quasi_identifiers``, ``sensitive`` is distributed nearly as in all.
 
     Source: Li, Li and Venkatasubramanian 2007, with the ordered distance for ordinal variables and the equal one for
-    others. A missing cell counts as a level, of ordinal variables the first.
+    others. Records are counted, not statistical units: one with many records has so many shares. A missing cell counts
+    as a level, of ordinal variables the first.
     """
 
     t: float
@@ -340,7 +341,9 @@ class TCloseness(Claim):
     @property
     def statement(self) -> str:
         """Return the promise in one sentence."""
-        return f"{self.t:g}-closeness of {self.sensitive} within {', '.join(self.quasi_identifiers)}"
+        return (
+            f"{self.t:g}-closeness of {self.sensitive} within {', '.join(self.quasi_identifiers)}, in shares of records"
+        )
 
     def check(self, released: Microdata) -> ClaimCheck:
         """Compute the largest earth mover's distance of a group's distribution from that of all records."""

@@ -30,6 +30,7 @@ ERRORS = 5  # standard errors that the share of a spike may differ by beside its
 # Of the overlap of a coefficient's intervals between two samples: mean and standard deviation, measured on halves of
 # Adult, the household survey, NHANES and EIA.
 OVERLAP, OVERLAP_DEVIATION = 0.70, 0.27
+LOWEST = 0.2  # mean overlap that is a limit at least; below it nearly nothing would fail
 CHANCE = 0.01  # that the worst regression of another sample is beyond its limit
 
 
@@ -130,24 +131,38 @@ def _ratio(score: Propensity | PublishedPropensity) -> float:
 
 
 def _regression(utility: Utility, limits: UtilityLimits) -> GateResult | None:
-    """Return the regression whose confidence intervals overlap least: of the declared ones, else of those chosen."""
+    """Return the regression whose confidence intervals overlap least: of the declared ones, else of those chosen.
+
+    Where that one has too few coefficients to differ from another sample's, the mean over all regressions decides.
+    """
     regressions = utility.regressions or utility.automatic
     fits = [(one.released.mean_overlap, one) for one in regressions if one.released.mean_overlap is not None]
     if not fits:
         return None
     overlap, one = min(fits, key=lambda fit: (fit[0], fit[1].fitted))
-    quantile = float(norm.isf(CHANCE / len(fits)))
-    usual = OVERLAP - quantile * OVERLAP_DEVIATION / math.sqrt(max(len(one.coefficients), 1))
-    limit = min(limits.overlap, max(0.0, usual))
-    observed = f"mean overlap {_share(overlap, 0)}" if one.fitted else "could not be fitted to the release"
+    usual = _usual_overlap(len(one.coefficients), len(fits))
+    observed = f"{one.formula}: mean overlap {_share(overlap, 0)}"
+    if not one.fitted:
+        observed = f"{one.formula}: could not be fitted to the release"
+    elif usual < min(LOWEST, limits.overlap):
+        sizes = [max(len(fit.coefficients), 1) for _, fit in fits]
+        overlap = sum(size * value for size, (value, _) in zip(sizes, fits, strict=True)) / sum(sizes)
+        usual = _usual_overlap(sum(sizes), 1)
+        observed = f"mean overlap {_share(overlap, 0)} of all; least {observed}"
+    limit = min(limits.overlap, max(LOWEST, usual))
     texts = (
-        f"{one.formula}: {observed}",
+        observed,
         f"≥ {_share(limit, 0)}",
         f"about {_share(OVERLAP, 0)}, another sample",
         "how far the confidence intervals of a regression overlap, the least of "
         f"{count(len(fits))} {'declared ones' if utility.regressions else 'of the strongest associations'}",
     )
     return _result("regressions", limits.loss_verdict(one.fitted and overlap >= limit), texts)
+
+
+def _usual_overlap(coefficients: int, tests: int) -> float:
+    """Return the mean overlap that another sample exceeds in 99 of 100 cases, in all of several tests."""
+    return OVERLAP - float(norm.isf(CHANCE / tests)) * OVERLAP_DEVIATION / math.sqrt(max(coefficients, 1))
 
 
 def metrics(assessment: Assessment) -> Metrics:

@@ -66,6 +66,17 @@ def test_a_regression_that_only_the_source_can_fit_is_for_a_person() -> None:
         assert ("could not be fitted" in found["regressions"].figure) == (verdict != "pass")
 
 
+def test_regressions_with_few_coefficients_are_read_together() -> None:
+    x, e = np.arange(200.0), np.random.default_rng(0).normal(size=(6, 200))
+    schema = Schema([Variable("y", "continuous"), Variable("x", "continuous")])
+    source, flat = (Microdata(pd.DataFrame({"y": y, "x": x}), schema) for y in (x + e[0], e[1]))
+    model = Regression(outcome="y", predictors=("x",))
+    for released, verdict in ((flat, "to decide"), (source, "pass")):
+        given = (regression_utility(model, source, released),) * 6
+        found = results(GATE, changed(assessment(), utility__regressions=given))["regressions"]
+        assert found.verdict == verdict, found
+
+
 @pytest.mark.parametrize("wrong", [{"marginal": -1}, {"kurtosis": 1}, {"exceeded": "publish"}], ids=str)
 def test_impossible_limits_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
