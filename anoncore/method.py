@@ -64,7 +64,7 @@ class Method(Protocol):
 
     @property
     def publishes_source_values(self) -> str:
-        """Why numbers that a single record holds may be published as they are, in one sentence; empty if none is."""
+        """Why values that a single record holds may be published as they are, in one sentence; empty if none is."""
         return ""
 
     @property

@@ -100,8 +100,29 @@ def parse_hierarchy(text: str, *, delimiter: str = ";") -> Rows:
 
 
 @dataclass(frozen=True)
+class Coding:
+    """Numbers beyond limits become the limit, and others the nearest multiple of a base, where one is stated."""
+
+    bottom: float | None = None
+    top: float | None = None
+    base: float | None = None
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """Return (N,) coded values.
+
+        Examples
+        --------
+        >>> Coding(top=20.0, base=5.0).apply(np.array([4.0, 12.5, 31.0]))
+        array([ 5., 15., 20.])
+        """
+        low, high = (-np.inf if self.bottom is None else self.bottom), (np.inf if self.top is None else self.top)
+        limited = np.clip(values, low, high)
+        return np.asarray(limited if self.base is None else multiples(limited, self.base))
+
+
+@dataclass(frozen=True)
 class Recoding:
-    """One variable at one step of its hierarchy.
+    """One variable at one step of its hierarchy, or a number coded.
 
     Parameters
     ----------
@@ -110,6 +131,7 @@ class Recoding:
     covered : the share of the other levels of the hierarchy that each of these covers
     width : of a number, the width of the intervals; infinite where no number is left
     share : of the numbers' span that an interval covers
+    coding : of a number, how it is coded in place of intervals
     """
 
     variable: str
@@ -117,13 +139,17 @@ class Recoding:
     covered: Mapping[str, float] = field(default_factory=dict, repr=False)
     width: float | None = None
     share: float = 1.0
+    coding: Coding | None = None
 
     def apply(self, data: Microdata) -> Microdata:
         """Return a table with the variable recoded; levels that are unknown here become missing."""
         if self.variable not in data.schema:
             return data
         variable, column = data.schema[self.variable], data.frame[self.variable]
-        if self.width is not None:
+        if self.coding is not None:
+            new = replace(variable, precision=self.coding.base or variable.precision)
+            coded = pd.Series(self.coding.apply(column.to_numpy()), index=column.index)
+        elif self.width is not None:
             values = middles(column.to_numpy(), self.width, variable.precision)
             new = replace(variable, precision=observed_precision(values))
             coded = pd.Series(values, index=column.index)
@@ -160,6 +186,11 @@ def middles(values: np.ndarray, width: float, unit: float | None) -> np.ndarray:
     if np.isinf(width):
         return np.full(len(values), np.nan)
     return np.round(np.floor(np.round(values / width, 9)) * width + (width - (unit or 0.0)) / 2, 9)
+
+
+def multiples(values: np.ndarray | float, base: float) -> np.ndarray | float:
+    """Return the multiples of a base next to values, halves upward."""
+    return np.round(np.floor(np.round(values / base, 9) + 0.5) * base, 9)
 
 
 def steps_of(data: Microdata, name: str, hierarchy: Hierarchy | None) -> tuple[Recoding, ...]:

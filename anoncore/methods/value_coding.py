@@ -13,6 +13,7 @@ from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.method import LEVEL_COUNTS, Method
 from anoncore.microdata import Microdata, Schema
+from anoncore.recoding import Coding, Recoding, multiples
 from anoncore.release import Release
 
 
@@ -55,7 +56,7 @@ class ValueCoding(Method):
             if not 0 < base < np.inf:
                 raise AnonymizationError(f"base of {name} must be above 0, got {base}")
             for limit in (self.top.get(name), self.bottom.get(name)):
-                if limit is not None and abs(limit - float(_multiple(limit, base))) > 1e-9 * base:
+                if limit is not None and abs(limit - float(multiples(limit, base))) > 1e-9 * base:
                     raise AnonymizationError(f"limits of {name} must be multiples of its base")
 
     @property
@@ -95,7 +96,14 @@ class ValueCoding(Method):
             claims=(CodedValues(top=self.top, bottom=self.bottom, base=self.base),),
             keeps_records=True,
             notes=tuple(notes),
+            recodings=self._recodings(),
         )
+
+    def _recodings(self) -> tuple[Recoding, ...]:
+        """Return what everyone can do to a source: limits, and rounding to the nearest multiple."""
+        base = self.base if self.rounding == "nearest" else {}
+        names = dict.fromkeys((*self.top, *self.bottom, *base))
+        return tuple(Recoding(n, coding=Coding(self.bottom.get(n), self.top.get(n), base.get(n))) for n in names)
 
     def restore(
         self, data: Microdata, claims: tuple[Claim, ...], *, edits: EditSet, rng: np.random.Generator
@@ -141,7 +149,7 @@ class CodedValues(Claim):
             values = released.frame[name].dropna().to_numpy() if name in released.frame else np.empty(0)
             beyond += int(((values > self.top.get(name, np.inf)) | (values < self.bottom.get(name, -np.inf))).sum())
             if base := self.base.get(name):
-                odd += int((np.abs(values - _multiple(values, base)) > 1e-6 * base).sum())
+                odd += int((np.abs(values - multiples(values, base)) > 1e-6 * base).sum())
         return self.outcome(beyond + odd == 0, f"{beyond} values beyond a limit, {odd} no multiple", released)
 
 
@@ -154,7 +162,7 @@ def rounded(values: np.ndarray, base: float, how: str, rng: np.random.Generator)
     [5.0, 5.0, 10.0]
     """
     if how == "nearest":
-        return np.asarray(_multiple(values, base))
+        return np.asarray(multiples(values, base))
     shares = np.round(values / base, 9)
     lower = np.floor(shares)
     if how == "random":
@@ -166,10 +174,6 @@ def rounded(values: np.ndarray, base: float, how: str, rng: np.random.Generator)
         up = np.zeros(len(values), dtype=bool)
         up[order] = np.diff(sums, prepend=0.0) > 0
     return np.asarray(np.round((lower + up) * base, 9))
-
-
-def _multiple(value: np.ndarray | float, base: float) -> np.ndarray | float:
-    return np.round(np.floor(np.round(value / base, 9) + 0.5) * base, 9)
 
 
 def _phrase(bottom: float | None, top: float | None) -> str:

@@ -6,6 +6,8 @@ records hold is written.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +62,7 @@ def draft_plan(data: Path, base: Path) -> str:
     if nested:
         raise Refused(NESTED_COLUMNS.format(visible(data.name), named(nested)))
     guesses = numbered_groups(panel_named((_checked(guess, frame) for guess in profiled.guesses), frame), frame)
-    guesses = told_apart(guesses, frame)
+    guesses = _of_one_weight(told_apart(guesses, frame))
     guesses, microdata = readable(table, guesses)
     units = Units.of(guesses, frame)
     rules = find_rules(microdata.with_units(units.of_records), profiled.sums) if microdata is not None else ()
@@ -87,3 +89,15 @@ def _checked(guess: Guess, frame: pd.DataFrame) -> Guess:
     if any(map(like_a_formula, texts)):
         return dropped(name, FORMULA)
     return dropped(name, CONTROL) if any(map(odd, texts)) else guess
+
+
+def _of_one_weight(guesses: Iterable[Guess]) -> tuple[Guess, ...]:
+    """Leave the role weight to the first column that has it: by one, records stand for the population."""
+    guesses = tuple(guesses)
+    first = next((g for g in guesses if g.variable.role == "weight"), None)
+    return tuple(
+        Guess(replace(g.variable, role="other"), f"a weight, too; {visible(first.variable.name)} counts", confirm=False)
+        if first is not None and g is not first and g.variable.role == "weight"
+        else g
+        for g in guesses
+    )

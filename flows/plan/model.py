@@ -126,11 +126,26 @@ class Plan(Section):
         if schema is not None:
             problems += _name_problems(schema)
             problems += _unit_problems(self.unit, schema)
+            problems += self._weight_problems(schema)
             problems += _tried(lambda: list(_column_problems(self.source, schema, base)), problems) or []
             problems += self._regression_problems(schema)
             problems += self._game_problems(schema)
         problems += self._format_problems()
         return [*problems, *self._series_problems(), *self._step_problems(), *self._group_problems()]
+
+    def _weight_problems(self, schema: Schema) -> Iterator[str]:
+        """Yield where it is open which weight counts, and where released weights add up to a part of the population."""
+        weights = [v.name for v in schema if v.role == "weight" and v.is_masked]
+        if len(weights) > 1:
+            yield (
+                f"variables: {named(weights)} all have the role weight, and one counts; give it to the one by which "
+                "records stand for the population, and the role other to the rest"
+            )
+        if weights and self.reference.kind == "holdout":
+            yield (
+                f"reference: holdout releases a part of the units, whose {named(weights)} adds up to that part of the "
+                "population; choose kind: cross, which releases all, or give the variable the role other"
+            )
 
     def _format_problems(self) -> Iterator[str]:
         """Yield which released variables a format of the release cannot hold."""

@@ -125,8 +125,12 @@ def odd(text: str) -> bool:
 
 
 def visible(text: object) -> str:
-    """Return a name as it may be shown: control characters, line ends and the like are written out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+    """Return a name as it may be shown: control characters, line ends and the like are written out.
+
+    No-break spaces, as figures hold them, become spaces.
+    """
+    plain = str(text).replace("\u00a0", " ")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
 
 
 def visible_lines(text: object) -> str:

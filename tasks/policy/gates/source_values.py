@@ -24,7 +24,7 @@ def _results(assessment: Assessment) -> Iterator[GateResult]:
             verdict="inconclusive",
             figure=f"{steps} step{'s'[: steps > 1]}, by the plan",
             limit="0",
-            baseline="0, the defaults of every method",
+            baseline="0",
             records=records,
             meaning=assessment.source_values[0],
         )
@@ -45,10 +45,10 @@ def _results(assessment: Assessment) -> Iterator[GateResult]:
 
 GATE = Gate(
     name="source values",
-    description="A step that by its parameters may publish numbers as single records hold them, such as exact "
-    "marginals; and levels, or missing values, that one or two units of the source hold and the release has. "
-    "Inconclusive: a person must decide. What they give away is measured by value presence, which few people are "
-    "not enough to show; a step rare-levels avoids them.",
+    description="A step that by its parameters may publish values as single records hold them, such as exact "
+    "marginals or levels kept with a known probability; and levels, or missing values, that one or two units of the "
+    "source hold and the release has. Inconclusive: a person must decide. What they give away is measured by value "
+    "presence, which few people are not enough to show; a step rare-levels avoids them.",
     evaluate=evaluate,
     individual=True,
     publishes={"source_values": as_measured, "source_levels": as_measured},

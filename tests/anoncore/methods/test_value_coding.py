@@ -11,6 +11,7 @@ from anoncore import AnonymizationError, EditSet, Microdata, Schema, Variable
 from anoncore.edits.kinds import BoundEdit, LinearEdit
 from anoncore.methods import AdditiveNoise, ValueCoding
 from anoncore.methods.value_coding import rounded
+from anoncore.recoding import recoded
 
 SCHEMA = Schema([Variable("pay", "continuous"), Variable("rent", "continuous")])
 
@@ -33,6 +34,19 @@ def test_numbers_go_to_a_multiple_next_to_them_and_totals_hold(how):
         assert np.abs(draws.mean(axis=0) - values).max() < 6.25
     if how == "controlled":
         assert np.abs(draws.sum(axis=1) - values.sum()).max() < 50
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "random"])
+def test_what_anyone_can_code_is_declared_as_a_recoding(rounding):
+    data = Microdata(pd.DataFrame({"x": [-4.0, 1.0, 7.4, np.nan, 30.0]}), Schema([Variable("x", "continuous")]))
+    params = ValueCoding(top={"x": 20.0}, bottom={"x": 0.0}, base={"x": 5.0}, rounding=rounding)
+    release = anoncore.anonymize(data, params, rng=np.random.default_rng(0))
+    known = recoded(data, release.recodings)
+    if rounding == "nearest":
+        pd.testing.assert_frame_equal(known.frame, release.data.frame)
+        assert known.schema == release.data.schema
+    else:
+        assert known.frame["x"].tolist()[:3] == [0.0, 1.0, 7.4]
 
 
 def test_limits_and_bases_hold_again_after_noise():

@@ -614,6 +614,7 @@ def test_the_first_lines_say_what_to_confirm_and_what_is_dropped(tmp_path):
         case=range(700, 1000), weight=draw.lognormal(9, 1, 300), wage_number=draw.permutation(10**6)[:300]
     )
     frame["note"] = [f"said {i % 150} things" for i in range(300)]
+    frame["finalweight"] = draw.lognormal(9, 1, 300)
     text = drafted(csv(tmp_path, frame))
     lines = text.splitlines()
     asked = re.findall(r"^#   \d\. line (\d+)(?: \((\w+)\))?: ", text, re.M)
@@ -623,6 +624,7 @@ def test_the_first_lines_say_what_to_confirm_and_what_is_dropped(tmp_path):
         "  - {name: case",
         "  - {name: weight",
     ]
+    assert re.search(r"name: finalweight, .*# a weight, too; weight counts", text)
     assert re.search(r"^#   note \(excluded: ", text, re.M)
     assert re.search(r"^#   pid \(identifier: ", text, re.M)
 

@@ -299,6 +299,14 @@ def test_an_empty_list_of_steps_is_told_as_such(tmp_path):
     assert "line 8: steps: must not be empty" in refusal(path)
 
 
+def test_one_weight_counts_and_is_released_of_all_units(tmp_path):
+    weights = {f"l{n}": f"  - {{name: {'ab'[n - 5]}, kind: continuous, role: weight}}" for n in (5, 6)}
+    told = refusal(plan(tmp_path, **weights))
+    assert "a, b all have the role weight" in told
+    assert "reference: holdout releases a part of the units" in told
+    assert load_plan(plan(tmp_path, "reference: {kind: cross}", l5=weights["l5"])).plan.reference.kind == "cross"
+
+
 def test_a_plan_that_would_release_nothing_is_refused(tmp_path):
     told = refusal(
         plan(

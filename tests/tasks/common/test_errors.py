@@ -168,6 +168,7 @@ def test_control_characters_are_written_out() -> None:
     assert str(error) == r"column sex\x1b[2J\rx\u202e\x00\udc80 is" + "\nnot declared"
     assert visible("a\nb") == r"a\nb"
     assert visible("größe 身長") == "größe 身長"
+    assert visible("0.9\u00a0%") == "0.9 %"
 
 
 def test_results_arguments_and_name_pass_unchanged() -> None:
