@@ -178,6 +178,12 @@ class ConditionalEdit:
         """Names of all variables that the edit reads."""
         return (*(c.variable for c in self.when), self.then.variable)
 
+    @property
+    def needed(self) -> set[str]:
+        """Names of the variables without whose value a record that satisfies the edit may violate it."""
+        allowed = set() if self.then.missing else {self.then.variable}
+        return allowed | {c.variable for c in self.when if c.missing}
+
     def applies(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: every condition of ``when`` holds."""
         return all_hold(self.when, frame)

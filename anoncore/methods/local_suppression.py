@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from anoncore.claims import Claim, KAnonymity, key_codes
+from anoncore.edits.kinds import ConditionalEdit
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.local_suppression import local_suppression, suppression_of_wildcards
@@ -85,6 +86,12 @@ class LocalSuppression(Method):
             ),
         )
         problems = [f"{what}: {', '.join(sorted(names))} {problem}" for what, names, problem in wrong if names]
+        problems += [
+            f"keys: edit {edit.name} needs a value of {', '.join(sorted(at))}, which may be suppressed; state missing: "
+            "true in its then, leave the edit out, or name other keys"
+            for edit in edits.edits
+            if isinstance(edit, ConditionalEdit) and (at := edit.needed & set(keys))
+        ]
         return problems if keys else ["keys: there is no quasi-identifier; name the keys", *problems]
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:

@@ -16,7 +16,6 @@ from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.product import ProductEdit
 from anoncore.edits.serialization import to_dict
-from anoncore.microdata import Variable
 from anoncore.profile import Finding, Guess
 from flows.draft.table import Table
 from flows.draft.units import Units
@@ -203,7 +202,7 @@ def _variables(guesses: tuple[Guess, ...], notes: FileNotes) -> Iterator[_Line]:
         rank, question = _question(guess)
         reason = f"confirm: {guess.reason}" if question else guess.reason
         subject = visible(guess.variable.name)
-        yield _Line(f"  - {to_yaml(_facts(guess.variable, notes))}{_comment(reason)}", question, rank, subject)
+        yield _Line(f"  - {to_yaml(_facts(guess, notes))}{_comment(reason)}", question, rank, subject)
         for value, count in guess.codes:
             code, listed = to_yaml(value), value in (guess.variable.levels or ())
             action = "move it from levels to missing" if listed else f"add missing: [{code}]"
@@ -235,11 +234,13 @@ def _unit(units: Units) -> Iterator[_Line]:
     yield _line("")
 
 
-def _facts(variable: Variable, notes: FileNotes) -> dict[str, Any]:
+def _facts(guess: Guess, notes: FileNotes) -> dict[str, Any]:
+    variable = guess.variable
     stated = {"name": variable.name, "kind": variable.kind, "role": variable.role}
     rest: dict[str, Any] = {"levels": variable.levels, "missing": variable.missing, "precision": variable.precision}
-    # Of the labels that the file holds, those of levels that are listed.
-    labels = [pair for pair in notes.values.get(variable.name, ()) if pair[0] in (variable.levels or ())]
+    # Of the labels that the file holds, those of levels that no few records hold.
+    shown = variable.levels or guess.frequent
+    labels = [pair for pair in notes.values.get(variable.name, ()) if pair[0] in shown]
     description = "".join(filter(str.isprintable, notes.labels.get(variable.name, "")))
     rest |= {"temporal": variable.temporal, "labels": labels, "description": description}
     return stated | {k: v for k, v in rest.items() if v}

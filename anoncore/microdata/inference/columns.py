@@ -91,6 +91,11 @@ class ColumnFacts:
             return None
         return levels if self.ordered else tuple(sorted(levels))
 
+    @property
+    def frequent_levels(self) -> tuple[Any, ...]:
+        """The values that `MIN_COUNT` records hold."""
+        return tuple(as_number_or_text(value) for value, count in self.counts.items() if count >= MIN_COUNT)
+
     def to_numbers(self, column: pd.Series) -> np.ndarray:
         """Return the column as (N,) float64, NaN where missing."""
         if isinstance(column.dtype, pd.CategoricalDtype):

@@ -69,12 +69,14 @@ class Guess:
     confirm : bool
         Whether a person should look at it before anything else.
     codes : values that may mean "missing", each with the number of records; proposed, not applied
+    frequent : where levels are not listed since some are rare, the others
     """
 
     variable: Variable
     reason: str
     confirm: bool = False
     codes: tuple[tuple[Any, int], ...] = field(default=(), repr=False)
+    frequent: tuple[Any, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -264,8 +266,10 @@ def _released(facts: ColumnFacts, adds_up: bool) -> Guess:
     parts = [reason, why, "codes with leading zeros" if facts.leading_zeros else ""]
     if len(facts.counts) == 1:
         parts.append("the same in every record that has a value")
+    frequent: tuple[Any, ...] = ()
     if kind != "continuous" and levels is None:
         many = len(facts.counts) > MAX_LISTED
+        frequent = () if many else facts.frequent_levels
         because = (
             f"there are more than {MAX_LISTED}" if many else f"since fewer than {MIN_COUNT} records hold one of them"
         )
@@ -273,7 +277,7 @@ def _released(facts: ColumnFacts, adds_up: bool) -> Guess:
     precision = observed_precision(facts.numbers) if kind == "continuous" else None
     missing = tuple(facts.missing_texts)
     variable = Variable(facts.name, kind, role=role, levels=levels, missing=missing, precision=precision)
-    return Guess(variable, "; ".join(p for p in parts if p), confirm, _codes(facts))
+    return Guess(variable, "; ".join(p for p in parts if p), confirm, _codes(facts), frequent)
 
 
 def _levels(facts: ColumnFacts, kind: Kind) -> tuple[Any, ...] | None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import anoncore
-from anoncore import AnonymizationError, EditSet, Microdata, Schema, Variable
+from anoncore import AnonymizationError, Condition, ConditionalEdit, EditSet, Microdata, Schema, Variable
 from anoncore.methods import LocalSuppression, RankSwapping
 
 
@@ -60,3 +60,22 @@ def test_wrong_names_are_refused(params, problem):
 def test_without_quasi_identifiers_keys_must_be_named():
     data = survey().select(["area"])
     assert LocalSuppression().problems(data.schema, EditSet()) == ["keys: there is no quasi-identifier; name the keys"]
+
+
+def test_an_edit_that_needs_a_value_of_a_key_is_refused_beforehand_and_holds_where_missing_satisfies_it():
+    data = survey()
+    level, other = data.frame["roof"].cat.categories[0], data.frame["walls"].cat.categories[0]
+    rare = (data.frame["walls"] == other) & (data.frame["roof"] != level)
+    data = data.take(np.flatnonzero(~rare))
+    when = (Condition(variable="walls", values=(other,)),)
+
+    def edits(missing: bool | None) -> EditSet:
+        then = Condition(variable="roof", values=(level,), missing=missing)
+        return EditSet([ConditionalEdit(name="roof by walls", when=when, then=then)])
+
+    step = LocalSuppression(k=40, keys=("roof", "walls"))
+    with pytest.raises(AnonymizationError, match="edit roof by walls needs a value of roof"):
+        anoncore.anonymize(data, step, edits=edits(None), rng=np.random.default_rng(0))
+    released = anoncore.anonymize(data, step, edits=edits(True), rng=np.random.default_rng(0)).data
+    assert released.frame["roof"].isna().any()
+    assert edits(True).satisfied(released.frame).all()

@@ -228,10 +228,14 @@ def test_a_draft_states_how_the_file_is_read_and_what_it_says(tmp_path: Path) ->
     assert "{name: day, kind: continuous, role: excluded, temporal: date}" in text
     (tmp_path / "plan.yaml").write_text(text)
     assert load_plan(tmp_path / "plan.yaml").plan.source.decimal == ","
-    sex = pd.DataFrame({"sex": [1.0, 2.0] * 30, "n": range(60)})
-    variables = (VARIABLES[0], Variable("n", "continuous"))
+    codes = [*[1.0, 2.0] * 20, *[3.0] * 17, 4.0, 4.0, 5.0]
+    sex = pd.DataFrame({"sex": [1.0, 2.0] * 30, "n": range(60), "relation": codes})
+    relations = Variable("relation", "nominal", labels=tuple((code, f"is {code}") for code in range(1, 6)))
+    variables = (VARIABLES[0], Variable("n", "continuous"), relations)
     FORMATS["spss"].write(tmp_path / "a.sav", sex, variables)  # type: ignore[misc]
     text = draft_plan(tmp_path / "a.sav", tmp_path)
+    # Levels that few records hold are not named, and the others keep their labels.
+    assert "labels: [[1, is 1], [2, is 2], [3, is 3]]}" in text
     assert "labels: [[1, männlich], [2, weiblich]], description: Sex}" in text
 
 
