@@ -181,7 +181,9 @@ def packed(content: bytes, members: int = 1) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("a.csv", TEXT), ("a.csv.gz", gzip.compress(TEXT)), ("a.zip", packed(TEXT))]
+    ("name", "content"),
+    [("a.csv", TEXT), ("a.csv.gz", gzip.compress(TEXT)), ("a.zip", packed(TEXT))],
+    ids=["plain", "gzip", "zip"],
 )
 def test_packed_text_is_read_as_text_and_nothing_is_unpacked_on_disk(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
