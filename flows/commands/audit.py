@@ -55,10 +55,12 @@ def verify(
     if unreachable:
         sentence = "this home's MLflow belongs to anonflow serve, which is not running: the runs were not checked"
         findings.append(Finding("mlflow not reached", "mlflow", sentence))
+    unsigned = 0 if roots else len([*where.timestamps.glob("*.tsr")])
     entries = None if any(f.kind == "unreadable" for f in findings) else len(ledger.entries(where))
     code = ExitCode.REJECTED if findings else ExitCode.PUBLISHED
     if json_:
-        print_json({"entries": entries, "findings": [asdict(f) for f in findings], "exit_code": int(code)})
+        found = [asdict(f) for f in findings]
+        print_json({"entries": entries, "findings": found, "unchecked_stamps": unsigned, "exit_code": int(code)})
     elif findings:
         for finding in findings:
             out.print(f"[bold red]{safe(finding.kind)}[/bold red] {safe(finding.sentence)}", soft_wrap=True)
@@ -66,6 +68,8 @@ def verify(
     else:
         checked = "ledger, approvers, releases, candidates, figures" + (", MLflow" if mlflow else "")
         out.print(f"No findings: {entries} entries; {checked} are unchanged.", soft_wrap=True)
+    if unsigned and not json_:
+        out.print(f"{unsigned} time stamp(s): signatures not checked; give --timestamp-roots.", soft_wrap=True)
     if (rebuilt := [] if entries is None else ledger.find(where, MirrorFacts)) and not json_:
         runs = sum(len(entry.facts.runs) for entry in rebuilt)
         out.print(f"{runs} run(s) in MLflow were rebuilt, the last on {rebuilt[-1].time[:10]}.", soft_wrap=True)

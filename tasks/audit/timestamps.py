@@ -101,8 +101,16 @@ def problems(home: Home, known: Entries, roots: bytes | None = None) -> Iterator
             yield Finding("time stamp", where, sentence)
         elif trusted is not None and not _by_one_of(trusted, response, entry.digest):
             yield Finding("time stamp", where, f"{where} is not signed by an authority of the given roots")
-        elif datetime.fromisoformat(entry.time) > response.tst_info.gen_time + CLOCKS:
+        elif _is_after(entry.time, response.tst_info.gen_time + CLOCKS):
             yield Finding("time stamp", where, f"entry {entry.number} states a time after that at which it was stamped")
+
+
+def _is_after(time: str, stamped: datetime) -> bool:
+    """Return whether a stated time is after that of a stamp; one that cannot be read or compared is."""
+    try:
+        return datetime.fromisoformat(time) > stamped
+    except (TypeError, ValueError):
+        return True
 
 
 def _certificates(roots: bytes) -> list[x509.Certificate]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tasks.common.errors import Refused, visible
 from tasks.common.home import DOSSIER, Home, account
 from tasks.decision.assessment_integrity import changed_pages, stored_dossier_digest
-from tasks.decision.conclude import end_withdrawal, expire, publish_approved, recover, remove_candidate
+from tasks.decision.conclude import end_withdrawal, expire, publish_approved, recover, remove_candidate, supersede_older
 from tasks.decision.outcomes import (
     Outcome,
     ended,
@@ -64,6 +64,8 @@ def decide(home: Home, decision: Decision) -> Outcome:
         ledger.trusted(home)
         if decision.act == "withdraw":
             return _withdraw(home, decision)
+        for entry in supersede_older(home):
+            mirror_entry(home, entry)
         waiting = _waiting(home, decision)
         decided = _signed(home, replace(decision, dossier=waiting.facts.dossier))
         return (_approve if decision.act == "approve" else _reject)(home, waiting, decided)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -60,9 +61,10 @@ def recover(home: Home) -> None:
         ledger.settle(home)
         # What is published already comes first: what was approved and not yet published may be overtaken by it.
         open_ = sorted(ledger.last_of_releases(home), key=lambda entry: entry.event != "publishing")
-        settled = [outcome for entry in open_ if (outcome := _settle(home, entry))]
-    for outcome in settled:
-        mirror_entry(home, outcome.entry)
+        settled = [outcome.entry for entry in open_ if (outcome := _settle(home, entry))]
+        settled += supersede_older(home)
+    for entry in settled:
+        mirror_entry(home, entry)
 
 
 def _settle(home: Home, entry: Entry) -> Outcome | None:
@@ -97,7 +99,7 @@ def conclude(run: Run, candidate: Candidate, mlflow_run: str, members: StoredArr
     """
     with run.home.lock("decide"):
         outcome = _concluded(run, candidate, mlflow_run, members)
-        superseded = _supersede(run.home, outcome.entry) if outcome.status in ("awaiting", "published") else []
+        superseded = _supersede(run.home, [outcome.entry]) if outcome.status in ("awaiting", "published") else []
     for entry in superseded:
         mirror_entry(run.home, entry)
     return outcome
@@ -212,16 +214,22 @@ def expire(home: Home, waiting: WaitingCandidate, newer: str = "") -> Outcome:
     return ended(home, "expired", entry, f"{release} {why}; it is removed. Run the plan again for a new one")
 
 
-def _supersede(home: Home, newer: Entry) -> list[Entry]:
-    """Enter that a newer candidate or release of a plan takes the place of those that wait, and remove these.
+def supersede_older(home: Home) -> list[Entry]:
+    """Enter that the newest candidate of each plan takes the place of those that wait, where a crash prevented it."""
+    return _supersede(home, ledger.find(home, ReleaseFacts, "awaiting"))
 
-    They were measured without it; and whoever could choose among several draws would publish the best of them.
+
+def _supersede(home: Home, newest: Iterable[Entry]) -> list[Entry]:
+    """Enter that newer candidates or releases of plans take the place of those that wait, and remove these.
+
+    They were measured without it; and who could choose among several draws would publish the best of them.
     """
+    newer = {entry.facts.name: entry.facts.release for entry in newest}
     waiting = [w for one in ledger.last_of_releases(home) if (w := waiting_after(home, one)) is not None]
     superseded = []
-    for old in (w.facts for w in waiting if w.facts.name == newer.facts.name):
-        if old.release != newer.facts.release:
-            facts = replace(old, by=account(), superseded_by=newer.facts.release)
+    for old in (w.facts for w in waiting):
+        if (by := newer.get(old.name, old.release)) != old.release:
+            facts = replace(old, by=account(), superseded_by=by)
             superseded.append(ledger.append(home, "superseded", facts))
             remove_candidate(home, old.release)
     return superseded

@@ -82,3 +82,5 @@ def test_the_command_stamps_and_verifies(office: Any, tmp_path: Path) -> None:
     assert CliRunner().invoke(app, given).exit_code == 0
     roots.write_bytes(Authority().roots)
     assert json.loads(CliRunner().invoke(app, given).stdout)["findings"][0]["kind"] == "time stamp"
+    without = ["audit", "verify", "--no-mlflow", *home[:-1]]
+    assert "1 time stamp(s): signatures not checked" in CliRunner().invoke(app, without).stdout

@@ -485,6 +485,28 @@ def test_what_was_not_measured_with_a_release_published_since_is_not_approved(of
     in_order(office)
 
 
+@pytest.mark.parametrize("then", [conclude.recover, None])
+def test_of_two_candidates_that_a_crash_left_the_newer_one_waits(
+    office: Any, monkeypatch: pytest.MonkeyPatch, then: Callable[..., None] | None
+) -> None:
+    first, _ = office.waiting("a", plan="a" * 64)
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(conclude, "_supersede", crash)
+        with pytest.raises(KeyboardInterrupt):
+            office.waiting("b", plan="b" * 64)
+    second = last(office).facts.release
+    if then is not None:
+        then(office.home)
+        assert events(office) == ["awaiting", "awaiting", "superseded"]
+    with pytest.raises(Refused, match="awaits no decision any more: it is superseded"):
+        approve(office, first, "A. Smith")
+    assert approve(office, second, "A. Smith").status == "published"
+
+
 def test_a_newer_candidate_or_release_of_a_plan_supersedes_the_one_that_waits(office: Any) -> None:
     first, second = (office.waiting(content, plan=content * 64)[0] for content in "ab")
     other, _ = office.waiting("c", name="elsewhere")
