@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from anoncore.microdata import Microdata, Schema, Variable, observed_precision
 
 EVERYTHING = "*"
 LADDER = (2, 5, 10)
+_INTEGER = re.compile(r"-?\d{1,15}")
 LONGEST_CODE = 20
 END_UNITS = 5  # units with a number beyond either end of a span, or at it
 
@@ -197,7 +199,8 @@ def steps_of(data: Microdata, name: str, hierarchy: Hierarchy | None) -> tuple[R
     """Return the recodings of a variable from step to step, the source's values apart.
 
     The last step leaves one value. Without a hierarchy one is drafted: numbers in intervals, ordered levels joined
-    with their neighbours by 2, 4, 8, …, codes of equal length cut from the right, and everything for other levels.
+    with their neighbours by 2, 4, 8, … (whole numbers from 0, so that ends do not depend on who is there), codes of
+    equal length cut from the right, and everything for other levels.
 
     Raises
     ------
@@ -253,11 +256,26 @@ def _columns(variable: Variable, levels: list[str], hierarchy: Hierarchy | None)
         kept = tuple(range(longest - 1, 0, -1))
     for number in kept:
         yield tuple(level[:number] + EVERYTHING * (len(level) - number) for level in levels)
+    if variable.kind == "ordinal" and not kept:
+        yield from _joined_integers(levels) if all(map(_INTEGER.fullmatch, levels)) else _joined(levels)
+
+
+def _joined(levels: list[str]) -> Iterator[tuple[str, ...]]:
+    """Yield levels joined with their neighbours by 2, 4, 8, …, from the first."""
     size = 2
-    while variable.kind == "ordinal" and not kept and size < len(levels):
+    while size < len(levels):
         runs = [levels[at : at + size] for at in range(0, len(levels), size)]
         names = [run[0] if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
         yield tuple(names[at // size] for at in range(len(levels)))
+        size *= 2
+
+
+def _joined_integers(levels: list[str]) -> Iterator[tuple[str, ...]]:
+    """Yield whole numbers joined by 2, 4, 8, …, from 0: from the first that occurs, one person would move all ends."""
+    values, size = [int(level) for level in levels], 2
+    while size < max(values) - min(values) + 1:
+        starts = [value // size * size for value in values]
+        yield tuple(f"{start}–{start + size - 1}" for start in starts)
         size *= 2
 
 

@@ -141,7 +141,10 @@ class GlobalRecoding(Method):
         node = self._optimum(data, steps)
         chosen = tuple(steps[n][level - 1] for n, level in zip(keys, node.levels, strict=True) if level)
         masked, cells = self._suppressed(recoded(data, chosen))
-        where = ", ".join(f"{n} {level} of {len(steps[n])}" for n, level in zip(keys, node.levels, strict=True))
+        at = dict(zip(keys, node.levels, strict=True))
+        where = "; ".join(
+            f"{n} {_phrase(steps[n][level - 1], level) if level else 'as it is'}" for n, level in at.items()
+        )
         return Release(
             data=masked,
             claims=self._claims(keys),
@@ -241,6 +244,13 @@ class GlobalRecoding(Method):
         for name in keys:
             frame[name] = frame[name].mask(rows)
         return Microdata.trusted(frame, data.schema, data.units), int(rows.sum())
+
+
+def _phrase(step: Recoding, number: int) -> str:
+    """Return what a step makes of a variable; how many steps there are would tell its extremes."""
+    if step.width is not None:
+        return "left out" if np.isinf(step.width) else f"in intervals of {step.width:g}"
+    return "as one level" if len(set(step.levels.values())) == 1 else f"at step {number}"
 
 
 def _key(data: Microdata, name: str, steps: tuple[Recoding, ...], weights: np.ndarray, loss: Loss) -> Key:

@@ -45,6 +45,20 @@ def test_drafted_steps_are_intervals_prefixes_and_neighbours():
     assert masked.schema["school"].kind == "ordinal"
 
 
+def test_ends_of_drafted_whole_numbers_do_not_depend_on_one_person():
+    labels = []
+    for lowest in (1, 2):
+        column = pd.Series([lowest, *list(range(2, 17)) * 5])
+        schema = Schema(
+            [Variable("years", "ordinal", role="quasi-identifier", levels=sorted(column.unique().tolist()))]
+        )
+        data = Microdata(column.to_frame("years"), schema)
+        labels.append([step.levels[5] for step in steps_of(data, "years", None)])
+        release = anoncore.anonymize(data, GlobalRecoding(k=5, suppression=0.1), rng=np.random.default_rng(0))
+        assert "years as it is" in release.notes[0] or "years at step" in release.notes[0]
+    assert labels == [["4–5", "4–7", "0–7", "*"]] * 2
+
+
 def test_the_largest_number_of_one_person_does_not_show_in_what_is_lost():
     data, other = people(), people()
     other.frame.loc[0, "age"] = 900
