@@ -28,6 +28,8 @@ NAME = re.compile(r"(\d{8})-[0-9a-f]{8}\.tsr")
 QUERY, REPLY = "application/timestamp-query", "application/timestamp-reply"
 SECONDS = 30
 LONGEST_REPLY = 1 << 20
+# Of DER: the tag of a token's certificates, and the byte from which on a length is stated by the bytes after it.
+CERTIFICATES, LONG_FORM = 0xA0, 0x80
 # By how much the clocks of home and authority may differ.
 CLOCKS = timedelta(minutes=5)
 
@@ -71,8 +73,10 @@ def stamp(home: Home, authority: str, roots: bytes) -> Stamp:
     builder = VerifierBuilder.from_request(request)
     for certificate in trusted:
         builder = builder.add_root_certificate(certificate)
-    if response is None or not _verifies(builder, response, known[-1].digest):
-        raise Refused("the authority's answer is no valid time stamp by one of the roots; check address and roots")
+    if response is None:
+        raise Refused("the authority's answer cannot be read as a time stamp, or grants none; check the address")
+    if not _verifies(builder, response, known[-1].digest):
+        raise Refused("the time stamp is not of this entry or not signed by an authority of the roots; check the roots")
     name = f"{known[-1].number:08d}-{hashlib.sha256(content).hexdigest()[:8]}.tsr"
     write_private(make_private(home.timestamps) / name, content)
     return Stamp(known[-1].number, known[-1].digest, response.tst_info.gen_time.isoformat())
@@ -147,10 +151,39 @@ def _decoded(content: bytes) -> TimeStampResponse | None:
     from rfc3161_client import decode_timestamp_response
 
     try:
-        response = decode_timestamp_response(content)
+        response = decode_timestamp_response(_ordered(content))
         return response if response.status == 0 and response.tst_info is not None else None
     except Exception:
         return None
+
+
+def _ordered(content: bytes) -> bytes:
+    """Return an answer with its certificates in the order of DER, which authorities by OpenSSL do not keep.
+
+    The signature covers neither the certificates nor their order.
+    """
+    child = (0, 0, len(content))
+    # The answer, its token, the content of that, and the signed data; see RFC 5652, section 5.1.
+    for number in (0, 1, 1, 0):
+        child = _values(content, *child[1:])[number]
+    for at, start, end in _values(content, *child[1:]):
+        if content[at] == CERTIFICATES:
+            certificates = sorted(content[first:last] for first, _, last in _values(content, start, end))
+            return content[:start] + b"".join(certificates) + content[end:]
+    return content
+
+
+def _values(content: bytes, at: int, end: int) -> list[tuple[int, int, int]]:
+    """Return where each DER value between two places begins, where its content begins, and where it ends."""
+    values = []
+    while at < end:
+        size, start = content[at + 1], at + 2
+        if size >= LONG_FORM:
+            start += size - LONG_FORM
+            size = int.from_bytes(content[at + 2 : start])
+        values.append((at, start, start + size))
+        at = start + size
+    return values
 
 
 def _by_one_of(trusted: list[x509.Certificate], response: TimeStampResponse, digest: str) -> bool:

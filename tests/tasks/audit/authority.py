@@ -77,7 +77,7 @@ class Authority:
         return builder.sign(by, hashes.SHA256())
 
     def answer(self, query: bytes) -> bytes:
-        """Return the time stamp that a request asks for."""
+        """Return the time stamp that a request asks for, with its certificates out of order as OpenSSL sends them."""
         request = _rust.parse_timestamp_request(query)
         imprint = request.message_imprint
         algorithm = der(SEQUENCE, oid(imprint.hash_algorithm.dotted_string), der(NULL))
@@ -112,7 +112,10 @@ class Authority:
             whole(3),
             der(SET, sha256),
             der(SEQUENCE, oid(TST_INFO), der(0xA0, der(OCTETS, info))),
-            der(0xA0, self._own.public_bytes(serialization.Encoding.DER)),
+            der(
+                0xA0,
+                *sorted((c.public_bytes(serialization.Encoding.DER) for c in (self._own, self._root)), reverse=True),
+            ),
             der(SET, signer),
         )
         token = der(SEQUENCE, oid(SIGNED_DATA), der(0xA0, signed))
