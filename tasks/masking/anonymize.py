@@ -163,8 +163,18 @@ def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSe
         recodings=tuple(recoding for one in done for recoding in one.release.recodings),
         hidden_variables=_hidden_variables(steps, edits),
         records_unchanged=all(step.prepares for step in steps),
-        source_values=tuple(step.publishes_source_values for step in steps if step.publishes_source_values),
+        source_values=_source_values(done, released.schema),
     )
+
+
+def _source_values(done: list[_Done], released: Schema) -> tuple[str, ...]:
+    """Return why numbers of single records may be published as they are, a sentence each."""
+    stated = [one.step.publishes_source_values for one in done]
+    if all(one.step.prepares for one in done):
+        coarse = {recoding.variable for one in done for recoding in one.release.recodings}
+        numbers = sum(v.kind == "continuous" and v.name not in coarse for v in released if v.is_masked)
+        stated.append(f"no step masks numbers: {numbers} variable(s) are released as records hold them" * bool(numbers))
+    return tuple(sentence for sentence in stated if sentence)
 
 
 def _masked(streams: Streams, original: Microdata, steps: tuple[Step, ...], edits: EditSet) -> _MaskedRecords:

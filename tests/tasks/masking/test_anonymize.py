@@ -59,6 +59,7 @@ def test_what_edits_still_violate_is_repaired_and_counted(run: Run) -> None:
     above = Condition(variable="wage", lower=1500)
     least = ConditionalEdit(name="least", when=(Condition(variable="ill", values=(0, 1)),), then=above)
     done = masked(run, AdditiveNoise(), edits=(least,))
+    assert not done.source_values
     assert done.repair is not None
     assert done.released.load().frame["wage"].min() >= 1500
     assert done.repair.edits["least"] == done.repair.cells == round(done.repair.share * 5 * N) > 0
@@ -116,6 +117,7 @@ def test_steps_that_only_prepare_leave_single_records_as_they_are(run: Run) -> N
     assert done.records_unchanged
     assert done.keeps_records
     assert done.notes
+    assert "no step masks numbers" in done.source_values[0]
 
 
 def test_a_hidden_group_hides_what_edits_compute_from_its_variables_too() -> None:

@@ -10,7 +10,7 @@ def test_a_person_decides_where_a_plan_publishes_numbers_of_single_records() -> 
     assert results(GATE, assessment()) == {}
     given = changed(assessment(), source_values=("marginals: exact publishes every number", "another"))
     (result,) = results(GATE, given).values()
-    assert (result.verdict, result.figure) == ("inconclusive", "2 steps, by the plan")
+    assert (result.verdict, result.figure) == ("inconclusive", "2 reasons, by the plan")
     assert result.meaning == "marginals: exact publishes every number"
 
 
