@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import shutil
@@ -96,7 +95,8 @@ class _Part:
     def ask(self) -> None:
         """Note whether it answers, whatever it says of its health."""
         if isinstance(self.process, Child):
-            with contextlib.suppress(OSError, http.client.HTTPException):
+            # Whatever one answer is, the others are asked, too: who is not asked would count as hung.
+            with contextlib.suppress(Exception):
                 fetch(f"{LOOPBACK}:{self.process.port}", HEALTH[self.name], ANSWER)
                 self.answered = time.monotonic()
 
