@@ -417,6 +417,13 @@ def test_earlier_releases_are_told_with_what_they_give_together():
     assert "0.500 by this release alone" in words
 
 
+def test_what_steps_measured_is_told_in_tens():
+    given = dossier()
+    figures = {"step1.suppressed_cells": 13.0, "step2.loss": 0.25}
+    told = text_of(page(replace(given, assessment=changed(given.assessment, method_figures=figures))))
+    assert "step1, suppressed cells 20; step2, loss 0.250" in told
+
+
 def test_sizes_that_differ_are_compared_at_one_size():
     words = text_of(page(dossier()))
     assert "for the release at its size, 90" in words
