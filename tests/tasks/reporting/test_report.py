@@ -421,7 +421,7 @@ def test_what_steps_measured_is_told_in_tens():
     given = dossier()
     figures = {"step1.suppressed_cells": 13.0, "step2.loss": 0.25}
     told = text_of(page(replace(given, assessment=changed(given.assessment, method_figures=figures))))
-    assert "step1, suppressed cells 20; step2, loss 0.250" in told
+    assert "step1, suppressed cells 20; step2, loss 0.2." in told
 
 
 def test_sizes_that_differ_are_compared_at_one_size():
