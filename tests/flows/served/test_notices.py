@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from prefect.client.orchestration import PrefectClient
 
 from flows.served.mail import MAIL_TO, SMTP, MailServer
 from flows.served.notices import Notice, deliver, tell, ways
@@ -116,8 +115,10 @@ def test_a_mail_server_without_a_certificate_that_is_trusted_is_given_nothing(
 
 
 def test_a_way_that_cannot_be_used_keeps_the_notice_and_hinders_no_other(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: Home, tracking: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from prefect.client.orchestration import PrefectClient
+
     tell(home, WAITS)
     posted: list[str] = []
 

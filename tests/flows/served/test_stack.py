@@ -42,7 +42,7 @@ def test_what_does_not_run_is_not_healthy(home: Home) -> None:
 
 
 def test_the_worker_answers_this_machine_and_no_other_name(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, tracking: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PREFECT_API_URL", "MLFLOW_TRACKING_URI"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
