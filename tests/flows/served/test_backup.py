@@ -43,6 +43,7 @@ def served_by(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_candidate_is_approved_in_a_home_that_was_restored_elsewhere(
     home: Home,
+    tracking: Path,
     tmp_path: Path,
     office: Callable[..., Path],
     people: Callable[..., object],

@@ -7,6 +7,7 @@ import logging
 import os
 import stat
 from logging.config import DictConfigurator
+from pathlib import Path
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_servers_elsewhere_are_named_by_the_environment(home: Home, monkeypatch:
     assert apart["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:2"
 
 
-def test_lines_of_json_say_what_they_are_about(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_json_say_what_they_are_about(home: Home, tracking: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(logs.FORMAT, "json")
     for name, value in logs.settings("worker").items():
         monkeypatch.setenv(name, value)
