@@ -33,17 +33,29 @@ def invoked(*arguments: object) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+@pytest.fixture
+def own_store(tracking: Path) -> Iterator[None]:
+    """Give MLflow back the store of the other tests."""
+    import mlflow
+
+    before = mlflow.get_tracking_uri()
+    yield
+    mlflow.set_tracking_uri(before)
+
+
 def served_by(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let MLflow keep its runs in the home, as without `anonflow serve`."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     for name, value in embedded.environment(home.path).items():
         monkeypatch.setenv(name, value)
-    embedded.tracking_ready(home.path)
+    import mlflow
+
+    mlflow.set_tracking_uri(embedded.tracking_ready(home.path))
 
 
 def test_a_candidate_is_approved_in_a_home_that_was_restored_elsewhere(
     home: Home,
-    tracking: Path,
+    own_store: None,
     tmp_path: Path,
     office: Callable[..., Path],
     people: Callable[..., object],
