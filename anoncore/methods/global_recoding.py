@@ -64,6 +64,9 @@ class GlobalRecoding(Method):
     )
     prepares: ClassVar[bool] = True
 
+    # Rows name every level of the source, also one that a single person holds; notes say what became of each key.
+    confidential_parameters: ClassVar[tuple[str, ...]] = ("hierarchies",)
+
     method: Literal["global-recoding"] = "global-recoding"
     k: int = 5
     keys: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ from tasks.record.mirrored import Mirrors
 from tasks.tracking.mlflow import mirror_version, page_of
 
 CHANGE_PLAN = "change the plan or the data as the report says; until then the rejection stands"
-CORRECT = "correct the plan or the data as the message says, and run the plan again"
+CORRECT = "correct the plan or the data as the run's page says, and run the plan again"
 DECIDE = "read the report, then decide: Resume in the run's page, or anonflow approve or reject at a terminal"
 WHY = "the run's page says why"
 RUN_AGAIN = "see the run's page; when the cause is mended, run the plan again"

@@ -9,6 +9,7 @@ import pytest
 import anoncore
 from anoncore import AnonymizationError, EditSet, Microdata, Schema, Variable
 from anoncore.edits.kinds import BoundEdit
+from anoncore.method import public_parameters
 from anoncore.methods import GlobalRecoding, LocalSuppression, RankSwapping
 from anoncore.recoding import Intervals, Prefixes, Recoding, Rows, parse_hierarchy, recoded, steps_of
 
@@ -146,3 +147,9 @@ def test_edits_about_keys_are_refused_unless_these_keep_their_values():
     edits = EditSet([BoundEdit(name="adult", variable="age", lower=18)])
     assert "edit adult speaks of age" in GlobalRecoding().problems(people().schema, edits)[0]
     assert not GlobalRecoding(highest={"age": 0}).problems(people().schema, edits)
+
+
+def test_rows_of_a_hierarchy_which_name_every_level_of_the_source_are_not_public():
+    step = GlobalRecoding(keys=("work",), hierarchies={"work": Rows((("Without-pay", "any"), ("Private", "any")))})
+    assert "Without-pay" not in repr(public_parameters(step))
+    assert public_parameters(step)["keys"] == ("work",)
