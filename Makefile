@@ -4,8 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo setup setup-dev test test-served test-served-long series test-reliability reliability reproduction lint \
-  types contracts docs check bench lock clean test-install
+.PHONY: demo setup setup-dev test test-served test-served-long soak series test-cluster test-reliability \
+  reliability reproduction evidence lint types contracts docs check bench lock clean test-install
 
 demo: setup  ## release real microdata, from plan to published file
 	$(BIN)/anonflow demo
@@ -53,8 +53,14 @@ test-served: setup-dev  ## the whole stack: pages, schedule, approval, alarms, p
 test-served-long: setup-dev  ## every part dies, while people are awaited and while a release is published
 	$(SERVED) tests/served/long
 
+soak: setup-dev  ## hundreds of runs of twelve plans while everything fails: hours; docs/explanation/reliability.md
+	$(BIN)/python -m tests.served.soak.run --runs 1000 --minutes 600 --write
+
 series: setup-dev  ## 24 monthly releases of a register by its schedule, and the areas of those who stay, join and leave
 	$(SERVED) -s tests/served/series
+
+test-cluster: setup-dev  ## workers of a cluster and of a pool killed at twenty moments each, the scheduler lost
+	$(SERVED) tests/cluster
 
 lint: setup-dev
 	$(BIN)/ruff check .
@@ -74,14 +80,20 @@ check: lint types contracts docs
 bench: setup-dev  ## speed beside named alternatives, growth over three sizes
 	$(BIN)/python -m pytest tests/benchmarks -o addopts="" -q --benchmark-sort=name
 
+# DATA is a folder with the tables that docs/reference/evidence.md lists; hours, unless SEEDS are few.
+evidence: setup-dev  ## independent samples and planted leaks, judged by the default gates
+	for what in nulls leaks; do ANONFLOW_EVIDENCE_DATA="$(DATA)" $(BIN)/python -m tests.evidence.verdicts $$what \
+	  --seeds $(or $(SEEDS),0:20) || exit 1; done
+
 reproduction: setup-dev  ## the papers' tables and figures on open data, written to docs/explanation/reproduction*.md
 	$(BIN)/python tests/papers/reproduction.py
-	for page in areas boxes clusters; do $(BIN)/python -m tests.papers.$${page}_page || exit 1; done
+	for page in areas bases boxes clusters; do $(BIN)/python -m tests.papers.$${page}_page || exit 1; done
 
 test-reliability: setup-dev  ## short forms: kills, canaries, connections, rights
 	$(SERVED) -n 2 --dist loadfile tests/reliability
 
 reliability: setup-dev  ## kills, canaries, mishaps, connections, tampering, bad input: docs/explanation/reliability.md
+	$(BIN)/python -m tests.hostile.fuzzed --total 10000 --write
 	$(BIN)/python -m tests.reliability.report
 
 UV_COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-annotate \
@@ -89,7 +101,8 @@ UV_COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes
 
 lock:  ## resolve again; needs uv
 	$(UV_COMPILE) -o requirements.lock
-	$(UV_COMPILE) --extra dev -c requirements.lock -o requirements-dev.lock
+	$(UV_COMPILE) --extra cluster -c requirements.lock -o requirements-cluster.lock
+	$(UV_COMPILE) --extra cluster --extra dev -c requirements-cluster.lock -o requirements-dev.lock
 
 clean:
 	rm -rf $(VENV) site

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
@@ -18,6 +18,20 @@ from anoncore.kernels.key_groups import agreeing_units, holding_units
 from anoncore.kernels.lattice import distances
 from anoncore.microdata import Microdata
 from anoncore.recoding import places
+
+# Figures of claims of which the worst of several blocks is that of all. Shares are means over all records; all other
+# figures are counts, and add up.
+_FEWEST = (
+    "smallest_group",
+    "joint_k",
+    "fewest_units",
+    "fewest_values",
+    "fewest_effective_records",
+    "converged",
+    "details_kept",
+)
+_LARGEST = ("worst_posterior", "distance")
+_SHARES = ("share_above",)
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,33 @@ class ClaimCheck:
     figures: Mapping[str, float] = field(default_factory=dict)
     formal: bool = True
     recomputed: bool = True
+
+    @classmethod
+    def of_blocks(cls, checks: Sequence[ClaimCheck]) -> ClaimCheck:
+        """Return one claim that was checked on each block of a table: it holds where it holds of every block."""
+        first = checks[0]
+        if len(checks) == 1:
+            return first
+        figures = {name: _of_blocks(name, checks) for name in first.figures if all(name in c.figures for c in checks)}
+        held = sum(one.holds for one in checks)
+        observed = first.observed
+        if any(one.observed != observed for one in checks) or figures:
+            shown = [f"{name.replace('_', ' ')} {value:.{4 * (value % 1 != 0)}f}" for name, value in figures.items()]
+            observed = ", ".join([f"holds in {held} of {len(checks)} blocks of records", *shown])
+        records = sum(one.records for one in checks)
+        return replace(first, holds=held == len(checks), observed=observed, records=records, figures=figures)
+
+
+def _of_blocks(name: str, checks: Sequence[ClaimCheck]) -> float:
+    """Return a figure of a claim over all blocks that it was checked on."""
+    values = [one.figures[name] for one in checks]
+    if name in _FEWEST:
+        return min(values)
+    if name in _LARGEST:
+        return max(values)
+    if name in _SHARES:
+        return float(np.average(values, weights=[one.records for one in checks]))
+    return sum(values)
 
 
 class Claim(Protocol):
@@ -107,7 +148,8 @@ class KAnonymity(Claim):
             counted = holding_units if self.missing == "holders" else agreeing_units
             agree = counted(key_codes(released, self.variables or released.frame.columns), released.units)
             fewest = int(agree.min(initial=len(agree)))
-            return self.outcome(fewest >= self.k, f"fewest units that a record agrees with: {fewest}", released)
+            observed = f"fewest units that a record agrees with: {fewest}"
+            return self.outcome(fewest >= self.k, observed, released, fewest_units=fewest)
         groups = IdenticalRecords.of(released, list(self.variables or released.frame.columns))
         figures = {"smallest_group": groups.smallest, "groups": groups.count}
         return self.outcome(groups.smallest >= self.k, f"{groups.observed}, {groups.count} groups", released, **figures)
@@ -310,7 +352,7 @@ class LDiversity(Claim):
         smallest = int(distinct.min()) if len(distinct) else 0
         of = "" if released.units is None else ", of different units"
         observed = f"fewest distinct values in a group{of}: {smallest}, {len(distinct)} groups"
-        return self.outcome(smallest >= self.l, observed, released)
+        return self.outcome(smallest >= self.l, observed, released, fewest_values=smallest, groups=len(distinct))
 
 
 def _values_of_units(group: np.ndarray, value: np.ndarray, units: np.ndarray | None) -> np.ndarray:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import Field, asdict
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from anoncore.claims import Claim
 from anoncore.custodian import CustodianReport
 from anoncore.edits.model import EditSet
+from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema
+from anoncore.partitions.release import PartitionedRelease
+from anoncore.partitions.store import Executor
+from anoncore.partitions.table import PartitionedTable
 from anoncore.release import Release
 
 # Measures that say nothing of groups of identical records: ambiguity is 1 and uncertainty 0, whatever the risk.
@@ -28,6 +32,10 @@ MEDOID_NOTE = "the numbers of one real person per group are published, among the
 LEVEL_COUNTS = "the number of records at each level"
 MEANS = "the mean of each number, up to rounding"
 VALUES = "the values of numbers, but for a few extreme ones"
+
+# How a method masks a table in partitions: the same release as in memory; random blocks of records, each by itself;
+# or not at all.
+OverPartitions = Literal["exact", "blocks", "none"]
 
 
 class Method(Protocol):
@@ -83,6 +91,16 @@ class Method(Protocol):
         return False
 
     @property
+    def group_variables(self) -> tuple[str, ...]:
+        """Variables whose joint counts a step hides, which later steps must leave as they are."""
+        return ()
+
+    @property
+    def unmixed_variables(self) -> tuple[str, ...]:
+        """Variables of which every group of records that the step makes identical has one level, that of the source."""
+        return ()
+
+    @property
     def hidden_variables(self) -> tuple[str, ...]:
         """Variables along which a group is hidden: no published figure may compare them before and after."""
         return ()
@@ -93,6 +111,17 @@ class Method(Protocol):
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Mask microdata, which are not modified; see `anoncore.registry.anonymize`."""
+
+    @property
+    def over_partitions(self) -> OverPartitions:
+        """Whether and how a table in partitions is masked with these parameters."""
+        return "none"
+
+    def anonymize_partitioned(
+        self, run: Executor, table: PartitionedTable, *, name: str, edits: EditSet, rng: np.random.Generator
+    ) -> PartitionedRelease:
+        """Mask a table in partitions, which is not modified; see `anoncore.registry.anonymize_partitioned`."""
+        raise AnonymizationError(f"{self.method} with these parameters needs its records in memory")
 
     def restore(
         self, data: Microdata, claims: tuple[Claim, ...], *, edits: EditSet, rng: np.random.Generator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.groups import joined_groups
 from anoncore.kernels.projection import Polytope, project_into
 from anoncore.microdata import Microdata, Schema
+from anoncore.microdata.units import unit_codes
 
 Constrain = Callable[[np.ndarray], np.ndarray]
 
@@ -70,6 +71,168 @@ class Block:
 def of_k_units(data: Microdata, x: np.ndarray, groups: np.ndarray, k: int) -> np.ndarray:
     """Return groups of records in which each holds k statistical units; see `joined_groups`."""
     return groups if data.units is None else joined_groups(x, groups, data.units, k)
+
+
+OUTERMOST = 20  # units at either end on whose values no published share of a variance depends
+TARGETS = 500  # records that the attack across blocks is tried on
+Memberships = Callable[[int], np.ndarray]
+
+
+def linked_across_blocks(
+    labels: Sequence[np.ndarray], memberships: Sequence[Memberships], rng: np.random.Generator
+) -> float:
+    """Return the share of records whose row is found by an attacker who intersects the blocks.
+
+    Parameters
+    ----------
+    labels : for each block (N,) int, the centre that each released row holds
+    memberships : for each block a function of a record's position that returns (c,), how likely it got each centre,
+        as an attacker computes who knows the record, all centres and the parameters
+    rng : numpy Generator, that chooses 500 records where there are more
+
+    Returns
+    -------
+    float
+        The share of records whose own row is the likeliest, ties among t rows counting as 1/t.
+
+    Source: after Nin, Herranz and Torra 2008, *On the disclosure risk of multivariate microaggregation*.
+    """
+    n = len(labels[0])
+    targets = np.arange(n) if n <= TARGETS else rng.choice(n, TARGETS, replace=False)
+    hits = 0.0
+    for target in targets:
+        likelihood = np.ones(n)
+        for label, of in zip(labels, memberships, strict=True):
+            likelihood *= of(int(target))[label]
+        best = likelihood >= likelihood.max() * (1 - 1e-9)
+        hits += best[target] / best.sum()
+    return float(hits / len(targets))
+
+
+def blocks_note(linked: float) -> str:
+    """Return a sentence on `linked_across_blocks`."""
+    return (
+        f"the blocks are drawn apart: an attacker who knows a record and all centres, and combines the blocks, finds "
+        f"its row in {100 * linked:.3g} % of cases; k holds within each block alone"
+    )
+
+
+def variances_kept(before: Microdata, after: Microdata, k: int) -> dict[str, float]:
+    """Return the share of each number's variance that a release keeps between its tails; see `corrected_covariance`.
+
+    Parameters
+    ----------
+    before, after : Microdata, N records of the source and of the release in the same order
+    k : units of a group
+
+    Returns
+    -------
+    dict of float, to 0.001 and at most 1
+        Variances are of the values in which those beyond the 20th unit from either end, or the k-th if k is larger,
+        are replaced by that unit's, in source and release alike. From the share of all values an attacker would compute
+        the value of a unit that dominates the squares. Without ten times as many units a variable has no share.
+    """
+    kept = {}
+    for v in after.schema:
+        if v.kind != "continuous" or not v.is_masked:
+            continue
+        source, released = (one.frame[v.name].to_numpy(dtype=np.float64) for one in (before, after))
+        bounds = _tails(source, before.units, max(OUTERMOST, k))
+        if bounds is None:
+            continue
+        within = float(np.nanvar(source.clip(*bounds)))
+        if within > 0:
+            kept[v.name] = round(min(float(np.nanvar(released.clip(*bounds))) / within, 1.0), 3)
+    return {name: share for name, share in kept.items() if share > 0}
+
+
+def _tails(values: np.ndarray, units: np.ndarray | None, rank: int) -> tuple[float, float] | None:
+    """Return the values beyond which ``rank`` units lie at either end; None with less than ten times as many units."""
+    known = ~np.isnan(values)
+    outermost = pd.Series(values[known]).groupby(unit_codes(units, len(values))[known])
+    lowest, highest = (np.sort(one.to_numpy()) for one in (outermost.min(), outermost.max()))
+    return (float(lowest[rank - 1]), float(highest[-rank])) if len(lowest) >= 10 * rank else None
+
+
+def corrected_covariance(covariance: pd.DataFrame, kept: Mapping[str, float]) -> pd.DataFrame:
+    """Estimate the covariances of the source from those of a release of group means.
+
+    Parameters
+    ----------
+    covariance : (n, n) of the release, rows and columns named by variable
+    kept : share of each variable's variance that the release keeps, as its notes state; they state none of variables
+        with few units
+
+    Returns
+    -------
+    DataFrame (n, n)
+        C_ij / √(kept_i kept_j): variances about as the source has them, less so where its tails lose more or less than
+        the rest; covariances as if numbers went together within groups as they do between them.
+
+    Notes
+    -----
+    Source: the law of total covariance; the pooled covariance within groups, which is not published, is taken to have
+    the correlations of the group means.
+
+    Examples
+    --------
+    >>> released = pd.DataFrame([[0.9, 0.3], [0.3, 0.4]], ["x", "y"], ["x", "y"])
+    >>> corrected_covariance(released, {"x": 0.9, "y": 0.4}).round(3).to_numpy().tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    shrink = np.sqrt([kept[str(name)] for name in covariance.columns])
+    return covariance.div(shrink, axis=0).div(shrink, axis=1)
+
+
+def variances_note(kept: Mapping[str, float]) -> tuple[str, ...]:
+    """Return a sentence on `variances_kept`; nothing without numbers."""
+    if not kept:
+        return ()
+    shares = ", ".join(f"{name} {share:g}" for name, share in kept.items())
+    return (
+        f"share of the variance kept, without the tails: {shares}; a released variance divided by it, and a covariance "
+        "divided by the root of both shares, are about the source's",
+    )
+
+
+def without(schema: Schema, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the variables of a schema other than ``names``."""
+    return tuple(n for n in schema.names if n not in names)
+
+
+def unmixed_problems(schema: Schema, names: tuple[str, ...], edits: EditSet) -> list[str]:
+    """Return what is wrong with variables ``names`` whose levels groups of records must not mix."""
+    if wrong := sorted(n for n in names if n not in schema or not (schema[n].is_masked and schema[n].is_categorical)):
+        return [f"within: {', '.join(wrong)} is no variable with levels that is released"]
+    if not set(schema.masked) - set(names):
+        return ["within lists every variable, so that none is left to mask"]
+    known = [e for e in edits.within(schema.masked).edits if e not in edits.dependents]
+    tied = [e.name for e in known if set(names) & set(e.variables) and set(e.variables) - set(names)]
+    if tied:
+        return [f"within: edit(s) {', '.join(tied)} tie these variables to others, which masking would break"]
+    return []
+
+
+def unmixed_strata(data: Microdata, names: tuple[str, ...], k: int) -> np.ndarray:
+    """Return (N,) int: the combination of levels of ``names`` that each record has, missing values being one.
+
+    Raises
+    ------
+    InfeasibleError
+        When combinations have fewer than k statistical units.
+    """
+    if not names:
+        return np.zeros(len(data), dtype=np.intp)
+    codes = pd.DataFrame({n: data.frame[n].cat.codes.to_numpy() for n in names})
+    strata = codes.groupby(list(names), sort=True).ngroup().to_numpy()
+    units = np.arange(len(data)) if data.units is None else data.units
+    held = np.unique(np.column_stack([strata, units]), axis=0)[:, 0]
+    if few := int((np.bincount(held) < k).sum()):
+        raise InfeasibleError(
+            f"within: {few} combination(s) of levels of {', '.join(names)} have fewer than k = {k} statistical units; "
+            "merge levels, lower k, or set those records aside"
+        )
+    return strata
 
 
 def units_note(data: Microdata, k: int) -> tuple[str, ...]:

@@ -12,6 +12,9 @@ from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.method import Method
 from anoncore.microdata import Microdata
+from anoncore.partitions.release import PartitionedRelease
+from anoncore.partitions.store import Executor
+from anoncore.partitions.table import PartitionedTable
 from anoncore.release import Release
 
 # The parameter classes that `anoncore.methods` lists, by the name that plans use.
@@ -54,12 +57,52 @@ def anonymize(
     >>> len(anonymize(data, SpectralSwap(), rng=np.random.default_rng(0)).data)
     3
     """
-    if type(params) not in METHODS.values():
-        known = ", ".join(sorted(cls.__name__ for cls in METHODS.values()))
-        raise AnonymizationError(f"no method takes parameters of type {type(params).__name__}; known are {known}")
+    _check_registered(params)
     release = params.anonymize(microdata, edits=edits or EditSet(), rng=rng)
     # Where rows do not stem from records, they are of no unit.
     of_units = release.data.with_units_of(microdata) if release.keeps_records else release.data.with_units(None)
     release = replace(release, data=of_units)
     reason = params.publishes_source_values
     return replace(release, notes=(*release.notes, reason)) if reason else release
+
+
+def anonymize_partitioned(
+    run: Executor,
+    table: PartitionedTable,
+    params: Method,
+    *,
+    name: str,
+    rng: np.random.Generator,
+    edits: EditSet | None = None,
+) -> PartitionedRelease:
+    """Mask a table in partitions, all records at once, with the method that ``params`` belong to.
+
+    Parameters
+    ----------
+    run : Executor
+        Carries out the tasks; the result does not depend on it.
+    table : PartitionedTable
+        Never modified.
+    params : parameter object of one of the methods
+    name : str
+        Name of the released table in the store.
+    rng : numpy Generator
+        As for `anonymize`: the release is that of `anonymize` under a generator of the same seed.
+    edits : EditSet, optional
+        For methods that honour edits while they mask.
+
+    Raises
+    ------
+    AnonymizationError
+        When the parameters belong to no method, or the method needs the whole table in memory.
+    """
+    _check_registered(params)
+    release = params.anonymize_partitioned(run, table, name=name, edits=edits or EditSet(), rng=rng)
+    reason = params.publishes_source_values
+    return replace(release, notes=(*release.notes, reason)) if reason else release
+
+
+def _check_registered(params: Method) -> None:
+    if type(params) not in METHODS.values():
+        known = ", ".join(sorted(cls.__name__ for cls in METHODS.values()))
+        raise AnonymizationError(f"no method takes parameters of type {type(params).__name__}; known are {known}")

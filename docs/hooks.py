@@ -26,7 +26,7 @@ from typer.cli import get_docs_for_click
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs/tutorial").glob("*.py"))
 PARAMETERS = "<!-- parameters -->"
-SIMPLE = {str: "text", bool: "`true` or `false`", int: "whole number", float: "number", Any: "value"}
+SIMPLE = {str: "text", bool: "`true` or `false`", int: "whole number", float: "number", Path: "path", Any: "value"}
 TYPE = re.compile(r"""(str|int|float|bool|tuple|mapping|list|sequence|array|\{|")|[A-Z]\w*(,|$)|\(""")
 RESTRICTION = re.compile(r"(at least|above|at most|below) [\d.]+|[\d.]+ or more|(?<=in )[\[(][\d., ]+[\])]")
 ENCODED = "Most methods work on an encoded matrix of the table: see [encoding](encoding.md).\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -69,6 +69,33 @@ class ValidationReport:
     def violated(self) -> tuple[RuleOutcome, ...]:
         """The rules that do not hold, or could not be evaluated."""
         return tuple(rule for rule in self.rules if not rule.success)
+
+    @classmethod
+    def of_parts(cls, reports: Sequence[ValidationReport]) -> ValidationReport:
+        """Return the report of a table whose parts, one at least, were checked by the same suite.
+
+        Raises
+        ------
+        AnonymizationError
+            When a part was checked by another suite.
+        """
+        first = reports[0]
+        if any(one.suite_digest != first.suite_digest for one in reports):
+            raise AnonymizationError("the parts of a table were not checked by the same suite; nothing is released")
+        return cls(tuple(map(_of_parts, zip(*(one.rules for one in reports), strict=True))), first.suite_digest)
+
+
+def _of_parts(outcomes: Sequence[RuleOutcome]) -> RuleOutcome:
+    """Return the outcome of one rule on all parts; the columns are the same in each."""
+    add = max if outcomes[0].kind == "columns" else sum
+    return replace(
+        outcomes[0],
+        success=all(one.success for one in outcomes),
+        checked=add(one.checked for one in outcomes),
+        violated=add(one.violated for one in outcomes),
+        missing=add(one.missing for one in outcomes),
+        error=next((one.error for one in outcomes if one.error), None),
+    )
 
 
 def validate(frame: pd.DataFrame, suite: Suite, edits: EditSet | None = None) -> ValidationReport:

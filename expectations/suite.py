@@ -93,9 +93,14 @@ class Suite:
         return Suite((replace(columns, description=_columns(names), arguments={"column_list": names}), *rest))
 
     def expectations(self) -> ExpectationSuite:
-        """Return the suite of Great Expectations, each expectation marked with its rule's name.
+        """Return the suite of Great Expectations as it is read from `json`, attached to no context."""
+        return _read(self.json)
 
-        It is not attached to a context, so that its JSON is the same every time.
+    @cached_property
+    def json(self) -> str:
+        """The suite as JSON with sorted keys, the same text for the same rules, as it goes into the release.
+
+        Each expectation is marked with its rule's name.
 
         Raises
         ------
@@ -114,20 +119,15 @@ class Suite:
             expectation = getattr(custom, rule.expectation, None) or getattr(core, rule.expectation)
             built.append(expectation(**rule.arguments, meta={"rule": rule.name}))
         suite = ExpectationSuite(name=SUITE, expectations=built)
-        loaded = ExpectationSuite(**json.loads(_json(suite)))
-        for action, checked in (("building", suite), ("reading", loaded)):
+        text = json.dumps(suite.to_json_dict(), sort_keys=True, ensure_ascii=False, allow_nan=False)
+        for action, checked in (("building", suite), ("reading", _read(text))):
             names = [e.meta["rule"] for e in checked.expectations]
             if names != [rule.name for rule in self.rules]:
                 raise AnonymizationError(
                     f"{action} the suite kept {len(names)} of {len(self.rules)} rules; check the version of "
                     "great_expectations against the lock"
                 )
-        return suite
-
-    @cached_property
-    def json(self) -> str:
-        """The suite as JSON with sorted keys, the same text for the same rules, as it goes into the release."""
-        return _json(self.expectations())
+        return text
 
     @property
     def digest(self) -> str:
@@ -139,8 +139,10 @@ def _columns(names: Sequence[str]) -> str:
     return f"the table has exactly the {len(names)} declared columns, in their order"
 
 
-def _json(suite: Any) -> str:
-    return json.dumps(suite.to_json_dict(), sort_keys=True, ensure_ascii=False, allow_nan=False)
+def _read(text: str) -> ExpectationSuite:
+    from great_expectations import ExpectationSuite
+
+    return ExpectationSuite(**json.loads(text))
 
 
 def _variable_rule(variable: Variable) -> Rule:

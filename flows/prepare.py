@@ -10,6 +10,7 @@ from flows.plan.model import PlanFile
 from tasks.common.keys import keyed_digest
 from tasks.common.run import Run
 from tasks.intake.ingest import Ingested, ingest
+from tasks.intake.partitions import ingest_partitions
 from tasks.intake.split import Split, split
 from tasks.intake.validate import Checked, validate_raw
 
@@ -41,8 +42,9 @@ def plan_digest(run: Run, file: PlanFile) -> str:
 def read_source(run: Run, file: PlanFile, step: Callable[..., Any]) -> Ingested:
     """Read a plan's source as a step."""
     plan = file.plan
+    read = ingest if run.executor is None else ingest_partitions
     ingested: Ingested = step(
-        "Read the source", ingest, run, plan.source, plan.variables, file.base, plan.unit, retry=True
+        "Read the source", read, run, plan.source, plan.variables, file.base, plan.unit, retry=True
     )
     return ingested
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from expectations.suite import Suite
+from flows.engine import with_engine
 from flows.plan.model import Plan, PlanFile
 from flows.prepare import Prepared, plan_digest, prepare, read_source
 from tasks.assessment.assess import assess
+from tasks.assessment.full_release import with_full_release
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
 from tasks.assessment.halves import Earlier, judge_half
 from tasks.assessment.prior_releases import against_earlier
@@ -20,14 +22,15 @@ from tasks.assessment.series import Terms, follow
 from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
 from tasks.common.home import Home, write_private
 from tasks.common.run import Run, exclusive_run
-from tasks.common.workspace import StoredArrays, StoredMicrodata, abandoned, wipe_abandoned
+from tasks.common.workspace import StoredArrays, StoredRecords, abandoned, wipe_abandoned
 from tasks.decision.cleanup import leftovers, remove_leftovers
 from tasks.decision.conclude import conclude, recover
 from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
 from tasks.intake.series import draw
 from tasks.intake.split import Sides, Split
 from tasks.intake.validate import Validated, validate_masked
-from tasks.masking.anonymize import Masked, ShadowMask, mask
+from tasks.masking.anonymize import Masked, ShadowMask
+from tasks.masking.partitions import mask_records
 from tasks.policy.assessment import Assessment, PriorReleases
 from tasks.policy.verdict import decide
 from tasks.publication.candidate import Candidate, prepare_data
@@ -38,7 +41,8 @@ from tasks.publication.pseudonyms import with_pseudonyms
 from tasks.publication.targets import Target
 from tasks.record import approvers, ledger, secret_keys
 from tasks.record.dossier import PlanIdentity
-from tasks.record.predecessors import Lineage
+from tasks.record.entry import ReleaseFacts
+from tasks.record.predecessors import Lineage, Predecessor
 from tasks.tracking.mlflow import track
 from tasks.tracking.runs import release_run
 
@@ -114,8 +118,8 @@ def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = Fal
     """
     with exclusive_run(home, file.plan.name):
         tidy(home, runner.step)
-        with Run.opened(home, file.plan.seed) as run:
-            return replace(_carry_out(run, file, runner, rebuild), seconds=runner.seconds)
+        with Run.opened(home, file.plan.seed) as run, with_engine(run, file, runner.progress) as equipped:
+            return replace(_carry_out(equipped, file, runner, rebuild), seconds=runner.seconds)
 
 
 def wipe_dead(home: Home, step: Callable[..., Any]) -> None:
@@ -158,12 +162,16 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     run, sides = given.run, given.split
     if plan.series.draws:
         sides = step("Draw the units of this release", draw, run, sides, plan.series)
-    masked = step("Mask the records", mask, run, sides.original, plan.steps, plan.edits.edit_set())
+    masked = step("Mask the records", mask_records, run, sides.original, plan.steps, plan.edits.edit_set())
     masked = replace(masked, notes=(*masked.notes, *plan.series.notes(given.split.summary.original_units)))
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits, sides.original)
-    assessed = step("Measure risk and utility", assess, run, sides, masked, plan.assessment, plan.policy)
+    tested = _tested(file, given, sides, masked, step)
+    assessed = step("Measure risk and utility", assess, run, *tested, plan.assessment, plan.policy)
     assessment, members = _with_earlier(file, given, sides, masked, assessed.assessment, runner)
-    game = _played(file, given, sides, masked, runner)
+    if sides.sub_table is not None:
+        full = (run, sides, masked, assessment, plan.assessment, plan.policy)
+        assessment = step("Measure the full release", with_full_release, *full)
+    game = _played(file, given, *tested, runner)
     assessment = replace(assessment, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)
     released, suite = _labelled(file, given, sides, masked, validated, runner)
@@ -180,7 +188,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         published=earlier,
     )
     stated = Stated(_identity(plan, digest, given.masking), plan.steps, plan.seed, plan.edits, plan.policy, rebuild)
-    dossier, shown = gather(run, stated, results), Shown(sides, masked, assessed.curves, game)
+    dossier, shown = gather(run, stated, results), Shown(*tested, assessed.curves, game)
     candidate = step("Write the report", document, run, dossier, shown, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, candidate, file, retry=True)
     outcome = step("Publish, keep or reject", conclude, run, candidate, mlflow_run, members)
@@ -188,6 +196,22 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     if outcome.status in ("published", "unchanged"):
         hand_over(run.home, outcome.release, pending(run.home, outcome.release, plan.publication.to), step)
     return outcome
+
+
+class Tested(NamedTuple):
+    """What is compared record by record: the release itself, or its sub-table masked by the same plan."""
+
+    sides: Sides
+    masked: Masked
+
+
+def _tested(file: PlanFile, given: Prepared, sides: Split, masked: Masked, step: Callable[..., Any]) -> Tested:
+    """Return what is compared record by record; a sub-table is masked here."""
+    sub, plan = sides.sub_table, file.plan
+    if sub is None:
+        return Tested(sides, masked)
+    own = given.run.branch("sub-table", "sub-table")
+    return Tested(sub, step("Mask the sub-table", mask_records, own, sub.original, plan.steps, plan.edits.edit_set()))
 
 
 def _identity(plan: Plan, digest: str, masking: str) -> PlanIdentity:
@@ -207,7 +231,7 @@ def _identity(plan: Plan, digest: str, masking: str) -> PlanIdentity:
 
 def _labelled(
     file: PlanFile, given: Prepared, sides: Split, masked: Masked, validated: Validated, runner: Runner
-) -> tuple[StoredMicrodata, Suite]:
+) -> tuple[StoredRecords, Suite]:
     """Return what is published and its suite, with a column of pseudonyms where the plan asks for it."""
     series, name = file.plan.series, file.plan.name
     if series.pseudonym is None:
@@ -229,18 +253,27 @@ def _with_earlier(
     terms = Terms(lineage, least, given.masking, plan.series.shared)
     followed = step("Compare with earlier releases", follow, run, given.checked, split, masked, terms)
     assessment, earlier = replace(assessment, series=followed.series), followed.earlier
-    if not split.halves:
+    tested = split.sub_table or split
+    if not tested.halves:
         attack = (run, earlier, given.checked, sides, masked, plan.assessment)
         prior = step("Attack with earlier releases", against_earlier, *attack)
         return replace(assessment, prior_releases=prior), followed.members
-    facts = tuple(one.facts for one in earlier)
+    facts, without = _compared(split, earlier)
     repeated = Earlier.of(facts, given.plan_digest, pseudonyms=bool(plan.series.pseudonym))
     halves = tuple(
         step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated)
-        for number, half in enumerate(split.halves, start=1)
+        for number, half in enumerate(tested.halves, start=1)
     )
-    first = None if earlier else PriorReleases(0)
-    return replace(assessment, halves=halves, prior_releases=first), followed.members
+    return replace(assessment, halves=halves, prior_releases=without), followed.members
+
+
+def _compared(split: Split, earlier: tuple[Predecessor, ...]) -> tuple[tuple[ReleaseFacts, ...], PriorReleases | None]:
+    """Return the earlier releases that halves are attacked with, and what is known where there are none such.
+
+    Of a table in partitions no earlier release is compared: masking a half of its sub-table again is none of them.
+    """
+    facts = () if split.sub_table else tuple(one.facts for one in earlier)
+    return facts, None if facts else PriorReleases(len(earlier))
 
 
 def _played(file: PlanFile, given: Prepared, sides: Sides, masked: Masked, runner: Runner) -> PlayedGame | None:

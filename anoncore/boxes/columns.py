@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from anoncore.boxes.reader import BOX, DISTINCT, HIGH, LOW, WEIGHT, read_boxes
+from anoncore.boxes.reader import BOX, DISTINCT, HIGH, LOW, MARKS, WEIGHT, read_boxes
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable, round_to
 from anoncore.microdata.temporal import SCALE
@@ -20,7 +20,6 @@ ABOUT = {
     HIGH: "upper end of the range that holds",
     DISTINCT: "so many values far enough apart, at least, stand in the record's box, of",
 }
-MARKS = ("|", ";", "/")
 # A mean weight stated to the last digit would be an equation about the box's people.
 WEIGHT_UNIT = 0.01
 

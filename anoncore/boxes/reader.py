@@ -9,6 +9,7 @@ numbers the box. Optional are ``weight`` (per record, 0 where a record was dismi
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -19,12 +20,16 @@ from numpy.typing import NDArray
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.boxes import derived, intervals
-from anoncore.kernels.boxes.derived import PAIRED, Derived
+from anoncore.kernels.boxes.confidence import confidence_interval
+from anoncore.kernels.boxes.derived import PAIRED, QUANTILES, Derived
 from anoncore.kernels.boxes.intervals import Estimate, Statistic
+from anoncore.kernels.boxes.subgroups import mean_of_some
 
-__all__ = ["BoxCheck", "Boxes", "Estimate", "read_boxes"]
+__all__ = ["BoxCheck", "Boxes", "ConfidenceInterval", "Estimate", "read_boxes"]
 
 LOW, HIGH, DISTINCT, BOX, WEIGHT = "_lo", "_hi", "_distinct", "box", "weight"
+# What parts the levels of a set: the first that stands in no level of the variable.
+MARKS = ("|", ";", "/")
 
 # Values a statistic can have at all; any where it is not listed.
 POSSIBLE = {"variance": (0.0, np.inf), "sd": (0.0, np.inf), "correlation": (-1.0, 1.0)}
@@ -61,6 +66,15 @@ class BoxCheck:
     def passed(self) -> bool:
         """Whether no box falls short."""
         return self.below_k == 0 and not any(self.below_l.values())
+
+
+@dataclass(frozen=True)
+class ConfidenceInterval:
+    """Where a population's statistic lies: ``level`` of all samples give an interval that holds it, at least."""
+
+    level: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +118,14 @@ class Boxes:
         """Whether the table carries weights."""
         return WEIGHT in self.frame
 
-    def estimate(self, statistic: str, *variables: str, weights: bool = False, unbiased: bool = False) -> Estimate:
+    def estimate(
+        self,
+        statistic: str,
+        *variables: str,
+        weights: bool = False,
+        unbiased: bool = False,
+        within: Mapping[str, str] | None = None,
+    ) -> Estimate:
         """Estimate a statistic with the range in which it certainly lies.
 
         Parameters
@@ -119,6 +140,9 @@ class Boxes:
             Weigh the records with the table's weights.
         unbiased : bool
             Divide by N − 1 instead of N; not with weights.
+        within : mapping of variable to level, optional
+            Only of the records that hold these levels. Where boxes hold a set of levels, only of a mean: how many of
+            their records belong is not known, and the guaranteed range allows any number.
 
         Returns
         -------
@@ -140,9 +164,19 @@ class Boxes:
         """
         name, variables = self._asked(statistic, variables)
         present, first = self._present(variables)
+        certain = present
+        if within:
+            certain, possible = self._members(within)
+            present, certain = present & possible, present & certain
         if not present.any():
             raise AnonymizationError(
-                f"{name}: no record has a value of {' and '.join(variables)}; choose other variables"
+                f"{name}: no record {'of the subgroup ' if within else ''}has a value of {' and '.join(variables)}; "
+                "choose other variables"
+            )
+        if within and name != "mean" and not certain[present].all():
+            raise AnonymizationError(
+                f"{name}: boxes hold sets of levels of {', '.join(within)}, so that only the mean of the subgroup can "
+                "be bounded; ask for the mean, or release with categorical: constant"
             )
         counts = np.bincount(self.codes[present], minlength=self.boxes)
         used = counts > 0
@@ -153,14 +187,21 @@ class Boxes:
         lower, upper = (
             np.column_stack([_floats(self.frame, v + end)[first[used]] for v in variables]) for end in (LOW, HIGH)
         )
-        if name in get_args(Derived):
+        if not certain[present].all():
+            each = self._weights() if weights else np.ones(self.records)
+            some, all_ = (
+                np.bincount(self.codes, np.where(held, each, 0.0), self.boxes)[used].astype(np.float64)
+                for held in (certain, present)
+            )
+            estimate = replace(mean_of_some(lower[:, 0], upper[:, 0], some, all_), records=int(present.sum()))
+        elif name in get_args(Derived):
             estimate = derived.estimate(cast(Derived, name), lower, upper, counts[used], mean_weight)
         else:
             estimate = intervals.estimate(
                 cast(Statistic, name), lower, upper, counts[used], mean_weight, unbiased=unbiased
             )
         notes = [WEIGHTED] if weights else []
-        if not present.all():
+        if not present.all() and not within:
             notes.append(f"{int(present.sum())} of {self.records} records have a value of {' and '.join(variables)}")
         notes += [estimate.note] if estimate.note else []
         least, most = POSSIBLE.get(name, (-np.inf, np.inf))
@@ -170,9 +211,49 @@ class Boxes:
         return replace(
             estimate,
             linearised=(low, high),
-            statistic=f"{'weighted ' if weights else ''}{name}({', '.join(variables)})",
+            statistic=f"{'weighted ' if weights else ''}{name}({', '.join(variables)}{subgroup_text(within or {})})",
             note="; ".join(notes),
         )
+
+    def confidence(
+        self, statistic: str, *variables: str, levels: Sequence[float] = (0.5, 0.9, 0.95, 0.99)
+    ) -> tuple[ConfidenceInterval, ...]:
+        """Return nested confidence intervals of a population of which the records are a simple random sample.
+
+        Parameters
+        ----------
+        statistic, variables : as for `estimate`; a mean or a quantile
+        levels : confidence levels, above 0 and below 1
+
+        Returns
+        -------
+        tuple of ConfidenceInterval
+            One per level, in their order. Each accounts for the sample and for what the boxes leave open.
+
+        Raises
+        ------
+        AnonymizationError
+            When another statistic is asked for, or fewer than two records have values.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"box": range(40), "age_lo": range(40), "age_hi": range(1, 41)})
+        >>> [(one.low, one.high) for one in read_boxes(table).confidence("median(age)", levels=(0.5, 0.95))]
+        [(17.0, 23.0), (13.0, 27.0)]
+        """
+        name, variables = self._asked(statistic, variables)
+        if name not in ("mean", *QUANTILES):
+            raise AnonymizationError(f"confidence intervals are of a mean or a quantile, got {name}")
+        if not all(0 < level < 1 for level in levels):
+            raise AnonymizationError("levels must lie above 0 and below 1")
+        present, first = self._present(variables)
+        if present.sum() < 2:
+            raise AnonymizationError(f"{name}: fewer than 2 records have a value of {variables[0]}")
+        counts = np.bincount(self.codes[present], minlength=self.boxes)
+        used = counts > 0
+        low, high = (_floats(self.frame, variables[0] + end)[first[used]] for end in (LOW, HIGH))
+        found = (confidence_interval(name, low, high, counts[used], level) for level in levels)
+        return tuple(ConfidenceInterval(level, *ends) for level, ends in zip(levels, found, strict=True))
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
         """Return lower and upper bounds (B, n) of the boxes, NaN where a value is missing, and sizes (B,).
@@ -288,6 +369,18 @@ class Boxes:
             present &= ~np.isnan(_floats(self.frame, v + LOW))
         return present, _one_of_each(self.codes, present)
 
+    def _members(self, within: Mapping[str, str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which records (N,) certainly hold the levels, and which may."""
+        certain, possible = np.ones(self.records, dtype=bool), np.ones(self.records, dtype=bool)
+        for name, level in within.items():
+            if name not in self.frame or name in (BOX, WEIGHT):
+                raise AnonymizationError(f"within: the table has no variable {name!r} with levels")
+            codes, texts = pd.factorize(self.frame[name].astype("object").map(str, na_action="ignore"))
+            holds = np.array([*(text == str(level) for text in texts), False])
+            may = np.array([*(_may_hold(text, str(level)) for text in texts), False])
+            certain, possible = certain & holds[codes], possible & may[codes]
+        return certain, possible
+
     def _weights(self) -> NDArray[np.float64]:
         if not self.weighted:
             raise AnonymizationError(f"the table has no column {WEIGHT!r}; ask without weights")
@@ -368,6 +461,16 @@ def _floats(frame: pd.DataFrame, column: str) -> NDArray[np.float64]:
     if not pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_bool_dtype(series.dtype):
         raise AnonymizationError(f"column {column!r} must hold numbers, it holds {series.dtype}")
     return series.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _may_hold(text: str, level: str) -> bool:
+    """Return whether a level may stand in a set; which mark parts the set is not known, so any may."""
+    return text == level or any(level in text.split(mark) for mark in MARKS)
+
+
+def subgroup_text(within: Mapping[str, str]) -> str:
+    """Return a subgroup as it stands after the variables of a statistic: ``; sex = female``."""
+    return "".join(f"; {name} = {level}" for name, level in within.items())
 
 
 def _one_of_each(codes: NDArray[np.intp], eligible: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
-from anoncore.boxes.reader import NOTHING, Boxes, read_boxes
+from anoncore.boxes.reader import NOTHING, Boxes, read_boxes, subgroup_text
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.boxes import shapes as box_shapes
 from anoncore.kernels.boxes.derived import PAIRED, QUANTILES, density, quantile
@@ -58,12 +59,15 @@ class Statistic:
         Wanted half-width of its range, in the statistic's units. When not stated: a tenth of the standard
         deviation (mean, sd, quantiles), of the variance, or of the product of standard deviations (covariance); 0.1
         (correlation); a tenth of the first one's standard deviation by the second's (slope) or by its mean (ratio).
+    within : mapping of variable to level
+        Only of the records that hold these levels; none for all records.
     """
 
     statistic: StatisticName
     of: tuple[str, ...]
     probability: float = 1.0
     accuracy: float | None = None
+    within: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         wanted = 2 if self.statistic in PAIRED else 1
@@ -78,8 +82,16 @@ class Statistic:
 
     @property
     def text(self) -> str:
-        """The statistic as readers write it: mean(income)."""
-        return f"{self.statistic}({', '.join(self.of)})"
+        """The statistic as readers write it: mean(income), or mean(income; sex = female)."""
+        return f"{self.statistic}({', '.join(self.of)}{subgroup_text(self.within)})"
+
+    def members(self, frame: pd.DataFrame, label: np.ndarray | None = None) -> np.ndarray:
+        """Return (N,) bool, the records of the subgroup; with a ``label`` (N,), all whose box may hold one."""
+        chosen = np.ones(len(frame), dtype=bool)
+        for name, level in self.within.items():
+            holds = (frame[name].astype("object").map(str, na_action="ignore") == str(level)).to_numpy()
+            chosen &= holds if label is None else (np.bincount(label, holds) > 0)[label]
+        return chosen
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,7 +105,9 @@ class Wanted:
     accuracy: float
 
 
-def wanted(stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray) -> list[Wanted]:
+def wanted(
+    stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray, members: Sequence[np.ndarray] | None = None
+) -> list[Wanted]:
     """Return the statistics with their records and wanted accuracies.
 
     Parameters
@@ -101,6 +115,7 @@ def wanted(stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray) -> 
     stated : statistics of variables among ``names``; the mean of each that has two values when empty
     names : n variables
     x : (N, n), their values, NaN where missing
+    members : for each stated statistic (N,) bool, the records that it is about; None for all
 
     Raises
     ------
@@ -110,9 +125,11 @@ def wanted(stated: Sequence[Statistic], names: Sequence[str], x: np.ndarray) -> 
     """
     asked = stated or [Statistic(statistic="mean", of=(n,)) for n in names]
     ready = []
-    for one in asked:
+    for at, one in enumerate(asked):
         columns = [names.index(n) for n in one.of]
         rows = ~np.isnan(x[:, columns]).any(axis=1)
+        if stated and members is not None:
+            rows &= members[at]
         values = x[rows][:, columns]
         if len(values) < 2:
             if stated:
@@ -147,7 +164,8 @@ def influences(x: np.ndarray, statistics: Sequence[Wanted]) -> tuple[np.ndarray,
     -------
     a : (N, n), Σ p/Δ₀ · N·|∂C/∂x_i|, per unit of column i, above 0; not below a thousandth of the largest
         column mean, in standard deviations
-    A : Σ p/Δ₀ · the standard deviation of one record's influence on C: the sampling error of a sample of one
+    A : Σ p/Δ₀ · √(N/N_C) · the standard deviation of one record's influence on C, N_C the records that C is about:
+        √N times the sampling error of C
 
     Source: Xiang et al. 2013, sections II and III, with a standard deviation's and a correlation's influence
     function in place of its variance, which they leave open.
@@ -155,11 +173,11 @@ def influences(x: np.ndarray, statistics: Sequence[Wanted]) -> tuple[np.ndarray,
     a, sampling = np.zeros(x.shape), 0.0
     for one in statistics:
         values = x[one.rows][:, one.columns]
-        share, width = one.probability, one.accuracy
+        share, width, per_record = one.probability, one.accuracy, len(x) / one.rows.sum()
         part = box_shapes.sensitivities(values, [_description(one.statistic)], [share], [width], floor=0.0)
         for at, column in enumerate(one.columns):
-            a[one.rows, column] += part[:, at]
-        sampling += share / width * _influence(one.statistic.statistic, values)
+            a[one.rows, column] += per_record * part[:, at]
+        sampling += share / width * math.sqrt(per_record) * _influence(one.statistic.statistic, values)
     known = ~np.isnan(x)
     spread = np.array([float(np.std(v[k])) if k.any() else 0.0 for v, k in zip(x.T, known.T, strict=True)])
     spread = np.where(spread > 0, spread, 1.0)
@@ -179,7 +197,7 @@ def reported(released: Microdata, statistics: Sequence[Wanted]) -> tuple[tuple[s
     notes: list[str] = []
     figures: dict[str, float] = {}
     for one in statistics:
-        found = read.estimate(one.statistic.statistic, *one.statistic.of)
+        found = read.estimate(one.statistic.statistic, *one.statistic.of, within=one.statistic.within)
         note = str(replace(found, note="")) + ("; tells nothing" if NOTHING in found.note else "")
         if one.statistic.accuracy is not None:
             note += f"; wanted was ± {one.statistic.accuracy:g}"
@@ -195,7 +213,7 @@ def _weighted(read: Boxes, statistic: Statistic) -> str:
     if not read.weighted:
         return ""
     try:
-        estimate = read.estimate(statistic.statistic, *statistic.of, weights=True)
+        estimate = read.estimate(statistic.statistic, *statistic.of, weights=True, within=statistic.within)
     except AnonymizationError:
         return "; weighted, no record counts"
     return f"; {replace(estimate, note='')}"

@@ -1,4 +1,4 @@
-"""Compiled part of `anoncore.kernels.agreement`: one pass over all rows for each record."""
+"""Compiled part of `anoncore.kernels.agreement`: sums over tiles of rows for each record."""
 
 from __future__ import annotations
 
@@ -6,26 +6,53 @@ import numpy as np
 
 from anoncore.kernels._compiled import compiled
 
+TILE = 2048  # rows at a time, so that sums and columns stay in the nearest cache
+GROUP = 128  # sums that are looked at together
+
 
 @compiled
 def largest(lower, upper, weights, rows, best, second, place):  # type: ignore[no-untyped-def]
     """Write the two largest sums of agreeing columns' weights, and the row of the largest, for every record."""
     records, columns = lower.shape
-    sums = np.empty(rows.shape[1], dtype=np.float32)
-    for t in range(records):
-        sums[:] = 0.0
-        for j in range(columns):
-            weight, low, width = weights[t, j], lower[t, j], upper[t, j] - lower[t, j]
-            if weight <= 0.0 or width <= 0:
-                continue
-            row = rows[j]
-            for i in range(len(sums)):
-                sums[i] += weight if np.uint32(row[i] - low) < np.uint32(width) else np.float32(0.0)
-        for i in range(len(sums)):
-            if sums[i] > best[t]:
-                second[t], best[t], place[t] = best[t], sums[i], i
-            elif sums[i] > second[t]:
-                second[t] = sums[i]
+    sums = np.empty(min(rows.shape[1], TILE), dtype=np.float32)
+    for start in range(0, rows.shape[1], TILE):
+        end = min(start + TILE, rows.shape[1])
+        part = sums[: end - start]
+        for t in range(records):
+            part[:] = 0.0
+            for j in range(columns):
+                if weights[t, j] > 0.0 and upper[t, j] > lower[t, j]:
+                    _add(part, rows[j][start:end], lower[t, j], upper[t, j] - lower[t, j], weights[t, j])
+            for first in range(0, len(part), GROUP):
+                group = part[first : first + GROUP]
+                if _above(group, second[t]):
+                    _taken(group, start + first, best[t : t + 1], second[t : t + 1], place[t : t + 1])
+
+
+@compiled
+def _above(sums, least):  # type: ignore[no-untyped-def]
+    """Return how many sums are above ``least``, in full vectors."""
+    hits = np.int32(0)
+    for i in range(len(sums)):
+        hits += np.int32(sums[i] > least)
+    return hits
+
+
+@compiled
+def _taken(sums, start, best, second, place):  # type: ignore[no-untyped-def]
+    """Put the largest of some sums in the place of smaller ones."""
+    for i in range(len(sums)):
+        if sums[i] > best[0]:
+            second[0], best[0], place[0] = best[0], sums[i], start + i
+        elif sums[i] > second[0]:
+            second[0] = sums[i]
+
+
+@compiled
+def _add(sums, row, low, width, weight):  # type: ignore[no-untyped-def]
+    """Add the weight where the row lies within ``width`` above ``low``."""
+    for i in range(len(sums)):
+        sums[i] += weight if np.uint32(row[i] - low) < np.uint32(width) else np.float32(0.0)
 
 
 @compiled
@@ -45,3 +72,31 @@ def count(lower, upper, columns, rows, units, counts):  # type: ignore[no-untype
             elif inside and units[i] != first:
                 counts[t] = 2
                 break
+
+
+@compiled
+def evidence(lower, upper, weights, columns, rows, mean, inside):  # type: ignore[no-untyped-def]
+    """Write the log of every record's mean of exponentiated sums; if asked for, each interval's share of the mean."""
+    sums = np.empty(rows.shape[1], dtype=np.float32)
+    for t in range(len(lower)):
+        sums[:] = 0.0
+        for j in range(len(columns)):
+            weight, low, width = weights[t, j], lower[t, j], upper[t, j] - lower[t, j]
+            if width > 0:
+                row = rows[columns[j]]
+                for i in range(len(sums)):
+                    sums[i] += weight if np.uint32(row[i] - low) < np.uint32(width) else np.float32(0.0)
+        top, mass = sums.max(), 0.0
+        for i in range(len(sums)):
+            # Below, a row adds less than single precision holds.
+            sums[i] = np.exp(sums[i] - top) if sums[i] > top - np.float32(20.0) else np.float32(0.0)
+            mass += sums[i]
+        mean[t] = top + np.log(mass / len(sums))
+        if len(inside):
+            for j in range(len(columns)):
+                low, width, part = lower[t, j], upper[t, j] - lower[t, j], 0.0
+                if width > 0:
+                    row = rows[columns[j]]
+                    for i in range(len(sums)):
+                        part += float(sums[i]) if np.uint32(row[i] - low) < np.uint32(width) else 0.0
+                inside[t, j] = part / mass

@@ -1,4 +1,4 @@
-"""Compiled part of `anoncore.kernels.left_out`: one pass over all rows for each record, and one for each column."""
+"""Compiled part of `anoncore.kernels.left_out`: passes over tiles of rows for each record and column."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ import numpy as np
 
 from anoncore.kernels._compiled import compiled
 
+TILE = 2048  # rows at a time, so that sums and columns stay in the nearest cache
+
 
 @compiled
-def search(people, caps, rows, missing, best, place):  # type: ignore[no-untyped-def]
-    """Write, for every record and column, the least distance without the column and the row it belongs to."""
+def search(people, caps, rows, marks, best, place):  # type: ignore[no-untyped-def]
+    """Write, for every record and column, the least distance without the column and the row it belongs to.
+
+    ``marks`` are the code of a missing value and the distance where there is no row.
+    """
     records, columns = people.shape
-    sums, gaps = np.empty(rows.shape[1], dtype=np.int32), np.empty(rows.shape[1], dtype=np.int32)
-    for t in range(records):
-        sums[:] = 0
-        for j in range(columns):
-            if caps[t, j] > 0:
-                _add(people[t, j], caps[t, j], rows[j], sums)
-        for j in range(columns):
-            least = _without(people[t, j], caps[t, j], rows[j], sums, missing, best[t, j], gaps)
-            if least < best[t, j]:
-                best[t, j], place[t, j] = least, _first(gaps, least)
+    most = min(rows.shape[1], TILE)
+    all_sums, all_gaps = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.int32)
+    for start in range(0, rows.shape[1], TILE):
+        end = min(start + TILE, rows.shape[1])
+        sums, gaps = all_sums[: end - start], all_gaps[: end - start]
+        for t in range(records):
+            sums[:] = 0
+            for j in range(columns):
+                if caps[t, j] > 0:
+                    _add(people[t, j], caps[t, j], rows[j][start:end], sums)
+            for j in range(columns):
+                least = _without(people[t, j], caps[t, j], rows[j][start:end], sums, marks[0], marks[1], gaps)
+                if least < best[t, j]:
+                    best[t, j], place[t, j] = least, start + _first(gaps, least)
 
 
 @compiled

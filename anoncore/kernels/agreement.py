@@ -48,6 +48,45 @@ def largest_agreement(lower: Places, upper: Places, weights: Weights, rows: Plac
     return best, second, place
 
 
+def log_mean_evidence(
+    lower: Places, upper: Places, weights: Weights, columns: NDArray[np.intp], rows: Places, *, parts: bool = False
+) -> tuple[Weights, Weights]:
+    """Return, for each record, the log of the mean over the rows of exponentiated sums of weights.
+
+    Record t and row y have the sum Σ_j w_tj · [lower_tj ≤ y_c(j) < upper_tj].
+
+    Parameters
+    ----------
+    lower, upper : (T, d) int32, half-open intervals of codes
+    weights : (T, d) float32
+    columns : (d,) int, the column of the rows that each interval is of
+    rows : (n, M) int32, codes of the rows, one line per column
+    parts : whether the second result is wanted
+
+    Returns
+    -------
+    mean : (T,) float32, log (1/M) Σ_y exp(sum)
+    inside : (T, d) float32, the share of the mean that rows inside each interval have; empty unless wanted
+
+    Notes
+    -----
+    O(T · M · d) operations and O(M) memory per thread.
+    """
+    from anoncore.kernels._agreement_compiled import evidence
+
+    mean = np.zeros(len(lower), dtype=np.float32)
+    inside = np.zeros(lower.shape if parts else (0, lower.shape[1]), dtype=np.float32)
+    cuts = np.linspace(0, len(lower), _PIECES + 1).astype(int)
+
+    def piece(number: int) -> None:
+        part = slice(cuts[number], cuts[number + 1])
+        evidence(lower[part], upper[part], weights[part], columns, rows, mean[part], inside[part])
+
+    for _ in in_threads(piece, range(_PIECES)):
+        pass
+    return mean, inside
+
+
 def rows_inside(
     lower: Places, upper: Places, columns: Places, rows: Places, units: NDArray[np.integer] | None = None
 ) -> Places:

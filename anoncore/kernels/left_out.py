@@ -49,7 +49,7 @@ def nearest_without_each(people: Codes, caps: Codes, rows: Codes) -> tuple[Codes
 
     def piece(number: int) -> None:
         part = slice(cuts[number], cuts[number + 1])
-        search(people[part], caps[part], rows, MISSING, best[part], place[part])
+        search(people[part], caps[part], rows, (MISSING, NONE), best[part], place[part])
 
     for _ in in_threads(piece, range(_PIECES)):
         pass

@@ -17,6 +17,8 @@ _RANKS, _MOST_RANKS = 20, 60
 _RECORDS_PER_RANK = 8
 # Ranks averaged at the ends, where values are few and far between.
 END = 5
+# Outermost units passed over at most, where how many is drawn, and of how many units one: no fewer than END.
+_DEEPEST, _OF_ALL = 20, 40
 
 
 def recommended_reach(n_records: int, n_columns: int) -> int:
@@ -48,7 +50,9 @@ def recommended_reach(n_records: int, n_columns: int) -> int:
     return max(1, min(ranks, n_records // _RECORDS_PER_RANK))
 
 
-def without_extremes(ordered: Floats, *, units: Integers | None = None) -> Floats:
+def without_extremes(
+    ordered: Floats, *, units: Integers | None = None, rng: np.random.Generator | None = None
+) -> Floats:
     """Replace, at either end, the values beyond the mean of those of the sixth to tenth outermost unit.
 
     Parameters
@@ -57,6 +61,8 @@ def without_extremes(ordered: Floats, *, units: Integers | None = None) -> Float
         Values in ascending order.
     units : (N,) int, optional
         Statistical unit of each value; by default each is of a unit of its own.
+    rng : numpy.random.Generator, optional
+        Draws, for each end, how many units are passed over: from 5 to 20, or to a fortieth of them. By default 5.
 
     Returns
     -------
@@ -67,9 +73,11 @@ def without_extremes(ordered: Floats, *, units: Integers | None = None) -> Float
     Notes
     -----
     An average to which one value contributes nearly everything tells it, however many others take part; and the largest
-    average moves with the largest value, so that it tells whether its holder took part. Source: winsorising (Hastings,
-    Mosteller, Tukey and Winsor 1947), around a mean lest many values be one person's; for the loss and the attack see
-    docs/explanation/decisions/0020-values-drawn-near-their-ranks.md.
+    average moves with the largest value, so that it tells whether its holder took part. Even the sixth value moves by
+    one rank with that holder; less than chance moves it where it is not known which rank is released.
+
+    Source: winsorising (Hastings, Mosteller, Tukey and Winsor 1947), around a mean lest many values be one person's;
+    for the loss and the attack see docs/explanation/decisions/0020-values-drawn-near-their-ranks.md.
 
     Examples
     --------
@@ -78,16 +86,17 @@ def without_extremes(ordered: Floats, *, units: Integers | None = None) -> Float
     """
     if not len(ordered):
         return ordered.copy()
-    result = _drawn_in(ordered, units)
-    return -_drawn_in(-result[::-1], None if units is None else units[::-1])[::-1]
+    result = _drawn_in(ordered, units, rng)
+    return -_drawn_in(-result[::-1], None if units is None else units[::-1], rng)[::-1]
 
 
-def _drawn_in(ordered: Floats, units: Integers | None) -> Floats:
+def _drawn_in(ordered: Floats, units: Integers | None, rng: np.random.Generator | None) -> Floats:
     """Return ascending values with the upper end replaced."""
     outermost = ordered[::-1]
     if units is not None:
         outermost = outermost[np.sort(np.unique(units[::-1], return_index=True)[1])]
-    passed = min(END, len(outermost) // 4)
+    deepest = max(END, min(_DEEPEST, len(outermost) // _OF_ALL))
+    passed = min(END if rng is None else int(rng.integers(END, deepest + 1)), len(outermost) // 4)
     mean = float(outermost[passed : 2 * passed].mean()) if passed else float(outermost[0])
     beyond = ordered > mean
     result = ordered.copy()
@@ -239,7 +248,7 @@ def smoothed_values(
     if (len(single) if units is None else len(np.unique(units))) <= k:
         result[~spike] = _nearest(spikes, single) if spikes.size else np.nan
         return result
-    averages = smoothed_order(without_extremes(single, units=units), reach, units=units)
+    averages = smoothed_order(without_extremes(single, units=units, rng=rng), reach, units=units)
     if rng is not None:
         averages = read_near(averages, reach, rng=rng, units=units)
     bounds = np.concatenate([[-np.inf], spikes, [np.inf]])

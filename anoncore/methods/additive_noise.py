@@ -13,7 +13,7 @@ from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import noise
-from anoncore.method import LEVEL_COUNTS, Method
+from anoncore.method import LEVEL_COUNTS, Method, OverPartitions
 from anoncore.microdata import Microdata
 from anoncore.release import Release
 
@@ -69,6 +69,11 @@ class AdditiveNoise(Method):
     def invariants(self) -> tuple[str, ...]:
         """Level counts, to which levels are calibrated."""
         return (LEVEL_COUNTS,) if self.released == "calibrated" else ()
+
+    @property
+    def over_partitions(self) -> OverPartitions:
+        """In random blocks."""
+        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Add the noise.

@@ -13,7 +13,7 @@ from anoncore.edits.model import EditSet
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import shuffling
-from anoncore.method import EVIDENCE, LEVEL_COUNTS, MEANS, VALUES, Method
+from anoncore.method import EVIDENCE, LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions
 from anoncore.microdata import Microdata, Schema
 from anoncore.numbers_by_rank import coded_numbers, drawn_note, drawn_numbers, with_numbers_by_rank
 from anoncore.release import Release
@@ -99,6 +99,11 @@ class DataShuffling(Method):
             )
             if names
         ]
+
+    @property
+    def over_partitions(self) -> OverPartitions:
+        """In random blocks."""
+        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Shuffle the confidential variables.

@@ -21,8 +21,19 @@ from anoncore.kernels.fuzzy import balanced
 from anoncore.kernels.fuzzy import c_means as fuzzy
 from anoncore.kernels.fuzzy.blocks import Law
 from anoncore.kernels.mdav import information_loss
-from anoncore.method import IDENTICAL_GROUPS, MEANS, Method
-from anoncore.microaggregation import ROUNDING_NOTE, Block, block_problems, blocks, joined
+from anoncore.method import IDENTICAL_GROUPS, MEANS, Method, OverPartitions
+from anoncore.microaggregation import (
+    ROUNDING_NOTE,
+    Block,
+    Memberships,
+    block_problems,
+    blocks,
+    blocks_note,
+    joined,
+    linked_across_blocks,
+    variances_kept,
+    variances_note,
+)
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
 
@@ -122,6 +133,11 @@ class FuzzyMicroaggregation(Method):
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
         return block_problems(schema, self.blocks, edits)
 
+    @property
+    def over_partitions(self) -> OverPartitions:
+        """In random blocks."""
+        return "blocks"
+
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Cluster the records and draw a centre for each.
 
@@ -147,21 +163,30 @@ class FuzzyMicroaggregation(Method):
             before.append(block.matrix)
             after.append(done.centres[done.labels])
         loss = information_loss(np.hstack(before), np.hstack(after))
+        released = joined(parts, data.schema)
+        kept = variances_kept(data, released, self.k)
+        notes = [*_notes(self, masked, len(edits)), *variances_note(kept)]
+        figures = {"information_loss": loss}
+        if len(masked) > 1:
+            linked = linked_across_blocks([one.labels for one in masked], [one.memberships for one in masked], rng)
+            figures |= {"linked_across_blocks": linked}
+            notes.append(blocks_note(linked))
         return Release(
-            data=joined(parts, data.schema),
+            data=released,
             claims=_claims(self, masked, parts),
             keeps_records=True,
-            notes=_notes(self, masked, loss, len(edits)),
-            figures={"information_loss": loss},
+            notes=tuple(notes),
+            figures=figures,
         )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Masked:
-    """One block: its centres (c, m), each record's centre (N,), and what can be promised."""
+    """One block: its centres (c, m), each record's centre (N,) and memberships, and what can be promised."""
 
     centres: np.ndarray
     labels: np.ndarray
+    memberships: Memberships
     linkage: LinkagePosterior
     effective: EffectiveRecords
 
@@ -187,7 +212,9 @@ def _balanced(block: Block, params: FuzzyMicroaggregation, rng: np.random.Genera
         sweeps=plan.sweeps,
         converged=plan.converged,
     )
-    return _Masked(plan.centers, labels, linkage, _effective(params.k, n_eff))
+    joins = plan.matrix()
+    effective = _effective(params.k, n_eff)
+    return _Masked(plan.centers, labels, lambda record: joins[[record]].toarray()[0], linkage, effective)
 
 
 def _plain(block: Block, params: FuzzyMicroaggregation, rng: np.random.Generator) -> _Masked:
@@ -213,7 +240,13 @@ def _plain(block: Block, params: FuzzyMicroaggregation, rng: np.random.Generator
         sweeps=clustering.sweeps,
         converged=clustering.converged,
     )
-    return _Masked(clustering.centers, labels, linkage, _effective(params.k, certificate.n_eff))
+    return _Masked(
+        clustering.centers,
+        labels,
+        lambda record: fuzzy.memberships(x[[record]], clustering.centers, second)[0],
+        linkage,
+        _effective(params.k, certificate.n_eff),
+    )
 
 
 def _effective(k: int, n_eff: np.ndarray) -> EffectiveRecords:
@@ -248,15 +281,12 @@ def _claims(params: FuzzyMicroaggregation, masked: list[_Masked], parts: list[Mi
     return (BlockwiseKAnonymity(k=params.k, blocks=names), linkage, effective)
 
 
-def _notes(params: FuzzyMicroaggregation, masked: list[_Masked], loss: float, edits: int) -> tuple[str, ...]:
+def _notes(params: FuzzyMicroaggregation, masked: list[_Masked], edits: int) -> tuple[str, ...]:
     centres = sum(one.linkage.centres for one in masked)
     notes = [
         f"every record was replaced by one of {centres} centres, drawn by its memberships, in {len(masked)} "
-        f"block(s) of variables; before rounding, {loss:.3g} % of the variation was lost (100·SSE/SST), so "
-        "variances are smaller than in the source"
+        "block(s) of variables, so variances are smaller than in the source"
     ]
-    if len(masked) > 1:
-        notes.append("an attacker who combines the blocks links far better: blocks lose k and the promise of linkage")
     if not all(one.linkage.converged for one in masked):
         notes.append(f"the centres had not settled after {params.sweeps} sweeps; allow more")
     collapsed = centres - sum(one.linkage.distinct_centres for one in masked)

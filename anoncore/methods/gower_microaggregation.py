@@ -14,7 +14,7 @@ from anoncore.edits.repair import repair
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.gower import ONE, gower_groups, group_medians, group_modes
-from anoncore.method import IDENTICAL_GROUPS, MEANS, MEDOID_NOTE, VALUES, Method
+from anoncore.method import IDENTICAL_GROUPS, MEANS, MEDOID_NOTE, VALUES, Method, OverPartitions
 from anoncore.microaggregation import ROUNDING_NOTE, of_k_units, units_note
 from anoncore.microdata import Microdata, Variable, round_to
 from anoncore.release import Release
@@ -72,6 +72,11 @@ class GowerMicroaggregation(Method):
     def invariants(self) -> tuple[str, ...]:
         """The mean of each number, or with medians what numbers hold."""
         return (MEANS,) if self.numbers == "mean" else (VALUES,)
+
+    @property
+    def over_partitions(self) -> OverPartitions:
+        """In random blocks."""
+        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Group the records and replace their values.

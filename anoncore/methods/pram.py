@@ -67,16 +67,6 @@ class PRAM(Method):
         """What numbers hold."""
         return MEANS, VALUES
 
-    @property
-    def publishes_source_values(self) -> str:
-        """Why a person must decide: no measured attack uses the published probabilities."""
-        return (
-            f"levels are the source's with the published probability {self.keep:g} at least, and no attack that is "
-            "measured weighs agreement by it: on census records of 13 variables, numbers rounded, one that does told "
-            "members from others with an area of 0.61, 0.67 and 0.74 at keep 0.1, 0.3 and 0.5, where the measured "
-            "agreement attack found 0.53, 0.54 and 0.56"
-        )
-
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
         released = set(schema.masked)

@@ -12,7 +12,7 @@ from anoncore.claims import NoFormalGuarantee
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.rank_swap import rank_swap
-from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
+from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions
 from anoncore.microdata import Microdata, Variable
 from anoncore.numbers_by_rank import drawn_in_order, drawn_note
 from anoncore.release import Release
@@ -80,6 +80,11 @@ class RankSwapping(Method):
     def invariants(self) -> tuple[str, ...]:
         """Level counts; with exact values, what numbers hold."""
         return (LEVEL_COUNTS, MEANS, VALUES) if self.values == "exact" else (LEVEL_COUNTS,)
+
+    @property
+    def over_partitions(self) -> OverPartitions:
+        """In random blocks."""
+        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Exchange the values.

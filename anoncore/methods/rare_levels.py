@@ -14,8 +14,13 @@ from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.lookup import LearnedLookup
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
+from anoncore.kernels.streams import Stream
+from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions
 from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.partitions.levels import LevelTally, level_tallies, level_tally
+from anoncore.partitions.release import PartitionedRelease
+from anoncore.partitions.store import ColumnStore, Executor
+from anoncore.partitions.table import PartitionedTable, keep
 from anoncore.release import Release
 
 DONE = {
@@ -84,32 +89,65 @@ class RareLevels(Method):
         """Everything but what it treats."""
         return LEVEL_COUNTS, MEANS, VALUES
 
+    @property
+    def over_partitions(self) -> OverPartitions:
+        """As in memory where rare levels are drawn anew."""
+        return "exact" if self.action == "redistribute" else "none"
+
+    def anonymize_partitioned(
+        self, run: Executor, table: PartitionedTable, *, name: str, edits: EditSet, rng: np.random.Generator
+    ) -> PartitionedRelease:
+        """Redistribute rare levels, which are counted over all partitions."""
+        treated = [v.name for v in table.schema if v.is_categorical and v.is_masked]
+        drawing = _Drawing(level_tallies(run, table, treated, self.k), edits, Stream.of(rng))
+        starts, parts = np.cumsum(table.rows) - table.rows, len(table.rows)
+        arguments = ([value] * parts for value in (table, name, drawing))
+        run.map(_redistribute_partition, table.partitions(), starts.tolist(), *arguments)
+        schema, removed = drawing.outcome(table.schema)
+        return PartitionedRelease(
+            data=replace(table, name=name, schema=schema),
+            claims=(_claim(self.k, removed, table.schema, edits),),
+            keeps_records=True,
+            given=table,
+            notes=(self._note(table.has_units),),
+        )
+
+    def _note(self, of_units: bool) -> str:
+        holders = "statistical units" if of_units else "records"
+        what = "a level, or no value," if self.action == "redistribute" else "a level"
+        return f"{what} held by fewer than {self.k} {holders} is {DONE[self.action]}"
+
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Merge, suppress or redistribute rare levels; the note is the same whether there are any or not."""
-        given = _redistributed(data, self.k, edits, rng) if self.action == "redistribute" else data
+        if self.action == "redistribute":
+            return self._redistribute(data, edits, Stream.of(rng))
         columns: dict[str, pd.Series] = {}
         variables: list[Variable] = []
         removed: dict[str, tuple[object, ...]] = {}
         for variable in data.schema:
-            column, levels = given.frame[variable.name], variable.levels or ()
+            column, levels = data.frame[variable.name], variable.levels or ()
             if variable.is_categorical and variable.is_masked:
-                if self.action == "redistribute":
-                    rare = _rare(data.level_units(variable.name), self.k)
-                    column, variable = _recode(column, variable, dict.fromkeys(rare))
-                else:
-                    column, variable = _without_rare(data.select([variable.name]), self)
+                column, variable = _without_rare(data.select([variable.name]), self)
                 if gone := tuple(level for level in levels if level not in (variable.levels or ())):
                     removed[variable.name] = gone
             columns[variable.name] = column
             variables.append(variable)
-        holders = "records" if data.units is None else "statistical units"
-        what = "a level, or no value," if self.action == "redistribute" else "a level"
-        note = f"{what} held by fewer than {self.k} {holders} is {DONE[self.action]}"
         return Release(
             data=Microdata(pd.DataFrame(columns), Schema(variables)),
             claims=(_claim(self.k, removed, data.schema, edits),),
             keeps_records=True,
-            notes=(note,),
+            notes=(self._note(data.units is not None),),
+        )
+
+    def _redistribute(self, data: Microdata, edits: EditSet, stream: Stream) -> Release:
+        treated = [v.name for v in data.schema if v.is_categorical and v.is_masked]
+        drawing = _Drawing({name: level_tally(data, name, self.k) for name in treated}, edits, stream)
+        removed = drawing.outcome(data.schema)[1]
+        return Release(
+            data=drawing.redistributed(data, 0),
+            claims=(_claim(self.k, removed, data.schema, edits),),
+            keeps_records=True,
+            notes=(self._note(data.units is not None),),
         )
 
 
@@ -141,7 +179,7 @@ class NoRareLevels(Claim):
             for name, levels in self.removed.items()
             if name in released.frame
         )
-        return self.outcome(cells == 0, f"{cells} cells hold one", released)
+        return self.outcome(cells == 0, f"{cells} cells hold one", released, rare_cells=cells)
 
 
 def _claim(k: int, removed: Mapping[str, tuple[object, ...]], schema: Schema, edits: EditSet) -> NoRareLevels:
@@ -151,51 +189,76 @@ def _claim(k: int, removed: Mapping[str, tuple[object, ...]], schema: Schema, ed
     return NoRareLevels(k=k, removed={**removed, **looked_up}, sums=any(isinstance(e, LinearEdit) for e in absent))
 
 
-def _rare(held: Mapping[object, int], k: int) -> list[object]:
-    """Return the levels of fewer than k units; those of none too, so that no later step sees whether one is held."""
-    return [level for level, n in held.items() if n < k]
+@dataclass(frozen=True, eq=False, repr=False)
+class _Drawing:
+    """How rare levels are drawn anew: which are rare, from what they are drawn, and by which random numbers."""
+
+    tallies: Mapping[str, LevelTally]
+    edits: EditSet
+    stream: Stream
+
+    def outcome(self, schema: Schema) -> tuple[Schema, dict[str, tuple[object, ...]]]:
+        """Return the schema without rare levels, and which they are; levels of none too, lest it shows who has one."""
+        variables, removed = [], {}
+        for variable in schema:
+            if variable.name in self.tallies:
+                levels, few = variable.levels or (), self.tallies[variable.name].few
+                if gone := tuple(level for level, rare in zip(levels, few[:-1], strict=True) if rare):
+                    removed[variable.name] = gone
+                variable = replace(variable, levels=tuple(level for level in levels if level not in gone))
+            variables.append(variable)
+        return Schema(variables), removed
+
+    def redistributed(self, data: Microdata, first: int) -> Microdata:
+        """Return microdata, whose first record has the number ``first``, without rare levels."""
+        frame, schema = data.frame.copy(), self.outcome(data.schema)[0]
+        drawn, rows = self._drawn(data, first)
+        for name, tally in self.tallies.items():
+            codes = frame[name].cat.codes.to_numpy().astype(np.intp)
+            codes[rows] = drawn[name].cat.codes
+            position = np.append(np.where(tally.few, -1, np.cumsum(~tally.few) - 1)[:-1], -1)
+            levels, ordered = pd.Index(schema[name].levels or ()), schema[name].kind == "ordinal"
+            frame[name] = pd.Categorical.from_codes(position[codes], levels, ordered=ordered)
+        return Microdata.trusted(frame, schema, data.units)
+
+    def _drawn(self, data: Microdata, first: int) -> tuple[pd.DataFrame, np.ndarray]:
+        """Return the records that hold rare levels, drawn anew, and their positions."""
+        cells = {n: tally.few[data.frame[n].cat.codes.to_numpy()] for n, tally in self.tallies.items()}
+        rows = np.flatnonzero(np.any([np.zeros(len(data), dtype=bool), *cells.values()], axis=0))
+        own, drawn = self.edits.within(data.schema.names), data.frame.iloc[rows].copy()
+        draws = {name: self._draws(name, rows + first) for name, rare in cells.items() if rare.any()}
+        satisfied, pending = own.satisfied(drawn), np.ones(len(rows), dtype=bool)
+        for attempt in range(DRAWS):
+            for name, others in draws.items():
+                chosen = cells[name][rows] & pending
+                codes = drawn[name].cat.codes.to_numpy().copy()
+                codes[chosen] = others[chosen, attempt]
+                drawn[name] = _of_codes(codes, drawn[name])
+            pending = satisfied & ~own.satisfied(drawn)
+            if not pending.any():
+                break
+        return drawn, rows
+
+    def _draws(self, name: str, numbers: np.ndarray) -> np.ndarray:
+        """Return (n, DRAWS) codes drawn for records of these numbers from all whose level is not rare."""
+        tally = self.tallies[name]
+        stops = np.cumsum(np.where(tally.few, 0, tally.counts))
+        if not stops[-1]:
+            return np.full((len(numbers), DRAWS), -1)
+        streams = (self.stream.named(name, number) for number in numbers.tolist())
+        places = np.array([stream.generator().integers(stops[-1], size=DRAWS) for stream in streams])
+        codes = np.searchsorted(stops, places.reshape(-1, DRAWS), side="right")
+        return np.where(codes == len(stops) - 1, -1, codes)
 
 
-def _redistributed(data: Microdata, k: int, edits: EditSet, rng: np.random.Generator) -> Microdata:
-    """Return the table with every rare level replaced by a value drawn from the records whose level is not rare."""
-    treated = [v.name for v in data.schema if v.is_categorical and v.is_masked]
-    rare = {name: _rare_cells(data, name, k) for name in treated}
-    rows = np.flatnonzero(np.any([np.zeros(len(data), dtype=bool), *rare.values()], axis=0))
-    donors = {name: _donors(data, name, cells) for name, cells in rare.items() if cells.any()}
-    own, drawn = edits.within(data.schema.names), data.frame.iloc[rows].copy()
-    satisfied, pending = own.satisfied(drawn), np.ones(len(rows), dtype=bool)
-    for _ in range(DRAWS):
-        for name, others in donors.items():
-            cells = rare[name][rows] & pending
-            codes = drawn[name].cat.codes.to_numpy().copy()
-            codes[cells] = rng.choice(others, int(cells.sum()))
-            drawn[name] = _of_codes(codes, drawn[name])
-        pending = satisfied & ~own.satisfied(drawn)
-        if not pending.any():
-            break
-    frame = data.frame.copy()
-    for name in donors:
-        codes = frame[name].cat.codes.to_numpy().copy()
-        codes[rows] = drawn[name].cat.codes
-        frame[name] = _of_codes(codes, frame[name])
-    return Microdata.trusted(frame, data.schema, data.units)
+def _redistribute_partition(
+    store: ColumnStore, partition: int, first: int, table: PartitionedTable, name: str, drawing: _Drawing
+) -> None:
+    keep(store, name, partition, drawing.redistributed(table.load(store, partition), first))
 
 
 def _of_codes(codes: np.ndarray, column: pd.Series) -> pd.Categorical:
     return pd.Categorical.from_codes(codes, categories=column.cat.categories, ordered=column.cat.ordered)
-
-
-def _rare_cells(data: Microdata, name: str, k: int) -> np.ndarray:
-    """Return (N,) which cells hold a level, or are missing as those, of fewer than k units."""
-    rare = data.frame[name].isin(_rare(data.level_units(name), k)).to_numpy()
-    missing = data.frame[name].isna().to_numpy()
-    return rare | missing if len(np.unique(data.unit_codes[missing])) < k else rare
-
-
-def _donors(data: Microdata, name: str, rare: np.ndarray) -> np.ndarray:
-    """Return the codes of the records whose level is not rare, -1 for missing; -1 alone where there is none."""
-    codes = data.frame[name].cat.codes.to_numpy()
-    return codes[~rare] if not rare.all() else np.array([-1], dtype=codes.dtype)
 
 
 def _without_rare(data: Microdata, params: RareLevels) -> tuple[pd.Series, Variable]:

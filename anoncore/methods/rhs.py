@@ -13,7 +13,7 @@ from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.groups import representatives
 from anoncore.kernels.recursive_bisection import recursive_bisection
-from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method
+from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method, OverPartitions
 from anoncore.microaggregation import of_k_units, units_note
 from anoncore.microdata import Microdata
 from anoncore.release import Release
@@ -76,6 +76,11 @@ class RHS(Method):
             return MEDOID_NOTE
         alone = "every record that is alone in its cell is published as it is, with numbers that no one else has"
         return alone if self.small == "keep" else ""
+
+    @property
+    def over_partitions(self) -> OverPartitions:
+        """In random blocks."""
+        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Group the records and replace them.

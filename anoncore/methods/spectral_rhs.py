@@ -13,7 +13,7 @@ from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.groups import representatives
 from anoncore.kernels.spectral_groups import spectral_groups
-from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method
+from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method, OverPartitions
 from anoncore.microaggregation import of_k_units, units_note
 from anoncore.microdata import Microdata
 from anoncore.release import Release
@@ -61,6 +61,11 @@ class SpectralRHS(Method):
     def publishes_source_values(self) -> str:
         """Why numbers that a single record holds are published: a medoid is one person's record."""
         return MEDOID_NOTE if self.representative == "medoid" else ""
+
+    @property
+    def over_partitions(self) -> OverPartitions:
+        """In random blocks."""
+        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Group the records and replace them.

@@ -13,8 +13,8 @@ from anoncore.edits.model import EditSet
 from anoncore.encoding import Decoding, Encoder, NumericScale
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.k_means import k_means
-from anoncore.kernels.spectral_swap import swap
-from anoncore.method import EVIDENCE, LEVEL_COUNTS, MEANS, VALUES, Method
+from anoncore.kernels.spectral_swap import swap, swap_independent
+from anoncore.method import EVIDENCE, LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions
 from anoncore.microdata import Microdata, Schema
 from anoncore.numbers_by_rank import coded_numbers, drawn_note, drawn_numbers, with_numbers_by_rank
 from anoncore.release import Release
@@ -34,6 +34,9 @@ class SpectralSwap(Method):
 
     Parameters
     ----------
+    axes : {"principal", "independent"}
+        Along which axes scores are permuted: principal ones, or independent components, which keep more of what is
+        not normal in the data.
     released : {"calibrated", "mode", "probabilities"}
         How scores become levels, see `Encoder.decode`.
     exact_covariance : bool
@@ -69,6 +72,7 @@ class SpectralSwap(Method):
     )
 
     method: Literal["spectral-swap"] = "spectral-swap"
+    axes: Literal["principal", "independent"] = "principal"
     released: Decoding = "calibrated"
     exact_covariance: bool = False
     marginals: Literal["masked", "drawn", "exact"] = "masked"
@@ -89,6 +93,10 @@ class SpectralSwap(Method):
         ):
             if value < least:
                 raise AnonymizationError(f"{name} must be at least {least}, got {value}")
+        if self.axes == "independent" and self.jitter != "auto":
+            raise AnonymizationError(
+                "axes: independent needs jitter: auto: scores that recur along principal axes alone are tested for"
+            )
         if self.marginals != "masked" and self.released == "mode":
             raise AnonymizationError(
                 f"marginals: {self.marginals} needs as many missing values as there were; choose released: calibrated"
@@ -121,6 +129,11 @@ class SpectralSwap(Method):
             f"edits read: {', '.join(broken)}; remove them or choose calibrated"
         ]
 
+    @property
+    def over_partitions(self) -> OverPartitions:
+        """In random blocks."""
+        return "blocks"
+
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Swap the principal scores.
 
@@ -138,7 +151,7 @@ class SpectralSwap(Method):
                 "leave jitter at auto"
             )
         matrix = encoder.encode(data)
-        swapped = swap(
+        swapped = (swap if self.axes == "principal" else swap_independent)(
             matrix,
             rng=rng,
             exact_covariance=self.exact_covariance,
@@ -147,7 +160,7 @@ class SpectralSwap(Method):
             units=data.units,
         )
         masked = encoder.decode(swapped, form=self.released)
-        notes = ["every principal score was permuted independently; no released record stems from one person"]
+        notes = [f"every {self.axes} score was permuted independently; no released record stems from one person"]
         if self.marginals == "drawn":
             drawn = drawn_numbers(data, masked.schema.names, k=self.k, rng=rng)
             masked = with_numbers_by_rank(masked, drawn)

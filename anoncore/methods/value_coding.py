@@ -150,7 +150,8 @@ class CodedValues(Claim):
             beyond += int(((values > self.top.get(name, np.inf)) | (values < self.bottom.get(name, -np.inf))).sum())
             if base := self.base.get(name):
                 odd += int((np.abs(values - multiples(values, base)) > 1e-6 * base).sum())
-        return self.outcome(beyond + odd == 0, f"{beyond} values beyond a limit, {odd} no multiple", released)
+        observed = f"{beyond} values beyond a limit, {odd} no multiple"
+        return self.outcome(beyond + odd == 0, observed, released, beyond_limits=beyond, no_multiples=odd)
 
 
 def rounded(values: np.ndarray, base: float, how: str, rng: np.random.Generator) -> np.ndarray:

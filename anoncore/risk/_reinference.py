@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from anoncore.microdata import Microdata
+from anoncore.microdata.units import Units, unit_codes
 
 FOLDS = 5
 BINS = 20  # of a continuous variable
@@ -102,26 +103,30 @@ def _scores(codes: Coded, coefficients: Floats, intercepts: Floats) -> Floats:
     return result
 
 
-def membership_odds(codes: Coded, vital: Flags) -> Floats | None:
+def membership_odds(codes: Coded, vital: Flags, units: Units | None = None) -> Floats | None:
     """Return (N,): how much likelier each record's values are inside the group than outside, out of fold.
 
     Parameters
     ----------
     codes : of `coded`
     vital : (N,) bool
+    units : (N,) statistical unit of each record, all of which are in one fold; each record its own where None
 
     Returns
     -------
-    (N,) float, or None where the group or the rest is too small to learn from.
+    (N,) float, or None where fewer than five units hold members, or others
 
     Source: logistic regression on levels; members and others are thinned to 50 000 each.
     """
     rng = np.random.default_rng(0)
-    if not codes.width or min(vital.sum(), (~vital).sum()) < FOLDS:
+    unit = unit_codes(units, len(vital))
+    has_members, has_others = (np.bincount(unit, side) > 0 for side in (vital, ~vital))
+    if not codes.width or min(has_members.sum(), has_others.sum()) < FOLDS:
         return None
-    fold = np.empty(len(vital), dtype=np.int8)
-    for side in (vital, ~vital):
-        fold[side] = rng.permutation(int(side.sum())) % FOLDS
+    fold_of = np.empty(len(has_members), dtype=np.int8)
+    for kind in (has_members & ~has_others, has_others & ~has_members, has_members & has_others):
+        fold_of[kind] = rng.permutation(int(kind.sum())) % FOLDS
+    fold = fold_of[unit]
     odds = np.empty(len(vital))
     for number in range(FOLDS):
         learn, tested = fold != number, fold == number

@@ -83,6 +83,24 @@ class SortedValues:
         lower[missing], upper[missing] = len(numbers), len(self.known)
         return lower.astype(np.int32), upper.astype(np.int32)
 
+    def next_to(self, records: int) -> tuple[Floats, Floats]:
+        """Return, for each value, the smallest and largest of the numbers of so many records below and above it."""
+        end = self._cumulated[self.numbers]
+        first = np.clip(self._cumulated[self.places] - records, 0, max(end - 1, 0))
+        last = np.clip(self._cumulated[self.places + 1] - 1 + records, 0, max(end - 1, 0))
+        ends = [self.known[np.searchsorted(self._cumulated, rank, side="right") - 1] for rank in (first, last)]
+        missing = self.places >= self.numbers
+        return np.where(missing, np.nan, ends[0]), np.where(missing, np.nan, ends[1])
+
+    def interval_between(self, low: Floats, high: Floats) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the half-open interval of places of values from ``low`` to ``high``; NaN meets NaN alone."""
+        return self.interval(low)[0], self.interval(high)[1]
+
+    def between(self, low: Floats, high: Floats) -> NDArray[np.intp]:
+        """Return how many records hold a value from ``low`` to ``high``."""
+        lower, upper = self.interval_between(low, high)
+        return np.asarray(self._cumulated[upper] - self._cumulated[lower])
+
     def counts(self, asked: Floats, tolerance: float = 0.0) -> NDArray[np.intp]:
         """Return how many records hold a value within ``tolerance`` of each one asked for."""
         lower, upper = self.interval(asked, tolerance)
@@ -103,6 +121,7 @@ class ComparedPeople:
     values : of each variable the (P,) values of the people, members first
     released : of each variable the (M,) released values
     n_members, n_nonmembers : records scored; of more than 5000 on a side a sample
+    members : (n_members,) the records of the original that are scored
     units : of these records
     """
 
@@ -112,6 +131,7 @@ class ComparedPeople:
     released: tuple[Floats, ...]
     n_members: int
     n_nonmembers: int
+    members: NDArray[np.intp]
     units: ComparedUnits = EACH_RECORD
 
     @classmethod
@@ -132,6 +152,7 @@ class ComparedPeople:
             released=tuple(published for _, published, _ in columns),
             n_members=len(drawn[0]),
             n_nonmembers=len(drawn[1]),
+            members=drawn[0],
             units=ComparedUnits(original.units, reference.units).take(*drawn),
         )
 

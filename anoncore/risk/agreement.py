@@ -10,8 +10,9 @@ import numpy as np
 
 from anoncore.kernels.agreement import Places, Weights, largest_agreement
 from anoncore.microdata import Microdata, observed_precision
-from anoncore.risk._checks import Floats
+from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import ComparedPeople, Flags, SortedValues
+from anoncore.risk.matching import likelihood_ratios
 from anoncore.risk.scores import SINGLE, AttackFamily, Certainty, NamedAttack
 
 TOLERANCES = (0.0, 1.0, 10.0, 100.0)
@@ -41,6 +42,7 @@ def agreement(
     reference: Microdata,
     *,
     quasi_identifiers: Sequence[str] = (),
+    own: Indices | None = None,
     certainty: Certainty = SINGLE,
     rng: np.random.Generator,
 ) -> Agreement | None:
@@ -50,12 +52,15 @@ def agreement(
     (members and non-members) who hold x's value of variable j. Scored are the largest agreement over all rows, and the
     largest less the second largest. The attack is made with all variables, with the quasi-identifiers or the levels
     alone, and for each person with random subsets of 3, 5, 10 and half of the variables; and with numbers that agree
-    within 1, 10 and 100 units of their recorded precision (all variables only).
+    within 1, 10 and 100 units of their recorded precision (all variables only). Likelihood ratios weigh agreement and
+    disagreement by the law of the masking (`anoncore.risk.matching.likelihood_ratios`).
 
     Parameters
     ----------
     original, released, reference : Microdata; members, what is published, and non-members
     quasi_identifiers : names of what an attacker is expected to know
+    own : (N,) int, the released row of each record of the original, −1 for none, from which the law of the masking is
+        computed; None where rows are not known
     certainty : of the bounds; the lower ones hold for all forms of all attacks together
     rng : Generator, draws samples and subsets
 
@@ -90,6 +95,8 @@ def agreement(
             name = knowledge + (f" within {tolerance:g} units" if tolerance else "")
             best, second = _scores(compared, rows, columns, rng)
             scored |= {f"{name}, largest": best, f"{name}, largest less second": best - second}
+    ratios = likelihood_ratios(people, None if own is None else own[people.members], rng)
+    scored |= {f"{ALL} by likelihood, {name}": values for name, values in ratios.items()}
     certain = certainty.over(len(scored))
     attacks = tuple(NamedAttack(name, people.attack(values, certain)) for name, values in scored.items())
     return Agreement(attacks, *people.n_units)

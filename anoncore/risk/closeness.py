@@ -51,6 +51,7 @@ class Closeness:
     gap : (q,) ``own``; without other people the least positive number in place of 0, since a twin is then
         what meeting one by chance looks like
     whole : (q,) distance to the nearest row of the whole release, whatever the sets were matched to
+    share : rows of the whole release, as a share of these and of those that ``reference`` is measured against
     people, nonmembers : nearest points in all three sets of these people, and of as many of A*; None where A*
         holds no other people
     units : of these people, and of those of A*: tests count each unit once
@@ -63,6 +64,7 @@ class Closeness:
     chance: Floats
     gap: Floats
     whole: Floats
+    share: float
     people: Neighbours | None
     nonmembers: Neighbours | None
     units: ComparedUnits = EACH_RECORD
@@ -91,18 +93,18 @@ class Closeness:
         return extreme_records(self.whole, self.chance, self.own, tau=tau)
 
     def identical(self, level: float) -> TailTest:
-        """Return `identical_records`; people with one record count once where A* holds other people.
+        """Return `identical_records` of the whole release; people with one record count once where A* is of others.
 
         A neighbour's twin is one more of its kind, so that kinds cannot be compared with A − A_j.
         """
-        sides = [self.released.distance, self.reference.distance, self.own]
+        sides = [self.whole, self.reference.distance, self.own]
         records = None if self.people is None else self.people.records
         if self.units.members is not None:
             # Of each unit the record that is nearest to either stands for all.
             first = least_of_units(np.minimum(sides[0], sides[1]), self.units.members)
             sides = [_least(side, self.units.members) for side in sides]
             records = None if records is None else records[first]
-        return identical_records(*sides, level=level, records=records)
+        return identical_records(*sides, level=level, records=records, share=self.share)
 
     def _by_unit(self, gap: Floats) -> list[Floats]:
         """Return the distances to release, to what stands for A*, and to other people, one of each unit.
@@ -177,8 +179,13 @@ def closeness(
     near = prediction_measures(x, y_, k, queries=queries)
     other = prediction_measures(x, r_, k, leave_one_out=r_ is None, queries=queries, units=units.members)
     scale = np.sqrt(x.shape[1])
-    gaps, to = _nearest_others(x, queries, 2, units.members)
-    own, next_ = gaps[:, 0] / scale, np.where(gaps[:, 1] > 0.0, gaps[:, 1] / scale, 1.0)
+    if r_ is None and other.deletions is not None and other.deletions.n_draws == len(x):
+        # Searched already. Without the nearest other record the second is the nearest.
+        own, next_, to = other.distance, other.deletions.distance.max(axis=1), np.empty((0, 1), dtype=np.intp)
+    else:
+        gaps, to = _nearest_others(x, queries, 2, units.members)
+        own, next_ = gaps[:, 0] / scale, gaps[:, 1] / scale
+    next_ = np.where(next_ > 0.0, next_, 1.0)
     people = nonmembers = None
     asked = None
     if r_ is not None:
@@ -194,6 +201,7 @@ def closeness(
         chance=other.distance if r is not None else own**2 / next_,
         gap=own if r is not None else np.where(own > 0.0, own, np.finfo(float).tiny),
         whole=near.distance if same else nearest(x[queries], y, 1)[0][:, 0] / scale,
+        share=len(y) / (len(y) + (len(x) - 1 if r_ is None else len(r_))),
         people=people,
         nonmembers=nonmembers,
         units=units.take(queries),

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.principal_axes import basis
 from anoncore.kernels.threads import in_threads, one_blas_thread
+from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk.membership import MembershipAttack, membership_attack
 from anoncore.risk.scores import SINGLE, Certainty
@@ -22,7 +23,7 @@ _NULL = 1e-8  # axes shorter than this, relative to the longest, hold rounding n
 _SAME = 1e-9  # of an axis's standard deviation; closer scores are one
 
 _LEAST = 1e-300
-_RECORDS_PER_COLUMN = 50  # from which the axes of the original are the population's
+_UNITS_PER_COLUMN = 50  # from which the axes of the original are the population's
 _CANDIDATES = 600  # orientations tried by the search
 _POOL, _ROWS = 500, 4000  # people of either side, and released rows, by whom orientations are compared
 _REFINEMENTS = 4  # each looks around the best orientation so far, a quarter as far as the one before
@@ -75,7 +76,7 @@ def score_coincidence_attack(
     spacings of the so many released scores around it, δ a billionth of the axis's standard deviation. The axes
     are, in turn, the columns; the principal axes of the release; those of the original, which an attacker has to
     guess and the assessment knows; and, with at most eight columns, those that a search finds on which the scores of
-    a list of people, members or not, coincide most with released ones. With fewer than 50 records per column those of
+    a list of people, members or not, coincide most with released ones. With fewer than 50 units per column those of
     members and non-members together replace the original's, which then follow accidents of the members and would tell
     them from anybody in a harmless release too. The turn that tells most is returned.
 
@@ -118,7 +119,7 @@ def score_coincidence_attack(
             {
                 "columns": np.eye(members.shape[1]),
                 "released": basis(points).loadings,
-                **_secret(members, others),
+                **_secret(members, others, len(np.unique(unit_codes(certainty.units.members, len(members))))),
             }
             if loadings is None
             else {"given": _known(loadings, members.shape[1])}
@@ -136,9 +137,9 @@ def score_coincidence_attack(
     return max(attacks, key=lambda one: (one.attack.lower, one.attack.auc))
 
 
-def _secret(members: Floats, others: Floats) -> dict[Axes, Floats]:
+def _secret(members: Floats, others: Floats, units: int) -> dict[Axes, Floats]:
     """Return the axes of the original, or the nearest to them that do not follow accidents of the members."""
-    if len(members) >= _RECORDS_PER_COLUMN * members.shape[1]:
+    if units >= _UNITS_PER_COLUMN * members.shape[1]:
         return {"original": basis(members).loadings}
     return {"people": basis(np.concatenate([members, others])).loadings}
 

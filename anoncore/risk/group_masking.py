@@ -311,7 +311,7 @@ def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recou
     vital = group.members(part.frame)
     codes = coded(part, group.others(part))
     total = float(hidden.target.sum())
-    odds = membership_odds(codes, vital)
+    odds = membership_odds(codes, vital, part.units)
     by_membership = None if odds is None else recount_by_membership(odds, area, m, total)
     kept = np.array(hidden.concealed, dtype=np.intp)
     return by_membership, recount_by_origin(codes, area, vital, m, kept, total)

@@ -385,10 +385,10 @@ def _attacks(tables: EncodedTables, settings: RiskSettings, rng: np.random.Gener
         return {}
     data = tables.original, tables.released, tables.reference
     keys, level = _names(tables, "quasi-identifier"), settings.confidence
-    many = Certainty(level, MEMBERSHIP_ATTACKS)
+    many, own = Certainty(level, MEMBERSHIP_ATTACKS), _own(tables) if settings.rows_linked else None
     return {
         "presence": value_presence(*data, quasi_identifiers=keys, certainty=many, rng=rng),
-        "agreement": agreement(*data, quasi_identifiers=keys, certainty=many, rng=rng),
+        "agreement": agreement(*data, quasi_identifiers=keys, own=own, certainty=many, rng=rng),
         "density": density(tables.x, tables.r, tables.y, certainty=replace(many, units=tables.units), rng=rng),
         "singling_out": singling_out(*data, confidence=level, rng=rng),
         "linkability": linkability(*data, confidence=level, rng=rng),

@@ -182,6 +182,29 @@ def isolated_test(
     return _tail(near[isolated], other[isolated], gap[isolated], tau, level, None)
 
 
+@dataclass(frozen=True)
+class IdenticalCounts:
+    """How many records stand in the release and in the reference as they are, as `identical_records` counts them.
+
+    Parameters
+    ----------
+    n, n_duplicates, n_released, n_reference, only_released, only_reference : as in `TailTest`
+    """
+
+    n: int
+    n_duplicates: int
+    n_released: int
+    n_reference: int
+    only_released: int
+    only_reference: int
+
+    def test(self, level: float, share: float = 0.5) -> TailTest:
+        """Return the exact one-sided McNemar test, the release having this share of the rows of both sets."""
+        different = self.only_released + self.only_reference
+        p = float(binom.sf(self.only_released - 1, different, between("share", share, 0, 1)))
+        return TailTest(**vars(self), tau=0.0, level=level, p=p, verdict="fail" if p < level else "pass")
+
+
 def identical_records(
     released: Distances,
     reference: Distances,
@@ -189,6 +212,7 @@ def identical_records(
     *,
     level: float = 0.01,
     records: ArrayLike | None = None,
+    share: float = 0.5,
 ) -> TailTest:
     """Test whether more records stand in the release as they are than in a sample of other people.
 
@@ -200,6 +224,8 @@ def identical_records(
     released, reference, own, level : see :func:`tail_test`
     records : (N, n) the same records, encoded; people with one record between them are met or missed
         together, so that the test counts them once. Without it everybody counts.
+    share : rows of the release, as a share of those of both sets: of records that one of them meets by chance, the
+        release meets at most this share
 
     Returns
     -------
@@ -229,19 +255,10 @@ def identical_records(
         int(side.sum()) if rows is None else len(np.unique(rows[side] + 0.0, axis=0))
         for side in (ours & ~theirs, theirs & ~ours)
     )
-    p = float(binom.sf(only_ours - 1, only_ours + only_theirs, 0.5))
-    return TailTest(
-        n=len(near),
-        n_duplicates=int((gap == 0.0).sum()),
-        n_released=int(ours.sum()),
-        n_reference=int(theirs.sum()),
-        only_released=only_ours,
-        only_reference=only_theirs,
-        tau=0.0,
-        level=level,
-        p=p,
-        verdict="fail" if p < level else "pass",
+    counts = IdenticalCounts(
+        len(near), int((gap == 0.0).sum()), int(ours.sum()), int(theirs.sum()), only_ours, only_theirs
     )
+    return counts.test(level, share)
 
 
 def twins_by_chance(met: int, own: int, people: int, others: int) -> float:

@@ -79,14 +79,21 @@ class PairUtility:
     worst: tuple[PairChange, ...]
 
 
+@dataclass(frozen=True)
+class Layout:
+    """The variables of a matrix of sums: numbers, then nominal variables with so many levels each."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class _Coded:
     """All variables of all tables: numbers (N, p), NaN where missing; codes (N, q), −1 where missing."""
 
-    names: tuple[str, ...]
+    layout: Layout
     numbers: list[Floats]
     codes: list[Integers]
-    sizes: tuple[int, ...]  # levels of each nominal variable
 
 
 def pair_utility(
@@ -140,23 +147,44 @@ def pair_utility(
     tables = tables_of(original, released, reference)
     arrays = weighting(tables, weights).arrays
     coded = _coded(tables, arrays)
+    sizes = coded.layout.sizes
+    groups = groups_of(original.unit_codes)
     with one_blas_thread():
-        left_out = _left_out(coded, 0, arrays[0], _groups(original))
-        sides = [_sums(coded, at, arrays[at], slice(None)) for at in range(1, len(tables))]
-        values = [_associations(coded, sums) for sums in (left_out[0], *sides)]
-        again = np.array([_associations(coded, sums) for sums in left_out[1:]])
+        parts = [
+            sums_of(coded.numbers[0][rows], coded.codes[0][rows], sizes, None if arrays[0] is None else arrays[0][rows])
+            for rows in (np.flatnonzero(groups == group) for group in range(GROUPS))
+        ]
+        sides = [sums_of(coded.numbers[at], coded.codes[at], sizes, arrays[at]) for at in range(1, len(tables))]
+    units = [effective_size(w, t.n_units) for w, t in zip(arrays, tables, strict=True)]
+    return changes_of(coded.layout, parts, sides, units)
+
+
+def changes_of(layout: Layout, parts: Sequence[Floats], sides: Sequence[Floats], units: Sequence[float]) -> PairUtility:
+    """Return how far associations moved, from sums of products.
+
+    Parameters
+    ----------
+    layout : Layout
+    parts : (w, w) of each of the original's groups, see `sums_of` and `groups_of`
+    sides : (w, w) of the release and, where there is one, the reference
+    units : statistical units of the original and of each side
+    """
+    whole = np.sum(parts, axis=0)
+    left_out = [whole, *(whole - part for part in parts)]
+    with one_blas_thread():
+        values = [_associations(layout, sums) for sums in (left_out[0], *sides)]
+        again = np.array([_associations(layout, sums) for sums in left_out[1:]])
     if not len(values[0]):
         return PairUtility(0, None, None, ())
-    pairs = list(_pairs(coded))
-    carried, held, freedom = _carried(coded, left_out[0])
+    pairs = list(_pairs(layout))
+    carried, held, freedom = _carried(layout, left_out[0])
     used = ~np.isnan(values[0]) & (carried >= LEAST)
     # A pair that the release, or a left-out group, cannot measure has no association there.
     changes = [np.abs(np.nan_to_num(other) - values[0])[used] for other in values[1:]]
     if not used.any():
         return PairUtility(0, None, None, ())
-    two = _two_samples(again[:, used], freedom[used], _errors(coded, left_out[0])[used], held[used])
-    sizes = [effective_size(w, t.n_units) for w, t in zip(arrays, tables, strict=True)]
-    two *= np.sqrt((1 + sizes[0] / sizes[1]) / 2)
+    two = _two_samples(again[:, used], freedom[used], _errors(layout, left_out[0])[used], held[used])
+    two *= np.sqrt((1 + units[0] / units[1]) / 2)
     order = np.argsort(-changes[0] / np.maximum(NOTABLE, 2 * two), kind="stable")[:NAMED]
     where = np.flatnonzero(used)
     worst = tuple(
@@ -179,8 +207,9 @@ def associations(data: Microdata) -> dict[tuple[str, str], float]:
     """Return the association of every pair of variables of one table that can be measured."""
     coded = _coded([data], (None,))
     with one_blas_thread():
-        values = _associations(coded, _sums(coded, 0, None, slice(None)))
-    return {names: float(value) for (names, _), value in zip(_pairs(coded), values, strict=True) if value == value}
+        values = _associations(coded.layout, sums_of(coded.numbers[0], coded.codes[0], coded.layout.sizes, None))
+    pairs = _pairs(coded.layout)
+    return {names: float(value) for (names, _), value in zip(pairs, values, strict=True) if value == value}
 
 
 def _coded(tables: Sequence[Microdata], arrays: Sequence[Floats | None]) -> _Coded:
@@ -212,10 +241,9 @@ def _coded(tables: Sequence[Microdata], arrays: Sequence[Floats | None]) -> _Cod
     every = range(len(tables))
     empty = [np.zeros((len(table), 0)) for table in tables]
     return _Coded(
-        (*names, *nominal),
+        Layout((*names, *nominal), tuple(sizes)),
         [np.column_stack([empty[at], *(column[at] for column in columns)]) for at in every],
         [np.column_stack([empty[at], *(code[at] for code in codes)]).astype(np.intp) for at in every],
-        tuple(sizes),
     )
 
 
@@ -259,24 +287,22 @@ def _pooled(places: Sequence[Floats], *, with_missing: bool) -> tuple[list[Integ
     return own, size + with_missing
 
 
-def _groups(original: Microdata) -> Integers:
+def groups_of(units: Integers) -> Integers:
     """Return (N,) the group of each record; records of one unit are in one group, whatever the order of the table."""
-    units = original.unit_codes
     return np.floor(units * GOLDEN % 1.0 * GROUPS).astype(np.intp)
 
 
-def _left_out(coded: _Coded, at: int, array: Floats | None, groups: Integers) -> list[Floats]:
-    """Return the products over all records, then without each group."""
-    parts = [_sums(coded, at, array, np.flatnonzero(groups == group)) for group in range(GROUPS)]
-    whole = np.sum(parts, axis=0)
-    return [whole, *(whole - part for part in parts)]
+def sums_of(values: Floats, codes: Integers, sizes: tuple[int, ...], weight: Floats | None) -> Floats:
+    """Return (w, w) sums of products of presence, the first four powers of numbers, and indicators of levels.
 
-
-def _sums(coded: _Coded, at: int, array: Floats | None, rows: slice | Integers) -> Floats:
-    """Return (w, w) sums of products of presence, the first four powers of numbers, and indicators of levels."""
-    values, codes = coded.numbers[at][rows], coded.codes[at][rows]
-    weight = None if array is None else array[rows]
-    starts = np.concatenate([[0], np.cumsum(coded.sizes)]).astype(np.intp)
+    Parameters
+    ----------
+    values : (n, p), numbers in units of about their spread, NaN where missing
+    codes : (n, q), levels of nominal variables, −1 where missing
+    sizes : the number of levels of each
+    weight : (n,), or None
+    """
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
     width = 5 * values.shape[1] + int(starts[-1])
     total = np.zeros((width, width))
     for begin in range(0, len(values), BLOCK):
@@ -293,23 +319,23 @@ def _sums(coded: _Coded, at: int, array: Floats | None, rows: slice | Integers) 
     return total
 
 
-def _pairs(coded: _Coded) -> Iterator[tuple[tuple[str, str], AssociationMeasure]]:
+def _pairs(layout: Layout) -> Iterator[tuple[tuple[str, str], AssociationMeasure]]:
     """Yield the names and the measure of each pair, in the order of `_associations`."""
-    p, names = len(coded.names) - len(coded.sizes), coded.names
+    p, names = len(layout.names) - len(layout.sizes), layout.names
     for a, b in zip(*np.triu_indices(p, 1), strict=True):
         yield (names[a], names[b]), "Pearson correlation"
     for number in names[:p]:
         for nominal in names[p:]:
             yield (number, nominal), "correlation ratio"
-    for a, b in zip(*np.triu_indices(len(coded.sizes), 1), strict=True):
+    for a, b in zip(*np.triu_indices(len(layout.sizes), 1), strict=True):
         yield (names[p + a], names[p + b]), "Cramér's V"
 
 
-def _associations(coded: _Coded, sums: Floats) -> Floats:
+def _associations(layout: Layout, sums: Floats) -> Floats:
     """Return the association of every pair; NaN where too few records hold both, or one of the two is constant."""
-    p, q = len(coded.names) - len(coded.sizes), len(coded.sizes)
+    p, q = len(layout.names) - len(layout.sizes), len(layout.sizes)
     present, value, square, level = slice(0, p), slice(p, 2 * p), slice(2 * p, 3 * p), slice(5 * p, None)
-    block = np.repeat(np.arange(q), coded.sizes)
+    block = np.repeat(np.arange(q), layout.sizes)
     member = (block[:, None] == np.arange(q)).astype(np.float64)  # (levels, variables)
     with np.errstate(divide="ignore", invalid="ignore"):
         n = sums[present, present]
@@ -341,14 +367,14 @@ def _ratios(held: Floats, sums: Floats, squares: Floats, member: Floats) -> Floa
     return np.where(good, np.sqrt(np.clip(share, 0, 1)), np.nan)
 
 
-def _carried(coded: _Coded, sums: Floats) -> tuple[Floats, Floats, Floats]:
+def _carried(layout: Layout, sums: Floats) -> tuple[Floats, Floats, Floats]:
     """Return how many records carry and hold each pair, and the degrees of freedom of its chi-square.
 
     The degrees of freedom of correlations are 0.
     """
-    p, q = len(coded.names) - len(coded.sizes), len(coded.sizes)
+    p, q = len(layout.names) - len(layout.sizes), len(layout.sizes)
     powers = [slice(k * p, (k + 1) * p) for k in range(5)]
-    block = np.repeat(np.arange(q), coded.sizes)
+    block = np.repeat(np.arange(q), layout.sizes)
     member = (block[:, None] == np.arange(q)).astype(np.float64)
     table = sums[5 * p :, 5 * p :]
     held = member.T @ (table @ member > 0)
@@ -373,13 +399,13 @@ def _records_of_variance(sums: Sequence[Floats]) -> Floats:
         return np.where((n > 0) & (square > 1e-9 * n), square**2 / biquadrate, 0.0)
 
 
-def _errors(coded: _Coded, sums: Floats) -> Floats:
+def _errors(layout: Layout, sums: Floats) -> Floats:
     """Return (pairs,) the standard errors of correlations by the delta method; 0 for the other associations.
 
     With μ the central moments of the n records that hold both, n Var r = μ22/(μ20 μ02) − r (μ31/(μ20³ μ02)^½ +
     μ13/(μ20 μ02³)^½) + r²/4 (μ40/μ20² + μ04/μ02² + 2 μ22/(μ20 μ02)); at least the (1 − r²)²/n of normal variables.
     """
-    p, q = len(coded.names) - len(coded.sizes), len(coded.sizes)
+    p, q = len(layout.names) - len(layout.sizes), len(layout.sizes)
     powers = [slice(k * p, (k + 1) * p) for k in range(5)]
     n = sums[powers[0], powers[0]]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

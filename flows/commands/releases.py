@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -36,12 +36,18 @@ def run(
     inline: Inline = False,
     json_: Json = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Mask again, although nothing has changed.")] = False,
+    engine: Annotated[
+        Literal["memory", "local", "dask", "auto"] | None,
+        typer.Option("--engine", help="In place of what the plan states."),
+    ] = None,
 ) -> None:
     """Run a release plan; the release ends published, rejected, or awaiting approval."""
-    _run(plan, home, inline=inline, as_json=json_, rebuild=rebuild)
+    _run(plan, home, inline=inline, as_json=json_, rebuild=rebuild, engine=engine)
 
 
-def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild: bool) -> None:
+def _run(
+    plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild: bool, engine: str | None = None
+) -> None:
     begun = time.perf_counter()
     where = home_ready(home)
     with platform(where, inline=inline) as run_plan:
@@ -49,7 +55,7 @@ def _run(plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild:
         from flows.release import Direct, carry_out
         from tasks.decision.outcomes import Outcome
 
-        file = load_plan(plan)
+        file = load_plan(plan) if engine is None else load_plan(plan).with_engine(engine)
 
         def body(runner: Direct) -> tuple[Outcome, str, str]:
             outcome = carry_out(file, where, runner, rebuild=rebuild)

@@ -109,7 +109,7 @@ SWAP = """\
 LEAVES = ((1600, 40), (400, 20))
 
 NO_SEED = """\
-# There is no seed section on purpose: the operating system supplies the seed, and it is not stored, since it can
+# There is no seed section on purpose: the operating system supplies the seed, and it is not kept, since it can
 # undo the masking."""
 
 # The sections in which nothing depends on the data, and the keys that a first plan should show.

@@ -18,7 +18,7 @@ from anoncore.microdata import Variable
 from tasks.common.errors import Refused, named, visible
 from tasks.connectors.compressed import open_bytes
 from tasks.connectors.copies import check_file
-from tasks.connectors.csv import lines_of
+from tasks.connectors.csv import records_of
 from tasks.connectors.formats import FORMATS as FILES
 from tasks.connectors.formats import SUFFIXES
 from tasks.connectors.limits import LineCheck
@@ -63,6 +63,11 @@ class Table:
     def open(cls, data: Path, base: Path) -> Table:
         """Detect how to read the file, and its column names."""
         kind = FORMATS.get(data.suffix.lower())
+        if data.is_dir():
+            raise Refused(
+                f"source: {visible(data.name)} is a folder; draft a plan from one of its files, then set source.path "
+                "to the folder and widen the limits, which are those of that file"
+            )
         if kind is None:
             raise Refused(
                 f"source: the format of {visible(data.name)} is not known by its name; "
@@ -164,7 +169,7 @@ def _delimiter(data: Path, encoding: str) -> tuple[str, list[list[str]]]:
     for delimiter in DELIMITERS:
         try:
             with open_bytes(data, shown) as packed, io.TextIOWrapper(packed, encoding=encoding, newline="") as file:
-                some = islice(csv.reader(lines_of(file, shown), delimiter=delimiter), 50)
+                some = islice(records_of(file, shown, delimiter), 50)
                 split = [r for r in some if r]
                 rows = [len(r) for r in split]
         except (csv.Error, UnicodeError):

@@ -104,6 +104,20 @@ def run_command(configuration: Any, command: str) -> None:
     configuration._command_configured = True
 
 
+def pass_over_held(worker: Any) -> None:
+    """Have a worker of Prefect leave a scheduled run for later that still holds its place in the worker.
+
+    Its former process may not have ended yet; the worker takes a second place for it, and ends with all its runs.
+    """
+    submit = worker._submit_scheduled_flow_runs
+
+    async def submit_others(flow_run_response: list[Any]) -> Any:
+        held = worker.limiter.statistics().borrowers
+        return await submit(flow_run_response=[one for one in flow_run_response if one.flow_run.id not in held])
+
+    worker._submit_scheduled_flow_runs = submit_others
+
+
 def create_mlflow_tables(uri: str) -> None:
     """Create the tables of an MLflow store, or migrate them from whatever version is there."""
     import sqlalchemy
@@ -112,3 +126,8 @@ def create_mlflow_tables(uri: str) -> None:
     engine = sqlalchemy.create_engine(uri)
     utils._initialize_tables(engine)  # type: ignore[no-untyped-call]
     engine.dispose()
+
+
+def has_lost_its_place(message: str | None) -> bool:
+    """Return whether Prefect cancelled a run by itself, since its place in the deployment's queue expired meanwhile."""
+    return (message or "").startswith("Deployment concurrency slot lost")

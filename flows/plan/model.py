@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import Field, ValidationError
@@ -16,6 +16,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.method import public_parameters
 from anoncore.microdata import Schema, Variable
 from anoncore.names import format_look_alikes
+from flows.plan.engine import Engine, engine_problems
 from flows.plan.file import LONGEST_PROBLEM, Lines, Place, odd_values, parse, read_text, sentences
 from flows.plan.hierarchies import with_hierarchies
 from flows.plan.keys import keys_at
@@ -27,6 +28,7 @@ from tasks.common.errors import Refused, ReleaseError, cut, named, odd, visible
 from tasks.common.randomness import SeedSection
 from tasks.common.sections import Section, short_name
 from tasks.connectors.statistical import LONGEST, unsuitable_names
+from tasks.engine.section import ClusterSection
 from tasks.intake.columns import like_a_formula, named_surplus, nearly
 from tasks.intake.read import header_of
 from tasks.intake.series import SeriesSection
@@ -54,6 +56,9 @@ class Plan(Section):
     unit : The columns that together name whom the release protects: a person, household, enterprise or patient. Each
         is an identifier or a household. Records that share this name, or any other identifier, are one unit.
     steps : The methods, in the order in which they are applied.
+    engine : Where the table is: ``memory``; ``local``, in encrypted files of which processes of this machine hold a
+        part each, for tables larger than memory; ``dask``, the same on a cluster; ``auto``, by the table's size.
+    cluster : The cluster of ``engine: dask``.
     """
 
     anonflow: Literal[1]
@@ -72,6 +77,8 @@ class Plan(Section):
     tracking: TrackingSection = TrackingSection()
     seed: SeedSection = SeedSection()
     schedule: ScheduleSection = ScheduleSection()
+    engine: Engine = "memory"
+    cluster: ClusterSection = ClusterSection()
 
     @property
     def digest(self) -> str:
@@ -79,7 +86,11 @@ class Plan(Section):
 
         Nor does it matter where the release is delivered: one that stands goes to a target that is added.
         """
-        return digest_of(self.model_dump(mode="json", exclude={"schedule": True, "publication": {"to"}}))
+        return digest_of(
+            self.model_dump(
+                mode="json", exclude={"schedule": True, "engine": True, "cluster": True, "publication": {"to"}}
+            )
+        )
 
     @property
     def masking(self) -> str:
@@ -101,8 +112,8 @@ class Plan(Section):
         return bool(self.game.groups) or any(step.confidential_parameters for step in self.steps)
 
     def public_text(self) -> str:
-        """Return the plan for auditors: without the source's address, the seed, a group's goals, targets' levels."""
-        public = self.model_dump(mode="json", exclude={"seed"}, exclude_defaults=True)
+        """Return the plan for auditors: without addresses, folders, the seed, a group's goals, targets' levels."""
+        public = self.model_dump(mode="json", exclude={"seed", "cluster"}, exclude_defaults=True)
         public["steps"] = [public_parameters(*pair) for pair in zip(self.steps, public["steps"], strict=True)]
         for group in public.get("game", {}).get("groups", []):
             del group["level"]
@@ -130,7 +141,7 @@ class Plan(Section):
             problems += _tried(lambda: list(_column_problems(self.source, schema, base)), problems) or []
             problems += self._regression_problems(schema)
             problems += self._game_problems(schema)
-        problems += self._format_problems()
+        problems += [*self._format_problems(), *engine_problems(self)]
         return [*problems, *self._series_problems(), *self._step_problems(), *self._group_problems()]
 
     def _weight_problems(self, schema: Schema) -> Iterator[str]:
@@ -215,11 +226,13 @@ class Plan(Section):
             )
         if not unprotected and self.policy.individual_protection == "none":
             yield "policy: individual_protection: none is for plans that only hide a group; remove it"
-        grouped = [s.method for s in self.steps if s.void_by_design]
+        defining = {name for s in self.steps for name in s.group_variables}
+        grouped = [s.method for s in self.steps if s.void_by_design and not defining <= set(s.unmixed_variables)]
         if hiding and grouped:
             yield (
                 f"steps: {', '.join(hiding)} and {', '.join(grouped)} cannot be combined: moving members breaks "
-                "groups of identical records; use another masking step"
+                "groups of identical records; use another masking step, or mdav with within: "
+                f"[{', '.join(sorted(defining))}]"
             )
 
     def _regression_problems(self, schema: Schema) -> Iterator[str]:
@@ -298,6 +311,15 @@ class PlanFile:
     def base(self) -> Path:
         """The plan's own folder."""
         return self.path.parent
+
+    def with_engine(self, engine: str) -> PlanFile:
+        """Return the plan with another engine; refuse one that it cannot be carried out with."""
+        if engine not in get_args(Engine):
+            raise Refused(f"--engine must be one of {', '.join(get_args(Engine))}, got {cut(visible(engine))}")
+        plan = self.plan.model_copy(update={"engine": engine})
+        if problems := list(engine_problems(plan)):
+            raise Refused("\n".join(problems))
+        return replace(self, plan=plan)
 
     @property
     def unconfirmed(self) -> list[str]:

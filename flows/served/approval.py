@@ -33,7 +33,7 @@ from tasks.publication.deliver import pending, targets_of
 from tasks.record import ledger
 from tasks.record.approval_rule import WaitingCandidate
 from tasks.record.decision import Decision
-from tasks.record.entry import MirrorFacts
+from tasks.record.entry import LedgerEntry, MirrorFacts, ReleaseFacts
 from tasks.record.mirrored import Mirrors
 
 DAY = 86_400
@@ -143,7 +143,7 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
     by = decided.approver if decided else "the policy"
     why = f"{event} by {by}: {decided.reason if decided else last.facts.reason}"
     if event == "expired":
-        why = "the time to decide is over; run the plan again for a new candidate"
+        why = f"{why_expired(last)}; run the plan again for a new candidate"
     if event == "superseded":
         why = f"{last.facts.superseded_by}, of the same plan, took its place before it was decided"
     monitor.emit(event, entry.plan, entry.release, approver=by, reason=why)
@@ -160,6 +160,14 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
         monitor.tell_of_release(home, event, f"a release is {event}", entry.plan, entry.release, why, CLOSED[event])
     kind = {"expired": Cancelled, "superseded": Cancelled, "rejected": Failed}.get(event, Completed)
     return kind(name=event.capitalize(), message=f"{entry.release}: {why}")
+
+
+def why_expired(entry: LedgerEntry[ReleaseFacts]) -> str:
+    """Return why an entry ended the wait: its time was over, or another release was published meanwhile."""
+    until = entry.facts.terms.expires if entry.facts.terms else ""
+    if until and datetime.fromisoformat(entry.time) >= datetime.fromisoformat(until):
+        return "the time to decide is over"
+    return "another release of the same data or units was published, and this one was not measured together with it"
 
 
 def _carry_out(home: Home, entry: PendingDecision, answer: Form) -> str:

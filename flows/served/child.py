@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from flows.orchestration import compat
 from flows.orchestration.application import PrefectApplication
 from flows.servers.environment import HEALTH, imports
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 # A worker that has not reached Prefect for so many seconds is not healthy.
 UNREACHED = 60.0
+# Seconds that runs under way have to end by themselves when the worker ends.
+ENDING = 5.0
 
 
 def _without_trigrams() -> None:
@@ -145,6 +149,18 @@ def _work(sock: socket.socket, parent: Parent) -> int:
     return run_app(app, sock, parent)
 
 
+def _end_runs() -> None:
+    """End what the worker has started, which must not outlive it; it is resumed at the next start.
+
+    A run that is asked to end first reports to the server, and waits for it as long as it does not answer.
+    """
+    started = psutil.Process().children(recursive=True)
+    os.killpg(os.getpgrp(), signal.SIGTERM)
+    for process in psutil.wait_procs(started, ENDING)[1]:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+
+
 def main(arguments: Iterable[str]) -> int:
     """Be one part of the stack until the parent asks it to stop or is lost."""
     part, descriptor = arguments
@@ -152,8 +168,7 @@ def main(arguments: Iterable[str]) -> int:
         if part != "worker":
             return _serve(part, sock, parent)
         code = _work(sock, parent)
-        # What the worker has started must not outlive it; it is resumed at the next start.
-        os.killpg(os.getpgrp(), signal.SIGTERM)
+        _end_runs()
     return code
 
 

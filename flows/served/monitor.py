@@ -23,10 +23,7 @@ from tasks.record.mirrored import Mirrors
 from tasks.tracking.mlflow import mirror_version, page_of
 
 CHANGE_PLAN = "change the plan or the data as the report says; until then the rejection stands"
-CORRECT = "correct the plan or the data as the run's page says, and run the plan again"
 DECIDE = "read the report, then decide: Resume in the run's page, or anonflow approve or reject at a terminal"
-WHY = "the run's page says why"
-RUN_AGAIN = "see the run's page; when the cause is mended, run the plan again"
 
 
 def emit(event: str, plan: str, release: str, *, run: str = "", **facts: Any) -> None:
@@ -71,11 +68,8 @@ def report_failure(home: Home, error: Exception) -> None:
 
     It may hold counts of records, and stays in the pages: mail may cross other people's machines.
     """
-    plan, run = str(flow_run.parameters.get("plan", "")), str(flow_run.id)
-    refused = isinstance(error, Refused)
-    subject, action = ("a run was refused", CORRECT) if refused else ("a run failed", RUN_AGAIN)
-    link = notices.page_of(run)
-    notices.tell(home, Notice(f"stopped-{run}", subject, plan, text=WHY, link=link, action=action))
+    plan = str(flow_run.parameters.get("plan", ""))
+    notices.tell(home, notices.stopped(plan, str(flow_run.id), is_refused=isinstance(error, Refused)))
     emit("failed", plan, "", reason=str(error))
     lines = ["**The run could not go on.**", *map(markdown_cell, str(error).split("\n"))]
     note(plan, "trouble", "\n\n".join(lines), "Why the run could not go on")

@@ -29,6 +29,9 @@ BLOCK = "anonflow"
 PACE, LONGEST_PAUSE = 2.0, 300.0
 # Seconds after which it is forgotten that a notice was delivered.
 REMEMBERED = 400 * 86_400.0
+CORRECT = "correct the plan or the data as the run's page says, and run the plan again"
+RUN_AGAIN = "see the run's page; when the cause is mended, run the plan again"
+WHY = "the run's page says why"
 
 log = logging.getLogger("anonflow.served")
 
@@ -102,6 +105,12 @@ def tell(home: Home, notice: Notice) -> None:
 def page_of(run: str) -> str:
     """Return the address of a run's page in Prefect."""
     return f"{os.environ.get('PREFECT_API_URL', '').removesuffix('/api')}/runs/flow-run/{run}" if run else ""
+
+
+def stopped(plan: str, run: str, *, is_refused: bool) -> Notice:
+    """Return what people are told of a run that could not go on; the reason stands in its page alone."""
+    subject, action = ("a run was refused", CORRECT) if is_refused else ("a run failed", RUN_AGAIN)
+    return Notice(f"stopped-{run}", subject, plan, text=WHY, link=page_of(run), action=action)
 
 
 async def run_sender(client: PrefectClient, home: Home) -> None:

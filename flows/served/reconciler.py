@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,13 +20,16 @@ from prefect.client.schemas.filters import (
     DeploymentFilter,
     DeploymentFilterTags,
     FlowRunFilter,
+    FlowRunFilterEndTime,
     FlowRunFilterState,
+    FlowRunFilterStateName,
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed, Scheduled
 
+from flows.orchestration import compat
 from flows.served import monitor, notices, state
 from flows.served.alarms import ready_alarm
 from flows.served.deployments import TAG, deploy, ready_pool
@@ -34,7 +38,7 @@ from flows.served.plans import Folder, read_folder, stamp
 from flows.served.release import run_name_of
 from flows.served.report import Report
 from flows.served.settings import POOL, runs_at_once
-from flows.served.watch import Watch
+from flows.served.watch import RECENT, Watch
 from flows.served.worker import Worker
 from tasks.common.errors import Refused
 from tasks.common.home import Home
@@ -64,13 +68,15 @@ log = logging.getLogger("anonflow.served")
 async def run_reconciler(report: Report) -> None:
     """Work until cancelled; ``report`` is what the health endpoint answers."""
     home, plans = Home.locate(), Path(os.environ["ANONFLOW_PLANS"])
+    if ended := state.end_stranded(home):
+        log.warning("ended %d process(es) of runs that reported to a Prefect that is no more", ended)
     async with get_client() as client:
         await ready_pool(client, home)
         name = f"anonflow on {socket.gethostname()}"
-        reconciler = Reconciler(client, home, plans, report, name)
+        worker = Worker(POOL, name=name, create_pool_if_not_found=False, limit=runs_at_once())
+        reconciler = Reconciler(client, home, plans, report, worker)
         await reconciler.deploy_plans()
         await ready_alarm(client)
-        worker = Worker(POOL, name=name, create_pool_if_not_found=False, limit=runs_at_once())
         working = asyncio.ensure_future(worker.start(printer=lambda *_: None))
         sending = asyncio.ensure_future(run_sender(client, home))
         report.ready, report.reached = True, time.time()
@@ -88,9 +94,9 @@ async def run_reconciler(report: Report) -> None:
 class Reconciler:
     """Brings Prefect in step with what the home and the folder of plans say."""
 
-    def __init__(self, client: PrefectClient, home: Home, plans: Path, report: Report, worker: str) -> None:
+    def __init__(self, client: PrefectClient, home: Home, plans: Path, report: Report, worker: Worker) -> None:
         self.client, self.home, self.plans, self.report = client, home, plans, report
-        self.watch = Watch(client, home, worker)
+        self.worker, self.watch = worker, Watch(client, home, worker.name)
         self.folder = Folder({}, {})
         self.deployed = 0.0
         self.stamp: tuple[tuple[str, int, int], ...] = ()
@@ -110,6 +116,7 @@ class Reconciler:
             self.restart_interrupted,
             self.restart_unstarted,
             self.restart_unrecorded,
+            self.restart_dropped,
             self.name_scheduled,
             self.look,
         ]
@@ -222,7 +229,10 @@ class Reconciler:
 
     async def restart_unstarted(self) -> None:
         """Schedule runs again that a worker took and never began, because it was killed in between."""
+        held = self.worker.held
         async for run in self._runs_in(StateType.PENDING):
+            if run.id in held:
+                continue
             due = run.next_scheduled_start_time or run.expected_start_time
             taken = run.state.timestamp.timestamp() if run.state is not None else 0.0
             since = max(taken, due.timestamp() if due is not None else 0.0)
@@ -241,6 +251,19 @@ class Reconciler:
                 continue
             self.unrecorded[name] = seen.get(name, time.monotonic())
             if time.monotonic() - self.unrecorded[name] > UNRECORDED:
+                await self._schedule(run, AGAIN)
+
+    async def restart_dropped(self) -> None:
+        """Schedule runs again that Prefect cancelled by itself, as their place in the queue was lost in an outage."""
+        for run in await self.client.read_flow_runs(
+            flow_run_filter=FlowRunFilter(
+                state=FlowRunFilterState(name=FlowRunFilterStateName(any_=["Cancelled"])),
+                end_time=FlowRunFilterEndTime.model_validate({"after_": datetime.now(UTC) - RECENT}),
+            ),
+            deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])),
+            limit=50,
+        ):
+            if run.state is not None and compat.has_lost_its_place(run.state.message):
                 await self._schedule(run, AGAIN)
 
     async def name_scheduled(self) -> None:

@@ -8,6 +8,7 @@ made a second time.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -59,14 +60,20 @@ def release(plan: str) -> State[Any]:
     """Carry out a plan, or go on with the candidate that this run waits with."""
     home, run = Home.locate(), str(flow_run.id)
     logs.ABOUT.plan = visible(plan)
+    try:
+        return sanitise_errors(_recorded)(home, run, plan)
+    except ReleaseError as error:
+        return _stopped(error)
+
+
+def _recorded(home: Home, run: str, plan: str) -> State[Any]:
+    """Carry a run out with a record in the home, which stays where its process ends before the run does."""
     with state.carried_out(home, run, str(flow_run.name), plan):
         try:
-            ended: State[Any] = sanitise_errors(_carry_on)(home, run, plan)
-        except Pause:
+            ended = _carry_on(home, run, plan)
+        except (Exception, Pause):
             state.remove_run(home, run)
             raise
-        except ReleaseError as error:
-            ended = _stopped(error)
         state.remove_run(home, run)
     return ended
 
@@ -126,5 +133,7 @@ def _stopped(error: ReleaseError) -> State[Any]:
 
     if isinstance(error, Busy):
         return Cancelled(name="Skipped", message=str(error))
-    monitor.report_failure(Home.locate(), error)
+    # On a full disk the notice cannot be stored: the worker tells people when there is room again.
+    with suppress(OSError):
+        monitor.report_failure(Home.locate(), error)
     return Failed(name="Refused" if isinstance(error, Refused) else "Failed", message=str(error))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from tasks.common.locks import is_held, locked
 from tasks.common.values import from_json, to_json
 
 T = TypeVar("T")
+SERVER = "PREFECT_API_URL"
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class ActiveRun:
     """A Prefect run that has begun and not ended in order, after ``attempts`` others.
 
     ``pid`` and ``host`` tell people where it was carried out; whether it still is, its lock tells (`is_carried_out`).
+    ``server`` is the Prefect that it reports to.
     """
 
     run: str
@@ -66,6 +69,7 @@ class ActiveRun:
     pid: int
     host: str
     attempts: int = 0
+    server: str = ""
 
 
 class Records(Generic[T]):
@@ -124,13 +128,32 @@ def carried_out(home: Home, run: str, name: str, plan: str) -> Iterator[None]:
     with locked(_lock_of(home, run)):
         before = active_runs(home).get(run)
         attempts = before.attempts if before else 0
-        active_runs(home).put(run, ActiveRun(run, name, plan, os.getpid(), socket.gethostname(), attempts))
+        about = ActiveRun(run, name, plan, os.getpid(), socket.gethostname(), attempts, os.environ.get(SERVER, ""))
+        active_runs(home).put(run, about)
         yield
 
 
 def is_carried_out(home: Home, run: str) -> bool:
     """Return whether a process carries a run out."""
     return is_held(_lock_of(home, run))
+
+
+def end_stranded(home: Home) -> int:
+    """End processes of this machine that report to another Prefect than ours, which is no more; return how many.
+
+    They are runs whose worker was killed before the whole stack was: they would wait for their server, hold their runs
+    and block their plans. They are resumed like all whose process has ended.
+    """
+    here, ours = socket.gethostname(), os.environ.get(SERVER, "")
+    stranded = [
+        active
+        for active in active_runs(home).all()
+        if active.host == here and active.server != ours and is_carried_out(home, active.run)
+    ]
+    for active in stranded:
+        with suppress(ProcessLookupError):
+            os.kill(active.pid, signal.SIGKILL)
+    return len(stranded)
 
 
 def remove_run(home: Home, run: str) -> None:

@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -33,6 +33,8 @@ PACE = 10.0
 LOW_DISK, LOW_DISK_GB = "ANONFLOW_LOW_DISK_GB", 2.0
 # A run that was due so many seconds before the stack ended, or after it has begun, was not missed.
 AROUND = 60.0
+# How long ago a run may have failed that people are told of.
+RECENT = timedelta(hours=6)
 # So many missed runs are counted at most.
 MOST = 1000
 
@@ -61,6 +63,7 @@ class Watch:
         self._refused_plans(folder)
         self._disk()
         await self._late()
+        await self._untold()
         await self._other_workers()
 
     def _missed(self, folder: Folder) -> None:
@@ -102,6 +105,22 @@ class Watch:
             action = "see anonflow serve --status and the worker's log"
             about = Notice(f"late-{run.id}", "a run is late", visible(plan), text=text, link=link, action=action)
             notices.tell(self.home, about)
+
+    async def _untold(self) -> None:
+        """Tell of runs that failed, and could not say so themselves: the disk was full, or Prefect ended them."""
+        from prefect.client.schemas.filters import (
+            FlowRunFilter,
+            FlowRunFilterEndTime,
+            FlowRunFilterState,
+            FlowRunFilterStateName,
+        )
+
+        named = FlowRunFilterState(name=FlowRunFilterStateName(any_=["Failed", "Refused"]))
+        recent = FlowRunFilterEndTime.model_validate({"after_": datetime.now(UTC) - RECENT})
+        found = FlowRunFilter(state=named, end_time=recent)
+        for run in await self.client.read_flow_runs(flow_run_filter=found, limit=50):
+            plan, is_refused = visible(str(run.parameters.get("plan", ""))), run.state_name == "Refused"
+            notices.tell(self.home, notices.stopped(plan, str(run.id), is_refused=is_refused))
 
     async def _other_workers(self) -> None:
         from prefect.exceptions import ObjectNotFound

@@ -11,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from prefect.client.schemas.objects import FlowRun
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
@@ -31,6 +32,15 @@ compat.load_flow_with(_our_flow)
 
 class Worker(ProcessWorker):
     """A process worker whose runs are releases, whatever the server asks for."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        compat.pass_over_held(self)
+
+    @property
+    def held(self) -> frozenset[UUID]:
+        """The runs that this worker is about to start, or carries out."""
+        return frozenset(run for run in self.limiter.statistics().borrowers if isinstance(run, UUID))
 
     async def run(
         self, flow_run: FlowRun, configuration: ProcessJobConfiguration, task_status: Any = None

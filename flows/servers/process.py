@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -154,5 +155,6 @@ class Child:
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            # With what it has started, which is in its session.
+            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()

@@ -9,7 +9,8 @@ from tasks.assessment.assess import AssessmentSection, assess
 from tasks.common.run import Run
 from tasks.intake.split import Sides
 from tasks.intake.validate import EditsSection, Validated, validate_masked
-from tasks.masking.anonymize import Masked, Step, mask
+from tasks.masking.anonymize import Masked, Step
+from tasks.masking.partitions import mask_records
 from tasks.policy.assessment import Assessment
 from tasks.policy.section import PolicySection
 from tasks.policy.verdict import Verdict, decide
@@ -39,7 +40,7 @@ def mask_and_judge(run: Run, sides: Sides, plan: Sections) -> Judged:
 
     Neither earlier releases nor the in/out game are looked at: both belong to a release.
     """
-    masked = mask(run, sides.original, plan.steps, plan.edits.edit_set())
+    masked = mask_records(run, sides.original, plan.steps, plan.edits.edit_set())
     validated = validate_masked(masked, plan.edits, sides.original)
     assessment = assess(run, sides, masked, plan.assessment, plan.policy).assessment
     return Judged(masked, validated, assessment, decide(assessment, plan.policy))

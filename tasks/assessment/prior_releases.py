@@ -46,9 +46,9 @@ def against_earlier(
     """Attack with all releases of these units together, the candidate last.
 
     One that lacks variables of the candidate, or is of units that are held out now, or of which this is not known,
-    cannot be compared, and is counted.
+    cannot be compared, and is counted. With a table in partitions none is compared.
     """
-    if not earlier or sides.reference is None:
+    if not earlier or sides.reference is None or sides.sub_table is not None:
         return PriorReleases(len(earlier))
     apart = _apart(run, earlier, checked, sides)
     folders = [run.home.files_of(one.facts.name, one.facts.release) for one in apart]

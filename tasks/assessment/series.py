@@ -10,6 +10,7 @@ import numpy as np
 from anoncore.microdata import Microdata
 from anoncore.risk import differencing
 from tasks.assessment.prior_releases import comparable, released_table, shared_names
+from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.common.workspace import StoredArrays
 from tasks.intake.members import recognise
@@ -88,7 +89,7 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         releases=len(earlier),
         known=len(compared),
         least=least,
-        identified=checked.keys is not None,
+        identified=bool(now.named[0]),
         few=tuple(one.changes for one in compared if one.changes.few),
         newest=compared[-1].changes if compared else None,
         pairs=pairs,
@@ -128,8 +129,8 @@ def _subtracted(
 ) -> tuple[tuple[PairDifferencing, ...], int]:
     """Return the attack with some releases since which units joined, and of how many it was tried with."""
     tried = sorted((one for one in compared if one.joined.any()), key=lambda one: int(one.joined.sum()))[:AT_MOST]
-    if not tried:
-        return (), 0
+    if not tried or isinstance(sides.original, StoredPartitions):
+        return (), len(tried)
     original, candidate = sides.original.load(), masked.measured.load()
     names = comparable(original, candidate, masked)
     pairs = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from anoncore.partitions.store import Executor
 from tasks.common.errors import Busy
 from tasks.common.home import Home, make_private
 from tasks.common.locks import locked
@@ -19,12 +21,18 @@ from tasks.common.workspace import Workspace
 
 @dataclass(frozen=True)
 class Run:
-    """One run in a home. Holds no data and no seed."""
+    """One run in a home. Holds no data and no seed.
+
+    Parameters
+    ----------
+    executor : carries out tasks on tables in partitions; None where tables are in memory
+    """
 
     id: str
     home: Home
     workspace: Workspace
     streams: RandomStreams
+    executor: Executor | None = None
 
     @classmethod
     def start(cls, home: Home, seed: SeedSection) -> Run:
@@ -41,6 +49,8 @@ class Run:
     @contextmanager
     def opened(cls, home: Home, seed: SeedSection) -> Iterator[Run]:
         """Give a new run; its workspace takes all temporary files of this process, and is wiped after."""
+        # No copy of the memory, which holds records, is left behind when the process crashes.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         run = cls.start(home, seed)
         try:
             with run.workspace.temporary_files():

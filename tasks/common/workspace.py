@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import secrets
@@ -10,13 +12,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import pandas as pd
 
+from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.partitions.store import ColumnStore
 from tasks.common.digests import jsonable, sha256_of
 from tasks.common.errors import Fault
 from tasks.common.home import Home, make_private, private_umask
@@ -32,15 +37,26 @@ _owned: dict[Path, ExitStack] = {}
 
 @dataclass(frozen=True)
 class Stored:
-    """A reference to an artifact in a workspace: where it is and what its content was."""
+    """A reference to an artifact in a workspace: where it is and what its content was.
+
+    Parameters
+    ----------
+    vault : where its content is kept encrypted; None where it is a file
+    """
 
     path: Path
     sha256: str
+    vault: ColumnStore | None = field(default=None, repr=False, compare=False)
 
-    def _intact(self) -> Path:
-        if sha256_of(self.path) != self.sha256:
+    def _intact(self) -> Path | BinaryIO:
+        if self.vault is not None:
+            content = self.vault.read(str(self.path), 0).tobytes()
+            intact = hashlib.sha256(content).hexdigest() == self.sha256
+        else:
+            intact = sha256_of(self.path) == self.sha256
+        if not intact:
             raise Fault(f"{self.path.name} in the workspace is not what was stored; nothing is released")
-        return self.path
+        return self.path if self.vault is None else io.BytesIO(content)
 
 
 @dataclass(frozen=True)
@@ -50,6 +66,16 @@ class StoredTable(Stored):
     def load(self) -> pd.DataFrame:
         """Return the data frame, after checking that it is what was stored."""
         return pd.read_parquet(self._intact())
+
+
+class StoredRecords(Protocol):
+    """A reference to microdata, in memory or in partitions."""
+
+    def load(self) -> Microdata:
+        """Return all records; of microdata in partitions this is refused."""
+
+    def parts(self) -> Iterator[Microdata]:
+        """Yield the records, a partition at a time; microdata in memory are one partition."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +88,10 @@ class StoredMicrodata(Stored):
         schema = Schema(Variable(**v) for v in json.loads(frame.attrs.pop("schema")))
         units = frame.pop(UNIT).to_numpy() if UNIT in frame else None
         return Microdata(frame.set_index(RECORD).rename_axis(None), schema, units)
+
+    def parts(self) -> Iterator[Microdata]:
+        """Yield the microdata, which are one partition."""
+        yield self.load()
 
 
 @dataclass(frozen=True)
@@ -76,9 +106,15 @@ class StoredArrays(Stored):
 
 @dataclass(frozen=True)
 class Workspace:
-    """A private folder for the raw and half-finished data of one run."""
+    """A private folder for the raw and half-finished data of one run.
+
+    Parameters
+    ----------
+    vault : keeps artifacts encrypted in place of files; None where they are files of the folder
+    """
 
     folder: Path
+    vault: ColumnStore | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def create(cls, home: Home, name: str) -> Workspace:
@@ -91,7 +127,7 @@ class Workspace:
 
     def branch(self, name: str) -> Workspace:
         """Create a workspace inside this one."""
-        return Workspace(make_private(self.folder / name))
+        return Workspace(make_private(self.folder / name), self.vault)
 
     def store(self, name: str, data: Microdata) -> StoredMicrodata:
         """Store microdata; as for every artifact, see `_once`."""
@@ -109,7 +145,7 @@ class Workspace:
         """Store named arrays."""
         return StoredArrays(*self._once(f"{name}.npz", lambda path: np.savez(path, **arrays)))  # type: ignore[arg-type]
 
-    def _once(self, name: str, write: Callable[[Path], object]) -> tuple[Path, str]:
+    def _once(self, name: str, write: Callable[[Any], object]) -> tuple[Path, str, ColumnStore | None]:
         """Write an artifact whole; return its path and digest.
 
         A step that is tried again may store the same content again.
@@ -120,6 +156,8 @@ class Workspace:
             When the artifact was stored before with another content.
         """
         path = self.folder / name
+        if self.vault is not None:
+            return path, self._once_in_vault(path, write), self.vault
         beside = path.with_name(f"{secrets.token_hex(4)}-{name}")
         try:
             with private_umask():
@@ -132,7 +170,22 @@ class Workspace:
                     raise Fault(f"{name} is in the workspace already; every artifact is stored once") from None
         finally:
             beside.unlink(missing_ok=True)
-        return path, digest
+        return path, digest, None
+
+    def _once_in_vault(self, path: Path, write: Callable[[Any], object]) -> str:
+        """Keep an artifact encrypted; return the digest of its content."""
+        assert self.vault is not None
+        content = io.BytesIO()
+        write(content)
+        digest = hashlib.sha256(content.getbuffer()).hexdigest()
+        try:
+            before = hashlib.sha256(self.vault.read(str(path), 0).tobytes()).hexdigest()
+        except AnonymizationError:
+            before = digest
+            self.vault.write(str(path), 0, np.frombuffer(content.getbuffer(), dtype=np.uint8))
+        if before != digest:
+            raise Fault(f"{path.name} is in the workspace already; every artifact is stored once")
+        return digest
 
     @contextmanager
     def temporary_files(self) -> Iterator[None]:

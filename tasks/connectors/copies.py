@@ -105,6 +105,8 @@ def _local_names(folder: Path) -> list[str]:
                 raise Refused(f"{shown} is a folder that holds links to folders; put the files themselves there")
             if any(not (here / name).resolve().is_relative_to(root) for name in files):
                 raise Refused(f"{shown} is a folder that holds links out of it; put the files themselves there")
+            for name in files:
+                check_file(here / name)
             names += [(here / name).relative_to(root).as_posix() for name in files]
     except PermissionError:
         refused = f"{shown} is a folder that may not be read by this user"

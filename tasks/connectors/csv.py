@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import pandas as pd
 
@@ -121,10 +121,16 @@ def lines_of(file: TextIO, shown: str) -> Iterator[str]:
         yield line
 
 
+def records_of(file: TextIO, shown: str, delimiter: str) -> Any:
+    """Return a reader of a file's records; the limit of a field, which is the whole process's, is set anew."""
+    csv.field_size_limit(MAX_FIELD)
+    return csv.reader(lines_of(file, shown), delimiter=delimiter)
+
+
 def _records(path: Path, dialect: Dialect, shown: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the fields of each record, with the number of the line at which it ends."""
     with open_bytes(path, shown) as file, io.TextIOWrapper(file, encoding=dialect.encoding, newline="") as text:
-        reader = csv.reader(lines_of(text, shown), delimiter=dialect.delimiter)
+        reader = records_of(text, shown, dialect.delimiter)
         for fields in reader:
             yield reader.line_num, fields
 

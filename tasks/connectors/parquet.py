@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -148,6 +149,18 @@ def columns_of(path: Path, shown: str) -> list[str]:
     return readable("parquet", shown, names)
 
 
+def cells_of(place: Path) -> int:
+    """Return how many cells a Parquet file, or the Parquet files of a folder, hold by what they state; 0 for others."""
+    import pyarrow.parquet as pq
+
+    cells = 0
+    for path in sorted(place.rglob("*.parquet")) if place.is_dir() else [place]:
+        if path.suffix.lower() == ".parquet" and path.is_file():
+            about = readable("parquet", cut(visible(path.name)), partial(pq.read_metadata, path))
+            cells += about.num_rows * about.num_columns
+    return cells
+
+
 def columns_of_folder(folder: Location) -> list[str]:
     """Return the columns of a folder on this machine, those of its partitions last."""
     assert folder.local is not None
@@ -189,6 +202,92 @@ def read_folder(files: Sequence[tuple[str, Path]], shown: str) -> tuple[pd.DataF
         different = [n for n in names if len({str(t.schema.field(n).type) for t in tables} - {"null"}) > 1]
         raise Refused(f"the files in {shown} hold columns of different types: {named(different)}")
     return to_frame(whole), list(partitions.pop())
+
+
+def batches(files: Sequence[tuple[str, Path]], rows: int, folder: str) -> Iterator[pd.DataFrame]:
+    """Yield the tables of some files in frames of exactly so many rows, but for the last.
+
+    Parameters
+    ----------
+    files : names as messages show them, and where each can be read
+    folder : what they are in, as messages name it
+
+    Raises
+    ------
+    Refused
+        When the files do not have the same columns, of the same types, or hold lists or structures.
+    """
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    held = 0
+    first: Any = None
+    for name, path in files:
+        for table in _pieces(name, path, rows):
+            if first is None:
+                first = _schema(table.schema, files)
+            table = _as_first(table, first, folder)
+            while held + len(table) >= rows:
+                yield to_frame(pa.concat_tables([*waiting, table.slice(0, rows - held)]))
+                table, waiting, held = table.slice(rows - held), [], 0
+            waiting, held = [*waiting, table], held + len(table)
+    if held:
+        yield to_frame(pa.concat_tables(waiting))
+
+
+def _pieces(name: str, path: Path, rows: int) -> Iterator[Any]:
+    """Yield one file's table, at most so many rows at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    shown = cut(visible(Path(name).name))
+    columns = readable("parquet", shown, lambda: columns_of(path, shown))
+    check_names(columns, shown, columns)
+    if unsupported := nested_of(path, shown):
+        raise Refused(UNSUPPORTED.format(shown, named(unsupported)))
+    with pq.ParquetFile(path) as file:
+        texts = [c.name for c in file.schema_arrow if _is_text(c.type)]
+        readable("parquet", shown, lambda: _check_text(path, texts, shown))
+        pieces = file.iter_batches(rows)
+
+        def piece() -> Any:
+            if (batch := next(pieces, None)) is None:
+                return None
+            table = _plain(pa.Table.from_batches([batch]))
+            table.validate(full=True)
+            return table
+
+        while (table := readable("parquet", shown, piece)) is not None:
+            yield table
+
+
+def _schema(first: Any, files: Sequence[tuple[str, Path]]) -> Any:
+    """Return the first file's schema, each column with the type of the first file in which it is not empty."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not any(pa.types.is_null(kind) for kind in first.types):
+        return first
+    for name, path in files:
+        stored = readable("parquet", cut(visible(Path(name).name)), partial(pq.read_schema, path))
+        for column in _plain(stored.empty_table()).schema:
+            at = first.get_field_index(column.name)
+            if at >= 0 and pa.types.is_null(first.field(at).type):
+                first = first.set(at, column)
+    return first
+
+
+def _as_first(table: Any, first: Any, folder: str) -> Any:
+    """Return a table with the columns in the order and of the types of a schema."""
+    import pyarrow as pa
+
+    if set(table.column_names) != set(first.names):
+        raise Refused(f"the files in {folder} do not have the same columns; make them the same")
+    table = table.select(first.names)
+    different = [n for n in first.names if table.schema.field(n).type != first.field(n).type]
+    if any(not pa.types.is_null(table.schema.field(n).type) for n in different):
+        raise Refused(f"the files in {folder} hold columns of different types: {named(different)}")
+    return table.cast(first)
 
 
 def _part(name: str, path: Path, folder: str) -> Any:

@@ -57,11 +57,11 @@ def to_microdata(frame: pd.DataFrame, variables: tuple[Variable, ...]) -> tuple[
     raise Refused(f"{problem}; correct them or declare a missing code")
 
 
-def check_levels(data: Microdata, variables: Iterable[Variable]) -> list[str]:
+def check_levels(schema: Schema, variables: Iterable[Variable]) -> list[str]:
     """Refuse text that must not be released unseen, and return a sentence where a person has stated it."""
     stated = {v.name for v in variables if v.levels}
     broken, unseen, notes = [], [], []
-    for variable in data.schema:
+    for variable in schema:
         levels = [v for v in variable.levels or () if isinstance(v, str)]
         if any(map(odd, levels)):
             broken.append(variable.name)
@@ -158,8 +158,13 @@ def _notes(frame: pd.DataFrame, variables: tuple[Variable, ...], data: Microdata
         if variable.is_dropped:
             continue
         known = data.frame[variable.name].dropna()
-        if known.empty:
-            notes.append(f"{visible(variable.name)} is missing in every record and is released so")
-        elif bool((known == known.iloc[0]).all()):
-            notes.append(f"{visible(variable.name)} holds one value only, which is released as it is")
+        constant = not known.empty and bool((known == known.iloc[0]).all())
+        notes += value_notes(variable.name, empty=known.empty, constant=constant)
     return notes
+
+
+def value_notes(name: str, *, empty: bool, constant: bool) -> list[str]:
+    """Return what a reader should know of a variable that holds no value, or one."""
+    if empty:
+        return [f"{visible(name)} is missing in every record and is released so"]
+    return [f"{visible(name)} holds one value only, which is released as it is"] if constant else []

@@ -8,7 +8,7 @@ from pathlib import Path
 from anoncore.microdata import Variable
 from tasks.common.keys import keyed_digest
 from tasks.common.run import Run
-from tasks.common.workspace import StoredMicrodata, StoredTable
+from tasks.common.workspace import StoredRecords, StoredTable
 from tasks.connectors.fingerprint import record_digests, records_digest
 from tasks.intake.columns import check_levels, to_microdata
 from tasks.intake.read import read
@@ -21,7 +21,7 @@ from tasks.record.dossier import SourceSummary
 class Ingested:
     """The source as microdata with its units, and what joins them as text, by reference, with what was read."""
 
-    data: StoredMicrodata
+    data: StoredRecords
     keys: StoredTable | None
     summary: SourceSummary
 
@@ -38,7 +38,7 @@ def ingest(
     """
     frame, digest = read(run, source, variables, base)
     data, notes = to_microdata(frame, variables)
-    notes += check_levels(data, variables)
+    notes += check_levels(data.schema, variables)
     names = tuple(v.name for v in variables if v.is_dropped)
     keys = keys_of(frame, Declared(variables, unit).keys)
     if len(keys.columns):

@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 
 from anoncore.microdata import Microdata
+from tasks.common.partitions import IDENTIFIED, NAME, StoredPartitions
 from tasks.common.run import Run
 from tasks.common.secrets import secret
 from tasks.common.workspace import StoredArrays
 from tasks.connectors.fingerprint import record_digests
 from tasks.intake.split import Sides
-from tasks.intake.units import persistent_names
+from tasks.intake.units import numbered, persistent_names
 from tasks.intake.validate import Checked
 from tasks.record.members import Members
 
@@ -28,10 +29,21 @@ def recognise(run: Run, checked: Checked, sides: Sides, shared: str | None = Non
     ----------
     shared : the name of a secret that other homes have, by which the units are known to them, too
     """
+    if isinstance(sides.original, StoredPartitions):
+        return run.workspace.store_arrays("members", **vars(_of_partitions(run, sides.original)))
     original = sides.original.load()
     keys = None if checked.keys is None else checked.keys.load()
     members = recognised(run, original, keys, secret(shared, run.home) if shared else "")
     return run.workspace.store_arrays("members", **vars(members))
+
+
+def _of_partitions(run: Run, original: StoredPartitions) -> Members:
+    """Return the units of a table in partitions, each of which is one record."""
+    names = original.schema.masked
+    contents = np.concatenate([record_digests(part.frame[list(names)]) for part in original.parts()])
+    identified, identities = original.whole(IDENTIFIED), original.whole(NAME)
+    identities[~identified] = numbered(contents[~identified])
+    return Members.of(run.home, identities, contents, names, named=int(identified.sum()), secret="")
 
 
 def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None, shared: str = "") -> Members:

@@ -37,13 +37,13 @@ def read(run: Run, source: SourceSection, variables: Iterable[Variable], base: P
         with source_errors():
             frame = _read_query(run, source, declared, base)
             check_table(frame, "the query's result")
-        _check_types(frame, "the query", declared)
+        check_types(frame, "the query", declared)
         return frame, content_digest(frame)
     with source_errors():
         frame, digest, shown = _read_place(run, source, declared, base)
     if frame.empty:
         raise Refused(f"source: {shown} holds no records")
-    _check_types(frame, shown, declared)
+    check_types(frame, shown, declared)
     return frame, digest or content_digest(frame)
 
 
@@ -77,7 +77,7 @@ def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> l
         return None if header is None else header(path, source, visible(path.name), known)
 
 
-def _check_types(frame: pd.DataFrame, shown: str, variables: Iterable[Variable]) -> None:
+def check_types(frame: pd.DataFrame, shown: str, variables: Iterable[Variable]) -> None:
     """Refuse what is neither a number nor text, and bring decimals to numbers."""
     known = {v.name: v for v in variables}
     dropped = {name for name, v in known.items() if v.is_dropped}

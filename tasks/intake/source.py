@@ -112,7 +112,8 @@ class SourceSection(Section):
         kind = self.format or SUFFIXES.get(Path(place.path).suffix.lower(), "parquet")
         if kind != "parquet":
             return False
-        return place.local.is_dir() if place.local is not None else place.is_folder()
+        # A name that is too long for the file system is no folder; `Path.is_dir` would raise.
+        return os.path.isdir(place.local) if place.local is not None else place.is_folder()
 
     def file(self, base: Path) -> Path:
         """Return the path of a file source."""

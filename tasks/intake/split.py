@@ -11,11 +11,13 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.rows import row_blocks
 from anoncore.microdata import Microdata, Variable
 from tasks.common.errors import Refused
+from tasks.common.partitions import NAME, SIDE, VALUES, StoredPartitions
 from tasks.common.run import Run
 from tasks.common.sections import Section
-from tasks.common.workspace import StoredMicrodata
+from tasks.common.workspace import StoredRecords
 from tasks.intake.columns import to_microdata
 from tasks.intake.read import read
 from tasks.intake.source import SourceSection
@@ -24,6 +26,8 @@ from tasks.intake.validate import Checked
 from tasks.record.dossier import SplitSummary
 
 HALF = 0.5
+# Statistical units of either side of the sub-table of a table in partitions.
+SUB_TABLE = 20_000
 
 
 class ReferenceSection(Section):
@@ -73,16 +77,23 @@ class Sides:
     ``halves`` are those of a ``cross``, each with the other as its reference.
     """
 
-    original: StoredMicrodata
-    reference: StoredMicrodata | None
+    original: StoredRecords
+    reference: StoredRecords | None
     halves: tuple[Sides, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Split(Sides):
-    """The two sides of a plan's table."""
+    """The two sides of a plan's table.
+
+    Parameters
+    ----------
+    sub_table : of tables in partitions, the sides of a random part of the units, in memory: what compares records with
+        records is measured of it, masked by the same plan; None where all records are measured
+    """
 
     summary: SplitSummary
+    sub_table: Sides | None = None
 
 
 def split(
@@ -98,6 +109,8 @@ def split(
     Whole statistical units are set apart, of every stratum the same share; records whose values coincide by chance are
     counted apart.
     """
+    if isinstance(checked.data, StoredPartitions):
+        return _split_partitions(run, checked.data, section)
     source = checked.data.load()
     keys = None if checked.keys is None else checked.keys.load()
     if section.kind == "leave-one-out":
@@ -108,7 +121,7 @@ def split(
         return _cross(run, checked.data, source, keys)
     if section.kind == "holdout":
         original, reference, disjoint = _holdout(source, keys, run.streams.persistent_key(), section.share)
-        stored = run.workspace.store("original", original)
+        stored: StoredRecords = run.workspace.store("original", original)
     else:
         reference, disjoint = _file(run, source, keys, section, Declared(variables, unit), base)
         original, stored = source, checked.data
@@ -125,7 +138,58 @@ def split(
     return Split(stored, run.workspace.store("reference", reference), summary=summary)
 
 
-def _cross(run: Run, stored: StoredMicrodata, source: Microdata, keys: pd.DataFrame | None) -> Split:
+def _split_partitions(run: Run, source: StoredPartitions, section: ReferenceSection) -> Split:
+    """Cut a table in partitions as one in memory is cut, and draw its sub-table.
+
+    The same units are on the same side as in memory. The sub-table is of the first units of either side in the
+    persistent order, so that every run draws the same ones.
+    """
+    units = len(source)
+    if section.kind in ("file", "leave-one-out"):
+        raise Refused("reference: tables beyond memory support the kinds cross and holdout; choose one of them")
+    if units < 4:
+        raise Refused(f"reference: a holdout needs at least 4 statistical units, the source has {units}")
+    cross = section.kind == "cross"
+    order = _in_persistent_order(source.whole(NAME), run.streams.persistent_key())
+    masked = _masked_units(units, section.share)
+    used = order[: 2 * masked] if section.share == HALF and not cross else order
+    first, second = used[:masked], used[masked:]
+    values = source.whole(VALUES)
+    summary = SplitSummary(
+        kind=section.kind,
+        original=units if cross else len(first),
+        reference=min(len(first), len(second)) if cross else len(second),
+        unused=units - len(used),
+        original_units=units if cross else len(first),
+        reference_units=min(len(first), len(second)) if cross else len(second),
+        disjoint="no row number of the source is on both sides",
+        coinciding=int(np.isin(values[first], values[second]).sum()),
+    )
+    sub = _sub_table(run, source, first[:SUB_TABLE], second[:SUB_TABLE], cross=cross)
+    if cross:
+        return Split(source, None, summary=summary, sub_table=sub)
+    side = np.full(units, 2, dtype=np.int8)
+    side[second], side[first] = 1, 0
+    sided = source.with_column(SIDE, side)
+    return Split(sided.where("original", 0), sided.where("reference", 1), summary=summary, sub_table=sub)
+
+
+def _sub_table(run: Run, source: StoredPartitions, first: np.ndarray, second: np.ndarray, *, cross: bool) -> Sides:
+    """Return the sub-table of some records of either side."""
+    store = run.workspace.store
+    one, other = store("sub-table-1", source.at(first)), store("sub-table-2", source.at(second))
+    if not cross:
+        return Sides(one, other)
+    both = store("sub-table", source.at(np.concatenate([first, second])))
+    return Sides(both, None, (Sides(one, other), Sides(other, one)))
+
+
+def _masked_units(units: int, share: float) -> int:
+    """Return how many of so many units are masked where a share of them is set apart."""
+    return min(max(int(units * (1.0 - share)), 2), units - 2)
+
+
+def _cross(run: Run, stored: StoredRecords, source: Microdata, keys: pd.DataFrame | None) -> Split:
     """Cut the units in two halves, each of which is the other's reference; all records are masked."""
     one, other, disjoint = _holdout(source, keys, run.streams.persistent_key(), HALF, leaves_none=True)
     first, second = run.workspace.store("half-1", one), run.workspace.store("half-2", other)
@@ -152,7 +216,7 @@ def _holdout(
         raise Refused(f"reference: a holdout needs at least 4 statistical units, the source has {units}")
     known = pd.DataFrame(index=source.frame.index) if keys is None else keys.iloc[source.frame.index]
     order = _in_persistent_order(persistent_names(known, codes, _hashed(source.frame)), key)
-    masked = min(max(int(units * (1.0 - share)), 2), units - 2)
+    masked = _masked_units(units, share)
     # Of an odd number one is left over, where that makes the sides equal.
     equal = share == HALF and units == len(source) and not leaves_none
     order = order[: 2 * masked] if equal else order
@@ -193,8 +257,9 @@ def _in_persistent_order(names: np.ndarray, key: str) -> np.ndarray:
     the same units are set apart always; the cut moves a little when units come or go, and whose values
     name them is drawn anew when values or the variables declared change.
     """
-    drawn = pd.util.hash_array(names.astype(str).astype(object), hash_key=key, categorize=False)
-    return np.argsort(drawn, kind="stable")
+    blocks = (names[rows].astype(str).astype(object) for rows in row_blocks(len(names)))
+    drawn = [pd.util.hash_array(block, hash_key=key, categorize=False) for block in blocks]
+    return np.argsort(np.concatenate(drawn), kind="stable")
 
 
 def _file(
@@ -256,5 +321,4 @@ def _proven_disjoint(asked: pd.DataFrame, known: pd.DataFrame | None) -> str:
 
 def _coinciding(original: Microdata, reference: Microdata) -> int:
     """Count the records of the original whose values all stand in some record of the reference too."""
-    both = [pd.util.hash_pandas_object(d.frame.astype("string"), index=False) for d in (original, reference)]
-    return int(both[0].isin(both[1]).sum())
+    return int(np.isin(_hashed(original.frame), _hashed(reference.frame)).sum())

@@ -109,8 +109,15 @@ def persistent_names(keys: pd.DataFrame, units: Units, values: np.ndarray) -> np
         open_ &= ~has
     # Without a key a record is a unit of its own.
     alone = open_[units]
-    own = values[alone]
-    names[units[alone]] = own + pd.Series(own).groupby(own).cumcount().to_numpy().astype(np.uint64)
+    names[units[alone]] = numbered(values[alone])
+    return names
+
+
+def numbered(values: np.ndarray) -> np.ndarray:
+    """Return (N,) uint64 numbers that keep equal values apart: the second of them is one more, and so on."""
+    order = np.argsort(values, kind="stable")
+    ordered, names = values[order], values.copy()
+    names[order] += (np.arange(len(values)) - np.searchsorted(ordered, ordered)).astype(np.uint64)
     return names
 
 

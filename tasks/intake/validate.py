@@ -16,9 +16,10 @@ from anoncore.edits.model import EditSet
 from anoncore.edits.product import ProductEdit
 from expectations import Suite, ValidationReport, validate
 from tasks.common.errors import Fault, Refused
+from tasks.common.partitions import SIDE, StoredPartitions
 from tasks.common.run import Run
 from tasks.common.sections import Section
-from tasks.common.workspace import StoredMicrodata, StoredTable
+from tasks.common.workspace import StoredRecords, StoredTable
 from tasks.intake.ingest import Ingested
 from tasks.masking.anonymize import Masked
 
@@ -74,7 +75,7 @@ class Checked:
     report : the outcome of every rule on the raw data
     """
 
-    data: StoredMicrodata
+    data: StoredRecords
     keys: StoredTable | None
     set_aside: int
     report: ValidationReport
@@ -105,24 +106,34 @@ def validate_raw(run: Run, ingested: Ingested, section: EditsSection) -> Checked
     AnonymizationError
         When the determinants of a lookup nearly identify records.
     """
-    data, stored = ingested.data.load(), ingested.data
-    edits = section.edit_set()
-    edits.refuse_identifying(data)
-    report = validate(data.frame, Suite.of(data.schema, edits))
+    edits, sets_aside = section.edit_set(), section.on_violation == "set-aside"
+    reports, good = [], []
+    for part in ingested.data.parts():
+        edits.refuse_identifying(part)
+        reports.append(validate(part.frame, Suite.of(part.schema, edits)))
+        whole = not (sets_aside and reports[-1].violated)
+        good.append(np.ones(len(part), dtype=bool) if whole else edits.satisfied(part.frame))
+    report = ValidationReport.of_parts(reports)
     broken = report.violated
     failed = [rule for rule in broken if rule.error]
     if failed:
         raise Fault(f"checks that could not be carried out: {', '.join(r.name for r in failed)}")
     if broken and section.on_violation == "refuse":
         raise Refused(_refusal(section.rules, {rule.name: rule.violated for rule in broken}))
-    aside = 0
-    if broken and section.on_violation == "set-aside":
-        good = edits.satisfied(data.frame)
-        aside = int((~good).sum())
-        if good.sum() < 4:
-            raise Refused(f"{aside} of {len(data)} records violate an edit; too few are left to release")
-        stored = run.workspace.store("checked", data.take(np.flatnonzero(good)))
+    kept, stored = np.concatenate(good), ingested.data
+    aside = int((~kept).sum())
+    if aside:
+        if kept.sum() < 4:
+            raise Refused(f"{aside} of {len(kept)} records violate an edit; too few are left to release")
+        stored = _only(run, stored, kept)
     return Checked(stored, ingested.keys, aside, report)
+
+
+def _only(run: Run, data: StoredRecords, kept: np.ndarray) -> StoredRecords:
+    """Return some of the records."""
+    if isinstance(data, StoredPartitions):
+        return data.with_column(SIDE, (~kept).astype(np.int8)).where("checked", 0)
+    return run.workspace.store("checked", data.load().take(np.flatnonzero(kept)))
 
 
 def _refusal(rules: Iterable[Rule], violated: Mapping[str, int]) -> str:
@@ -145,7 +156,7 @@ def _allowed(rule: Rule) -> str:
     return f": {' and '.join(words)}"
 
 
-def validate_masked(masked: Masked, section: EditsSection, original: StoredMicrodata) -> Validated:
+def validate_masked(masked: Masked, section: EditsSection, original: StoredRecords) -> Validated:
     """Prove that the data to be released satisfy every edit, lookups by the table of the records that were masked.
 
     Of ranges it is shown that each holds a value with which the edit is satisfied.
@@ -157,13 +168,18 @@ def validate_masked(masked: Masked, section: EditsSection, original: StoredMicro
     Refused
         When ranges hold no such value.
     """
-    data = masked.released.load()
-    edits = section.edit_set().learned(original.load())
+    edits = section.edit_set()
+    if edits.lookups:
+        edits = edits.learned(original.load())
     unverifiable: tuple[str, ...] = ()
-    if masked.points is not None:
-        names = masked.points.load().schema.names
-        edits, unverifiable = over_ranges(edits, [n for n in names if n not in data.schema])
-    report = validate(data.frame, Suite.of(data.schema, edits), edits)
+    reports = []
+    for data in masked.released.parts():
+        if masked.points is not None:
+            names = masked.points.load().schema.names
+            edits, unverifiable = over_ranges(edits, [n for n in names if n not in data.schema])
+        schema, suite = data.schema, Suite.of(data.schema, edits)
+        reports.append(validate(data.frame, suite, edits))
+    report = ValidationReport.of_parts(reports)
     broken = [rule.name for rule in report.violated]
     if broken and masked.points is not None:
         raise Refused(
@@ -173,4 +189,4 @@ def validate_masked(masked: Masked, section: EditsSection, original: StoredMicro
     if broken:
         raise Fault(f"after repair the masked data still violate: {', '.join(broken)}; nothing is released")
     named = EditSet(edit for edit in edits.edits if edit.name not in section.unpublished)
-    return Validated(report, Suite.of(data.schema, named), unverifiable)
+    return Validated(report, Suite.of(schema, named), unverifiable)

@@ -23,7 +23,7 @@ from anoncore.registry import METHODS, anonymize
 from anoncore.release import Release
 from tasks.common.errors import Refused
 from tasks.common.run import Run
-from tasks.common.workspace import StoredArrays, StoredMicrodata
+from tasks.common.workspace import StoredArrays, StoredMicrodata, StoredRecords
 from tasks.record.dossier import RepairSummary
 
 T = TypeVar("T")
@@ -44,18 +44,14 @@ class ContinuousForm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Masked:
-    """The masked data by reference, with what the steps report about them.
+class MaskReport:
+    """What the steps report about the records that they masked.
 
     Parameters
     ----------
-    released : rows in the order of the steps' output
-    points : the same records as single values, where ranges are released
-    continuous : where one step masked, and has scores
-    confidential : what only the custodian may see, under "step<number>.<name>"
-    claims : each claim as it was checked on ``released``
+    claims : each claim as it was checked on the released records
     repair : what had to be changed
-    keeps_records : whether the index of ``released`` says from which original record a row stems
+    keeps_records : whether the index of the released records says from which original record a row stems
     notes : sentences for the method statement
     figures : what the steps measured, under "step<number>.<name>"
     recodings : how steps coarsened variables, the same for all records
@@ -64,10 +60,6 @@ class Masked:
     source_values : why steps may publish numbers of single records as they are, a sentence each
     """
 
-    released: StoredMicrodata
-    points: StoredMicrodata | None = None
-    continuous: ContinuousForm | None = None
-    confidential: StoredArrays | None = None
     claims: tuple[ClaimCheck, ...] = ()
     repair: RepairSummary | None = None
     keeps_records: bool
@@ -78,8 +70,26 @@ class Masked:
     records_unchanged: bool = False
     source_values: tuple[str, ...] = ()
 
+
+@dataclass(frozen=True, kw_only=True)
+class Masked(MaskReport):
+    """The masked data by reference, with what the steps report about them.
+
+    Parameters
+    ----------
+    released : rows in the order of the steps' output
+    points : the same records as single values, where ranges are released
+    continuous : where one step masked, and has scores
+    confidential : what only the custodian may see, under "step<number>.<name>"
+    """
+
+    released: StoredRecords
+    points: StoredMicrodata | None = None
+    continuous: ContinuousForm | None = None
+    confidential: StoredArrays | None = None
+
     @property
-    def measured(self) -> StoredMicrodata:
+    def measured(self) -> StoredRecords:
         """The released records as single values, which most measures need."""
         return self.points or self.released
 
@@ -106,7 +116,7 @@ class Streams(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _MaskedRecords:
+class MaskedRecords:
     """All steps, the repair after them, the records to be released, and notes on what was restored."""
 
     done: list[_Done]
@@ -136,29 +146,36 @@ class ShadowMask:
 
     def __call__(self, data: Microdata, rng: np.random.Generator) -> Microdata:
         """Return what would be released of ``data``, ranges as single values."""
-        masked = _masked(_ShadowStreams(rng), data, self.steps, self.edits)
+        masked = masked_records(_ShadowStreams(rng), data, self.steps, self.edits)
         return masked.done[-1].release.points or masked.released
 
 
-def mask(run: Run, data: StoredMicrodata, steps: tuple[Step, ...], edits: EditSet) -> Masked:
+def mask(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet) -> Masked:
     """Carry out the steps on the original records.
 
     Variables that an edit computes from others are left out of the masking and computed again
     afterwards; what edits still break is repaired on the masked data.
     """
-    whole = _masked(run, data.load(), steps, edits)
-    done, repaired, released, notes = whole.done, whole.repaired, whole.released, whole.notes
-    store, last = run.workspace, done[-1].release
+    whole = masked_records(run, data.load(), steps, edits)
+    done, store, last = whole.done, run.workspace, whole.done[-1].release
     confidential = {name: value for one in done for name, value in one.named(one.release.confidential).items()}
     return Masked(
-        released=store.store("released", released),
+        released=store.store("released", whole.released),
         points=None if last.points is None else store.store("points", last.points),
         continuous=_continuous_form(run, done),
         confidential=store.store_arrays("confidential", **confidential) if confidential else None,
+        **vars(mask_report(whole, steps, edits)),
+    )
+
+
+def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -> MaskReport:
+    """Return what the steps report about the records that they masked."""
+    done, repaired, released = whole.done, whole.repaired, whole.released
+    return MaskReport(
         claims=tuple(claim.check(released) for one in done for claim in one.release.claims),
         repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed, repaired.share),
         keeps_records=whole.keeps_records,
-        notes=(*(note for one in done for note in _notes(one)), *notes, *_invariants(steps)),
+        notes=(*(note for one in done for note in _notes(one)), *whole.notes, *_invariants(steps)),
         figures={name: value for one in done for name, value in one.named(one.release.figures).items()},
         recodings=tuple(recoding for one in done for recoding in one.release.recodings),
         hidden_variables=_hidden_variables(steps, edits),
@@ -177,15 +194,20 @@ def _source_values(done: list[_Done], released: Schema) -> tuple[str, ...]:
     return tuple(sentence for sentence in stated if sentence)
 
 
-def _masked(streams: Streams, original: Microdata, steps: tuple[Step, ...], edits: EditSet) -> _MaskedRecords:
-    """Carry out the steps, compute dependent variables again, repair, and restore what steps promised."""
+def masked_records(
+    streams: Streams, original: Microdata, steps: tuple[Step, ...], edits: EditSet, *, first: int = 1
+) -> MaskedRecords:
+    """Carry out the steps, compute dependent variables again, repair, and restore what steps promised.
+
+    ``first`` is the number of the first of the steps in the plan.
+    """
     edits = edits.learned(original, max(step.fewest_units for step in steps))
     if steps[-1].releases_ranges:
         # A range holds what the record held, sums included: nothing to compute anew, nothing to repair.
-        done = _carried_out(streams, original, steps, edits)
+        done = _carried_out(streams, original, steps, edits, first)
         repaired = Repaired(done[-1].release.data, {e.name: 0 for e in edits.edits}, 0, 0)
     else:
-        done = _carried_out(streams, without_dependents(original, edits), steps, edits)
+        done = _carried_out(streams, without_dependents(original, edits), steps, edits, first)
         repaired = repair(_completed(done[-1].release.data, original.schema, edits), edits, rng=streams.rng("repair"))
     released = repaired.data.select(repaired.data.schema.masked)
     released, notes = _restored(released, done, original.schema, edits, streams.rng("settle"))
@@ -194,12 +216,12 @@ def _masked(streams: Streams, original: Microdata, steps: tuple[Step, ...], edit
     # Rows that stem from no record are of no unit.
     keeps_records = all(one.release.keeps_records for one in done)
     released = _held_levels(released).with_units_of(original if keeps_records else released.with_units(None))
-    return _MaskedRecords(done, repaired, released, notes, keeps_records)
+    return MaskedRecords(done, repaired, released, notes, keeps_records)
 
 
-def _carried_out(streams: Streams, data: Microdata, steps: tuple[Step, ...], edits: EditSet) -> list[_Done]:
+def _carried_out(streams: Streams, data: Microdata, steps: tuple[Step, ...], edits: EditSet, first: int) -> list[_Done]:
     done: list[_Done] = []
-    for number, step in enumerate(steps, start=1):
+    for number, step in enumerate(steps, start=first):
         release = anonymize(data, step, rng=streams.rng(f"step-{number}"), edits=edits)
         if len(release.data) < 2:
             raise Refused(f"step {number} ({step.method}) leaves fewer than 2 records to release")

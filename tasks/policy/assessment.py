@@ -7,7 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anoncore.claims import ClaimCheck
-from anoncore.risk import AveragingAttack, Comparison, Differencing, Game, Proportion, Relabelling, RiskReport
+from anoncore.risk import (
+    AveragingAttack,
+    Comparison,
+    Differencing,
+    Game,
+    Proportion,
+    Relabelling,
+    RiskReport,
+    TailTest,
+)
+from anoncore.risk.scores import ScoreAttack
 from anoncore.utility import UtilityReport
 from tasks.common import values
 from tasks.common.errors import Refused
@@ -189,6 +199,33 @@ class ExternalFiles:
     relabelling: Relabelling | None = None
 
 
+@dataclass(frozen=True)
+class VariableShift:
+    """How far a variable's distribution has moved: by Kolmogorov, total variation or the share missing."""
+
+    variable: str
+    distance: float
+
+
+@dataclass(frozen=True)
+class FullRelease:
+    """What was measured over all records of a release in partitions; the rest is measured of its sub-table.
+
+    Parameters
+    ----------
+    records : sizes of the full tables
+    identical : records of the original that are released unchanged, beside the reference or the rest of the source
+    nearest : how well the distance to the nearest of all released records distinguishes some members from some
+        non-members; None without non-members
+    shifts : of each variable
+    """
+
+    records: Records
+    identical: TailTest
+    nearest: ScoreAttack | None
+    shifts: tuple[VariableShift, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Half:
     """What was measured of one half of the units, masked by the whole plan, with the other half as its reference.
@@ -223,6 +260,9 @@ class Assessment:
     in_out_game : None where the plan does not ask for it
     external : of externally produced files; None for releases of a run
     halves : of a ``cross``, what takes non-members is measured of two halves; the rest is of all records
+    full_release : of a table in partitions, what is measured of all records; claims, levels and dominated numbers
+        are of all records, too, and everything else is of a sub-table, a random part of the units that the same plan
+        has masked
     """
 
     records: Records
@@ -240,6 +280,7 @@ class Assessment:
     in_out_game: InOutGame | None = None
     external: ExternalFiles | None = None
     halves: tuple[Half, ...] = ()
+    full_release: FullRelease | None = None
 
     def of(self, half: Half) -> Assessment:
         """Return the assessment with what was measured of one half in place of what was measured of all records.

@@ -9,6 +9,8 @@ from typing import Literal
 from anoncore.risk import Difference, Proportion, ResidualRisk, proportion, residual_risk
 from tasks.common.formatting import Interval
 
+TEN = 10  # counts of people are published as the next multiple
+
 
 class Criterion(StrEnum):
     """What a release must not allow (opinion 05/2014, WP216, section 2.2)."""
@@ -48,6 +50,7 @@ class Advantage:
     value, lower, upper : r = (success − control) / (1 − control), with its interval
     n : people or records that the figure rests on
     scale : of success and control: a share, or an area under the ROC curve
+    at_most : success, control and gain are the largest that published counts allow, and ``lower`` is of the least
     """
 
     success: float
@@ -57,6 +60,7 @@ class Advantage:
     upper: float
     n: int
     scale: Literal["share", "AUC"] = "share"
+    at_most: bool = False
 
     @classmethod
     def of_area(cls, area: float, bounds: Interval, n: int) -> Advantage:
@@ -72,10 +76,17 @@ class Advantage:
 
     @classmethod
     def of_counts(cls, successes: int, control: int, n: int) -> Advantage | None:
-        """Return that of successes among n records, beside those of the control on the same; None without any."""
+        """Return that of successes among n records, beside those of the control on the same; None without any.
+
+        Both are published as the next ten: the gain is the largest that they allow, or a leak of ten records would
+        show none.
+        """
         if not n:
             return None
-        return replace(cls.of_residual(residual_risk(proportion(successes, n), proportion(control, n))), n=n)
+        largest = residual_risk(proportion(successes, n), proportion(max(0, control - TEN), n))
+        least = residual_risk(proportion(max(0, successes - TEN), n), proportion(control, n))
+        gain = replace(cls.of_residual(largest), lower=least.lower, n=n, at_most=successes > 0)
+        return replace(gain, control=min(control / n, 1.0))
 
     @classmethod
     def of_excess(cls, members: Proportion, nonmembers: Proportion, excess: Difference) -> Advantage:

@@ -23,7 +23,7 @@ from anoncore.utility import (
     WeightUse,
 )
 from tasks.common import values
-from tasks.policy.assessment import FORMAT, Half, InOutGame, PriorReleases, RareLevels, Records, Series
+from tasks.policy.assessment import FORMAT, FullRelease, Half, InOutGame, PriorReleases, RareLevels, Records, Series
 from tasks.policy.rounding import coarse, next_ten
 
 TENTH = 0.1
@@ -33,11 +33,10 @@ OVERLAP_STEP = 0.05
 
 @dataclass(frozen=True)
 class PublishedColumn:
-    """One encoded column: how far its statistics have moved."""
+    """One encoded column: how far its statistics have moved, but for its variance, see `published_utility`."""
 
     name: str
     mean: float
-    variance: float
     correlation: float
     rank_correlation: float
 
@@ -178,7 +177,7 @@ class PublishedUtility:
     weights: WeightUse
 
     def figure(self, name: str) -> FigureComparison | None:
-        """Return one of the four figures; None when no column is left."""
+        """Return a published figure of all columns; None when no column is left."""
         return next((one for one in self.figures if one.name == name), None)
 
 
@@ -204,6 +203,7 @@ class PublishedAssessment:
     in_out_game: InOutGame | None = None
     is_external: bool = False
     halves: tuple[Half, ...] = ()
+    full_release: FullRelease | None = None
 
     def of(self, half: Half) -> PublishedAssessment:
         """Return the assessment with what was measured of one half in place of what was measured of all records."""
@@ -222,10 +222,15 @@ def published_series(series: Series | None, step: float) -> Series | None:
 
 
 def published_utility(utility: UtilityReport, step: float) -> PublishedUtility:
-    """Publish utility in whole steps, without each variable's statistics in the original and the reference."""
+    """Publish utility in whole steps, without each variable's statistics in the original and the reference.
+
+    How far variances moved is not published: with the release's own variance it gives the source's, and with it the
+    number of a person who dominates the squares, to some per cent even in steps of a twentieth.
+    """
     compared = utility.figures
+    shown = () if compared is None else tuple(one for one in compared.figures if one.name != "variance")
     return PublishedUtility(
-        figures=() if compared is None else coarse(compared.figures, step),
+        figures=coarse(shown, step),
         columns=() if compared is None else coarse(_columns(utility), step),
         variables=tuple(_variable(one, step) for one in utility.variables),
         pairs=_pairs(utility.pairs, step),
@@ -240,16 +245,18 @@ def published_utility(utility: UtilityReport, step: float) -> PublishedUtility:
 
 
 def _columns(utility: UtilityReport) -> tuple[PublishedColumn, ...]:
-    """Return each encoded column's own figures; of correlations the largest of its pairs."""
+    """Return each encoded column's own published figures; of correlations the largest of its pairs."""
     assert utility.figures is not None
-    parts = [one.values.tolist() for one in utility.figures.released.figures]
+    measured = utility.figures.released
+    parts = [one.values.tolist() for one in (measured.mean, measured.correlation, measured.rank_correlation)]
     return tuple(PublishedColumn(name, *row) for name, *row in zip(utility.columns, *parts, strict=True))
 
 
 def _variable(one: VariableUtility, step: float) -> PublishedVariable:
     """Return how far a variable moved; how many values lie beyond a rounded range describes the release."""
     shift, error = one.released_shift, one.released_shift.spike_error
-    shown = replace(coarse(shift, step), beyond=shift.beyond, spike_error=error and float(f"{error:.1g}"))
+    coarser = coarse(replace(shift, variance=None), step)
+    shown = replace(coarser, beyond=shift.beyond, spike_error=error and float(f"{error:.1g}"))
     return PublishedVariable(one.name, one.kind, shown, coarse(one.two_samples, step))
 
 

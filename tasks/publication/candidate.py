@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -20,10 +21,11 @@ from tasks.common.digests import digest_of, jsonable, sha256_of
 from tasks.common.errors import Refused, visible
 from tasks.common.formatting import markdown_cell, plain
 from tasks.common.home import DOSSIER, Home, make_private, private_umask, write_private
+from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.common.sections import Section
 from tasks.common.values import to_json
-from tasks.common.workspace import StoredMicrodata
+from tasks.common.workspace import StoredRecords
 from tasks.connectors.formats import FORMATS
 from tasks.policy.disclosure_control import published
 from tasks.policy.published import PublishedAssessment
@@ -44,6 +46,8 @@ DATA_FILES = {
     "stata": "data.dta",
     "sas-transport": "data.xpt",
 }
+# Of a table in partitions, the files of its parts.
+PART = re.compile(r"^data-\d{5,}\.")
 RELEASE_ID = re.compile(r"[a-z0-9][a-z0-9_-]*-[0-9a-f]{12}")
 
 
@@ -68,7 +72,7 @@ class PublicationSection(Section):
     description: str = ""
     contact: str = ""
     licence: str = ""
-    passport: tuple[Literal["data-package", "ddi-codebook", "croissant", "dcat-ap"], ...] = (
+    passport: tuple[Literal["data-package", "ddi-codebook", "croissant", "dcat-ap", "ro-crate"], ...] = (
         "data-package",
         "ddi-codebook",
         "croissant",
@@ -76,11 +80,13 @@ class PublicationSection(Section):
     to: tuple[Target, ...] = ()
 
     @model_validator(mode="after")
-    def _tables_are_filled_from_parquet(self) -> PublicationSection:
+    def _parts_fit_together(self) -> PublicationSection:
         if any(target.table is not None for target in self.to) and "parquet" not in self.formats:
             raise ValueError("a table is filled from data.parquet; add parquet to formats")
         if len(set(self.to)) < len(self.to):
             raise ValueError("a target occurs twice in to; remove one")
+        if "ro-crate" in self.passport and not self.licence:
+            raise ValueError("an RO-Crate names a licence; state licence, or leave ro-crate out of passport")
         return self
 
 
@@ -129,37 +135,39 @@ class Codebook:
         return _json(facts | {"variables": [asdict(v) | {"missing": missing[v.name]} for v in self.variables]})
 
 
-def codebook_of(name: str, section: PublicationSection, frame: pd.DataFrame, schema: Schema) -> Codebook:
-    """Return the codebook of a released table, of which the schema describes the columns."""
-    missing = {str(name): int(count) for name, count in frame.isna().sum().items()}
-    texts = (section.title, section.description, section.contact, section.licence)
-    return Codebook(name, *texts, len(frame), tuple(schema), missing)
-
-
 def prepare_data(
-    run: Run, released: StoredMicrodata, suite_json: str, name: str, section: PublicationSection, plan_digest: str
+    run: Run, released: StoredRecords, suite_json: str, name: str, section: PublicationSection, plan_digest: str
 ) -> ReleaseIdentity:
     """Write the shuffled data, the codebook and the suite into the candidate; return its identity.
 
-    Rows are permuted, so that two releases, or a release and its source, cannot be aligned. The
+    Rows are permuted, so that two releases, or a release and its source, cannot be aligned; those of a table in
+    partitions within each file, since its records come from masking in no order of the source's. The
     release's id is taken from its content: the same content has the same id.
     """
-    folder = candidate_folder(run)
-    data = released.load()
-    shuffled = data.take(run.rng("publish").permutation(len(data)))
-    frame = shuffled.plain().reset_index(drop=True)
-    schema = _released_schema(shuffled)
-    files = _write_data(folder, frame, section, schema)
-    codebook = codebook_of(name, section, frame, schema)
+    folder, rng = candidate_folder(run), run.rng("publish")
+    in_parts = isinstance(released, StoredPartitions)
+    held: dict[str, int] = {}
+    missing: Counter[str] = Counter()
+    records = 0
+    for number, part in enumerate(released.parts()):
+        shuffled = part.take(rng.permutation(len(part)))
+        frame = shuffled.plain().reset_index(drop=True)
+        schema = released.schema if isinstance(released, StoredPartitions) else _released_schema(shuffled)
+        names = _write_data(folder, frame, section, schema, f"-{number:05}" if in_parts else "")
+        held |= dict.fromkeys(names, len(frame))
+        missing.update({str(column): int(count) for column, count in frame.isna().sum().items()})
+        records += len(frame)
+    texts = (section.title, section.description, section.contact, section.licence)
+    codebook = Codebook(name, *texts, records, tuple(schema), dict(missing))
     write_private(folder / "codebook.json", codebook.to_json())
     write_private(folder / "expectations.json", suite_json.encode())
     digests = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     return ReleaseIdentity(
         id=f"{name}-{digest_of([plan_digest, digests])[:12]}",
         name=name,
-        records=len(frame),
+        records=records,
         variables=tuple(schema),
-        files=tuple(ReleasedFile(f, (folder / f).stat().st_size, digests[f]) for f in files),
+        files=tuple(ReleasedFile(f, (folder / f).stat().st_size, digests[f], count) for f, count in held.items()),
         targets=tuple(target.facts for target in section.to),
         missing=codebook.missing,
     )
@@ -241,13 +249,19 @@ def _published_assessment(dossier: Dossier, shown: PublishedAssessment) -> dict[
     }
 
 
+def is_data_file(name: str) -> bool:
+    """Return whether a file of a release holds its records, or a part of them: data.csv, data-00003.csv."""
+    return PART.sub("data.", name) in DATA_FILES.values()
+
+
 def _write_data(
-    folder: Path, frame: pd.DataFrame, section: PublicationSection, variables: Iterable[Variable]
+    folder: Path, frame: pd.DataFrame, section: PublicationSection, variables: Iterable[Variable], part: str
 ) -> list[str]:
+    """Write a table, or a part of one, in all formats; return the files' names."""
     files = []
     with private_umask():
         for kind in dict.fromkeys(section.formats):
-            name = DATA_FILES[kind]
+            name = DATA_FILES[kind].replace(".", f"{part}.")
             if (write := FORMATS[kind].write) is not None:
                 write(folder / name, frame, tuple(variables))
             elif kind == "parquet":

@@ -18,7 +18,7 @@ from tasks.common.home import Home, account
 from tasks.common.secrets import secret
 from tasks.connectors.postgres.table import OURS, keep_table, remove_table
 from tasks.connectors.storage import Location, is_address, local_location, open_location
-from tasks.publication.candidate import DATA_FILES, PARQUET, RELEASE_ID
+from tasks.publication.candidate import PARQUET, RELEASE_ID, is_data_file
 from tasks.publication.manifest import MANIFEST, SIGNATURE, Manifest, verify_release
 from tasks.publication.signed import PUBLIC_KEY
 from tasks.publication.targets import Target, table_of
@@ -213,7 +213,7 @@ def _take_back(home: Home, delivery: DeliveryFacts) -> None:
     (place / MANIFEST).remove()
     problems = _put_notice(home, delivery, place)
     for name in names:
-        if name in DATA_FILES.values():
+        if is_data_file(name):
             (place / name).remove()
     if problems:
         raise Fault(

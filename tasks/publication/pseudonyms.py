@@ -7,7 +7,7 @@ import hmac
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.common.errors import Refused
 from tasks.common.run import Run
-from tasks.common.workspace import StoredMicrodata
+from tasks.common.workspace import StoredRecords
 from tasks.connectors.fingerprint import record_digests
 from tasks.intake.series import SeriesSection
 from tasks.intake.split import Sides
@@ -20,7 +20,7 @@ BYTES = 8
 
 def with_pseudonyms(
     run: Run, checked: Checked, sides: Sides, masked: Masked, section: SeriesSection, plan: str
-) -> StoredMicrodata:
+) -> StoredRecords:
     """Return the released records with the pseudonym of each record's unit, as text of 16 characters.
 
     It is HMAC-SHA256 of what identifies the unit, 64 bits, with a key of the home and of the plan's name: other plans

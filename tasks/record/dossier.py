@@ -220,11 +220,12 @@ class ApprovalTerms:
 
 @dataclass(frozen=True)
 class ReleasedFile:
-    """A data file of a release."""
+    """A data file of a release, which holds all records, or a part of them where several files are of one format."""
 
     name: str
     bytes: int
     sha256: str
+    records: int
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,6 @@ FIGURES = {
     "distance": "Distance",
     "missing": "Missing",
     "mean": "Mean",
-    "variance": "Variance",
     "kolmogorov": "Kolmogorov",
     "quantile": "Quantiles",
     "total_variation": "Total variation",
@@ -62,7 +61,6 @@ FIGURES = {
 }
 STATISTICS = {
     "mean": "Means",
-    "variance": "Variances",
     "correlation": "Pearson correlations",
     "rank_correlation": "Spearman correlations",
 }

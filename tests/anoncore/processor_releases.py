@@ -34,6 +34,10 @@ def releases() -> dict[tuple[str, str], tuple]:
     return found
 
 
+def architectures() -> list[str]:
+    """Return the processors whose kernels the linear algebra libraries of this process take."""
+    return sorted({pool["architecture"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+
+
 if __name__ == "__main__":
-    architectures = sorted({pool["architecture"] for pool in threadpool_info() if pool["user_api"] == "blas"})
-    Path(sys.argv[1]).write_bytes(pickle.dumps((architectures, releases())))
+    Path(sys.argv[1]).write_bytes(pickle.dumps((architectures(), releases())))

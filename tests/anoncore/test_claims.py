@@ -10,7 +10,7 @@ import pytest
 
 import anoncore
 from anoncore import KAnonymity, LDiversity, Microdata, Schema, Variable
-from anoncore.claims import BlockwiseKAnonymity, EffectiveRecords
+from anoncore.claims import BlockwiseKAnonymity, ClaimCheck, EffectiveRecords, LinkagePosterior
 from anoncore.kernels.groups import distinct_counts, joined_groups
 from anoncore.methods import MDAV, RHS, FuzzyMicroaggregation, OptimalBoxes, RareLevels, SpectralRHS, SpectralSwap
 
@@ -143,3 +143,19 @@ def test_a_level_of_many_records_of_few_units_is_rare(kind, action):
     assert min(held.values()) >= 4
     assert release.check()[0].holds
     assert "fewer than 4 statistical units" in release.notes[0]
+
+
+def test_a_claim_on_blocks_publishes_the_worst_of_them():
+    blocks = [identical([range(9), range(9)]), identical([range(5), range(6), range(7), range(8)])]
+    check = ClaimCheck.of_blocks([KAnonymity(k=6, variables=("q",)).check(block) for block in blocks])
+    assert (check.holds, check.records, check.figures) == (False, 44, {"smallest_group": 5, "groups": 6})
+    assert check.observed == "holds in 1 of 2 blocks of records, smallest group 5, groups 6"
+    kept = {"k": 5, "centres": 4, "distinct_centres": 4, "sweeps": 9}
+    posteriors = [
+        LinkagePosterior(worst=0.1, share_above=0.0, converged=True, **kept).check(blocks[0]),
+        LinkagePosterior(worst=0.4, share_above=0.22, converged=False, **kept).check(blocks[1]),
+    ]
+    of_all = {"worst_posterior": 0.4, "share_above": pytest.approx(0.13), "centres": 8, "distinct_centres": 8}
+    assert ClaimCheck.of_blocks(posteriors).figures == {**of_all, "converged": 0.0}
+    fewest = [EffectiveRecords(k=5, fewest=n, centres_below=n < 5).check(blocks[0]) for n in (7.0, 3.5)]
+    assert ClaimCheck.of_blocks(fewest).figures == {"fewest_effective_records": 3.5, "centres_below": 1}

@@ -38,7 +38,7 @@ CASES = [
     SpectralSwap(),
     SpectralSwap(released="mode"),
     SpectralSwap(released="probabilities"),
-    SpectralSwap(exact_covariance=True),
+    SpectralSwap(exact_covariance=True, axes="independent"),
     SpectralSwap(marginals="exact"),
     SpectralSwap(marginals="drawn"),
     SpectralSwap(numeric="normal"),

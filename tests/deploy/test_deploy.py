@@ -33,6 +33,7 @@ TEXTS = sorted(
     for path in (
         *DEPLOY.glob("*"),
         *DEPLOY.glob("proxy/*"),
+        *DEPLOY.glob("cluster/*"),
         *DEPLOY.glob("systemd/**/*"),
         DEPLOY / "secrets/README.md",
     )
@@ -162,6 +163,26 @@ def test_a_tls_override_listens_where_it_is_told_to() -> None:
         assert "Strict-Transport-Security" not in (DEPLOY / "proxy" / plain).read_text()
 
 
+def test_parts_of_a_cluster_are_hardened_and_speak_tls_alone() -> None:
+    services = _read("compose.cluster.yaml")["services"]
+    documents = list(yaml.safe_load_all((DEPLOY / "cluster/kubernetes.yaml").read_text()))
+    spec = next(one for one in documents if one["kind"] == "DaskCluster")["spec"]
+    for name, part in (("scheduler", "scheduler"), ("cluster-worker", "worker")):
+        service, pod = services[name], spec[part]["spec"]
+        container = pod["containers"][0]
+        assert (service["read_only"], service["cap_drop"], service["networks"]) == (True, ["ALL"], ["cluster"])
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert pod["securityContext"]["runAsNonRoot"]
+        settings = {setting["name"]: setting["value"] for setting in container["env"]}
+        for command, given in ((service["command"], service["environment"]), (container["args"], settings)):
+            assert {"--tls-ca-file", "--tls-cert", "--tls-key", "--no-dashboard"} <= set(command)
+            assert given["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] == "True"
+            assert given["DASK_DISTRIBUTED__WORKER__MEMORY__SPILL"] == "False"
+        assert service["image"] == container["image"] == f"anonflow-cluster:{anoncore.__version__}"
+        assert "ports" not in service
+    assert _read("compose.cluster.yaml")["networks"]["cluster"]["internal"]
+
+
 def test_docker_compose_reads_the_files() -> None:
     program = shutil.which("docker")
     if program is None or subprocess.run([program, "compose", "version"], capture_output=True).returncode:
@@ -174,7 +195,8 @@ def test_docker_compose_reads_the_files() -> None:
         "ANONFLOW_SMTP": "smtp://relay:25",
         "ANONFLOW_MAIL_TO": "ann@example.org",
     }
-    for files in (["compose.yaml"], ["compose.yaml", "compose.tls.yaml"], ["compose.yaml", "compose.mail.yaml"]):
+    for more in ([], ["compose.tls.yaml"], ["compose.mail.yaml"], ["compose.cluster.yaml"]):
+        files = ["compose.yaml", *more]
         chosen = [part for name in files for part in ("-f", str(DEPLOY / name))]
         ran = subprocess.run(
             [program, "compose", *chosen, "config", "--quiet"],
@@ -195,7 +217,7 @@ def test_no_password_stands_in_a_file(path: Path) -> None:
     assert not re.search(r"://[^/@\s:]+:[^@\s/]+@", text), "an address with a password"
     assert not re.search(r"-----BEGIN", text)
     given = re.findall(r"(?im)^[^#\n]*?\b(?:\w*password|\w*secret_key|\w*auth_string|\w*token)\s*[:=]\s*(\S+)", text)
-    harmless = re.compile(r'["\']?\$[({]|["\']?\$C|anonflow:\$|"anonflow:\$\(|\\n')
+    harmless = re.compile(r'false$|["\']?\$[({]|["\']?\$C|anonflow:\$|"anonflow:\$\(|\\n')
     assert [value for value in given if not harmless.match(value)] == []
 
 

@@ -277,6 +277,8 @@ def test_goals_that_move_nobody_are_refused(plan, home):
 def test_methods_of_identical_groups_are_refused_beside_it(plan):
     with pytest.raises(Refused, match="cannot be combined"):
         load_plan(plan(step="{method: mdav}", policy="{by_design: [uncertainty], untested: [membership]}"))
+    within = "{method: mdav, within: [area, service]}"
+    load_plan(plan(step=within, policy="{by_design: [uncertainty], untested: [membership]}"))
 
 
 def test_missing_areas_and_later_swapping_go_together(plan, home):

@@ -137,6 +137,9 @@ def yaml_case(name: str, words: str, *more: str, **options: Any) -> None:
     CASES.append(Case(f"plan: {name}", lambda folder: check(planned(folder, *more)), words, **options))
 
 
+LONG_NAME = f"{{path: {'x' * 400}}}"
+CASES.append(Case("plan: a source of a long name", lambda folder: check(planned(folder, source=LONG_NAME)), "no file"))
+
 BOMB = ["a0: &a0 [x, x, x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12))]
 yaml_case("a bomb of aliases", "aliases", *BOMB)
 yaml_case("an alias to itself", "aliases", "x: &a [*a]")

@@ -88,7 +88,7 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def meet_inside(arguments: list[str], _: Home) -> Met:
+def meet_inside(arguments: list[str], _: Home, seconds: int = SECONDS) -> Met:
     """Carry a command out in this process, by the function that the command itself is made of."""
     from flows import cli
 
@@ -97,7 +97,7 @@ def meet_inside(arguments: list[str], _: Home) -> Met:
     code, before = -1, sys.argv
     sys.argv = ["anonflow", *arguments]
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), at_most(SECONDS):
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), at_most(seconds):
             code = cli.exit_code_of(lambda: cli.app(arguments, standalone_mode=True), as_json=False)
     except TooLongError:
         err.write("no end")

@@ -10,7 +10,8 @@ import pandas as pd
 
 import anoncore
 from anoncore import Microdata, Schema, Variable
-from anoncore.kernels.wavelet.inversion import audit
+from anoncore.kernels.wavelet.decomposition import SignalModel
+from anoncore.kernels.wavelet.inversion import audit, observer_bounds
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, Redistribution, redistribute
 from anoncore.methods import GroupAnonymity
 from tests.papers.pages import Page, Row
@@ -46,6 +47,8 @@ def on_the_papers_signal() -> list[Row]:
         row: Row = {"table": "paper", "route": name, "row": found.target.astype(int).tolist()}
         row |= {"share": float(found.beta), "moved": int(found.moved)}
         row |= {"restored": [round(float(a.recovered[0])) for a in audits], "passes": all(a.passed for a in audits)}
+        bounds = observer_bounds(found.target, SignalModel(), [FORT])
+        row["possible"] = [round(float(end[0])) for end in bounds]
         rows.append(row)
     return rows
 
@@ -126,11 +129,13 @@ publishes, but for 06090: it prints 1019, which makes 6271 in all. The cap is 30
 
 {signal}
 *Share*: of the size of the wavelet details that is kept (of the winsorised or capped signal's where these are used).
-*Restored*: 06700, true 4337, as an attacker gets it who inverts the route, without and with the share. *Audit*: whether
-no hidden count is restored within 10 % or shown as the largest.
+*Restored*: 06700, true 4337, as an attacker gets it who inverts the route, without and with the share. *Possible*: what
+an observer cannot rule out who knows that the details were scaled, and does not guess by how much. *Audit*: whether no
+hidden count is restored within 10 % or shown as the largest.
 
 {routes}
-The paper says that the data cannot be restored; its own row gives 06700 away within 4 %.
+The paper says that the data cannot be restored; its own row gives 06700 away within 4 %. Details of the winsorised or
+capped signal are not the true ones, so that what seems possible misses the truth.
 
 ## Two groups of real microdata
 
@@ -180,6 +185,7 @@ def rendered(rows: Sequence[Row]) -> str:
             str(row["moved"]),
             f"{np.std(row['row']):.0f}",
             " and ".join(map(str, row["restored"])),
+            " to ".join(map(str, row["possible"])),
             said(row["passes"]),
         ]
         for row in paper
@@ -205,7 +211,7 @@ def rendered(rows: Sequence[Row]) -> str:
     head = ["group", "details", "largest", "cap", "share", "moved", "counts", "inversion", "re-inference"]
     return TEXT.format(
         signal=grid(["area", "true", *(row["route"] for row in paper)], counts),
-        routes=grid(["route", "share", "moved", "sd of counts", "restored", "audit"], routes),
+        routes=grid(["route", "share", "moved", "sd of counts", "restored", "possible", "audit"], routes),
         records=census_rows[0]["records"],
         areas=AREAS_OF_CENSUS,
         spread=np.std(SIGNAL),

@@ -35,9 +35,9 @@ from tests.reliability.outcomes import (
     traced,
 )
 from tests.reliability.running import ROOT, Nursery, Place
+from tests.reliability.sections import PAGE, section_of
 
 TEMPLATE = Path(__file__).with_name("page.md")
-PAGE = ROOT / "docs" / "explanation" / "reliability.md"
 HOSTILE = ROOT / "tests" / "hostile"
 AUDIT = ROOT / "tests" / "tasks" / "audit" / "test_verification.py"
 
@@ -179,6 +179,7 @@ def page(found: Found) -> str:
         network="\n".join(f"| {how} | {what} |" for how, what in found.network.items()),
         problems="\n".join(f"- {p[:400]}" for p in dict.fromkeys(" ".join(p.split()) for p in found.problems))
         or "None.",
+        **{name: section_of(name) or "Not measured." for name in ("soak", "fuzzed")},
     )
 
 

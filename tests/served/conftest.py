@@ -21,9 +21,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.served.notices import MAIL_TO, SMTP
+from flows.served.logs import logs
+from flows.served.mail import MAIL_TO, SMTP
 from flows.served.postgres import Postgres
-from flows.served.settings import LATE, logs
+from flows.served.settings import LATE
 from flows.served.state import PendingDecision, active_runs, pending_of_run
 from flows.servers.layout import mlflow_auth, prefect_auth, read_layout
 from tasks.common.home import Home, write_private
@@ -55,7 +56,7 @@ edits:
 assessment: {{margin: 0.9}}
 steps:
   - {{method: spectral-swap}}
-policy: {{approval: person, untested: [membership], membership_auc: 0.9, tail_p: 0.000001, {utility}{policy}}}
+policy: {{approval: {approval}, untested: [membership], membership_auc: 0.9, tail_p: 0.000001, {utility}{policy}}}
 publication: {{title: Incomes of the office, description: Made up for a test.{to}}}
 schedule: {{{schedule}}}
 """
@@ -107,12 +108,15 @@ class Served:
         self.mail = MailServer()
         threading.Thread(target=self.mail.serve_forever, daemon=True).start()
         self.seconds = 0.0
+        # What the stack finds in its environment beside our own settings.
+        self.variables: dict[str, str] = {}
 
     # --- the stack
 
     def start(self, host: str = "") -> None:
         """Start the stack, on a host of another name where one is given."""
         clean = clean_environment() | {LATE: "8", SMTP: self.mail.address, MAIL_TO: "ann@example.org"}
+        clean |= self.variables
         command = [PROGRAM, "serve", self.plans, "--home", self.home.path]
         if host:
             command = ["unshare", "--uts", "sh", "-c", f'hostname {host} && exec "$@"', "sh", *command]
@@ -125,7 +129,7 @@ class Served:
                 env=clean,
                 cwd=Path(__file__).resolve().parents[2],
             )
-        until(lambda: "Ready after" in self.said() or self.process.poll() is not None, 150)
+        until(lambda: "Ready after" in self.said() or self.process.poll() is not None, 300)
         assert "Ready after" in self.said(), self.said() + self.logs()
         self.seconds = time.monotonic() - begun
 
@@ -167,7 +171,7 @@ class Served:
 
     # --- Prefect
 
-    def api(self, path: str, body: Any = None, method: str | None = None) -> Any:
+    def api(self, path: str, body: Any = None, method: str | None = None, attempts: int = 20) -> Any:
         layout = read_layout(self.home)
         assert layout is not None
         token = base64.b64encode(prefect_auth(self.home).encode()).decode()
@@ -177,16 +181,16 @@ class Served:
             method=method or ("GET" if body is None else "POST"),
             headers={"Content-Type": "application/json", "Authorization": f"Basic {token}"},
         )
-        for attempt in range(20):
+        for attempt in range(attempts):
             try:
                 with urllib.request.urlopen(request, timeout=60) as answer:
                     content = answer.read()
                 return json.loads(content) if content else None
             except urllib.error.HTTPError as error:
-                if error.code < 500 or attempt == 19:
+                if error.code < 500 or attempt == attempts - 1:
                     raise
             except OSError:
-                if attempt == 19:
+                if attempt == attempts - 1:
                     raise
             time.sleep(1)
 
@@ -214,13 +218,13 @@ class Served:
     def state(self, run: str) -> dict[str, Any]:
         return self.api(f"/flow_runs/{run}")["state"]
 
-    def paused(self, run: str, timeout: float = 120) -> dict[str, Any]:
+    def paused(self, run: str, timeout: float = 300) -> dict[str, Any]:
         return self.reaches(run, {"PAUSED"}, timeout)
 
-    def ended(self, run: str, timeout: float = 120) -> dict[str, Any]:
+    def ended(self, run: str, timeout: float = 300) -> dict[str, Any]:
         return self.reaches(run, {"COMPLETED", "FAILED", "CANCELLED"}, timeout)
 
-    def reaches(self, run: str, kinds: set[str], timeout: float = 120) -> dict[str, Any]:
+    def reaches(self, run: str, kinds: set[str], timeout: float = 300) -> dict[str, Any]:
         """Wait until the run is in a state of these kinds."""
         found: dict[str, Any] = {}
 
@@ -315,7 +319,8 @@ class Served:
         if "source" not in parts:
             people(seed).to_csv(self.plans / f"{name}.csv", index=False)
             parts["source"] = f"{{path: {name}.csv}}"
-        filled = {"name": name, "utility": UTILITY, "policy": "", "to": "", "schedule": "", **parts}
+        blank = dict.fromkeys(("policy", "to", "schedule"), "")
+        filled = {"name": name, "approval": "person", "utility": UTILITY, **blank, **parts}
         beside = self.plans / f".{name}"
         beside.write_text(PLAN.format(**filled))
         beside.replace(self.plans / f"{name}.yaml")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -17,56 +14,16 @@ import pytest
 from flows.served.logs import logs
 from flows.served.state import active_runs, pending_decisions
 from tests.limits import NO_LOSS
+from tests.served.receiver import Receiver
 
 pytestmark = pytest.mark.platform
-
-
-class Receiver:
-    """Who is told: a web server that keeps what it is sent."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.heard.append(json.loads(body)["text"])
-                self.send_response(204)
-                self.end_headers()
-
-            def log_message(self, *words: Any) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.address = f"http://127.0.0.1:{self.server.server_address[1]}/"
-
-    def hears(self, *words: str) -> bool:
-        return any(all(word in text for word in words) for text in list(self.heard))
 
 
 @pytest.fixture(scope="module")
 def receiver(served: Any) -> Iterator[Receiver]:
     """A notification block that an operator has made in the page, and the alarms that have found it."""
     found = Receiver()
-    kind = served.api("/block_types/slug/custom-webhook")
-    schemas = {"block_schemas": {"block_type_id": {"any_": [kind["id"]]}}}
-    (schema, *_) = served.api("/block_schemas/filter", schemas)
-    settings = {
-        "name": "anonflow",
-        "url": found.address,
-        "method": "POST",
-        "json_data": {"text": "{{subject}} | {{body}}"},
-        "allow_private_urls": True,
-    }
-    block = {
-        "name": "anonflow",
-        "data": settings,
-        "block_type_id": kind["id"],
-        "block_schema_id": schema["id"],
-    }
-    made = served.api("/block_documents/", block)
+    made = found.block(served)
 
     def sends() -> bool:
         alarms = [a for a in served.api("/automations/filter", {}) if a["name"].startswith("anonflow: ")]
@@ -75,7 +32,7 @@ def receiver(served: Any) -> Iterator[Receiver]:
     # Without starting anything again.
     served.until(sends, 120, served.logs)
     yield found
-    served.api(f"/block_documents/{made['id']}", method="DELETE")
+    served.api(f"/block_documents/{made}", method="DELETE")
     found.server.shutdown()
 
 

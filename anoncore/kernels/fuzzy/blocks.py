@@ -363,15 +363,13 @@ class Sweeper:
     def _add(
         self,
         rows: Rows,
-        d2: Floats,
-        w: Floats,
+        room: tuple[Floats, Floats],
         nearest: Floats,
-        sums: Floats,
+        added: tuple[Floats, Floats],
         some: Indices | None,
-        figures: Floats,
     ) -> tuple[Floats, Floats]:
-        """Add records, given squared distances to all or ``some`` centres; leave the weights in ``w``."""
-        law = self.law
+        """Add records to sums and figures, given squared distances to all or ``some`` centres and room for weights."""
+        law, (d2, w), (sums, figures) = self.law, room, added
         near = law.settle(d2, nearest)
         law.weigh(d2, near[:, None], w)
         total = w.sum(axis=1)
@@ -394,14 +392,14 @@ class Sweeper:
             part = slice(begin, min(begin + block, rows.stop))
             size = part.stop - begin
             nearest = self.geometry.dense(part, d2[:size])
-            self._add(part, d2[:size], w[:size], nearest, sums, None, figures)
+            self._add(part, (d2[:size], w[:size]), nearest, (sums, figures), None)
 
     def _afresh(self, numbers: list[int], build: bool, sums: Floats, figures: Floats) -> None:
         """Add leaves over all centres, and draw up their lists."""
         rows = np.concatenate([np.arange(self.edges[i], self.edges[i + 1]) for i in numbers])
         d2, w = np.empty((2, len(rows), sums.shape[1]))
         nearest = self.geometry.dense(rows, d2)
-        total, near = self._add(rows, d2, w, nearest, sums, None, figures)
+        total, near = self._add(rows, (d2, w), nearest, (sums, figures), None)
         begin = 0
         for number in numbers:
             part = slice(begin, begin + int(self.edges[number + 1] - self.edges[number]))
@@ -423,7 +421,7 @@ class Sweeper:
         bound = float(np.exp(min(far.max(), 0.0)))
         if bound > self.drop or nearest.min() <= 0:
             return False
-        self._add(rows, d2, w, nearest, sums, some, figures)
+        self._add(rows, (d2, w), nearest, (sums, figures), some)
         figures[2] = max(figures[2], bound)
         figures[3] += len(w)
         return True

@@ -158,6 +158,53 @@ def invert_signal(
     return _invert(np.asarray(published, dtype=float), model, share, positions)[0]
 
 
+def observer_bounds(
+    published: Integers | Floats, model: SignalModel, positions: Sequence[int], *, share: float | None = None
+) -> tuple[Floats, Floats]:
+    """Return the least and largest counts that an observer cannot rule out.
+
+    Parameters
+    ----------
+    published : (m,) int
+        Records per position.
+    model : SignalModel
+    positions : k of int
+    share : float, optional
+        Share of the details that was kept, if it is known; otherwise any share from 0 to 1 may have been.
+
+    Returns
+    -------
+    low, high : (k,) float, records
+
+    Notes
+    -----
+    Claim: if the details of the original were scaled by that share and nothing else, the original is between them, and
+    every count between them fits: `invert_signal` narrows them only by a guess, that the largest gain is the right one.
+
+    Source: two linear programs per position.
+
+    Examples
+    --------
+    >>> low, high = observer_bounds(np.array([21, 21, 0, 10]), SignalModel("haar", 1), [3])
+    >>> low.round().tolist(), high.round().tolist()
+    ([10.0], [52.0])
+    """
+    counts = np.asarray(published, dtype=float)
+    program = build_program(model.signal(counts), counts.sum(), model)
+    program = replace(program, share=(1.0, np.inf) if not share else ((1 - _SLACK) / share, 1.0 / share))
+    width = program.equalities.shape[1]
+    ends = np.empty((2, len(positions)))
+    for side, sign in enumerate((1.0, -1.0)):
+        for place, i in enumerate(positions):
+            cost = np.zeros(width)
+            cost[width - len(counts) + i] = sign
+            solution = solve(program, cost)
+            if solution is None:
+                raise InfeasibleError("no signal has the details of the published counts; check wavelet and padding")
+            ends[side, place] = abs(solution[0][width - len(counts) + i]) * program.unit
+    return ends[0], ends[1]
+
+
 def audit(
     original: Integers | Floats,
     published: Integers | Floats,

@@ -20,7 +20,7 @@ from anoncore.custodian import (
     TradeOffChart,
     TradeOffPanel,
 )
-from anoncore.kernels.wavelet.inversion import Audit
+from anoncore.kernels.wavelet.inversion import Audit, observer_bounds
 from anoncore.kernels.wavelet.redistribution import Details
 from anoncore.kernels.wavelet.tradeoff import Trial, sweep
 from anoncore.risk.group_masking import Hidden
@@ -126,20 +126,24 @@ def _area_table(hidden: Hidden) -> Table:
     attacks = [checked, hidden.audit(hidden.share)] if hidden.share else [checked]
     exposed = {int(i) for a in attacks for i in a.positions[a.exposed]}
     at = {int(i): k for k, i in enumerate(checked.positions)}
+    asked = [int(i) for i, kind in zip(checked.positions, checked.kinds, strict=True) if kind != "protected"]
+    ends = np.transpose(observer_bounds(hidden.target.astype(float), hidden.model, asked))
+    possible = {i: f"{least:.0f} to {most:.0f}" for i, (least, most) in zip(asked, ends, strict=True)}
     rows: list[tuple[Cell, ...]] = []
     for i, name in enumerate(_names(hidden)):
         counts = tuple(int(side[i]) for side in (hidden.population, hidden.original, hidden.target))
-        audited: tuple[Cell, ...] = (None, None)
+        audited: tuple[Cell, ...] = (None, None, None)
         if i in at:
             mark = Mark(False, "given away") if i in exposed else Mark(True, "not found")
-            audited = (round(float(checked.recovered[at[i]])), mark)
+            audited = (round(float(checked.recovered[at[i]])), possible.get(i), mark)
         rows.append((name, *counts, _goal(hidden, i), *audited))
     return Table(
         caption=(
             "Areas with their counts. “Restored” is what an attacker who inverts the wavelet route gets where "
-            "something was to be hidden."
+            "something was to be hidden; “Possible” what an observer cannot rule out who does not guess the "
+            "scale of the details."
         ),
-        columns=("Area", "Population", "Before", "After", "Goal", "Restored", "Inversion"),
+        columns=("Area", "Population", "Before", "After", "Goal", "Restored", "Possible", "Inversion"),
         rows=tuple(rows),
         numeric=("Population", "Before", "After", "Restored"),
     )

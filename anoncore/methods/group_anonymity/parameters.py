@@ -184,6 +184,11 @@ class GroupAnonymity(Method):
         return (self.parameter,)
 
     @property
+    def group_variables(self) -> tuple[str, ...]:
+        """The variables of the areas, of the group, and of the groups that are kept."""
+        return tuple(dict.fromkeys((self.parameter, *(n for one in (*self.vital, *self.kept) for n in one))))
+
+    @property
     def invariants(self) -> tuple[str, ...]:
         """Everything: members are moved by exchanges."""
         return LEVEL_COUNTS, MEANS, VALUES

@@ -37,7 +37,7 @@ def figures_of(
         "goals_unmet": len(chosen.unmet),
     }
     if before.schema.with_role("household"):
-        figures["households_split"] = _split(before, home, away, changed)
+        figures |= {"households_split": _split(before, home, away, changed)}
     exact = {
         "exact_share": np.array(chosen.beta),
         "agreement": np.array(chosen.agreement),

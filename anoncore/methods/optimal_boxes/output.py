@@ -3,45 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from anoncore.boxes.columns import BoxTable
+from anoncore.boxes.statistics import Statistic, influences, wanted
 from anoncore.encoding import Encoder
-from anoncore.kernels.boxes import shapes
 from anoncore.kernels.boxes import weights as kernel
 from anoncore.kernels.groups import group_means
-from anoncore.methods.optimal_boxes.partition import patterns
 from anoncore.microdata import Microdata
 
 
-def box_weights(
-    x: np.ndarray, influence: np.ndarray, label: np.ndarray, k: int, A: float, *, crisp: bool
-) -> np.ndarray:
-    """Return (B,) the mean weight of each box's records, 1 on average.
+@dataclass(frozen=True, eq=False, repr=False)
+class BoxCosts:
+    """What the released ranges alone say of how much their boxes cost the stated statistics.
 
     Parameters
     ----------
-    x, influence : (N, n) float64
-    label : (N,) int, the box of each record
-    k : int, records in a box
-    A : float, weight of equal weights in the objective
-    crisp : records in thin regions do not count at all, instead of the less the larger their box
+    c : (B,) half-range that each record of a box adds per variable, in units of the wanted accuracies; infinite
+        where a face is
+    sampling : √N times the sampling error of the statistics, in the same units
+    variables : how many, n
     """
-    n = x.shape[1]
-    c = np.full(len(x), np.inf)
-    for rows, present in patterns(x):
-        if len(present):
-            near = min(k, len(rows) - 1)
-            radius = shapes.local_radius(x[np.ix_(rows, present)], influence[np.ix_(rows, present)], near)
-            # The objective counts n columns of each record; one with missing values has fewer.
-            c[rows] = radius * len(present) / n
-    if crisp:
-        chosen, _ = kernel.crisp_rule(c, n, A)
-        weights = chosen / chosen.sum()
-    else:
-        weights, _ = kernel.optimal_weights(c, n, A)
-    return np.asarray(np.bincount(label, weights) / np.bincount(label) * len(x))
+
+    c: np.ndarray
+    sampling: float
+    variables: int
+
+    @classmethod
+    def of(cls, boxes: BoxTable, stated: Sequence[Statistic], names: Sequence[str], frame: pd.DataFrame) -> BoxCosts:
+        """Compute costs with every record in the middle of its box, and in the subgroups that its box may hold."""
+        if len(boxes.sizes) == 1:
+            return cls(np.zeros(1), 0.0, len(names))
+        middle = (boxes.lower / 2.0 + boxes.upper / 2.0)[boxes.label]
+        members = [one.members(frame, boxes.label) for one in stated]
+        influence, sampling = influences(middle, wanted(stated, names, middle, members))
+        widths = (boxes.upper / 2.0 - boxes.lower / 2.0)[boxes.label]
+        per_record = np.nansum(influence * widths, axis=1) / len(names)
+        return cls(np.bincount(boxes.label, per_record) / boxes.sizes, sampling, len(names))
+
+    def weights(self, boxes: BoxTable, A: float | None, *, crisp: bool) -> np.ndarray:
+        """Return (B,) the weight of each record of a box, 1 on average.
+
+        Parameters
+        ----------
+        boxes : BoxTable of N records
+        A : weight of equal weights in the objective; the sampling error where None
+        crisp : records in wide boxes do not count at all, instead of the less the wider their box
+        """
+        c, A = self.c[boxes.label], self.sampling if A is None else A
+        if crisp:
+            chosen = kernel.crisp_rule(c, self.variables, A)[0]
+            weights = chosen / chosen.sum()
+        else:
+            weights = kernel.optimal_weights(c, self.variables, A)[0]
+        return np.asarray(np.bincount(boxes.label, weights) / boxes.sizes * len(c))
 
 
 def box_means(data: Microdata, label: np.ndarray) -> Microdata:
@@ -49,6 +67,17 @@ def box_means(data: Microdata, label: np.ndarray) -> Microdata:
     encoder = Encoder.fit(data, numeric="linear")
     means = group_means(encoder.encode(data), label)
     return encoder.decode(means[label], groups=label, index=data.frame.index)
+
+
+def dropped_note(dropped: int) -> str:
+    """Return a sentence on records that were left out because their boxes were wide; empty for none."""
+    if not dropped:
+        return ""
+    return (
+        f"{dropped} further record(s), in thin regions, were left out, since with them the stated statistics would be "
+        "less certain; the ranges enclose the statistics of the others, which differ from those of all wherever "
+        "density goes with the values"
+    )
 
 
 def partition_notes(boxes: BoxTable, k: int, left_out: int, *, ranges: bool, overlapping: bool) -> list[str]:

@@ -10,16 +10,17 @@ import numpy as np
 
 from anoncore.boxes.columns import BoxTable, as_ranges, middles, taken_names
 from anoncore.boxes.reader import DISTINCT
-from anoncore.boxes.statistics import Statistic, influences, reported, wanted
+from anoncore.boxes.statistics import Statistic, Wanted, influences, reported, wanted
 from anoncore.claims import DistinctValues, KAnonymity
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.method import IDENTICAL_GROUPS, MEANS, Method
 from anoncore.methods.optimal_boxes.output import (
+    BoxCosts,
     bounds_notes,
     box_means,
-    box_weights,
     diversity_notes,
+    dropped_note,
     partition_notes,
 )
 from anoncore.methods.optimal_boxes.partition import Diversity, Numbers, Ranges, boxable, into_boxes, numbers_of
@@ -62,13 +63,14 @@ class OptimalBoxes(Method):
         any difference. Only with ``l``.
     statistics : tuple of Statistic
         What users will compute; the mean of every continuous variable when not stated.
-    rare : {"none", "crisp", "fuzzy"}
+    rare : {"none", "crisp", "fuzzy", "dropped"}
         How records in thin regions count in weighted estimates: as all others, not at all beyond the best
-        threshold, or less the larger their box. Published as one weight per box.
+        threshold, or less the larger their box. Published as one weight per box, which follows from the released
+        ranges. "dropped" leaves those beyond the threshold out of the release and cuts the others anew.
     A : float, 0 or more, optional
         Of the objective n·Σ w c + A·√Σw²: the statistical error of a sample of one, in units in which the
         statistics' wanted accuracies are 1. The larger, the more equal the weights. Computed from the
-        statistics' influence functions when not stated. Only with ``rare``.
+        statistics' influence functions at the middles of the boxes when not stated. Only with ``rare``.
     bounds : {"cells", "grid"}
         Publish the cells' bounds, or snap them outward to multiples of ``grid``.
     grid : mapping of variable to float
@@ -109,7 +111,7 @@ class OptimalBoxes(Method):
     l: int | None = None  # noqa: E741  the field's standard letter
     epsilon: Mapping[str, float] = field(default_factory=dict)
     statistics: tuple[Statistic, ...] = ()
-    rare: Literal["none", "crisp", "fuzzy"] = "none"
+    rare: Literal["none", "crisp", "fuzzy", "dropped"] = "none"
     A: float | None = None
     bounds: Literal["cells", "grid"] = "cells"
     grid: Mapping[str, float] = field(default_factory=dict)
@@ -132,7 +134,9 @@ class OptimalBoxes(Method):
         if wrong:
             raise AnonymizationError(f"limits must be a lower and a higher number, not so for {', '.join(wrong)}")
         if self.release == "means" and self.rare != "none":
-            raise AnonymizationError("rare must be none with release: means; only ranges carry weights")
+            raise AnonymizationError(
+                "rare must be none with release: means; only released ranges say which boxes are wide"
+            )
         self._refuse_idle()
 
     def _refuse_idle(self) -> None:
@@ -140,7 +144,7 @@ class OptimalBoxes(Method):
         if self.epsilon and self.l is None:
             raise AnonymizationError("epsilon has no effect without l; state l, or leave epsilon out")
         if self.A is not None and self.rare == "none":
-            raise AnonymizationError("A has no effect with rare: none; choose crisp or fuzzy, or leave A out")
+            raise AnonymizationError("A has no effect with rare: none; choose crisp, fuzzy or dropped, or leave A out")
         if self.release == "means":
             idle = {"bounds": self.bounds == "grid", "grid": bool(self.grid), "limits": bool(self.limits)}
             if stated := [name for name, there in idle.items() if there]:
@@ -172,6 +176,12 @@ class OptimalBoxes(Method):
             for key, keys in stated.items()
             if (unknown := sorted(set(keys) - set(names)))
         ]
+        for one in self.statistics:
+            for name, level in one.within.items():
+                if name not in schema or not (schema[name].is_masked and schema[name].is_categorical):
+                    problems.append(f"statistics: {one.text}: {name!r} is no variable with levels that is released")
+                elif str(level) not in {str(v) for v in schema[name].levels or (level,)}:
+                    problems.append(f"statistics: {one.text}: that is no level of {name!r}")
         if self.release == "intervals" and (taken := taken_names(schema, names)):
             problems.append(f"the name(s) {', '.join(taken)} mean something else in a table of boxes; rename them")
         return problems
@@ -198,42 +208,40 @@ class OptimalBoxes(Method):
         epsilon = [self.epsilon.get(n, data.schema[n].precision or 0.0) for n in names]
         diversity = Diversity.asked(numbers_of(data, names), self.l, epsilon)
         numbers = boxable(data, names, self.k, diversity, constant=self.categorical == "constant")
-        statistics = wanted(self.statistics, names, numbers.x)
-        influence, sampling = influences(numbers.x, statistics)
-        ranges = None
-        if self.releases_ranges:
-            grid = self.grid if self.bounds == "grid" else None
-            ranges = Ranges(self.limits, grid, edits, numbers.binding(edits))
-        boxes, followed = into_boxes(numbers, influence, self.k, diversity, ranges, rng)
-        release = self._summarised(numbers, boxes, diversity, len(data) - len(numbers.data))
-        bounds = bounds_notes(followed, self.k, [] if ranges is None else [e.name for e in ranges.binding])
-        release = replace(release, notes=(*release.notes, *bounds))
-        if ranges is None:
-            return replace(release, data=box_means(numbers.data, boxes.label))
-        weights = None
-        if self.rare != "none":
-            A = sampling if self.A is None else self.A
-            weights = box_weights(numbers.x, influence, boxes.label, self.k, A, crisp=self.rare == "crisp")
+        cut = _Cut.of(self, numbers, edits, diversity, rng)
+        if self.rare == "dropped":
+            cut = _Cut.of(self, numbers.take(cut.kept), edits, diversity, rng)
+        release = self._summarised(cut, diversity, len(data) - len(numbers.data), len(numbers.x) - len(cut.numbers.x))
+        if not self.releases_ranges:
+            return replace(release, data=box_means(cut.numbers.data, cut.boxes.label))
+        weights = cut.costs.weights(cut.boxes, self.A, crisp=self.rare == "crisp") if self.weighs else None
         counted = diversity.counted(names)
-        released = as_ranges(numbers.data, names, boxes, weights=weights, counted=counted)
+        released = as_ranges(cut.numbers.data, names, cut.boxes, weights=weights, counted=counted)
         distinct = () if self.l is None else (DistinctValues(l=self.l, columns=tuple(n + DISTINCT for n in counted)),)
-        notes, figures = reported(released, statistics)
+        notes, figures = reported(released, cut.statistics)
         return replace(
             release,
             data=released,
-            points=middles(numbers.data, names, boxes),
+            points=middles(cut.numbers.data, names, cut.boxes),
             claims=(*release.claims, *distinct),
             notes=(*release.notes, *notes),
             figures={**release.figures, **figures},
         )
 
-    def _summarised(self, numbers: Numbers, boxes: BoxTable, diversity: Diversity, left_out: int) -> Release:
+    @property
+    def weighs(self) -> bool:
+        """Whether records carry weights."""
+        return self.rare in ("crisp", "fuzzy")
+
+    def _summarised(self, cut: _Cut, diversity: Diversity, left_out: int, dropped: int) -> Release:
         """Return the release as it is before numbers become ranges or means: its claim, notes and sizes."""
-        ranges, sizes = self.releases_ranges, boxes.sizes
+        ranges, numbers, boxes, sizes = self.releases_ranges, cut.numbers, cut.boxes, cut.boxes.sizes
         overlapping = ranges and self.bounds == "grid"
         notes = partition_notes(boxes, self.k, left_out, ranges=ranges, overlapping=overlapping)
         if self.l is not None:
             notes += diversity_notes(diversity.exempt(numbers.names), self.l, ranges=ranges)
+        notes += [note for note in [dropped_note(dropped)] if note]
+        notes += bounds_notes(cut.followed, self.k, cut.binding)
         return Release(
             data=numbers.data,
             claims=(KAnonymity(k=self.k),),
@@ -243,9 +251,58 @@ class OptimalBoxes(Method):
                 "boxes": len(sizes),
                 "smallest_box": int(sizes.min()),
                 "largest_box": int(sizes.max()),
-                "left_out": left_out,
+                "left_out": left_out + dropped,
             },
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Cut:
+    """Records in boxes, cut for the statistics.
+
+    Parameters
+    ----------
+    asked : OptimalBoxes
+    numbers : of the N records
+    statistics : with the accuracies that these records give where none is stated
+    boxes : BoxTable
+    followed : variables whose outer faces follow the extreme values
+    binding : names of the edits that narrow the ranges
+    """
+
+    asked: OptimalBoxes
+    numbers: Numbers
+    statistics: list[Wanted]
+    boxes: BoxTable
+    followed: tuple[str, ...]
+    binding: list[str]
+
+    @classmethod
+    def of(
+        cls, asked: OptimalBoxes, numbers: Numbers, edits: EditSet, diversity: Diversity, rng: np.random.Generator
+    ) -> _Cut:
+        """Cut the space of the numbers into boxes."""
+        statistics = wanted(
+            asked.statistics, numbers.names, numbers.x, [one.members(numbers.data.frame) for one in asked.statistics]
+        )
+        ranges = None
+        if asked.releases_ranges:
+            grid = asked.grid if asked.bounds == "grid" else None
+            ranges = Ranges(asked.limits, grid, edits, numbers.binding(edits))
+        influence = influences(numbers.x, statistics)[0]
+        boxes, followed = into_boxes(numbers, influence, asked.k, diversity, ranges, rng)
+        binding = [] if ranges is None else [e.name for e in ranges.binding]
+        return cls(asked, numbers, statistics, boxes, followed, binding)
+
+    @property
+    def costs(self) -> BoxCosts:
+        """What the boxes cost the stated statistics, as any reader can compute."""
+        return BoxCosts.of(self.boxes, self.asked.statistics, self.numbers.names, self.numbers.data.frame)
+
+    @property
+    def kept(self) -> np.ndarray:
+        """(N,) bool, records whose boxes are narrow enough to count at all."""
+        return self.costs.weights(self.boxes, self.asked.A, crisp=True)[self.boxes.label] > 0
 
 
 def _ranged(schema: Schema) -> tuple[str, ...]:

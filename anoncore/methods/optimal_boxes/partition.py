@@ -82,6 +82,10 @@ class Numbers:
     x: np.ndarray
     strata: np.ndarray
 
+    def take(self, chosen: np.ndarray) -> Numbers:
+        """Return some of the records, (N,) bool, with their strata."""
+        return Numbers(self.data.take(np.flatnonzero(chosen)), self.names, self.x[chosen], self.strata[chosen])
+
     def units(self) -> list[float | None]:
         """Return each variable's precision where every value is a multiple of it."""
         units = []

@@ -14,7 +14,7 @@ from anoncore.edits.kinds import BoundEdit, LinearEdit, RatioEdit
 from anoncore.edits.lookup import LearnedLookup
 from anoncore.edits.model import Edit, EditSet
 from anoncore.edits.product import ProductEdit
-from anoncore.kernels.donor_tree import DonorTree, LeafRule, leaf_lines, level_scores
+from anoncore.kernels.donor_tree import DonorTree, LeafRule, Singles, leaf_lines, level_scores, target_groups
 from anoncore.kernels.ranks import normal_scores
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values
 from anoncore.microdata import Microdata, Schema, Variable, round_to
@@ -41,6 +41,7 @@ NEVER = 8.0
 # A linear model carries scores, and a tree what is left, if it leaves less than this share of what leaves leave.
 _CARRIES = 0.75
 _REGULAR, _MISSING = 0, 1
+_BLOCK = 1 << 16  # records turned into double precision at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,7 +135,7 @@ class Drawing:
     rng: np.random.Generator
     frame: pd.DataFrame = field(init=False)
     # Columns of the source and of the table; and pairs of codes of levels, which become columns for each target.
-    _columns: list[tuple[Floats, Floats]] = field(default_factory=list)
+    _columns: list[tuple[Singles, Singles]] = field(default_factory=list)
     _levels: list[tuple[Integers, Integers]] = field(default_factory=list)
     # The parts of each variable so far, see `_parts`: in the source and in the table.
     _pairs: list[tuple[Integers, Integers]] = field(default_factory=list)
@@ -317,8 +318,6 @@ class Drawing:
         The linear model carries scores that follow others closely, where leaves are too wide for what lies within; a
         line in a leaf does for variables that few records hold together.
         """
-        from sklearn.linear_model import Ridge
-
         order = rows[np.argsort(x[rows], kind="stable")]
         reach = max(recommended_reach(len(order), max(self._n_numbers, 1)), self.k)
         units = None if self.data.units is None else self.data.units[order]
@@ -328,9 +327,9 @@ class Drawing:
         carried, expected = np.zeros(len(rows)), np.zeros(len(self.frame))
         fitted, predicted = carried, expected
         if source.shape[1]:
-            model = Ridge(alpha=1.0 + 0.1 * source.shape[1]).fit(source, scores, sample_weight=self._weights(rows))
-            fitted, predicted = model.predict(source), model.predict(table)
-            source, table = np.column_stack([source, fitted]), np.column_stack([table, predicted])
+            model = _ridge(source, scores, self._weights(rows), 1.0 + 0.1 * source.shape[1])
+            fitted, predicted = model(source), model(table)
+            source, table = (_beside(one, own) for one, own in ((source, fitted), (table, predicted)))
         tree = self._grow(source, scores, rows)
         if np.var(scores - fitted) < _CARRIES * tree.variance_within(scores):
             carried, expected = fitted, predicted
@@ -341,10 +340,11 @@ class Drawing:
         left, places = normal_scores(place) - carried, normal_scores(np.arange(float(len(rows))))
         lines = leaf_lines(tree, source, left, self.rule.significance, self._weights(rows))
         left = left - lines.at(source, tree.leaf_of(source))
-        expected = expected + lines.at(table, tree.leaf_of(table))
+        leaf = tree.leaf_of(table)
+        expected = expected + lines.at(table, leaf)
 
         def number(records: Integers) -> Floats:
-            drawn = expected[records] + left[tree.donors(table[records], self.rng)]
+            drawn = expected[records] + left[tree.donors(leaf[records], self.rng)]
             nearest = np.rint(np.interp(drawn, places, np.arange(len(places)))).astype(np.intp)
             return np.asarray(round_to(pool[nearest], variable.precision)) + 0.0  # no −0
 
@@ -353,15 +353,14 @@ class Drawing:
     def _donors(self, target: Integers, rows: Integers) -> Callable[[Integers, bool], Integers]:
         source, table = self._predictors(target, rows)
         tree = self._grow(source, target, rows)
+        leaf = tree.leaf_of(table)
 
         def donors(records: Integers, from_all: bool) -> Integers:
-            return (
-                self.rng.integers(len(rows), size=len(records)) if from_all else tree.donors(table[records], self.rng)
-            )
+            return self.rng.integers(len(rows), size=len(records)) if from_all else tree.donors(leaf[records], self.rng)
 
         return donors
 
-    def _grow(self, predictors: Floats, target: NDArray[np.generic], rows: Integers) -> DonorTree:
+    def _grow(self, predictors: Singles, target: NDArray[np.generic], rows: Integers) -> DonorTree:
         return DonorTree.grow(predictors, target, self.rule, rng=self.rng, weights=self._weights(rows))
 
     def _weights(self, rows: Integers) -> Floats | None:
@@ -371,15 +370,16 @@ class Drawing:
         _, unit, size = np.unique(self.data.units[rows], return_inverse=True, return_counts=True)
         return np.asarray(1.0 / size[unit])
 
-    def _predictors(self, target: NDArray[np.generic], rows: Integers) -> tuple[Floats, Floats]:
+    def _predictors(self, target: NDArray[np.generic], rows: Integers) -> tuple[Singles, Singles]:
         """Return the predictors of ``target``: of the source's ``rows``, and of all records of the table."""
         source, table = [column[rows] for column, _ in self._columns], [column for _, column in self._columns]
+        groups = target_groups(target)
         for codes, drawn in self._levels:
-            scores = level_scores(codes[rows], target, int(codes.max()) + 1)
+            scores = level_scores(codes[rows], groups, int(codes.max()) + 1).astype(np.float32)
             source += list(scores[codes[rows]].T)
             table += list(scores[drawn].T)
         if not source:
-            return np.empty((len(rows), 0)), np.empty((len(self.frame), 0))
+            return np.empty((len(rows), 0), dtype=np.float32), np.empty((len(self.frame), 0), dtype=np.float32)
         return np.column_stack(source), np.column_stack(table)
 
     def _remember(self, variable: Variable) -> None:
@@ -391,7 +391,7 @@ class Drawing:
         source, table = (column.cat.codes.to_numpy().astype(np.intp) + 1 for column in pair)
         levels = np.unique(source)
         if variable.kind == "ordinal":
-            self._columns.append((source.astype(np.float64), table.astype(np.float64)))
+            self._columns.append((source.astype(np.float32), table.astype(np.float32)))
             levels = levels[levels == 0]  # where it is missing
         elif len(levels) > 2:
             self._levels.append((source, table))
@@ -414,12 +414,36 @@ class Drawing:
 
     def _indicate(self, source: Flags, table: Flags) -> None:
         if source.any() and not source.all():
-            self._columns.append((source.astype(np.float64), table.astype(np.float64)))
+            self._columns.append((source.astype(np.float32), table.astype(np.float32)))
 
 
-def _between(values: Floats, points: Floats, scores: Floats) -> Floats:
+def _between(values: Floats, points: Floats, scores: Floats) -> Singles:
     """Return the normal scores of ``values``, interpolated; 0, the mean, where missing."""
-    return np.where(np.isnan(values), 0.0, np.interp(values, points, scores))
+    return np.where(np.isnan(values), 0.0, np.interp(values, points, scores)).astype(np.float32)
+
+
+def _beside(table: Singles, column: Floats) -> Singles:
+    return np.column_stack([table, column.astype(np.float32)])
+
+
+def _ridge(predictors: Singles, target: Floats, weights: Floats | None, penalty: float) -> Callable[[Singles], Floats]:
+    """Return what predicts ``target`` (N,) by ridge regression on predictors (N, p), in double precision by blocks."""
+    w = np.ones(len(target)) if weights is None else weights
+    centre = (w @ predictors) / w.sum()
+    level = float(w @ target / w.sum())
+    blocks = [slice(start, start + _BLOCK) for start in range(0, len(target), _BLOCK)]
+    products, moments = np.zeros((predictors.shape[1],) * 2), np.zeros(predictors.shape[1])
+    for rows in blocks:
+        x = predictors[rows] - centre
+        weighted = x.T * w[rows]
+        products += weighted @ x
+        moments += weighted @ (target[rows] - level)
+    slopes = np.linalg.solve(products + penalty * np.eye(len(moments)), moments)
+
+    def predicted(table: Singles) -> Floats:
+        return np.concatenate([(table[at : at + _BLOCK] - centre) @ slopes for at in range(0, len(table), _BLOCK)])
+
+    return predicted
 
 
 def _column(source: pd.Series, variable: Variable, values: Floats) -> pd.Series:

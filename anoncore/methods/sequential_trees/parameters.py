@@ -11,7 +11,7 @@ from anoncore.claims import NoFormalGuarantee
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.donor_tree import LeafRule
-from anoncore.method import EVIDENCE, Method
+from anoncore.method import EVIDENCE, Method, OverPartitions
 from anoncore.methods.sequential_trees.drawing import Drawing
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
@@ -80,6 +80,11 @@ class SequentialTrees(Method):
             )
             if names
         ]
+
+    @property
+    def over_partitions(self) -> OverPartitions:
+        """In random blocks."""
+        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Draw a table of as many records.

@@ -9,6 +9,7 @@ GATES: tuple[Gate, ...] = tuple(
     for module in (
         "prediction",
         "identical",
+        "full_release",
         "close_records",
         "extreme",
         "dominance",

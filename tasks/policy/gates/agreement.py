@@ -42,6 +42,7 @@ FAMILY = family_gate(
     description="Members are distinguished from non-members by the released row with the largest agreement: the sum of "
     "−log of the share of people who hold each shared value. Tried with all variables, the quasi-identifiers, the "
     "levels, random subsets of 3, 5, 10 and half of the variables, and numbers within 1, 10 and 100 units of their "
-    "precision.",
+    "precision; and with all variables by the likelihood ratio of the release, under the probabilities by which the "
+    "masking keeps values, and under those estimated from the release.",
 )
 GATE = replace(FAMILY, attacks=attacks)

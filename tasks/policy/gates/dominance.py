@@ -22,7 +22,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             figure=f"{len(found.followed)} of {found.looked_at // 2} variables",
             limit="0",
             baseline="the reference reaches as far" if found.as_far else "0, the reference",
-            records=assessment.records.released,
+            records=(assessment.full_release or assessment).records.released,
             meaning="numbers of which one unit’s is at least ten times as far out as the rest, and whose largest "
             "released value follows it",
             variables=found.followed,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from anoncore.risk import TailTest
 from tasks.policy.assessment import Assessment
-from tasks.policy.attack import Aim, Attack, by_count, p_phrase
-from tasks.policy.gate import Chance, Gate, GateResult, GateVerdict
+from tasks.policy.attack import Aim, Attack, by_count
+from tasks.policy.gate import Gate, GateResult
+from tasks.policy.identical_records import result_of
 from tasks.policy.limits import ChanceLimit
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import people_counted
@@ -15,31 +15,7 @@ NAME = "identical records"
 
 def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
     """Compare how many records are in the release unchanged with how many are in the reference."""
-    same, chance = assessment.risk.identical, Chance((("", assessment.risk.identical.p),), policy.tail_p)
-    return (
-        GateResult(
-            name=NAME,
-            verdict=_verdict(same, chance),
-            figure=f"at most {same.n_released}, {p_phrase(same.p)}",
-            limit=f"fail: p < {chance.level:g}; pass: otherwise, or none where no record repeats another",
-            baseline=f"at most {same.n_reference}, the reference",
-            records=same.n,
-            meaning="records of the original that are in the release unchanged; a single one is inconclusive where "
-            "no record of the original or the reference repeats another",
-            chance=chance,
-        ),
-    )
-
-
-def _verdict(same: TailTest, chance: Chance) -> GateVerdict:
-    if chance.fails:
-        return "fail"
-    return "inconclusive" if same.n_released and _unique(same) else "pass"
-
-
-def _unique(same: TailTest) -> bool:
-    """Return whether no record of the original or the reference repeats another."""
-    return same.n_reference == same.n_duplicates == 0
+    return (result_of(NAME, assessment.risk.identical, policy),)
 
 
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:

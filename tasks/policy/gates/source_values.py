@@ -46,7 +46,7 @@ def _results(assessment: Assessment) -> Iterator[GateResult]:
 GATE = Gate(
     name="source values",
     description="A step that by its parameters may publish values as single records hold them, such as exact "
-    "marginals or levels kept with a known probability, or a plan of which no step masks numbers; and levels, or "
+    "marginals, or a plan of which no step masks numbers; and levels, or "
     "missing values, that one or two units of the source hold and the release has. Inconclusive: a person must decide. "
     "What they give away is measured by value presence, which few people are not enough to show; a step rare-levels "
     "avoids such levels.",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from tasks.publication.passport import croissant, data_package, dcat_ap, ddi
+from tasks.publication.passport import croissant, data_package, dcat_ap, ddi, ro_crate
 from tasks.publication.passport.facts import Passport
 
 # File and writer of each format.
@@ -11,6 +11,7 @@ WRITERS: Mapping[str, tuple[str, Callable[[Passport], bytes]]] = {
     "ddi-codebook": ("ddi-codebook.xml", ddi.write),
     "croissant": ("croissant.json", croissant.write),
     "dcat-ap": ("dcat-ap.jsonld", dcat_ap.write),
+    "ro-crate": ("ro-crate-metadata.json", ro_crate.write),
 }
 
 __all__ = ["WRITERS", "Passport"]

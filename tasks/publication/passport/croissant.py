@@ -15,6 +15,8 @@ CROISSANT = (
     "fileProperty fileObject fileSet format includes isArray isLiveDataset jsonPath key md5 parentField path recordSet "
     "references regex repeated replace samplingRate separator source subField transform"
 )
+# The files of a release in parts.
+PARTS = "parts"
 TYPES = {
     "integer": "sc:Integer",
     "number": "sc:Float",
@@ -26,9 +28,10 @@ TYPES = {
 
 
 def write(passport: Passport) -> bytes:
-    """Return the description of the release, with a record set of the CSV or the Parquet file."""
-    tables = [f.name for f in passport.files if f.name.endswith((".csv", ".parquet"))]
-    described = min(tables, default="")
+    """Return the description of the release, with a record set of the CSV or the Parquet files."""
+    described = min((suffix for suffix in passport.tables if suffix in (".csv", ".parquet")), default="")
+    files = passport.tables.get(described, ())
+    source: Document = {"fileObject": {"@id": files[0].name}} if len(files) == 1 else {"fileSet": {"@id": PARTS}}
     document: Document = {
         "@context": _context(),
         "@type": "sc:Dataset",
@@ -56,13 +59,24 @@ def write(passport: Passport) -> bytes:
         document |= {"license": passport.licence}
     if passport.contact:
         document |= {"creator": {"@type": "sc:Organization", "name": passport.contact}}
-    if described:
-        fields = [_field(number, column, described) for number, column in enumerate(passport.columns, start=1)]
+    if len(files) > 1:
+        document["distribution"].append(
+            {
+                "@type": "cr:FileSet",
+                "@id": PARTS,
+                "name": PARTS,
+                "description": f"The {len(files)} files that hold the records together",
+                "encodingFormat": MEDIA_TYPES[described],
+                "includes": f"data-*{described}",
+            }
+        )
+    if files:
+        fields = [_field(number, column, source) for number, column in enumerate(passport.columns, start=1)]
         document |= {"recordSet": [{"@type": "cr:RecordSet", "@id": "records", "name": "records", "field": fields}]}
     return to_bytes(document)
 
 
-def _field(number: int, column: Column, file: str) -> Document:
+def _field(number: int, column: Column, source: Document) -> Document:
     variable = column.variable
     labels = "; ".join(f"{level}: {label}" for level, label in column.levels if label)
     parts = (column.description, labels, variable.measured_in and f"in {variable.measured_in}")
@@ -73,7 +87,7 @@ def _field(number: int, column: Column, file: str) -> Document:
         "name": variable.name,
         "description": described or variable.name,
         "dataType": TYPES[column.type],
-        "source": {"fileObject": {"@id": file}, "extract": {"column": variable.name}},
+        "source": source | {"extract": {"column": variable.name}},
     }
 
 

@@ -34,7 +34,7 @@ def write(passport: Passport) -> bytes:
             {
                 "@id": f"urn:anonflow:{passport.id}:{file.name}",
                 "@type": "dcat:Distribution",
-                "dct:title": file.name,
+                "dct:title": ", ".join(filter(None, (file.name, passport.part(file)))),
                 "dcat:accessURL": {"@id": file.name},
                 "dcat:mediaType": {"@id": IANA + MEDIA_TYPES[PurePath(file.name).suffix]},
                 "dcat:byteSize": {"@value": str(file.bytes), "@type": "xsd:nonNegativeInteger"},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePath
 from typing import Any, Literal, TypeAlias
 
 from anoncore.microdata import Variable
@@ -101,6 +103,17 @@ class Passport:
             files=release.files,
             methods=tuple(step.method for step in dossier.method.steps),
         )
+
+    @cached_property
+    def tables(self) -> dict[str, tuple[ReleasedFile, ...]]:
+        """The files by their suffix: those of one format hold all records together."""
+        suffixes = dict.fromkeys(PurePath(file.name).suffix for file in self.files)
+        return {suffix: tuple(f for f in self.files if PurePath(f.name).suffix == suffix) for suffix in suffixes}
+
+    def part(self, file: ReleasedFile) -> str:
+        """Return which part of the records a file holds, in words; nothing where it holds them all."""
+        parts = self.tables[PurePath(file.name).suffix]
+        return f"part {parts.index(file) + 1} of {len(parts)}" if len(parts) > 1 else ""
 
     @property
     def disclosure_control(self) -> str:

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeRegressor
 
-from anoncore.kernels.donor_tree import DonorTree, LeafRule, leaf_lines, level_scores
+from anoncore.kernels.donor_tree import DonorTree, LeafRule, _Nodes, leaf_lines, level_scores, target_groups
 
 
 def grown(x, y, *, least=20, significance=0.05, weights=None, seed=0):
     rng = np.random.default_rng(seed)
-    return DonorTree.grow(x, y, LeafRule(least, significance), rng=rng, weights=weights)
+    return DonorTree.grow(np.float32(x), y, LeafRule(least, significance), rng=rng, weights=weights)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -29,12 +29,12 @@ def test_leaves_hold_so_many_units_and_donors_come_from_the_own_leaf():
     sizes = np.unique(tree.leaves, return_counts=True)[1]
     assert len(sizes) > 10
     assert sizes.min() >= 25
-    donors = tree.donors(x, draw)
+    donors = tree.donors(tree.leaf_of(np.float32(x)), draw)
     own = np.empty(900, dtype=int)
     own[tree.ordered] = tree.leaves
     assert (own[donors] == own).all()
     assert np.corrcoef(y, y[donors])[0, 1] > 0.85
-    assert len(tree.donors(x[:0], draw)) == 0
+    assert len(tree.donors(tree.leaf_of(np.float32(x[:0])), draw)) == 0
 
 
 def test_with_weights_units_are_counted_and_not_records():
@@ -60,7 +60,8 @@ def test_a_relation_of_two_predictors_that_shows_in_neither_alone_is_kept():
     draw = np.random.default_rng(4)
     x = draw.normal(size=(2000, 2))
     y = (x[:, 0] > 0) ^ (x[:, 1] > 0)
-    donors = grown(x, y).donors(x, draw)
+    tree = grown(x, y)
+    donors = tree.donors(tree.leaf_of(np.float32(x)), draw)
     assert (y[donors] == y).mean() > 0.9
 
 
@@ -68,14 +69,14 @@ def test_levels_are_ordered_by_what_they_say_of_the_target():
     draw = np.random.default_rng(5)
     codes = draw.integers(0, 12, 5000)
     effect = draw.permutation(12).astype(float)
-    first = level_scores(codes, effect[codes] + draw.normal(size=5000), 12)[:, 0]
+    first = level_scores(codes, target_groups(effect[codes] + draw.normal(size=5000)), 12)[:, 0]
     assert abs(np.corrcoef(first, effect)[0, 1]) > 0.95
 
 
 def test_a_level_that_hardly_anybody_holds_lies_near_the_mean_of_all():
     codes = np.concatenate([np.repeat([0, 1], 500), [2]])
     target = np.concatenate([np.repeat([0, 1], 500), [1]])
-    scores = level_scores(codes, target, 4)[:, 0]
+    scores = level_scores(codes, target_groups(target), 4)[:, 0]
     assert abs(scores[2]) < 0.25 * abs(scores[1])
     assert scores[3] == pytest.approx(0, abs=1e-12)
 
@@ -93,3 +94,28 @@ def test_a_line_in_a_leaf_carries_what_the_leaf_is_too_wide_for_and_chance_gives
     rest = y - lines.at(x, tree.leaf_of(x))
     assert rest[:100].std() < 0.2
     assert rest.mean() == pytest.approx(y.mean())
+
+
+@pytest.mark.parametrize("classes", [0, 4])
+def test_a_tree_of_cells_is_the_one_of_every_cut_where_predictors_have_few_values(classes):
+    draw = np.random.default_rng(6)
+    x = np.float32(draw.normal(size=(4000, 5)).round(1))
+    y = x[:, 0] + x[:, 1] * x[:, 2] + draw.normal(size=4000)
+    target = np.digitize(y, [-1, 0, 1]) if classes else y
+    weight = draw.choice([0.5, 1.0], 4000)
+    every, cells = _Nodes.grow(x, target, weight, 20, 0), _Nodes._from_cells(x, target, weight, 20)
+    pairs = set(zip(every.leaf_of(x).tolist(), cells.leaf_of(x).tolist(), strict=True))
+    assert len(pairs) == (every.left < 0).sum() == (cells.left < 0).sum()
+    assert every.impurity[0] == pytest.approx(cells.impurity[0])
+
+
+def test_a_tree_of_cells_of_many_values_leaves_hardly_more_variance():
+    draw = np.random.default_rng(7)
+    x = np.float32(draw.normal(size=(60_000, 3)))
+    x[:, 2] = np.arange(60_000) < 50
+    y = x[:, 0] * x[:, 1] + 20 * x[:, 2] + draw.normal(size=60_000)
+    tree = grown(x, y, least=40)
+    reference = DecisionTreeRegressor(min_samples_leaf=40, random_state=0).fit(x, y)
+    assert np.mean((y - reference.predict(x)) ** 2) == pytest.approx(tree.variance_within(y), rel=0.1)
+    leaf = tree.leaf_of(x)
+    assert not set(leaf[:50]) & set(leaf[50:])

@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 
 from anoncore.kernels.wavelet import decompose, reconstruction_matrix
 from anoncore.kernels.wavelet.decomposition import SignalModel
-from anoncore.kernels.wavelet.inversion import audit, invert, invert_signal
+from anoncore.kernels.wavelet.inversion import audit, invert, invert_signal, observer_bounds
 from anoncore.kernels.wavelet.redistribution import Goals, redistribute
 from anoncore.kernels.wavelet.tradeoff import sweep
 
@@ -32,6 +32,16 @@ def test_gain_against_the_textbook_form(published):
     np.testing.assert_allclose(
         decompose(found.recovered, "db2", 2).detail, found.gain * D, atol=1e-5 * np.abs(D).max() * found.gain
     )
+
+
+def test_bounds_of_an_observer_hold_the_original_the_published_and_the_inverted_counts():
+    found = redistribute(Q, Goals(caps={7: 90}))
+    low, high = observer_bounds(found.unrounded, SignalModel("db2", 2), range(8))
+    for counts in (Q, found.unrounded, invert(found.unrounded).recovered):
+        assert (low <= counts + 1e-3).all()
+        assert (counts <= high + 1e-3).all()
+    narrow = observer_bounds(found.unrounded, SignalModel("db2", 2), range(8), share=found.beta)
+    assert (narrow[1] - narrow[0] <= high - low + 1e-6).all()
 
 
 def test_ranges_hold_the_original_when_the_share_is_known():

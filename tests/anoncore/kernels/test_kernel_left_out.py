@@ -7,7 +7,7 @@ from anoncore.kernels.left_out import MISSING, NONE, nearest_without_each
 
 def test_distances_and_rows_are_those_of_a_loop():
     draw = np.random.default_rng(0)
-    people, rows = draw.integers(0, 1000, (30, 5)), draw.integers(0, 1000, (5, 40))
+    people, rows = draw.integers(0, 1000, (30, 5)), draw.integers(0, 1000, (5, 2100))
     people[draw.random(people.shape) < 0.1] = MISSING
     rows[draw.random(rows.shape) < 0.1] = MISSING
     rows[4] = MISSING

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
+from scipy.stats import mannwhitneyu
 
 from anoncore.kernels.smoothed_values import (
     END,
@@ -144,3 +145,20 @@ def test_a_unit_that_dominates_an_end_is_not_told_by_averages(held):
     mirrored = smoothed_values(-values[order][::-1], 20, k=5, rng=rng, units=units[order][::-1])
     assert mirrored.min() > -rest.max()
     assert 0.97 < without_extremes(np.sort(rest)).mean() / rest.mean() < 1.0
+
+
+def test_whose_largest_value_it_is_does_not_show_in_the_largest_released_one():
+    draw = np.random.default_rng(7)
+    people = np.sort(np.exp(draw.normal(size=1600)))
+    areas = []
+    for rng in (None, draw):
+        largest = np.empty((2, 400))
+        for release in range(800):
+            present = draw.permutation(1599)[:800]
+            # The holder of the largest value takes part in every other release.
+            present[0] = 1599 if release % 2 else present[0]
+            largest[release % 2, release // 2] = smoothed_values(people[np.sort(present)], 20, k=5, rng=rng).max()
+        areas.append(mannwhitneyu(largest[1], largest[0]).statistic / 400**2)
+    known, drawn = areas
+    assert known > 0.62
+    assert drawn < 0.60

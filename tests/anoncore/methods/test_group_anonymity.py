@@ -26,7 +26,7 @@ from anoncore import (
 )
 from anoncore.encoding import Encoder
 from anoncore.kernels.wavelet.relocation import moved_means
-from anoncore.methods import GroupAnonymity, RareLevels, SpectralSwap
+from anoncore.methods import MDAV, GroupAnonymity, RareLevels, SpectralSwap
 
 AREAS = ("a", "b", "c", "d", "e", "f", "g", "h")
 MEMBERS = (30, 5, 80, 12, 9, 41, 6, 217)
@@ -98,6 +98,24 @@ def counted(frame):
 
 
 # -- the rewritten file
+
+
+def test_hidden_counts_survive_microaggregation_within_area_and_group():
+    people = microfile(1500, (30, 12, 40, 12, 15, 21, 16, 117), households=False)
+    frame = people.frame.assign(service=(people.frame["service"].astype(int).isin([1, 2])).astype(int))
+    schema = Schema(v if v.name != "service" else Variable("service", "binary") for v in people.schema)
+    chosen = {"vital": ({"service": (1,)},), "caps": {"h": 50}}
+    hidden = mask(Microdata(frame, schema), params(**chosen))
+    assert set(params(**chosen).group_variables) == {"area", "service"}
+    grouped = mask(hidden.data, MDAV(k=5, within=("area", "service")))
+    assert hidden.claims[0].check(grouped.data).holds
+    assert all(check.holds for check in grouped.check())
+    assert grouped.data.frame["income"].nunique() < 0.2 * len(frame)
+    assert not hidden.claims[0].check(mask(hidden.data, MDAV(k=5)).data).holds
+    with pytest.raises(InfeasibleError, match=r"combination\(s\) of levels of area, service have fewer than k = 20"):
+        mask(hidden.data, MDAV(k=20, within=("area", "service")))
+    with pytest.raises(AnonymizationError, match="age is no variable with levels"):
+        mask(hidden.data, MDAV(within=("age",)))
 
 
 def test_counts_are_the_chosen_ones_and_populations_stay(data, release):

@@ -17,6 +17,7 @@ from anoncore import (
     Variable,
 )
 from anoncore.methods import MDAV, FuzzyMicroaggregation
+from anoncore.microaggregation import corrected_covariance, linked_across_blocks, variances_kept
 
 EDITS = EditSet(
     [
@@ -155,6 +156,42 @@ def test_less_is_lost_than_with_mdav_or_hardly_more():
     assert ours <= 1.1 * theirs
 
 
+def test_analysts_get_variances_and_covariances_nearly_back():
+    data = businesses(gaps=0.0)
+    release = masked(data, MDAV(k=10))
+    names = ["net", "tax", "gross", "work"]
+    kept = variances_kept(data, release.data, 10)
+    assert any(f"net {kept['net']:g}" in note for note in release.notes)
+    true, after = (one.frame[names].astype(float).cov() for one in (data, release.data))
+    given_back = corrected_covariance(after, kept)
+    np.testing.assert_allclose(np.diag(given_back), np.diag(true), rtol=0.12)
+    error = [np.abs(one - true).to_numpy()[np.triu_indices(4, 1)] for one in (given_back, after)]
+    assert error[0].sum() < 0.6 * error[1].sum()
+
+
+def test_no_published_share_or_note_depends_on_the_outermost_values():
+    data = businesses(gaps=0.0)
+    release = masked(data, MDAV(k=10))
+    further = data.frame.copy()
+    further.loc[further["net"].nlargest(10).index, "net"] *= 100
+    kept = variances_kept(data, release.data, 10)
+    assert variances_kept(Microdata(further, data.schema), release.data, 10) == kept
+    assert variances_kept(data, release.data, 41) == {}
+    assert not any(
+        "SSE" in note for params in (MDAV(k=10), FuzzyMicroaggregation()) for note in masked(data, params).notes
+    )
+
+
+def test_blocks_are_intersected_as_by_brute_force():
+    draw = np.random.default_rng(5)
+    u = [draw.dirichlet(np.ones(4) / 4, 30) for _ in range(2)]
+    labels = [np.array([draw.choice(4, p=row) for row in part]) for part in u]
+    likelihood = u[0][:, labels[0]] * u[1][:, labels[1]]
+    best = likelihood >= likelihood.max(axis=1, keepdims=True) * (1 - 1e-9)
+    expected = (np.diag(best) / best.sum(axis=1)).mean()
+    assert linked_across_blocks(labels, [part.__getitem__ for part in u], draw) == pytest.approx(expected)
+
+
 def test_groups_are_released_with_a_gap_or_without_as_a_whole():
     data = businesses(gaps=0.2)
     for params in (MDAV(k=5), FuzzyMicroaggregation(k=5)):
@@ -175,6 +212,8 @@ def test_blocks_lose_less_and_say_that_k_is_lost_over_them():
         check = claim.check(blockwise.data)
         assert check.holds
         assert check.figures["joint_k"] == 1
+        assert blockwise.figures["linked_across_blocks"] > 0.5
+        assert "linked_across_blocks" not in whole.figures
         assert "on all together: 1" in check.observed
         assert EDITS.violations(blockwise.data.frame)["gross"] == 0
 

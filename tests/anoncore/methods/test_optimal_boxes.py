@@ -288,21 +288,48 @@ def test_a_group_without_l_values_is_left_out():
 
 
 @pytest.mark.parametrize("rare", ["crisp", "fuzzy"])
-def test_weights_are_the_means_of_the_optimal_ones(rare):
-    data = table(250)
-    data = data.select(["u", "v"])
-    k, A = 6, 20.0
+def test_weights_are_the_optimal_ones_and_follow_from_the_released_boxes(rare):
+    A = 20.0
     asked = tuple(Statistic(statistic="mean", of=(n,), accuracy=1.0) for n in ("u", "v"))
-    release = released(data, k=k, rare=rare, A=A, statistics=asked)
-    x = data.frame.to_numpy()
+    release = released(table(250).select(["u", "v"]), k=6, rare=rare, A=A, statistics=asked)
+    out = release.data.frame
     # For means every sensitivity is p/Δ₀ = 1/2.
-    distance = np.sort(np.abs(x[:, None] - x[None]).max(axis=2) / 2.0, axis=1)[:, k]
-    best = optimal_weights(distance, 2, A)[0] if rare == "fuzzy" else crisp_rule(distance, 2, A)[0].astype(float)
-    best = pd.Series(best / best.mean(), index=data.frame.index)
-    expected = best.groupby(release.data.frame["box"]).transform("mean")
-    np.testing.assert_allclose(release.data.frame["weight"], expected, atol=0.00501)
+    c = sum(0.5 * (out[f"{n}_hi"] - out[f"{n}_lo"]).to_numpy() / 2 for n in ("u", "v")) / 2
+    best = optimal_weights(c, 2, A)[0] if rare == "fuzzy" else crisp_rule(c, 2, A)[0].astype(float)
+    np.testing.assert_allclose(out["weight"], best / best.mean(), atol=0.00501)
     assert any("biased" in note for note in release.notes)
     assert any("weighted mean(u) =" in note and "; weighted" in note for note in release.notes)
+
+
+def test_records_in_thin_regions_are_dropped_and_the_others_cut_anew():
+    data, asked = table(600), (Statistic(statistic="mean", of=("u",), accuracy=1.0),)
+    every = read_boxes(released(data, k=6, statistics=asked).data.frame).estimate("mean(u)")
+    release = released(data, k=6, statistics=asked, rare="dropped", A=5.0)
+    read = read_boxes(release.data.frame)
+    assert read.k >= 6
+    assert 0 < release.figures["left_out"] == 600 - read.records < 300
+    low, high = read.estimate("mean(u)").guaranteed
+    assert high - low < 0.5 * (every.guaranteed[1] - every.guaranteed[0])
+    assert low <= data.frame.loc[release.data.frame.index, "u"].mean() <= high
+    assert any("thin regions" in note for note in release.notes)
+
+
+def test_boxes_are_narrower_for_a_subgroup_that_is_asked_for():
+    data = table(900)
+    half_range = {}
+    for level in ("a", "b"):
+        one = Statistic(statistic="mean", of=("u",), within={"s": level})
+        for categorical in ("constant", "set"):
+            read = read_boxes(released(data, k=6, statistics=(one,), categorical=categorical).data.frame)
+            low, high = read.estimate("mean(u)", within={"s": "a"}).guaranteed
+            assert low <= data.frame.loc[data.frame["s"] == "a", "u"].mean() <= high
+            half_range[level, categorical] = high - low
+    assert half_range["a", "constant"] < 0.5 * half_range["b", "constant"]
+    assert half_range["a", "constant"] < half_range["a", "set"]
+    with pytest.raises(AnonymizationError, match="only the mean of the subgroup"):
+        read.estimate("sd(u)", within={"s": "a"})
+    with pytest.raises(AnonymizationError, match="no level of 's'"):
+        released(data, k=6, statistics=(Statistic(statistic="mean", of=("u",), within={"s": "z"}),))
 
 
 def test_a_larger_A_makes_weights_more_equal():
@@ -417,7 +444,7 @@ def test_input_is_untouched_and_nothing_random_but_the_numbers(mixed):
         ({"epsilon": {"u": 0.0}}, "epsilon must be above 0 and finite, it is not for u"),
         ({"grid": {"u": np.inf}}, "grid must be above 0 and finite, it is not for u"),
         ({"limits": {"u": (2.0, 1.0)}}, "limits must be a lower and a higher number, not so for u"),
-        ({"release": "means", "rare": "fuzzy"}, "only ranges carry weights"),
+        ({"release": "means", "rare": "fuzzy"}, "only released ranges say which"),
         ({"epsilon": {"u": 1.0}}, "epsilon has no effect without l"),
         ({"A": 1.0}, "A has no effect with rare: none"),
         ({"grid": {"u": 1.0}}, "grid has no effect with bounds: cells"),

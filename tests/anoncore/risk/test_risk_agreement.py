@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anoncore import Microdata, Schema, Variable
-from anoncore.kernels.agreement import largest_agreement
+from anoncore import Microdata, Schema, Variable, anonymize
+from anoncore.kernels.agreement import largest_agreement, log_mean_evidence
+from anoncore.methods import PRAM, RankSwapping
 from anoncore.risk.agreement import agreement
 from anoncore.risk.presence import value_presence
 from anoncore.risk.scores import score_attack, top_scores
@@ -107,6 +108,7 @@ def test_the_quasi_identifiers_are_an_attackers_knowledge_of_their_own():
         "all variables",
         "3 variables",
         "half of the variables",
+        "all variables by likelihood",
     }
 
 
@@ -175,3 +177,49 @@ def test_chance_among_the_highest_scores_is_what_it_is_said_to_be():
     draw = np.random.default_rng(4)
     rejected = sum(top_scores(*draw.normal(size=(2, 300))).p < 0.05 for _ in range(400))
     assert rejected <= 0.05 * 400 + 3 * np.sqrt(0.05 * 0.95 * 400)
+
+
+def scores_by_likelihood(a, release, b, own):
+    found = agreement(a, release, b, own=own, rng=rng())
+    return {one.name: one.attack for one in found.attacks if "likelihood" in one.name}, found
+
+
+def test_evidence_of_rows_is_what_a_loop_finds():
+    draw = np.random.default_rng(3)
+    lower = draw.integers(0, 5, (30, 4)).astype(np.int32)
+    upper = lower + draw.integers(0, 3, (30, 4)).astype(np.int32)
+    weights, columns = draw.normal(size=(30, 4)).astype(np.float32), np.array([0, 0, 1, 2])
+    rows = draw.integers(0, 6, (3, 17)).astype(np.int32)
+    mean, inside = log_mean_evidence(lower, upper, weights, columns, rows, parts=True)
+    sums, within = np.zeros((30, 17)), np.zeros((30, 17, 4))
+    for t, y, j in product(range(30), range(17), range(4)):
+        within[t, y, j] = lower[t, j] <= rows[columns[j], y] < upper[t, j]
+        sums[t, y] += weights[t, j] * within[t, y, j]
+    ratios = np.exp(sums)
+    np.testing.assert_allclose(mean, np.log(ratios.mean(axis=1)), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        inside, (ratios[:, :, None] * within).sum(axis=1) / ratios.sum(axis=1)[:, None], rtol=1e-4, atol=1e-5
+    )
+
+
+def test_the_law_of_pram_reveals_members_whom_agreement_alone_does_not():
+    a, b = people(800, 0), people(800, 1)
+    variables = tuple(name for name in a.frame if name.startswith("level"))
+    levels = [t.select(variables) for t in (a, b)]
+    release = anonymize(levels[0], PRAM(variables=variables, keep=0.6), rng=rng()).data
+    own = release.frame.index.get_indexer(levels[0].frame.index)
+    order = rng().permutation(800)
+    by_law, found = scores_by_likelihood(levels[0], release.take(order), levels[1], np.argsort(order)[own])
+    rest = max(one.attack.area.auc for one in found.attacks if "likelihood" not in one.name)
+    assert by_law["all variables by likelihood, law of the masking"].area.auc > rest + 0.02
+    unknown, _ = scores_by_likelihood(levels[0], release, levels[1], np.full(800, -1))
+    assert list(unknown) == ["all variables by likelihood, estimated law"]
+
+
+def test_rank_swapped_numbers_are_met_within_windows_of_ranks():
+    a, b, c = (people(800, i).select([f"number{j}" for j in range(4)]) for i in range(3))
+    release = anonymize(a, RankSwapping(window=0.02), rng=rng()).data
+    by_law, _ = scores_by_likelihood(a, release, b, np.arange(800))
+    assert min(one.area.lower for one in by_law.values()) > 0.6
+    harmless, _ = scores_by_likelihood(a, c, b, np.arange(800))
+    assert max(one.area.lower for one in harmless.values()) < 0.5

@@ -330,3 +330,15 @@ def test_variables_that_later_steps_drop_are_missed_in_words():
         found = claim.check(rest)
         assert not found.holds
         assert found.observed == "its variables are not released"
+
+
+def test_no_record_is_judged_by_what_learned_from_its_unit():
+    rng = np.random.default_rng(4)
+    # Households that look alike within, and like no other: members of the same one would give members away.
+    units = np.repeat(np.arange(200), 3)
+    codes = reinference.Coded(np.column_stack([units, 200 + rng.integers(0, 4, 600)]), 204)
+    vital = np.isin(units, rng.choice(200, 60, replace=False))
+    alone, together = (reinference.membership_odds(codes, vital, u) for u in (None, units))
+    assert alone[vital].mean() > 2 * alone[~vital].mean()
+    assert together[vital].mean() == pytest.approx(together[~vital].mean(), rel=0.2)
+    assert reinference.membership_odds(codes, units < 3, units) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import importlib.util
 import inspect
 import re
@@ -153,6 +154,27 @@ def test_prefects_worker_takes_our_command_and_our_flow(monkeypatch: pytest.Monk
     configuration = process.ProcessJobConfiguration()
     compat.run_command(configuration, "true")
     require(configuration._command_configured, "ProcessJobConfiguration._command_configured", compat.run_command)
+
+
+def test_prefects_worker_leaves_a_run_for_later_that_it_holds() -> None:
+    from types import SimpleNamespace
+    from uuid import uuid4
+
+    import anyio
+    from prefect.workers.process import ProcessWorker
+
+    async def submit() -> list[Any]:
+        worker, run = ProcessWorker("pool"), uuid4()
+        worker._limiter = anyio.CapacityLimiter(2)
+        worker._limiter.acquire_on_behalf_of_nowait(run)
+        compat.pass_over_held(worker)
+        again: Any = SimpleNamespace(flow_run=SimpleNamespace(id=run))
+        return await worker._submit_scheduled_flow_runs(flow_run_response=[again])
+
+    require(asyncio.run(submit()) == [], "ProcessWorker._submit_scheduled_flow_runs", compat.pass_over_held)
+    source = inspect.getsource(ProcessWorker.get_and_submit_flow_runs)
+    called = "self._submit_scheduled_flow_runs(flow_run_response=" in source
+    require(called, "_submit_scheduled_flow_runs in get_and_submit_flow_runs", compat.pass_over_held)
 
 
 def test_prefects_engine_learns_of_cancellation_from_the_environment() -> None:

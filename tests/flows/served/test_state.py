@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -10,10 +11,14 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from flows.served.state import (
+    SERVER,
     PendingDecision,
     active_runs,
     carried_out,
+    end_stranded,
     is_carried_out,
     pending_decisions,
     pending_of_run,
@@ -72,3 +77,16 @@ def test_files_that_cannot_be_read_are_passed_over(home: Home) -> None:
     pending_decisions(home).put("r-1", entry())
     (home.path / "waiting" / "r-0.json").write_text("{")
     assert [pending.release for pending in pending_decisions(home).all()] == ["r-1"]
+
+
+def test_a_run_that_reports_to_a_server_that_is_no_more_is_ended(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SERVER, "http://127.0.0.1:1/api")
+    with subprocess.Popen([sys.executable, "-c", CARRIES_OUT, home.path], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        assert end_stranded(home) == 0
+        monkeypatch.setenv(SERVER, "http://127.0.0.1:2/api")
+        assert end_stranded(home) == 1
+        assert process.wait(60) == -signal.SIGKILL
+    assert not is_carried_out(home, "a")
+    assert [active.run for active in active_runs(home).all()] == ["a"]

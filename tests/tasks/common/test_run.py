@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import stat
 import tempfile
 import time
@@ -104,3 +105,8 @@ def test_what_goes_wrong_in_a_run_passes_and_frees_the_plan(home: Home) -> None:
     for _ in range(2):
         with pytest.raises(KeyError, match="mine"), exclusive_run(home, "people"):
             raise KeyError("mine")
+
+
+def test_a_crash_of_a_run_leaves_no_copy_of_the_memory(tmp_path):
+    with Run.opened(Home.locate(tmp_path), SeedSection()):
+        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0

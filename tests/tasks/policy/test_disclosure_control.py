@@ -109,8 +109,11 @@ def test_figures_are_coarse(measured: Assessment) -> None:
 @pytest.mark.parametrize(("people", "step"), [(50, 0.1), (300, 0.05), (814, 0.02), (1000, 0.01), (10**6, 0.01)])
 def test_the_fewer_people_the_coarser(measured: Assessment, people: int, step: float) -> None:
     shown = published(replace(measured, records=replace(measured.records, original=people))).utility
+    # From how far a variance moved, the number of a person who dominates it would be computed.
+    assert shown.figure("variance") is None
+    assert {one.released_shift.variance for one in shown.variables} == {None}
     for row in shown.columns:
-        for value in (row.mean, row.variance, row.correlation):
+        for value in (row.mean, row.correlation):
             assert value / step == pytest.approx(round(value / step), abs=1e-6)
     shift = abs(shown.figure("correlation").released_largest / step)
     assert shift == pytest.approx(round(shift), abs=1e-6)

@@ -52,11 +52,28 @@ ORDER = {
     "titlStmt": ["titl", "IDNo"],
     "distStmt": ["contact", "distDate"],
     "fileDscr": ["fileTxt", "notes"],
-    "fileTxt": ["fileName", "dimensns", "fileType"],
+    "fileTxt": ["fileName", "fileCont", "dimensns", "fileType"],
     "dimensns": ["caseQnty", "varQnty"],
     "var": ["labl", "universe", "sumStat", "catgry", "varFormat"],
     "catgry": ["catValu", "labl"],
 }
+
+
+def _with_passports(folder: Path, frame: pd.DataFrame, files: dict[str, int]) -> None:
+    """Write every passport of some files, with the number of their records."""
+    release = ReleaseIdentity(
+        "people-0123456789ab",
+        "people",
+        len(frame),
+        variables=VARIABLES,
+        files=tuple(ReleasedFile(f, (folder / f).stat().st_size, sha256_of(folder / f), n) for f, n in files.items()),
+        missing={str(n): int(c) for n, c in frame.isna().sum().items()},
+    )
+    plan = PlanIdentity("people", "0" * 64, "People", HOSTILE, contact="Office", licence="CC-BY-4.0")
+    method = MethodFacts((MethodStep("rare-levels", {"k": 5}), MethodStep("mdav", {"k": 3})))
+    dossier = replace(small_dossier(), plan=plan, release=release, method=method)
+    for file, write in WRITERS.values():
+        (folder / file).write_bytes(write(Passport.of(dossier)))
 
 
 @pytest.fixture(scope="module")
@@ -67,21 +84,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame.to_csv(folder / "data.csv", index=False, lineterminator="\n")
     frame.to_parquet(folder / "data.parquet", index=False)
     FORMATS["spss"].write(folder / "data.sav", frame, [v for v in VARIABLES if v.name != "town <é>"])  # type: ignore[misc]
-    files = ("data.parquet", "data.csv", "data.sav")
-    release = ReleaseIdentity(
-        "people-0123456789ab",
-        "people",
-        len(frame),
-        variables=VARIABLES,
-        files=tuple(ReleasedFile(f, (folder / f).stat().st_size, sha256_of(folder / f)) for f in files),
-        missing={str(n): int(c) for n, c in frame.isna().sum().items()},
-    )
-    plan = PlanIdentity("people", "0" * 64, "People", HOSTILE, contact="Office", licence="CC-BY-4.0")
-    method = MethodFacts((MethodStep("rare-levels", {"k": 5}), MethodStep("mdav", {"k": 3})))
-    dossier = replace(small_dossier(), plan=plan, release=release, method=method)
-    for file, write in WRITERS.values():
-        (folder / file).write_bytes(write(Passport.of(dossier)))
+    _with_passports(folder, frame, dict.fromkeys(("data.parquet", "data.csv", "data.sav"), len(frame)))
     return folder
+
+
+def test_passports_of_a_release_in_parts_lead_to_all_records(tmp_path: Path) -> None:
+    frame, files = Microdata(FRAME, Schema(VARIABLES)).plain(), {}
+    for number, part in enumerate((frame[:3], frame[3:])):
+        part.to_parquet(tmp_path / f"data-{number:05}.parquet", index=False)
+        part.to_csv(tmp_path / f"data-{number:05}.csv", index=False, lineterminator="\n")
+        files |= {f"data-{number:05}.{suffix}": len(part) for suffix in ("parquet", "csv")}
+    _with_passports(tmp_path, frame, files)
+    report = frictionless.validate(str(tmp_path / "datapackage.json"))
+    assert report.valid, report.flatten(["type", "note"])
+    resources = frictionless.Package(str(tmp_path / "datapackage.json")).resources
+    assert [len(r.paths) for r in resources] == [2, 2]
+    assert [row["w"] for row in resources[1].read_rows()] == [1, 2, 3, 4]
+    dataset = mlcroissant.Dataset(jsonld=tmp_path / "croissant.json")
+    assert not dataset.metadata.ctx.issues.errors
+    assert sorted(r["records/V7"] for r in dataset.records("records")) == [1, 2, 3, 4]
+    book = ET.parse(tmp_path / "ddi-codebook.xml").getroot()
+    assert [e.text for e in book.iter(f"{{{NAMESPACE}}}caseQnty")] == ["3", "3", "1", "1"]
+    catalogue = json.loads((tmp_path / "dcat-ap.jsonld").read_text())
+    assert catalogue["dcat:distribution"][2]["dct:title"] == "data-00001.parquet, part 2 of 2"
+    crate = json.loads((tmp_path / "ro-crate-metadata.json").read_text())
+    described = {entity["@id"]: entity.get("description") for entity in crate["@graph"]}
+    assert described["data-00000.csv"] == "3 released records, part 1 of 2"
 
 
 def test_frictionless_finds_no_error_in_package_and_data(folder: Path) -> None:
@@ -134,3 +162,18 @@ def test_dcat_is_linked_data(folder: Path) -> None:
     assert len(set(graph.subjects(rdflib.RDF.type, dcat.Distribution))) == 3
     digests = {str(value) for value in graph.objects(None, spdx.checksumValue)}
     assert sha256_of(folder / "data.csv").upper() in {digest.upper() for digest in digests}
+
+
+def test_the_crate_names_every_file_and_the_disclosure_check(folder: Path) -> None:
+    crate = json.loads((folder / "ro-crate-metadata.json").read_text())
+    entities = {entity["@id"]: entity for entity in crate["@graph"]}
+    assert len(entities) == len(crate["@graph"])
+    assert entities[entities["ro-crate-metadata.json"]["about"]["@id"]]["name"] == "People"
+    assert entities["data.csv"]["sha256"] == sha256_of(folder / "data.csv")
+    assert {part["@id"] for part in entities["./"]["hasPart"]} >= {"data.csv", "data.sav", "method.md"}
+    assert entities["#disclosure-check"]["result"] == {"@id": "assessment.json"}
+    # Whatever is referred to is described.
+    named = [value for entity in entities.values() for value in entity.values()]
+    links = [link for value in named for link in (value if isinstance(value, list) else [value])]
+    inside = {link["@id"] for link in links if isinstance(link, dict) and not link["@id"].startswith("https:")}
+    assert inside <= entities.keys()

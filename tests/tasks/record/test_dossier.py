@@ -54,7 +54,7 @@ FULL = small_dossier(
             Variable("age", "continuous", role="quasi-identifier", precision=0.5, description="in years"),
             Variable("sex", "binary", levels=("f", "m")),
         ),
-        files=(ReleasedFile("data.csv", 12, "7" * 64),),
+        files=(ReleasedFile("data.csv", 12, "7" * 64, 80),),
         targets=(TargetFacts(folder="/srv/releases"),),
     ),
     approval=ApprovalTerms(2, ("Ann", "Bob"), False, 2),

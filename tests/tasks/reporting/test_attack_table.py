@@ -74,7 +74,9 @@ def test_the_page_is_json_with_the_number_of_its_format() -> None:
     assert stored["format"] == FORMAT
     assert stored["worst"]["verdict"] == "pass"
     place = stored["criteria"][1]["attackers"][1]
-    assert set(place["worst"]["advantage"]) == {"success", "control", "value", "lower", "upper", "n", "scale"}
+    assert set(place["worst"]["advantage"]) == {
+        *("success", "control", "value", "lower", "upper", "n", "scale", "at_most")
+    }
 
 
 def test_gates_declare_where_their_attacks_stand() -> None:
@@ -96,5 +98,11 @@ def test_success_is_read_on_one_scale() -> None:
     assert certain is not None
     assert (certain.value, certain.n) == (1.0, 50)
     assert Advantage.of_counts(0, 0, 0) is None
+    # A leak of at most ten records, of which as many are published for the control.
+    few = Advantage.of_counts(10, 10, 1000)
+    assert few is not None
+    assert few.at_most
+    assert few.value == pytest.approx(0.01)
+    assert few.lower < 0
     half = residual_risk(proportion(60, 100), proportion(20, 100))
     assert Advantage.of_residual(half).value == pytest.approx(0.5)

@@ -275,8 +275,8 @@ def dossier(decision: str = "publish", **options: bool) -> Dossier:
                 Variable("sex", "binary", role="quasi-identifier", levels=(0, 1)),
             ),
             files=(
-                ReleasedFile("data.parquet", 141_312, "a" * 64),
-                ReleasedFile("data.csv", 312_000, "b" * 64),
+                ReleasedFile("data.parquet", 141_312, "a" * 64, 814),
+                ReleasedFile("data.csv", 312_000, "b" * 64, 814),
             )
             if edits
             else (),
@@ -533,8 +533,8 @@ def test_hostile_texts_stay_text():
     found = dossier()
     hostile = texts_replaced(found, HOSTILE, KEPT)
     figures = tuple(
-        replace(one, name=name)
-        for one, name in zip(hostile.assessment.utility.figures.figures, report.STATISTICS, strict=True)
+        replace(one, name=own.name)
+        for one, own in zip(*(d.assessment.utility.figures.figures for d in (hostile, found)), strict=True)
     )
     steps = (*hostile.method.steps, MethodStep(HOSTILE, {HOSTILE: HOSTILE}))
     hostile = changed(

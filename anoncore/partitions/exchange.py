@@ -1,0 +1,193 @@
+"""Records of all partitions in random order: one exchange of pieces between partitions, which moves each value once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anoncore.kernels.permutation import bucket_bits, buckets, permuted_in_buckets, unit_buckets
+from anoncore.kernels.streams import Stream
+from anoncore.partitions.store import ColumnStore, Executor
+
+Integers = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class _Buckets:
+    """How records find their bucket: by their number, or by that of their unit; and whether they are permuted there."""
+
+    stream: Stream
+    bits: int
+    units: str | None = None
+    permute: bool = True
+
+    def of(self, store: ColumnStore, partition: int, start: int, records: int) -> NDArray[np.uint16]:
+        """Return the bucket of each record of a partition, whose first has the number ``start``."""
+        if self.units is None:
+            return buckets(self.stream, start, start + records, self.bits)
+        return unit_buckets(self.stream, store.read(self.units, partition), self.bits)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Place:
+    """What a partition of the result is made of.
+
+    Parameters
+    ----------
+    first : number of its first bucket
+    counts : (sources, b) int, the records of its buckets in each partition that they come from
+    start, stop : its records among those of its buckets
+    """
+
+    first: int
+    counts: Integers
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Sent:
+    """How records find their bucket, a column and the name of its result, and the buckets of each partition."""
+
+    drawn: _Buckets
+    column: tuple[str, str]
+    spans: list[tuple[int, int]]
+
+
+def permuted(
+    run: Executor, columns: Sequence[tuple[str, str]], rows: Sequence[int], stream: Stream, *, out: Sequence[int] = ()
+) -> None:
+    """Put columns into a uniform random order, the same for all of them.
+
+    Parameters
+    ----------
+    run : Executor
+    columns : of pairs: the name of a column in the store, and that of its permutation
+    rows : records per partition
+    stream : Stream
+    out : records per partition of the result; those of ``rows`` when not given
+
+    Notes
+    -----
+    Claim: the order is that of `anoncore.kernels.permutation.permutation` under the same stream, hence uniform,
+    whatever the partitions. Each value is written twice and read twice; a task holds one column of one partition.
+    """
+    drawn = _Buckets(stream, bucket_bits(sum(rows)))
+    _exchange(run, columns, rows, drawn, np.array(out or rows))
+
+
+def in_random_blocks(
+    run: Executor,
+    columns: Sequence[tuple[str, str]],
+    rows: Sequence[int],
+    stream: Stream,
+    *,
+    units: str | None,
+    block_rows: int,
+) -> list[tuple[int, ...]]:
+    """Put records into random blocks, whole blocks into each partition, and those of one unit into one block.
+
+    Parameters
+    ----------
+    run : Executor
+    columns : as for `permuted`
+    rows : records per partition
+    stream : Stream
+    units : name of the column of statistical units, codes from 0; None where each record is one of its own
+    block_rows : at most so many records per block on average
+
+    Returns
+    -------
+    list of tuple of int, the records per block, for each partition of the result; those of a block in their order
+
+    Notes
+    -----
+    Claim: each unit is in each of the blocks with the same probability, independently of the others; the blocks do not
+    depend on the partitions.
+    """
+    drawn = _Buckets(stream, bucket_bits(sum(rows), block_rows), units, permute=False)
+    sizes = _counts(run, rows, drawn).sum(axis=0)
+    parts = _whole_blocks(sizes, max(rows))
+    _exchange(run, columns, rows, drawn, np.array([sum(part) for part in parts]))
+    return [tuple(size for size in part if size) for part in parts]
+
+
+def _whole_blocks(sizes: Integers, rows: int) -> list[tuple[int, ...]]:
+    """Divide blocks into runs of at most ``rows`` records, or one block; empty ones join the run before them."""
+    parts: list[list[int]] = [[]]
+    for size in sizes.tolist():
+        if size and sum(parts[-1]) and sum(parts[-1]) + size > rows:
+            parts.append([])
+        parts[-1].append(size)
+    return [tuple(part) for part in parts]
+
+
+def _starts(rows: Sequence[int]) -> list[int]:
+    return (np.cumsum(rows) - rows).tolist()
+
+
+def _counts(run: Executor, rows: Sequence[int], drawn: _Buckets) -> Integers:
+    partitions = range(len(rows))
+    return np.array(run.map(_count, partitions, _starts(rows), rows, [drawn] * len(rows)))
+
+
+def _count(store: ColumnStore, partition: int, start: int, records: int, drawn: _Buckets) -> Integers:
+    return np.bincount(drawn.of(store, partition, start, records), minlength=1 << drawn.bits)
+
+
+def _exchange(
+    run: Executor, columns: Sequence[tuple[str, str]], rows: Sequence[int], drawn: _Buckets, out: Integers
+) -> None:
+    parts = len(rows)
+    counts = _counts(run, rows, drawn)
+    places = _places(counts, out)
+    spans = [(place.first, place.first + place.counts.shape[1]) for place in places]
+    for column in columns:
+        # One column after the other: what is under way takes the room of one.
+        run.map(_send, range(parts), _starts(rows), rows, [_Sent(drawn, column, spans)] * parts)
+        run.map(_receive, range(len(places)), places, [drawn] * len(places), [column[1]] * len(places))
+        for source in range(parts):
+            run.store.remove(_piece(column[1], source))
+
+
+def _places(counts: Integers, out: Integers) -> list[_Place]:
+    """Return what each partition of the result is made of, given (sources, buckets) counts."""
+    edges = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
+    bounds = np.concatenate([[0], np.cumsum(out)])
+    places = []
+    for start, stop in pairwise(bounds.tolist()):
+        first = int(np.searchsorted(edges, start, side="right")) - 1
+        last = int(np.searchsorted(edges, stop, side="left"))
+        first = min(first, last)
+        places.append(_Place(first, counts[:, first:last], start - int(edges[first]), stop - int(edges[first])))
+    return places
+
+
+def _piece(target: str, source: int) -> str:
+    return f"{target}~{source}"
+
+
+def _send(store: ColumnStore, partition: int, start: int, records: int, sent: _Sent) -> None:
+    """Write, for each partition of the result, the records of this one that are in its buckets, sorted by them."""
+    own = sent.drawn.of(store, partition, start, records)
+    order = np.argsort(own, kind="stable")
+    source, target = sent.column
+    values = store.read(source, partition)[order]
+    edges = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=1 << sent.drawn.bits))])
+    for place, (first, last) in enumerate(sent.spans):
+        store.write(_piece(target, partition), place, values[edges[first] : edges[last]])
+
+
+def _receive(store: ColumnStore, partition: int, place: _Place, drawn: _Buckets, target: str) -> None:
+    """Put the records of each bucket in order, and keep those that are this partition's."""
+    sources, count = place.counts.shape
+    values = np.concatenate([store.read(_piece(target, source), partition) for source in range(sources)])
+    labels = np.repeat(np.tile(np.arange(count, dtype=np.uint16), sources), place.counts.ravel())
+    order = np.argsort(labels, kind="stable")
+    if drawn.permute:
+        permuted_in_buckets(order, place.counts.sum(axis=0), place.first, drawn.stream)
+    store.write(target, partition, values[order[place.start : place.stop]])

@@ -1,0 +1,98 @@
+"""Where a plan's tables are: in memory, or in encrypted partitions with processes or a cluster that work on them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from anoncore.partitions.store import Executor
+from flows.plan.engine import beyond_memory
+from flows.plan.model import PlanFile
+from tasks.common.errors import Refused, visible
+from tasks.common.home import make_private
+from tasks.common.keys import keyed_digest
+from tasks.common.run import Run
+from tasks.engine.cluster.access import access_of
+from tasks.engine.cluster.connection import connected, started
+from tasks.engine.cluster.executor import DaskCluster
+from tasks.engine.local import LocalPool
+from tasks.engine.progress import OnProgress, Progress
+from tasks.engine.store import EncryptedStore, new_key
+
+MOST_PROCESSES = 8
+# Seconds from which on the progress of tasks is reported.
+LONG = 10.0
+
+
+@contextmanager
+def with_engine(run: Run, file: PlanFile, report: Callable[[str, int, int], None]) -> Iterator[Run]:
+    """Give the run with what carries out tasks on tables in partitions, where the plan asks for it.
+
+    Partitions and all artifacts are encrypted by a key that is in memory alone. Partitions lie in the run's workspace,
+    or in the folder that a cluster shares.
+
+    Parameters
+    ----------
+    report : is given how far a step is: what is left of its present tasks, how many are done, and of how many
+    """
+
+    def on_progress(progress: Progress) -> None:
+        if progress.seconds > LONG:
+            report(f"about {progress.seconds_left:.0f} s left of these tasks", progress.done, progress.tasks)
+
+    if not beyond_memory(file.plan, file.base):
+        yield run
+        return
+    with _store(run, file) as store, _executor(run, file, store, on_progress) as executor:
+        yield replace(run, executor=executor, workspace=replace(run.workspace, vault=store))
+
+
+@contextmanager
+def _store(run: Run, file: PlanFile) -> Iterator[EncryptedStore]:
+    cluster = file.plan.cluster
+    if cluster.folder is None or file.plan.engine != "dask":
+        yield EncryptedStore(make_private(run.workspace.folder / "partitions"), new_key())
+        return
+    store = EncryptedStore(make_private(shared_folder(run, cluster.folder)), new_key())
+    try:
+        yield store
+    finally:
+        store.wipe()
+
+
+def shared_folder(run: Run, folder: Path) -> Path:
+    """Return where this run's partitions lie in a shared folder; remove those of runs of this home that are gone.
+
+    Raises
+    ------
+    Refused
+        When the folder is not there.
+    """
+    if not folder.is_dir():
+        raise Refused(
+            f"cluster: folder: {visible(folder)} is no folder on this machine; mount the one that workers use"
+        )
+    ours = f"anonflow-{keyed_digest(run.home, 'shared folder')[:16]}-"
+    for left in folder.glob(f"{ours}*"):
+        if not (run.home.workspaces / left.name.removeprefix(ours)).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    return folder / f"{ours}{run.workspace.folder.name}"
+
+
+@contextmanager
+def _executor(run: Run, file: PlanFile, store: EncryptedStore, on_progress: OnProgress) -> Iterator[Executor]:
+    processes = min(os.cpu_count() or 1, MOST_PROCESSES)
+    if file.plan.engine != "dask":
+        with LocalPool(store, processes, on_progress) as pool:
+            yield pool
+        return
+    secret = file.plan.cluster.secret
+    connection = (
+        started(processes, run.workspace.folder / "dask") if secret is None else connected(access_of(secret, run.home))
+    )
+    with connection as client, DaskCluster(client, store, on_progress) as cluster:
+        yield cluster

@@ -1,0 +1,99 @@
+"""Which plans can be carried out on tables in partitions, and when a table is put there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, Protocol
+
+from anoncore.edits.lookup import LookupEdit
+from anoncore.method import Method
+from anoncore.microdata import Variable
+from anoncore.registry import METHODS
+from tasks.common.errors import named
+from tasks.connectors.parquet import cells_of
+from tasks.intake.partitions import UNSUPPORTED_ROLES
+from tasks.intake.series import SeriesSection
+from tasks.intake.source import SourceSection
+from tasks.intake.split import ReferenceSection
+from tasks.intake.validate import EditsSection
+from tasks.publication.candidate import PublicationSection
+
+Engine = Literal["memory", "local", "dask", "auto"]
+# Cells of a table, records times columns, above which `auto` puts it into partitions: about 5 GB in memory.
+MOST_IN_MEMORY = 50_000_000
+FORMATS = ("parquet", "csv")
+BEYOND = ("local", "dask")
+
+
+class Plan(Protocol):
+    """What is asked of a plan."""
+
+    engine: Engine
+    source: SourceSection
+    variables: tuple[Variable, ...]
+    edits: EditsSection
+    reference: ReferenceSection
+    series: SeriesSection
+    steps: tuple[Method, ...]
+    publication: PublicationSection
+
+
+def beyond_memory(plan: Plan, base: Path) -> bool:
+    """Return whether a plan's tables are put into partitions.
+
+    ``auto`` does so where the plan can be carried out there and its Parquet files hold more than `MOST_IN_MEMORY`
+    cells.
+    """
+    if plan.engine != "auto":
+        return plan.engine in BEYOND
+    if any(True for _ in obstacles(plan)):
+        return False
+    return cells_of(plan.source.file(base)) > MOST_IN_MEMORY
+
+
+def engine_problems(plan: Plan) -> Iterator[str]:
+    """Yield what keeps a plan with ``engine: local`` or ``dask`` from being carried out."""
+    if plan.engine in BEYOND:
+        yield from (f"engine: {plan.engine} {problem}; choose engine: memory" for problem in obstacles(plan))
+
+
+def obstacles(plan: Plan) -> Iterator[str]:
+    """Yield what a plan asks for that tables in partitions do not support, the end of a sentence."""
+    yield from _source_obstacles(plan)
+    if plan.reference.kind not in ("cross", "holdout"):
+        yield f"has the references cross and holdout, and not {plan.reference.kind}"
+    if lookups := [rule.name for rule in plan.edits.rules if isinstance(rule, LookupEdit)]:
+        yield f"has no lookups among its edits: {named(lookups)}"
+    if plan.series != SeriesSection():
+        yield "has no series"
+    for step in plan.steps:
+        if step.over_partitions == "none":
+            needs = f"{_why(step.method)}, since that needs the whole table"
+            yield f"has no {step.method} {needs}; these do not: {_able(step.method)}"
+    if formats := [one for one in plan.publication.formats if one not in FORMATS]:
+        yield f"publishes {' or '.join(FORMATS)} files, and not {', '.join(formats)}"
+    if any(target.table is not None for target in plan.publication.to):
+        yield "does not fill tables of a database"
+
+
+def _why(method: str) -> str:
+    why = {"rare-levels": "unless its action is redistribute", "mdav": "with within"}
+    return why.get(method, "with these parameters")
+
+
+def _able(other: str) -> str:
+    """Return the methods that some parameters allow over partitions, but for one."""
+    able = (name for name, method in METHODS.items() if method.over_partitions is not Method.over_partitions)
+    return ", ".join(sorted(name for name in able if name != other))
+
+
+def _source_obstacles(plan: Plan) -> Iterator[str]:
+    source = plan.source
+    suffix = Path(str(source.path)).suffix.lower()
+    if source.sql is not None or source.remote or source.package is not None:
+        yield "reads Parquet files on this machine, and no database, address or package"
+    elif source.format not in (None, "parquet") or (source.format is None and suffix not in ("", ".parquet")):
+        yield "reads Parquet files"
+    if roles := [v.name for v in plan.variables if v.role in UNSUPPORTED_ROLES]:
+        yield f"has no variables with the role {' or '.join(UNSUPPORTED_ROLES)}: {named(roles)}"

@@ -1,0 +1,161 @@
+"""What is measured of a release in partitions over all of its records, beside the measures of its sub-table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from anoncore.encoding import Encoder
+from anoncore.microdata import ComparedUnits, Variable
+from anoncore.partitions.identical import identical_counts
+from anoncore.partitions.neighbours import nearest_distances
+from anoncore.partitions.order import Column, kolmogorov_distance
+from anoncore.partitions.outermost import outermost
+from anoncore.risk import MEMBERSHIP_ATTACKS, TailTest
+from anoncore.risk.dominance import Dominance, dominance
+from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
+from tasks.assessment.assess import FEWEST_HOLDERS, AssessmentSection
+from tasks.common.partitions import StoredPartitions
+from tasks.common.run import Run
+from tasks.intake.split import Sides, Split
+from tasks.masking.anonymize import Masked
+from tasks.policy.assessment import Assessment, FullRelease, RareLevels, Records, VariableShift
+from tasks.policy.section import PolicySection
+
+# People of either side whose nearest record is looked for among all released ones.
+PEOPLE = 5_000
+
+
+def with_full_release(
+    run: Run, split: Split, masked: Masked, assessment: Assessment, section: AssessmentSection, policy: PolicySection
+) -> Assessment:
+    """Return the assessment of the sub-table with what was measured of the full release.
+
+    Claims, levels and dominated numbers are those of the full release. Records that stand in it unchanged are counted
+    among all records; the nearest released record of some people of either side is looked for among all of them.
+    """
+    original, released, reference = split.original, masked.released, split.reference
+    assert isinstance(original, StoredPartitions)
+    assert isinstance(released, StoredPartitions)
+    assert isinstance(reference, StoredPartitions | None)
+    assert split.sub_table is not None
+    names = [name for name in released.schema.masked if name in original.schema]
+    full = FullRelease(
+        records=Records(len(original), len(released), None if reference is None else len(reference)),
+        identical=_identical(run, original, released, reference, names, policy.tail_p),
+        nearest=_nearest(run, split.sub_table, released, names),
+        shifts=tuple(_shift(released.schema[name], original, released) for name in names),
+    )
+    return replace(
+        assessment,
+        risk=replace(assessment.risk, dominance=_dominance(original, released, reference)),
+        claims=masked.claims,
+        source_values=masked.source_values,
+        method_figures=masked.figures,
+        source_levels=tuple(name for name in names if _holds_rare(name, original, released)),
+        rare_levels=tuple(_rare(released, section.k)),
+        full_release=full,
+    )
+
+
+def _identical(
+    run: Run,
+    original: StoredPartitions,
+    released: StoredPartitions,
+    reference: StoredPartitions | None,
+    names: list[str],
+    p: float,
+) -> TailTest:
+    """Test whether more of all records are released unchanged than stand in the reference, or again in the source."""
+    tables = original.table, released.table, None if reference is None else reference.table
+    others = len(original) - 1 if reference is None else len(reference)
+    counts = identical_counts(original.executor, *tables, names, rng=run.rng("digests"))
+    return counts.test(p, len(released) / (len(released) + others))
+
+
+def _dominance(original: StoredPartitions, released: StoredPartitions, reference: StoredPartitions | None) -> Dominance:
+    """Look for numbers that one unit dominates, among the outermost of all records: these decide."""
+    numbers = {v.name for v in released.schema if v.kind == "continuous"}
+    names = [v.name for v in original.schema if v.kind == "continuous" and v.name in numbers]
+    sides = [
+        None if side is None else side.at(outermost(side.executor, side.table, names)).select(names)
+        for side in (original, released, reference)
+    ]
+    assert sides[0] is not None
+    assert sides[1] is not None
+    return dominance(sides[0], sides[1], sides[2])
+
+
+def _nearest(run: Run, sub: Sides, released: StoredPartitions, names: list[str]) -> ScoreAttack | None:
+    """Distinguish members from non-members by the nearest of all released records; None without non-members."""
+    if sub.reference is None:
+        return None
+    sides = [side.load().select(names) for side in (sub.original, sub.reference)]
+    encoder, rng = Encoder.fit(sides[0]), run.rng("full-release")
+    sides = [side.take(np.sort(rng.permutation(len(side))[:PEOPLE])) for side in sides]
+    asked = np.concatenate([encoder.encode(side) for side in sides])
+    least = np.split(nearest_distances(released.executor, asked, released.table, names, encoder), [len(sides[0])])
+    certainty = Certainty(tests=MEMBERSHIP_ATTACKS, units=ComparedUnits(*(side.units for side in sides)))
+    return score_attack(-least[0], -least[1], certainty=certainty)
+
+
+def _counts(name: str, data: StoredPartitions) -> dict[Any, int]:
+    """Return the number of records at each level."""
+    levels = data.schema[name].levels or ()
+    counts = sum(np.bincount(codes[codes >= 0], minlength=len(levels)) for codes in _chunks(name, data)) + np.zeros(
+        len(levels), dtype=np.intp
+    )
+    return dict(zip(levels, counts.tolist(), strict=True))
+
+
+def _chunks(name: str, data: StoredPartitions) -> Iterator[np.ndarray]:
+    for partition in data.table.partitions():
+        yield data.executor.store.read(data.table.column(name), partition)
+
+
+def _missing(name: str, data: StoredPartitions) -> int:
+    """Return the number of missing values."""
+    numbers = data.schema[name].kind == "continuous"
+    return sum(int((np.isnan(chunk) if numbers else chunk < 0).sum()) for chunk in _chunks(name, data))
+
+
+def _holds_rare(name: str, original: StoredPartitions, released: StoredPartitions) -> bool:
+    """Return whether a level, or a missing value, is released that one or two units of the original hold."""
+    if 0 < _missing(name, original) < FEWEST_HOLDERS and _missing(name, released):
+        return True
+    if not (original.schema[name].is_categorical and released.schema[name].is_categorical):
+        return False
+    there = {str(level) for level, count in _counts(name, released).items() if count}
+    return any(0 < n < FEWEST_HOLDERS and str(level) in there for level, n in _counts(name, original).items())
+
+
+def _rare(released: StoredPartitions, k: int) -> Iterator[RareLevels]:
+    """Yield the released levels that fewer than k records hold."""
+    for variable in released.schema:
+        if variable.is_categorical and variable.is_masked:
+            counts = _counts(variable.name, released)
+            if levels := tuple(str(level) for level, count in counts.items() if 0 < count < k):
+                yield RareLevels(variable.name, levels)
+
+
+def _shift(variable: Variable, original: StoredPartitions, released: StoredPartitions) -> VariableShift:
+    """Return how far a variable's distribution has moved: Kolmogorov's distance or total variation, or missing."""
+    name = variable.name
+    missing = abs(_missing(name, original) / len(original) - _missing(name, released) / len(released))
+    if variable.kind == "continuous" and original.schema[name].kind == "continuous":
+        columns = (Column(side.table.column(name), len(side.table.rows)) for side in (original, released))
+        moved = kolmogorov_distance(released.executor, *columns)
+    else:
+        shares = [_shares(_counts(name, side)) for side in (original, released)]
+        moved = (
+            sum(abs(shares[0].get(level, 0.0) - shares[1].get(level, 0.0)) for level in {**shares[0], **shares[1]}) / 2
+        )
+    return VariableShift(name, max(missing, moved))
+
+
+def _shares(counts: dict[Any, int]) -> dict[str, float]:
+    total = max(sum(counts.values()), 1)
+    return {str(level): count / total for level, count in counts.items()}

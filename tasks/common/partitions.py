@@ -1,0 +1,122 @@
+"""A reference to microdata in partitions, beside `StoredMicrodata` for tables in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from anoncore.microdata import Microdata, Schema
+from anoncore.partitions.store import ColumnStore, Executor
+from anoncore.partitions.table import PartitionedTable
+from tasks.common.errors import Fault
+
+# Columns beside the variables: 64 bits of what names a record's unit and whether that is an identifier, 64 bits of
+# its values, and a side of a division.
+NAME, IDENTIFIED, VALUES, SIDE = "__name__", "__identified__", "__values__", "__side__"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StoredPartitions:
+    """A reference to microdata in partitions.
+
+    Parameters
+    ----------
+    table : its schema, and the names of its columns in the store
+    executor : carries out tasks on the store
+    hidden : columns beside the variables, which are never released
+    """
+
+    table: PartitionedTable
+    executor: Executor
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> Schema:
+        """The completed schema."""
+        return self.table.schema
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def parts(self) -> Iterator[Microdata]:
+        """Yield the records, a partition at a time; the index is their position in the whole table."""
+        start = 0
+        for partition in self.table.partitions():
+            part = self.table.load(self.executor.store, partition)
+            part.frame.index = pd.RangeIndex(start, start + len(part))
+            start += len(part)
+            yield part
+
+    def load(self) -> Microdata:
+        """Refuse: a step that was not written for partitions would need all records in memory."""
+        raise Fault("a step needs all records in memory, which tables in partitions do not have; choose engine: memory")
+
+    def whole(self, column: str) -> np.ndarray:
+        """Return (N,) one column of all partitions."""
+        name = self.table.column(column)
+        return np.concatenate([self.executor.store.read(name, p) for p in self.table.partitions()])
+
+    def with_column(self, column: str, values: np.ndarray) -> StoredPartitions:
+        """Keep a hidden column of all records, and return the table with it."""
+        for partition, part in enumerate(np.split(values, np.cumsum(self.table.rows)[:-1])):
+            self.executor.store.write(self.table.column(column), partition, part)
+        return replace(self, hidden=tuple(dict.fromkeys((*self.hidden, column))))
+
+    def at(self, rows: np.ndarray) -> Microdata:
+        """Return the records at some positions, in the order of the table, in memory."""
+        rows, start, frames = np.sort(rows), 0, []
+        for part in self.parts():
+            own = rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + len(part))]
+            frames.append(part.frame.loc[own])
+            start += len(part)
+        return Microdata.trusted(pd.concat(frames), self.schema)
+
+    def where(self, name: str, side: int) -> StoredPartitions:
+        """Return the records of one side, by the hidden column of sides, as a table of another name."""
+        columns = [column for column in (*self.schema.names, *self.hidden) if column != SIDE]
+        target = replace(self.table, name=name)
+        parts = [(partition, column) for partition in self.table.partitions() for column in columns]
+        count = len(parts)
+        rows = self.executor.map(
+            _keep_side,
+            [partition for partition, _ in parts],
+            [self.table.column(column) for _, column in parts],
+            [target.column(column) for _, column in parts],
+            [self.table.column(SIDE)] * count,
+            [side] * count,
+        )
+        target = replace(target, rows=tuple(rows[:: len(columns)]))
+        return StoredPartitions(target, self.executor, tuple(column for column in self.hidden if column != SIDE))
+
+
+def _keep_side(store: ColumnStore, partition: int, source: str, target: str, sides: str, side: int) -> int:
+    """Copy the records of one side; return how many they are."""
+    kept = store.read(source, partition)[store.read(sides, partition) == side]
+    store.write(target, partition, kept)
+    return len(kept)
+
+
+def recode(
+    executor: Executor, columns: Sequence[str], partitions: Sequence[int], codes: Sequence[Sequence[int]], kind: str
+) -> None:
+    """Replace level codes of chunks by those at their positions, in an integer type; missing ones stay missing.
+
+    In two steps, so that neither replaces what it reads: either may be carried out again.
+    """
+    beside = [f"{column}~recoded" for column in columns]
+    executor.map(_recoded, partitions, columns, beside, codes, [kind] * len(codes))
+    executor.map(_copied, partitions, beside, columns)
+    for column in set(beside):
+        executor.store.remove(column)
+
+
+def _recoded(store: ColumnStore, partition: int, source: str, target: str, codes: Sequence[int], kind: str) -> None:
+    new = np.array([*codes, -1], dtype=kind)
+    store.write(target, partition, new[store.read(source, partition)])
+
+
+def _copied(store: ColumnStore, partition: int, source: str, target: str) -> None:
+    store.write(target, partition, store.read(source, partition))

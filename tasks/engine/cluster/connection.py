@@ -1,0 +1,120 @@
+"""Connect to a cluster, or start one of this machine's processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tasks.common.errors import Fault, Refused, visible
+from tasks.common.home import make_private
+from tasks.engine.cluster import worker
+from tasks.engine.cluster.access import ClusterAccess
+from tasks.engine.local import keep_socket_outside_runs
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+CONNECT_SECONDS = 30
+# Calls and answers are encrypted before Dask has them; what is of no use all the same is off.
+SETTINGS = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.http.routes": [],
+    "distributed.scheduler.http.routes": [],
+    "distributed.p2p.storage.disk": False,
+    "distributed.comm.require-encryption": True,
+    "distributed.diagnostics.nvml": False,
+    # A busy machine takes its time to replace a worker; one that is given up is not replaced.
+    "distributed.deploy.lost-worker-timeout": "10 minutes",
+    # Processes are copies of one that has imported everything; effective where Dask was not imported before.
+    "distributed.worker.multiprocessing-method": "forkserver",
+    "distributed.diagnostics.erred-tasks.max-history": 0,
+}
+
+
+def check_installed() -> None:
+    """Raise `Refused` when the extra is not installed."""
+    if importlib.util.find_spec("distributed") is None:
+        raise Refused("engine: dask needs the extra cluster: pip install 'anonflow[cluster]'")
+
+
+@contextmanager
+def connected(access: ClusterAccess) -> Iterator[Client]:
+    """Connect to the scheduler of an office, over TLS with certificates of either side.
+
+    Raises
+    ------
+    Fault
+        When it does not answer, or not with these certificates.
+    """
+    check_installed()
+    from distributed import Client, Security
+
+    security = Security(
+        tls_ca_file=access.ca + "\n",
+        tls_client_cert=access.certificate + "\n",
+        tls_client_key=access.key + "\n",
+        require_encryption=True,
+    )
+    client = None
+    with _quiet(), suppress(OSError, ValueError, TypeError):
+        client = Client(access.address, security=security, timeout=CONNECT_SECONDS, set_as_default=False)
+    if client is None:
+        raise Fault(
+            f"the scheduler of the cluster does not answer at {visible(access.address)} with the certificates of the "
+            "secret; check that it runs, that its address is right and that the certificates are of its authority"
+        )
+    try:
+        yield client
+    finally:
+        with _quiet():
+            client.close(timeout=10)
+
+
+@contextmanager
+def started(processes: int, folder: Path) -> Iterator[Client]:
+    """Start a scheduler and workers on this machine, which speak TLS with certificates that exist while they run.
+
+    Parameters
+    ----------
+    processes : workers, of one thread each
+    folder : private, for what Dask writes
+    """
+    check_installed()
+    import dask
+
+    with _quiet(), dask.config.set(SETTINGS):
+        from distributed import Client, LocalCluster, Security
+
+        multiprocessing.set_forkserver_preload(["distributed", worker.__name__])
+        keep_socket_outside_runs()
+        with (
+            LocalCluster(
+                n_workers=processes,
+                threads_per_worker=1,
+                dashboard_address=None,
+                security=Security.temporary(),
+                local_directory=str(make_private(folder)),
+                silence_logs=logging.CRITICAL,
+            ) as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Dask's messages, which name addresses, out of ours: what matters is reported as one error."""
+    logger = logging.getLogger("distributed")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

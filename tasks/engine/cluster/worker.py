@@ -1,0 +1,128 @@
+"""What a worker of a cluster does: it says who it is, takes the key of a run, carries out calls.
+
+Without Dask: only functions of this module are called there, with arguments that anyone may read.
+"""
+
+from __future__ import annotations
+
+import platform
+import resource
+import threading
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+import anoncore
+from tasks.common.errors import ReleaseError, translated
+from tasks.engine.calls import carry_out
+from tasks.engine.cluster.sealing import Seal, unwrapped
+from tasks.engine.store import EncryptedStore
+
+# What must be the same everywhere, since results are the same bit by bit.
+PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "cryptography", "dask", "distributed")
+PROBE = "probe"
+# A key that no call has used for this long is forgotten; where it is needed again, it is handed over again.
+KEY_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class WorkerFacts:
+    """Who a worker is.
+
+    Parameters
+    ----------
+    public : the public key of this process, made when it began
+    threads : how many tasks it carries out at a time
+    versions : of Python, anonflow and the packages that compute, as text
+    """
+
+    public: bytes
+    threads: int
+    versions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class KeyMissing:
+    """Answer to a call of a run whose key this process does not have."""
+
+    address: str
+    facts: WorkerFacts
+
+
+class _Here:
+    """The keys of this process."""
+
+    private = X25519PrivateKey.generate()
+    keys: dict[str, bytes] = {}  # noqa: RUF012
+    timers: dict[str, threading.Timer] = {}  # noqa: RUF012
+
+
+@cache
+def versions() -> tuple[str, ...]:
+    """Return the versions of what computes."""
+    return (f"python {platform.python_version()}", f"anonflow {anoncore.__version__}", *map(_package, PACKAGES))
+
+
+def introduce(dask_worker: Any = None) -> WorkerFacts:
+    """Return who this worker is."""
+    # No copy of the memory, which holds records, is left behind when the process crashes.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    threads = dask_worker.state.nthreads if dask_worker is not None else 1
+    return WorkerFacts(_Here.private.public_key().public_bytes_raw(), threads, versions())
+
+
+def accept(run: str, folder: str, sealed: bytes) -> str:
+    """Take the key of a run, if its store can be read and written from here; return what is wrong, or nothing."""
+    try:
+        key = unwrapped(sealed, _Here.private, run)
+        store = EncryptedStore(Path(folder), key)
+        written_here = f"{PROBE}/{_Here.private.public_key().public_bytes_raw().hex()}"
+        store.write(written_here, 0, store.read(PROBE, 0))
+        store.remove(written_here)
+    except (ReleaseError, ValueError, OSError, InvalidTag) as error:
+        return str(translated(error))
+    _Here.keys[run] = key
+    _used(run)
+    return ""
+
+
+def forget(run: str) -> None:
+    """Forget the key of a run."""
+    _Here.keys.pop(run, None)
+    if (timer := _Here.timers.pop(run, None)) is not None:
+        timer.cancel()
+
+
+def execute(run: str, folder: str, name: str, sealed: bytes) -> bytes | KeyMissing:
+    """Carry out a call; its answer is encrypted as the call is. Raises nothing of a task's."""
+    key = _Here.keys.get(run)
+    if key is None:
+        from distributed import get_worker
+
+        worker = get_worker()
+        return KeyMissing(worker.address, introduce(worker))
+    _used(run)
+    seal = Seal(key)
+    answer = carry_out(seal.open(sealed, "call", name), EncryptedStore(Path(folder), key))
+    _used(run)
+    return seal.close(answer, "answer", name)
+
+
+def _used(run: str) -> None:
+    if (timer := _Here.timers.pop(run, None)) is not None:
+        timer.cancel()
+    _Here.timers[run] = timer = threading.Timer(KEY_SECONDS, forget, [run])
+    timer.daemon = True
+    timer.start()
+
+
+def _package(name: str) -> str:
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return f"{name} not installed"

@@ -1,0 +1,59 @@
+"""How far a step has come: tasks done, and time left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far one step has come.
+
+    Parameters
+    ----------
+    step : what the step is called
+    done, tasks : tasks done, and all tasks of the step
+    seconds : since the step began
+    """
+
+    step: str
+    done: int
+    tasks: int
+    seconds: float
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the step is done, if the rest goes on as fast."""
+        return self.seconds * (self.tasks - self.done) / self.done if self.done else float("inf")
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def unwatched(progress: Progress) -> None:
+    """Report nothing."""
+
+
+@dataclass
+class Meter:
+    """Counts the tasks of one step and reports after each.
+
+    Parameters
+    ----------
+    report : is given the progress
+    step, tasks : as of `Progress`
+    """
+
+    report: OnProgress
+    step: str
+    tasks: int
+
+    def __post_init__(self) -> None:
+        self._begun, self._done = time.monotonic(), 0
+
+    def advance(self) -> None:
+        """Report that one more task is done."""
+        self._done += 1
+        self.report(Progress(self.step, self._done, self.tasks, time.monotonic() - self._begun))

@@ -1,0 +1,231 @@
+"""Read a source that may be larger than memory into partitions, a part at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anoncore.microdata import Schema, Variable
+from anoncore.partitions.store import Executor
+from anoncore.partitions.table import PartitionedTable, chunk_of
+from tasks.common.digests import sha256_of
+from tasks.common.errors import Refused, named
+from tasks.common.keys import keyed_digest
+from tasks.common.partitions import IDENTIFIED, NAME, VALUES, StoredPartitions, recode
+from tasks.common.run import Run
+from tasks.connectors.copies import CHANGED, STATE, check_file, parquet_names
+from tasks.connectors.fingerprint import ContentDigest, record_digests, records_digest
+from tasks.connectors.limits import check_table
+from tasks.connectors.parquet import batches
+from tasks.connectors.storage import source_errors
+from tasks.intake.columns import check_levels, to_microdata, value_notes
+from tasks.intake.ingest import Ingested
+from tasks.intake.read import check_types
+from tasks.intake.source import SourceSection
+from tasks.intake.units import Declared, keys_of, numbered
+from tasks.record.dossier import SourceSummary
+
+# Records of a partition: random streams depend on it, and the number of workers does not matter.
+ROWS = 500_000
+UNSUPPORTED_ROLES = ("household", "stratum", "sampling-unit")
+SOURCE = "source"
+
+
+def ingest_partitions(
+    run: Run, source: SourceSection, variables: tuple[Variable, ...], base: Path, unit: tuple[str, ...] = ()
+) -> Ingested:
+    """Read the source into partitions, as `ingest` reads it into memory; nothing of it is copied readably to disk.
+
+    Raises
+    ------
+    Refused
+        As `ingest`; and for what tables beyond memory do not support.
+    """
+    assert run.executor is not None
+    with source_errors():
+        files, shown = _files(run, source, base)
+        before = [_state(path) for _, path in files]
+        reading = _Reading(run.executor, variables, Declared(variables, unit).keys, shown)
+        for frame in batches(files, ROWS, shown):
+            check_table(frame, shown)
+            check_types(frame, shown, variables)
+            reading.add(frame)
+        digest = sha256_of(files[0][1]) if source.folder_at(source.place(base, run.home)) is False else None
+        if _files(run, source, base)[0] != files or [_state(path) for _, path in files] != before:
+            raise Refused(CHANGED.format(shown))
+    if not reading.rows:
+        raise Refused(f"source: {shown} holds no records")
+    data = reading.stored()
+    notes = [*reading.notes(), *check_levels(data.schema, variables)]
+    of_records = keyed_digest(run.home, f"records {records_digest(np.concatenate(reading.records))}")
+    summary = SourceSummary(
+        records=len(data),
+        units=len(data),
+        unit=tuple(" and ".join(key) for key in reading.keys),
+        variables=len(data.schema),
+        dropped=tuple(v.name for v in variables if v.is_dropped),
+        digest=digest or reading.content.digest,
+        records_digest=of_records,
+        notes=tuple(notes),
+    )
+    return Ingested(data, None, summary)
+
+
+def _files(run: Run, source: SourceSection, base: Path) -> tuple[list[tuple[str, Path]], str]:
+    """Return the source's Parquet files where they lie, and how messages call it."""
+    what = "tables beyond memory are read from Parquet files on this machine; write the table there, or choose "
+    if source.sql is not None or source.remote:
+        raise Refused(f"{what}engine: memory")
+    place = source.place(base, run.home)
+    assert place.local is not None
+    if source.folder_at(place):
+        names = parquet_names(place)
+        if any("=" in name for name in names):
+            raise Refused(
+                f"{place.shown} is partitioned by folders called name=value, which tables beyond memory do not "
+                "support; write those values as a column, or choose engine: memory"
+            )
+        return [(name, place.local / name) for name in names], place.shown
+    check_file(place.local)
+    if source.kind(place.shown) != "parquet":
+        raise Refused(f"{what}engine: memory")
+    return [(place.shown, place.local)], place.shown
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    facts = path.stat()
+    return tuple(getattr(facts, one) for one in STATE)
+
+
+@dataclass
+class _Observed:
+    """What was seen of one variable so far: levels by partition, or the precision and limits of numbers."""
+
+    levels: list[tuple[Any, ...]] = field(default_factory=list)
+    precision: list[float | None] = field(default_factory=list)
+    low: float = np.inf
+    high: float = -np.inf
+    present: bool = False
+    levels_present: set[Any] = field(default_factory=set)
+
+
+class _Reading:
+    """A table that is read a part at a time: its chunks are kept at once, its schema is known at the end."""
+
+    def __init__(
+        self, executor: Executor, variables: tuple[Variable, ...], keys: tuple[tuple[str, ...], ...], shown: str
+    ) -> None:
+        self.executor, self.variables, self.keys, self.shown = executor, variables, keys, shown
+        self.rows: list[int] = []
+        self.records: list[np.ndarray] = []
+        self.content = ContentDigest()
+        self._schema: Schema | None = None
+        self._observed: dict[str, _Observed] = {v.name: _Observed() for v in variables if not v.is_dropped}
+        self._values: list[np.ndarray] = []
+        self._keys: list[list[np.ndarray]] = [[] for _ in keys]
+
+    def add(self, frame: pd.DataFrame) -> None:
+        """Keep some more records."""
+        data, _ = to_microdata(frame, self.variables)
+        partition, store, dropped = (
+            len(self.rows),
+            self.executor.store,
+            [v.name for v in self.variables if v.is_dropped],
+        )
+        self.rows.append(len(data))
+        self.content.add(frame)
+        self.records.append(record_digests(frame, dropped))
+        self._values.append(pd.util.hash_pandas_object(data.frame, index=False).to_numpy())
+        for kept, (_, texts) in zip(self._keys, keys_of(frame, self.keys).items(), strict=True):
+            hashes = pd.util.hash_array(texts.fillna("").to_numpy(dtype=object), categorize=False)
+            kept.append(np.where(texts.isna().to_numpy(dtype=bool), np.uint64(0), hashes))
+        for variable in data.schema:
+            chunk = chunk_of(data, variable.name)
+            store.write(f"{SOURCE}/{variable.name}", partition, chunk)
+            _observe(self._observed[variable.name], variable, chunk)
+        self._schema = data.schema
+
+    def stored(self) -> StoredPartitions:
+        """Return the table under its completed schema."""
+        assert self._schema is not None
+        schema = Schema(_completed(v, self._observed[v.name]) for v in self._schema)
+        for variable in schema:
+            if variable.is_categorical:
+                self._recode(variable)
+        stored = StoredPartitions(PartitionedTable(SOURCE, schema, tuple(self.rows)), self.executor)
+        values = np.concatenate(self._values)
+        names, identified = self._names(values)
+        return stored.with_column(VALUES, values).with_column(NAME, names).with_column(IDENTIFIED, identified)
+
+    def notes(self) -> list[str]:
+        """Return what a reader should know of variables without values, or with one."""
+        notes = []
+        for name, seen in self._observed.items():
+            constant = len(seen.levels_present) == 1 or seen.low == seen.high
+            notes += value_notes(name, empty=not seen.present, constant=constant)
+        return notes
+
+    def _recode(self, variable: Variable) -> None:
+        levels = variable.levels or ()
+        kind = str(pd.Categorical([], categories=list(levels)).codes.dtype)
+        at = {level: code for code, level in enumerate(levels)}
+        codes = [[at[level] for level in own] for own in self._observed[variable.name].levels]
+        recode(self.executor, [f"{SOURCE}/{variable.name}"] * len(codes), range(len(codes)), codes, kind)
+
+    def _names(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N,) what stays the same of each record, see `persistent_names`, and whether that is an identifier."""
+        names, open_ = np.zeros(len(values), dtype=np.uint64), np.ones(len(values), dtype=bool)
+        keys = [np.concatenate(parts) for parts in self._keys]
+        for columns, key in zip(self.keys, keys, strict=True):
+            known = key[key != 0]
+            if len(np.unique(known)) < len(known):
+                raise Refused(
+                    f"unit: records share a value of {named([' and '.join(columns)])}; tables beyond memory hold one "
+                    "record for each statistical unit: choose engine: memory"
+                )
+        for key in sorted(keys, key=np.count_nonzero):
+            names[open_ & (key != 0)] = key[open_ & (key != 0)]
+            open_ &= key == 0
+        names[open_] = numbered(values[open_])
+        return names, ~open_
+
+
+def _observe(seen: _Observed, variable: Variable, chunk: np.ndarray) -> None:
+    """Add what one partition holds of a variable."""
+    if variable.is_categorical:
+        levels = variable.levels or ()
+        seen.levels.append(levels)
+        present = np.unique(chunk[chunk >= 0])
+        seen.levels_present |= {levels[code] for code in present}
+        seen.present |= len(present) > 0
+        return
+    known = chunk[~np.isnan(chunk)]
+    if len(known):
+        seen.precision.append(variable.precision)
+        seen.low, seen.high = min(seen.low, float(known.min())), max(seen.high, float(known.max()))
+        seen.present = True
+
+
+def _completed(variable: Variable, seen: _Observed) -> Variable:
+    """Return a variable as the whole table completes it."""
+    if not variable.is_categorical:
+        units = [unit for unit in seen.precision if unit is not None]
+        if not seen.precision:
+            return variable
+        return replace(variable, precision=min(units) if len(units) == len(seen.precision) else None)
+    try:
+        levels = tuple(sorted(set().union(*seen.levels))) if len(set(seen.levels)) > 1 else seen.levels[0]
+    except TypeError:
+        raise Refused(
+            f"variable {variable.name!r} mixes numbers and text; state its levels or clean the column"
+        ) from None
+    if variable.kind == "binary" and len(levels) > 2:
+        raise Refused(
+            f"variable {variable.name!r} is declared binary but holds {len(levels)} different values; declare it "
+            "nominal or ordinal, or list the missing codes"
+        )
+    return replace(variable, levels=levels)

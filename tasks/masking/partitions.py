@@ -1,0 +1,317 @@
+"""Mask large tables, in memory or in partitions: in random blocks of records, each masked by the whole plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anoncore.claims import Claim, ClaimCheck
+from anoncore.edits.model import EditSet
+from anoncore.kernels.streams import Stream
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.partitions.exchange import in_random_blocks
+from anoncore.partitions.store import ColumnStore, Serial
+from anoncore.partitions.table import PartitionedTable, chunk_of, partitioned
+from anoncore.recoding import Recoding
+from anoncore.registry import anonymize_partitioned
+from tasks.common.errors import Refused
+from tasks.common.partitions import StoredPartitions, recode
+from tasks.common.run import Run
+from tasks.common.workspace import RECORD, StoredRecords
+from tasks.masking.anonymize import Masked, MaskedRecords, MaskReport, Step, mask, mask_report, masked_records
+from tasks.record.dossier import RepairSummary
+
+# Records of a block, at most on average.
+BLOCK_ROWS = 100_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Part:
+    """What a task has masked: its records' schema, and the reports and records of its blocks."""
+
+    schema: Schema
+    reports: tuple[MaskReport, ...]
+    records: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _BlockStreams:
+    """The random streams of one block."""
+
+    stream: Stream
+
+    def rng(self, stream: str) -> np.random.Generator:
+        """Return the generator of a named stream."""
+        return self.stream.named(stream).generator()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Whole:
+    """The first steps of a plan, which were carried out on all records at once, and what they report."""
+
+    steps: tuple[Step, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    notes: tuple[str, ...] = ()
+    recodings: tuple[Recoding, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Plan:
+    """The steps that are carried out on each block, and those that were carried out before.
+
+    ``keeps_labels`` says whether a column says which record of the source each is.
+    """
+
+    steps: tuple[Step, ...]
+    edits: EditSet
+    whole: _Whole
+    stream: Stream
+    keeps_labels: bool
+
+    def masked(self, number: int, block: Microdata) -> MaskedRecords:
+        """Carry out the steps on the block of this number."""
+        streams = _BlockStreams(self.stream.named(number))
+        return masked_records(streams, block, self.steps, self.edits, first=len(self.whole.steps) + 1)
+
+    def report(self, done: MaskedRecords) -> MaskReport:
+        """Return what all steps report about a block."""
+        report = mask_report(done, self.steps, self.edits)
+        claims = tuple(claim.check(done.released) for claim in self.whole.claims)
+        return replace(
+            report,
+            claims=(*claims, *report.claims),
+            notes=(*self.whole.notes, *report.notes),
+            recodings=(*self.whole.recodings, *report.recodings),
+        )
+
+
+def mask_records(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet) -> Masked:
+    """Carry out the steps on the original records, in random blocks where these are more than one block holds.
+
+    Blocks are drawn in memory as in partitions, so that both give the same release. A table in memory is masked whole
+    where a step needs it whole, or records share a statistical unit.
+    """
+    if isinstance(data, StoredPartitions):
+        return mask_partitions(run, data, steps, edits)
+    table = data.load()
+    whole = edits.lookups or table.units is not None or any(step.over_partitions == "none" for step in steps)
+    if len(table) <= BLOCK_ROWS or whole:
+        return mask(run, data, steps, edits)
+    serial, labels = Serial(), table.frame.index
+    stored = StoredPartitions(partitioned(serial.store, "original", table, BLOCK_ROWS), serial)
+    del table
+    masked, released = _in_blocks(run, stored.with_column(RECORD, np.arange(len(stored))), steps, edits)
+    frame = pd.concat([part.frame for part in released.parts()], ignore_index=True)
+    if masked.keeps_records:
+        frame.index = labels[released.whole(RECORD)]
+    return replace(masked, released=run.workspace.store("released", Microdata.trusted(frame, released.schema)))
+
+
+def mask_partitions(run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet) -> Masked:
+    """Mask the records in random blocks, each by all steps, with its edits repaired.
+
+    Steps at the beginning that can be carried out on all records at once are: levels are rare in the table, not in a
+    block.
+
+    Every record is put into a random block, and each block is masked as a table of its own: what a method promises of
+    a table it promises of each block, and so of all of them. Records of a file of the release come from random places
+    of the source. Nothing depends on the number of workers. A table of one block is masked as in memory.
+    """
+    if len(data) <= BLOCK_ROWS:
+        return _as_in_memory(run, data, steps, edits)
+    return _in_blocks(run, data, steps, edits)[0]
+
+
+def _in_blocks(
+    run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet
+) -> tuple[Masked, StoredPartitions]:
+    """Mask the records in random blocks; return what was masked, and its records once more."""
+    executor, stream = data.executor, Stream.of(run.rng("blocks"))
+    table, whole = _over_all(run, data, steps, edits)
+    carried = [RECORD] if RECORD in data.hidden else []
+    names, shuffled = [*table.schema.masked, *carried], replace(table, name="blocks")
+    sources = [table.column(name) for name in table.schema.masked] + [data.table.column(name) for name in carried]
+    columns = list(zip(sources, map(shuffled.column, names), strict=True))
+    parts = in_random_blocks(executor, columns, table.rows, stream.named("blocks"), units=None, block_rows=BLOCK_ROWS)
+    parts = [blocks for blocks in parts if blocks] if all(parts) else parts
+    shuffled = replace(shuffled, rows=tuple(map(sum, parts)))
+    if whole.steps:
+        table.remove(executor.store)
+    first = [0, *accumulate(map(len, parts))][:-1]
+    count = len(parts)
+    plan = _Plan(steps[len(whole.steps) :], edits, whole, stream.named("mask"), keeps_labels=bool(carried))
+    masked = executor.map(_mask_blocks, range(count), [shuffled] * count, parts, first, [plan] * count)
+    for name in names:
+        executor.store.remove(shuffled.column(name))
+    return _together(data, masked)
+
+
+def _over_all(
+    run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet
+) -> tuple[PartitionedTable, _Whole]:
+    """Carry out the first steps that can be carried out on all records at once."""
+    table = replace(data.table, schema=data.schema.select(data.schema.masked))
+    whole = _Whole()
+    for number, step in enumerate(steps[:-1], start=1):
+        if step.over_partitions != "exact":
+            break
+        name, rng = f"step-{number}", run.rng(f"step-{number}")
+        release = anonymize_partitioned(data.executor, table, step, name=name, rng=rng, edits=edits)
+        if number > 1:
+            table.remove(data.executor.store)
+        table = release.data
+        claims, notes = (*whole.claims, *release.claims), (*whole.notes, *release.notes)
+        whole = _Whole(steps[:number], claims, notes, (*whole.recodings, *release.recodings))
+    return table, whole
+
+
+def _as_in_memory(run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet) -> Masked:
+    """Mask a small table whole, in the order and by the random streams of a table in memory."""
+    whole = masked_records(run, data.at(np.arange(len(data))), steps, edits)
+    table = partitioned(data.executor.store, "released", whole.released, BLOCK_ROWS)
+    return Masked(released=StoredPartitions(table, data.executor), **vars(mask_report(whole, steps, edits)))
+
+
+def _mask_blocks(
+    store: ColumnStore,
+    partition: int,
+    table: PartitionedTable,
+    blocks: tuple[int, ...],
+    first: int,
+    plan: _Plan,
+) -> _Part:
+    """Mask the blocks of one partition."""
+    data, start, reports, masked = table.load(store, partition), 0, [], []
+    if plan.keeps_labels:
+        data.frame.index = pd.Index(store.read(table.column(RECORD), partition))
+    for number, records in enumerate(blocks, start=first):
+        block = data.take(np.arange(start, start + records))
+        done = plan.masked(number, block)
+        reports.append(plan.report(done))
+        masked.append(done.released)
+        start += records
+    schema = _union([one.schema for one in masked], data.schema)
+    for variable in schema:
+        store.write(f"released/{variable.name}", partition, _chunk(masked, variable))
+    if plan.keeps_labels:
+        labels = [one.frame.index.to_numpy() for one in masked]
+        store.write(f"released/{RECORD}", partition, np.concatenate(labels))
+    return _Part(schema, tuple(reports), tuple(map(len, masked)))
+
+
+def _chunk(blocks: Iterable[Microdata], variable: Variable) -> np.ndarray:
+    """Return a variable of some blocks as one chunk."""
+    if variable.kind == "continuous":
+        return np.concatenate([chunk_of(block, variable.name) for block in blocks])
+    kind = _codes(variable.levels or ())
+    coded = (block.frame[variable.name].cat.set_categories(list(variable.levels or ())) for block in blocks)
+    return np.concatenate([one.cat.codes.to_numpy(kind) for one in coded])
+
+
+def _codes(levels: Sequence[Any]) -> str:
+    """Return the smallest integer type that holds the codes of levels."""
+    return str(pd.Categorical([], categories=list(levels)).codes.dtype)
+
+
+def _together(data: StoredPartitions, parts: Sequence[_Part]) -> tuple[Masked, StoredPartitions]:
+    """Return what was masked as one table, under a schema that holds the levels of all parts, and its records."""
+    executor, schema = data.executor, _union([part.schema for part in parts], data.schema)
+    released = PartitionedTable("released", schema, tuple(sum(part.records) for part in parts))
+    for variable in schema:
+        levels = variable.levels
+        if levels is None or all(part.schema[variable.name].levels == levels for part in parts):
+            continue
+        at = {level: code for code, level in enumerate(levels)}
+        codes = [[at[level] for level in part.schema[variable.name].levels or ()] for part in parts]
+        columns = [released.column(variable.name)] * len(parts)
+        recode(executor, columns, range(len(parts)), codes, _codes(levels))
+    reports = [report for part in parts for report in part.reports]
+    sizes = [records for part in parts for records in part.records]
+    records = StoredPartitions(released, executor)
+    masked = Masked(
+        released=records,
+        claims=tuple(ClaimCheck.of_blocks(checks) for checks in zip(*(one.claims for one in reports), strict=True)),
+        repair=_repair([one.repair for one in reports if one.repair is not None], sizes),
+        keeps_records=all(one.keeps_records for one in reports),
+        notes=_notes(reports),
+        figures=_figures(reports, sizes),
+        recodings=_recodings(reports),
+        hidden_variables=reports[0].hidden_variables,
+        records_unchanged=reports[0].records_unchanged,
+        source_values=reports[0].source_values,
+    )
+    return masked, records
+
+
+def _union(schemas: Sequence[Schema], source: Schema) -> Schema:
+    """Return the schema of several tables: of each variable the levels that any of them holds.
+
+    Raises
+    ------
+    Refused
+        When the tables do not hold the same variables, or order their levels differently.
+    """
+    if any(one.names != schemas[0].names for one in schemas):
+        raise Refused("the blocks of the table were released with different variables; choose engine: memory")
+    return Schema(_one(variable, [one[variable.name] for one in schemas], source) for variable in schemas[0])
+
+
+def _one(variable: Variable, own: Sequence[Variable], source: Schema) -> Variable:
+    if variable.kind == "continuous":
+        units = [one.precision for one in own if one.precision is not None]
+        return replace(variable, precision=min(units) if len(units) == len(own) else None)
+    held = {level for one in own for level in one.levels or ()}
+    if all(one.levels == variable.levels for one in own):
+        return variable
+    known = source[variable.name].levels or () if variable.name in source else ()
+    new = sorted(held - set(known), key=str)
+    if new and variable.kind == "ordinal":
+        raise Refused(
+            f"variable {variable.name!r}: the blocks of the table merged its levels differently; merge them in a step "
+            "before (global-recoding), or choose engine: memory"
+        )
+    return replace(variable, levels=(*(level for level in known if level in held), *new))
+
+
+def _repair(repairs: Sequence[RepairSummary], sizes: Sequence[int]) -> RepairSummary:
+    edits: Counter[str] = Counter()
+    for one in repairs:
+        edits.update(one.edits)
+    share = float(np.average([one.share for one in repairs], weights=sizes))
+    return RepairSummary(sum(r.records for r in repairs), sum(r.cells for r in repairs), dict(edits), share)
+
+
+def _figures(reports: Sequence[MaskReport], sizes: Sequence[int]) -> dict[str, float]:
+    """Return the mean over all records of what the steps measured in every block."""
+    names = [name for name in reports[0].figures if all(name in one.figures for one in reports)]
+    return {name: float(np.average([one.figures[name] for one in reports], weights=sizes)) for name in names}
+
+
+def _recodings(reports: Sequence[MaskReport]) -> tuple[Recoding, ...]:
+    """Return how variables were coarsened, the same in all blocks.
+
+    Raises
+    ------
+    Refused
+        When blocks were coarsened differently: source and release could not be compared in the same levels.
+    """
+    if any(one.recodings != reports[0].recodings for one in reports):
+        raise Refused(
+            f"the {len(reports)} random blocks of the table were recoded differently; state the coarser levels or "
+            "limits in the plan, or recode in a step of its own before"
+        )
+    return reports[0].recodings
+
+
+def _notes(reports: Sequence[MaskReport]) -> tuple[str, ...]:
+    """Return the notes that all blocks share: what differs was measured in a single block, not in the release."""
+    shared = tuple(note for note in reports[0].notes if all(note in one.notes for one in reports))
+    if len(reports) == 1:
+        return shared
+    return (f"the records were masked in {len(reports)} random blocks, each as a table of its own", *shared)

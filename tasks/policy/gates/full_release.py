@@ -1,0 +1,112 @@
+"""What is measured over all records of a release in partitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anoncore.risk.scores import ScoreAttack
+from tasks.policy.assessment import Assessment, FullRelease
+from tasks.policy.attack import p_phrase
+from tasks.policy.gate import BoundedFigure, Chance, Gate, GateResult, Metrics
+from tasks.policy.identical_records import result_of
+from tasks.policy.limits import MembershipPolicy, UtilityLimit
+from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounded_attacks import attacks_in_steps
+from tasks.policy.rounding import coarse, people_counted
+
+NAME = "full release"
+
+
+class FullReleasePolicy(MembershipPolicy, UtilityLimit):
+    """What the gate reads."""
+
+
+def evaluate(assessment: Assessment | PublishedAssessment, policy: FullReleasePolicy) -> tuple[GateResult, ...]:
+    """Decide on what was measured of all records; the other gates decide on the sub-table."""
+    full = assessment.full_release
+    if full is None:
+        return ()
+    same = result_of("identical records, full release", full.identical, policy)
+    nearest = () if full.nearest is None else (_nearest(full.nearest, policy),)
+    return (same, *nearest, _rare(full), _shift(full, policy))
+
+
+def _rare(full: FullRelease) -> GateResult:
+    return GateResult(
+        name="rare people, full release",
+        verdict="inconclusive",
+        figure="not tested",
+        limit="sought in the sub-table alone",
+        baseline="0, the reference",
+        records=full.records.original,
+        meaning="whether a released record is close to one of the most isolated or extreme of all people: those "
+        "outside the sub-table are not sought, so that a person decides",
+    )
+
+
+def _nearest(attack: ScoreAttack, policy: FullReleasePolicy) -> GateResult:
+    area, chance = attack.area, Chance((("", attack.top.p),), policy.tail_p)
+    bounds = policy.area_bounds(BoundedFigure.of(area.auc, area))
+    return GateResult(
+        name="membership, full release",
+        verdict="fail" if chance.fails else bounds.verdict,
+        figure=f"AUC {area.auc:.3f} [{area.lower:.3f}, {area.upper:.3f}]; closest: {p_phrase(attack.top.p)}",
+        limit=f"{policy.area_limit}; fail: p < {chance.level:g}",
+        baseline="0.50, guessing",
+        records=area.n_members + area.n_nonmembers,
+        meaning="whether the nearest of all released records distinguishes some members from some non-members",
+        bounds=bounds,
+        chance=chance,
+    )
+
+
+def _shift(full: FullRelease, policy: FullReleasePolicy) -> GateResult:
+    worst, limit = max(full.shifts, key=lambda one: one.distance), policy.utility.marginal
+    return GateResult(
+        name="distributions, full release",
+        verdict=policy.utility.loss_verdict(worst.distance <= limit),
+        figure=f"{worst.distance:.3f}",
+        limit=f"at most {limit:g}",
+        baseline="0, unchanged",
+        records=full.records.released,
+        meaning="largest distance of a variable’s distribution between all original and all released records",
+        topic="Utility",
+        variables=(worst.variable,),
+    )
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the figures of the full release."""
+    full = assessment.full_release
+    if full is None:
+        return {}
+    own: dict[str, float | None] = {
+        "full/records": float(full.records.released),
+        "full/distance": max(one.distance for one in full.shifts),
+    }
+    return own | ({} if full.nearest is None else {"full/membership": full.nearest.area.auc})
+
+
+def published(full: FullRelease | None, step: float) -> FullRelease | None:
+    """Publish counts of people as the next ten, areas in steps of their sample, distances in whole steps."""
+    return full and replace(
+        full,
+        identical=people_counted(full.identical, step),
+        nearest=attacks_in_steps(full.nearest, step),
+        shifts=coarse(full.shifts, step),
+    )
+
+
+GATE = Gate(
+    name=NAME,
+    description="Of tables in partitions (`engine: local`), whose other gates are decided on a sub-table of at most "
+    "20 000 units of either side that the same plan has masked: over all records, those released unchanged are counted "
+    "and decided on as for a table in memory; the nearest of all released records must not distinguish 5000 members "
+    "from 5000 non-members, by the limits of `membership` and `tail_p`; and no variable's distribution may move by "
+    "more than `utility.marginal`. Isolated and extreme people outside the sub-table are not sought: this is "
+    "inconclusive, so that no table in partitions is published without a person.",
+    evaluate=evaluate,
+    individual=False,
+    publishes={"full_release": published},
+    metrics=metrics,
+)

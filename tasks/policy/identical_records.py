@@ -1,0 +1,35 @@
+"""How gates decide on records that are released as they are."""
+
+from __future__ import annotations
+
+from anoncore.risk import TailTest
+from tasks.policy.attack import p_phrase
+from tasks.policy.gate import Chance, GateResult, GateVerdict
+from tasks.policy.limits import ChanceLimit
+
+
+def result_of(name: str, same: TailTest, policy: ChanceLimit) -> GateResult:
+    """Return the result of one such comparison."""
+    chance = Chance((("", same.p),), policy.tail_p)
+    return GateResult(
+        name=name,
+        verdict=_verdict(same, chance),
+        figure=f"at most {same.n_released}, {p_phrase(same.p)}",
+        limit=f"fail: p < {chance.level:g}; pass: otherwise, or none where no record repeats another",
+        baseline=f"at most {same.n_reference}, the reference",
+        records=same.n,
+        meaning="records of the original that are in the release unchanged; a single one is inconclusive where "
+        "no record of the original or the reference repeats another",
+        chance=chance,
+    )
+
+
+def _verdict(same: TailTest, chance: Chance) -> GateVerdict:
+    if chance.fails:
+        return "fail"
+    return "inconclusive" if same.n_released and _unique(same) else "pass"
+
+
+def _unique(same: TailTest) -> bool:
+    """Return whether no record of the original or the reference repeats another."""
+    return same.n_reference == same.n_duplicates == 0

@@ -1,0 +1,126 @@
+"""Measures over partitions agree with those of the whole table."""
+
+from dataclasses import astuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import ks_2samp
+
+from anoncore.encoding import Encoder
+from anoncore.kernels.neighbors import nearest
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.partitions.identical import identical_counts
+from anoncore.partitions.neighbours import nearest_distances
+from anoncore.partitions.order import Column, kolmogorov_distance
+from anoncore.partitions.outermost import outermost
+from anoncore.partitions.pairs import pair_changes
+from anoncore.partitions.store import Serial
+from anoncore.partitions.table import PartitionedTable, partitioned
+from anoncore.risk.dominance import dominance
+from anoncore.risk.tail import identical_records
+from anoncore.utility import pair_utility
+
+
+def people(seed: int, levels: tuple[str, ...]) -> Microdata:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "x": rng.choice([0.0, -0.0, 1.0, 2.5, np.nan], 300),
+            "y": rng.integers(6, size=300).astype(float),
+            "school": rng.choice([*levels, None], 300),
+        }
+    )
+    schema = Schema([Variable("x", "continuous"), Variable("y", "continuous"),
+                     Variable("school", "nominal", levels=levels)])  # fmt: skip
+    return Microdata(frame, schema)
+
+
+SIDES = people(1, ("a", "b", "c")), people(2, ("c", "b", "a", "d")), people(3, ("b", "a"))
+NAMES = ["x", "y", "school"]
+
+
+def stored(run: Serial, rows: int) -> list[PartitionedTable]:
+    return [partitioned(run.store, f"t{number}", side, rows + number) for number, side in enumerate(SIDES)]
+
+
+@pytest.mark.parametrize("rows", [300, 101, 30])
+@pytest.mark.parametrize("with_reference", [True, False])
+def test_identical_records_are_counted_as_in_memory(rows: int, with_reference: bool) -> None:
+    run = Serial()
+    tables = stored(run, rows)
+    counts = identical_counts(
+        run, tables[0], tables[1], tables[2] if with_reference else None, NAMES, rng=np.random.default_rng(0)
+    )
+    rows_of = [[tuple(str(value + 0.0 if isinstance(value, float) else value) for value in row)
+                for row in side.frame.itertuples(index=False)] for side in SIDES]  # fmt: skip
+    twins = [rows_of[0].count(row) > 1 for row in rows_of[0]]
+    others = [row in rows_of[2] for row in rows_of[0]] if with_reference else twins
+    met = [row in rows_of[1] for row in rows_of[0]]
+    kinds = pd.factorize(pd.Series(rows_of[0]))[0].astype(float)[:, None]
+    distances = [np.where(side, 0.0, 1.0) for side in (met, others, twins)]
+    whole = identical_records(*distances, level=0.01, records=kinds)
+    assert astuple(counts.test(0.01)) == astuple(whole)
+    assert counts.n_released > counts.only_released > 0
+    assert not [name for name, _ in run.store.chunks if "digests" in name]
+
+
+@pytest.mark.parametrize("rows", [300, 50, 4])
+def test_the_outermost_records_of_all_partitions_decide_on_dominated_numbers(rows: int) -> None:
+    rng, run = np.random.default_rng(5), Serial()
+    schema = Schema([Variable(name, "continuous") for name in ("x", "y", "z")])
+    frames = [pd.DataFrame(rng.normal(size=(300, 3)), columns=list(schema.names)) for _ in range(3)]
+    frames[0].loc[[17, 18], ["x", "y"]] = [[5e6, np.nan], [0.0, -4e6]]
+    frames[1].loc[40, ["x", "y"]] = 1e5, -1e5
+    frames[2].loc[3, "y"] = -1e6
+    sides = [Microdata(frame, schema) for frame in frames]
+    tables = [partitioned(run.store, f"d{number}", side, rows) for number, side in enumerate(sides)]
+    ends = [side.take(outermost(run, table, list(schema.names))) for side, table in zip(sides, tables, strict=True)]
+    assert dominance(*ends) == dominance(*sides)
+    assert dominance(*ends).followed == ("x", "y")
+
+
+@pytest.mark.parametrize("rows", [300, 70])
+def test_the_nearest_record_is_that_of_all_partitions(rows: int) -> None:
+    run = Serial()
+    tables = stored(run, rows)
+    encoder = Encoder.fit(SIDES[0])
+    asked = encoder.encode(SIDES[0].take(np.arange(40)))
+    found = nearest_distances(run, asked, tables[1], NAMES, encoder)
+    np.testing.assert_array_equal(found, nearest(asked, encoder.encode(SIDES[1]), 1)[0][:, 0])
+
+
+@pytest.mark.parametrize(("shift", "digits"), [(0.0, 3), (0.3, 1), (50.0, 8)])
+def test_kolmogorovs_distance_is_that_of_the_whole_columns(shift: float, digits: int) -> None:
+    rng, run = np.random.default_rng(1), Serial()
+    one, other = np.round(rng.normal(size=5000), digits), np.round(rng.normal(size=3000) + shift, digits)
+    one[::7] = np.nan
+    for name, values, parts in (("a", one, 5), ("b", other, 3), ("none", np.full(4, np.nan), 2)):
+        for number, part in enumerate(np.array_split(values, parts)):
+            run.store.write(name, number, part)
+    found = kolmogorov_distance(run, Column("a", 5), Column("b", 3))
+    assert found == pytest.approx(ks_2samp(one[~np.isnan(one)], other).statistic, abs=1e-15)
+    assert kolmogorov_distance(run, Column("a", 5), Column("none", 2)) == 1.0
+    assert kolmogorov_distance(run, Column("none", 2), Column("none", 2)) == 0.0
+    assert {name for name, _ in run.store.chunks} == {"a", "b", "none"}
+
+
+@pytest.mark.parametrize("rows", [300, 70])
+def test_associations_change_as_in_the_whole_table(rows: int) -> None:
+    run, data = Serial(), []
+    for number, side in enumerate(SIDES):
+        rng = np.random.default_rng(number)
+        y = side.frame["y"].to_numpy()
+        frame = side.frame.assign(z=y + rng.normal(size=300) * (number + 1), rank=rng.choice([*"lmh"], 300))
+        variables = [Variable("z", "continuous"), Variable("rank", "ordinal", levels=(*"lmh",))]
+        data.append(Microdata(frame, Schema([*side.schema, *variables])))
+    tables = [partitioned(run.store, f"p{number}", side, rows) for number, side in enumerate(data)]
+    whole, (found, left_out) = pair_utility(*data), pair_changes(run, *tables)
+    assert left_out == ()
+    assert found.compared == whole.compared == 14
+    assert found.median == pytest.approx(whole.median, abs=1e-9)
+    assert {one.variables for one in found.worst} == {one.variables for one in whole.worst}
+    for ours, theirs in zip(found.worst, whole.worst, strict=True):
+        assert (ours.variables, ours.measure) == (theirs.variables, theirs.measure)
+        figures = [(one.original, one.released, one.reference, one.two_samples) for one in (ours, theirs)]
+        assert figures[0] == pytest.approx(figures[1], abs=1e-9)

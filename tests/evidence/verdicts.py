@@ -1,0 +1,275 @@
+"""How often the default gates reject independent samples, and pass planted leaks, on real tables.
+
+Run with ``python -m tests.evidence.verdicts nulls|leaks --seeds 0:20 --people 1000``. The tables are those of the
+folder ``ANONFLOW_EVIDENCE_DATA`` (adult_trn.csv.gz, adult_val.csv.gz, NHANESraw.csv.gz, testdata.csv.gz, EIA.csv.gz,
+origins in docs/reference/evidence.md) and `fair` of statsmodels. Every judgement is printed; counts come at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+
+from anoncore import Microdata, Schema, Variable
+from anoncore.kernels.neighbors import nearest
+from anoncore.microdata.units import joined_units
+from anoncore.risk import measure_risk
+from tasks.assessment.assess import AssessmentSection
+from tasks.policy.assessment import Assessment, Records
+from tasks.policy.gates import GATES
+from tasks.policy.halves import results_of
+from tasks.policy.section import PolicySection
+
+FOLDER = Path(os.environ.get("ANONFLOW_EVIDENCE_DATA", "."))
+NUMBER = 25  # numbers with more different values are continuous
+MOST = 30  # variables, drawn anew for each seed
+SHARE = 0.1  # of the records a partial leak concerns
+# Statistical units, and variables that are identifiers or weights.
+UNITS = {"households": "ori_hid", "utilities": "UTILITYID"}
+LEFT_OUT = {
+    "ID", "SurveyYr", "WTINT2YR", "WTMEC2YR", "SDMVPSU", "SDMVSTRA", "household_weights", "sampling_weight", "UTILNAME",
+    *UNITS.values(),
+}  # fmt: skip
+KEYS = {
+    "age", "workclass", "education", "marital-status", "occupation", "race", "sex", "native-country", "Age", "Race1",
+    "Sex", "Education", "MaritalStatus", "urbrur", "relat", "STATE", "children", "educ",
+}  # fmt: skip
+Leak = Callable[[pd.DataFrame, pd.DataFrame, np.random.Generator], pd.DataFrame]
+
+
+def table(name: str) -> tuple[pd.DataFrame, str | None]:
+    """Return a table, and the column of its units; a name after a colon leaves them out."""
+    if name == "fair":
+        import statsmodels.api as sm
+
+        return sm.datasets.fair.load_pandas().data, None
+    files = {"adult": ("adult_trn", "adult_val"), "nhanes": ("NHANESraw",), "eia": ("EIA",), "utilities": ("EIA",)}
+    read = [pd.read_csv(FOLDER / f"{file}.csv.gz", low_memory=False) for file in files.get(name, ("testdata",))]
+    return pd.concat(read, ignore_index=True), UNITS.get(name)
+
+
+def samples(name: str, people: int, rng: np.random.Generator) -> list[pd.DataFrame]:
+    """Return members, non-members and others, of as many units; records keep the number of their unit in `unit`."""
+    whole, by = table(name)
+    units = np.arange(len(whole)) if by is None else pd.factorize(whole[by])[0]
+    each = min(people, (units.max() + 1) // 3)
+    order = rng.permutation(units.max() + 1)
+    whole = whole.drop(columns=[c for c in whole if c in LEFT_OUT])
+    # Missing where everybody is asked nothing tells nothing.
+    whole = whole.loc[:, whole.notna().mean() > 0.02]
+    if len(whole.columns) > MOST:
+        whole = whole[sorted(rng.choice(whole.columns, MOST, replace=False))]
+    parts = (np.flatnonzero(np.isin(units, order[at * each : (at + 1) * each])) for at in range(3))
+    return [whole.iloc[rows].assign(unit=units[rows]).reset_index(drop=True) for rows in parts]
+
+
+def typed(frames: list[pd.DataFrame]) -> list[Microdata]:
+    """Return tables of one schema, with their units where records share one."""
+    whole = pd.concat([f.drop(columns="unit") for f in frames], ignore_index=True)
+    variables, columns = [], {}
+    for name, column in whole.items():
+        role = cast(Any, "quasi-identifier" if name in KEYS else "other")
+        if pd.api.types.is_numeric_dtype(column) and column.nunique() > NUMBER:
+            variables.append(Variable(str(name), "continuous", role=role))
+            columns[str(name)] = column.astype(float)
+        elif len(levels := sorted((text := column.astype("string")).dropna().unique())) > 1:
+            kind = cast(Any, "nominal" if len(levels) > 2 else "binary")
+            variables.append(Variable(str(name), kind, role=role, levels=levels))
+            columns[str(name)] = text
+    schema, values, start, tables = Schema(variables), pd.DataFrame(columns), 0, []
+    for frame in frames:
+        one = Microdata(values.iloc[start : start + len(frame)].reset_index(drop=True), schema)
+        start += len(frame)
+        shared = frame["unit"].duplicated().any()
+        tables.append(one.with_units(joined_units([frame["unit"]], len(frame))) if shared else one)
+    return tables
+
+
+def judged(members: Microdata, others: Microdata, released: Microdata, linked: bool, seed: int) -> dict[str, list[str]]:
+    """Return the names of the gates on single records by verdict."""
+    policy = PolicySection()
+    settings = AssessmentSection().settings(policy, rows_linked=linked)
+    risk = measure_risk(members, released, others, settings=settings, rng=np.random.default_rng([seed, 7]))
+    records = Records(len(members), len(released), len(others))
+    assessment = Assessment(records, risk, utility=cast(Any, None))
+    verdicts: dict[str, list[str]] = {}
+    for gate in GATES:
+        for result in results_of(gate, assessment, policy) if gate.individual else ():
+            counts = result.verdict != "not tested" or gate.untested_as not in policy.untested
+            verdicts.setdefault(result.verdict if counts else "pass", []).append(result.name)
+    return verdicts
+
+
+def decision(verdicts: dict[str, list[str]]) -> str:
+    """Return what the default policy decides, utility aside."""
+    if "fail" in verdicts:
+        return "rejected"
+    return "person" if {"inconclusive", "not tested"} & set(verdicts) else "passed"
+
+
+def numbers(frame: pd.DataFrame) -> list[str]:
+    """Return the continuous variables."""
+    return [c for c in frame if pd.api.types.is_numeric_dtype(frame[c]) and frame[c].nunique() > NUMBER and c != "unit"]
+
+
+def with_copies(release: pd.DataFrame, members: pd.DataFrame, rows: np.ndarray, names: list[str]) -> pd.DataFrame:
+    """Return a release whose rows hold the members' values of some variables."""
+    changed = release.copy()
+    changed.loc[rows, names] = members.loc[rows, names]
+    return changed
+
+
+def half_of_columns(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Copy a random half of the values of a tenth of the records."""
+    names = [c for c in members if c != "unit"]
+    mask = np.zeros((len(others), len(names)), dtype=bool)
+    for row in chosen(others, rng):
+        mask[row, rng.choice(len(names), len(names) // 2, replace=False)] = True
+    return others[names].mask(mask, members[names].iloc[: len(others)]).assign(unit=others["unit"])
+
+
+def chosen(frame: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
+    """Return a tenth of the rows."""
+    return rng.choice(len(frame), int(SHARE * len(frame)), replace=False)
+
+
+def levels_copied(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Copy all levels of a tenth of the records."""
+    names = [c for c in members if c not in (*numbers(members), "unit")]
+    return with_copies(others, members, chosen(others, rng), names)
+
+
+def keys_copied(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Copy the quasi-identifiers of a tenth of the records."""
+    return with_copies(others, members, chosen(others, rng), [c for c in members if c in KEYS])
+
+
+def unique_column(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Keep the values of the most distinct number, in another order."""
+    name = max(numbers(members), key=lambda c: members[c].nunique())
+    return others.assign(**{name: rng.permutation(members[name])})
+
+
+def one_shuffled(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Shuffle one number and release the rest as it is."""
+    name = numbers(members)[-1]
+    return members.assign(**{name: rng.permutation(members[name])})
+
+
+def noise(share: float) -> Leak:
+    """Return the leak that adds noise of a share of each number's deviation."""
+
+    def leak(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        moved = {c: members[c] + share * members[c].std() * rng.normal(size=len(members)) for c in numbers(members)}
+        return members.assign(**moved)
+
+    return leak
+
+
+def pairs_averaged(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Average the numbers of each record with those of the nearest one."""
+    names = numbers(members)
+    scaled = ((members[names] - members[names].mean()) / members[names].std()).fillna(0.0).to_numpy()
+    near = nearest(scaled, scaled, 1, skip_self=True)[1][:, 0]
+    return members.assign(**{c: (members[c].to_numpy() + members[c].to_numpy()[near]) / 2 for c in names})
+
+
+def outliers_copied(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Copy the ten records with the most extreme number."""
+    names = numbers(members)
+    far = ((members[names] - members[names].median()) / members[names].std()).abs().max(axis=1)
+    rows = far.iloc[: len(others)].nlargest(10).index.to_numpy()
+    return with_copies(others, members, rows, [c for c in members if c != "unit"])
+
+
+def small_group_copied(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Copy one record in a hundred."""
+    return with_copies(others, members, np.arange(len(others) // 100), [c for c in members if c != "unit"])
+
+
+def transformed(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Transform every number by an increasing function."""
+    bent = {c: np.sign(members[c]) * members[c].abs() ** 1.2 * 1.1 + 3.0 for c in numbers(members)}
+    return members.assign(**bent)
+
+
+LEAKS: dict[str, Leak] = {
+    "half of the columns of 10 %": half_of_columns,
+    "levels of 10 %": levels_copied,
+    "quasi-identifiers of 10 %": keys_copied,
+    "values of one column": unique_column,
+    "one column shuffled": one_shuffled,
+    "noise of 1 %": noise(0.01),
+    "noise of 5 %": noise(0.05),
+    "noise of 10 %": noise(0.10),
+    "nearest pairs averaged": pairs_averaged,
+    "1 % copied": small_group_copied,
+    "ten outliers copied": outliers_copied,
+    "increasing transformation": transformed,
+}
+NULL: dict[str, Leak] = {"independent sample": lambda members, others, rng: others}
+
+
+def small_reference(name: str, reference: int, seed: int) -> dict[str, list[str]]:
+    """Judge copies of one record in twenty of at most 20 000, with a reference of so many people."""
+    rng = np.random.default_rng([seed, reference])
+    members, others, spare = samples(name, 20_000, rng)
+    copied = with_copies(others, members, np.arange(len(others) // 20), [c for c in members if c != "unit"])
+    a, b, y = typed([members, spare.iloc[:reference].reset_index(drop=True), copied])
+    return judged(a, b, y.with_units(None), False, seed)
+
+
+def run(name: str, leaks: dict[str, Leak], people: int, seed: int) -> list[tuple[str, dict[str, list[str]]]]:
+    """Judge the release of every leak, of one draw."""
+    found = []
+    for kind, leak in leaks.items():
+        rng = np.random.default_rng([seed, people])
+        members, spare, others = samples(name, people, rng)
+        if kind not in NULL and not numbers(members):
+            continue
+        a, b, y = typed([members, spare, leak(members, others, rng)])
+        # Every other sample is released with rows that seem to stem from records: their law must reveal no one.
+        found.append((kind, judged(a, b, y.with_units(None), leaks is NULL and bool(seed % 2), seed)))
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    """Judge, and print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["nulls", "leaks", "references"])
+    parser.add_argument("--tables", default="adult,nhanes,survey,households,eia,utilities,fair")
+    parser.add_argument("--seeds", default="0:5")
+    parser.add_argument("--people", type=int, default=2000)
+    asked = parser.parse_args(arguments)
+    warnings.filterwarnings("ignore")
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for seed in range(*map(int, asked.seeds.split(":"))):
+        for name in asked.tables.split(","):
+            begun = time.process_time()
+            if asked.what == "references":
+                kind = f"copies, reference {asked.people}"
+                found = [(kind, small_reference(name, asked.people, seed))]
+            else:
+                found = run(name, NULL if asked.what == "nulls" else LEAKS, asked.people, seed)
+            for kind, verdicts in found:
+                reasons = {v: names for v, names in verdicts.items() if v in ("fail", "inconclusive", "not tested")}
+                counts[kind, name, decision(verdicts)] += 1
+                sys.stdout.write(f"{seed} {name} {asked.people} {kind}: {decision(verdicts)} {reasons or ''}\n")
+            sys.stdout.write(f"  {time.process_time() - begun:.1f} s\n")
+            sys.stdout.flush()
+    for (kind, name, decided), n in sorted(counts.items()):
+        sys.stdout.write(f"{kind:30} {name:12} {decided:10} {n}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,187 @@
+"""A release of a table in partitions: the same flow, and nothing that can be read on the disk while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import frictionless
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.plan.model import load_plan
+from flows.release import Direct, _compared, carry_out
+from tasks.assessment import full_release
+from tasks.common.errors import Refused
+from tasks.common.home import Home
+from tasks.decision.approval import decide
+from tasks.intake import partitions, split
+from tasks.intake.split import Sides, Split
+from tasks.masking import partitions as masking
+from tasks.policy.assessment import PriorReleases
+from tasks.publication.manifest import verify_release
+from tasks.record import ledger
+from tasks.record.decision import Decision
+from tasks.record.dossier import read_dossier
+from tests.limits import with_any_loss
+
+pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
+
+CANARY, NUMBER, LEVEL = "CANARY4711", 9_151.62342, "LEVEL-OF-ONE-PERSON"
+PLAN = """
+anonflow: 1
+name: people
+engine: local
+source: {{path: people{suffix}}}
+variables:
+  - {{name: id, kind: nominal, role: identifier}}
+  - {{name: age, kind: continuous}}
+  - {{name: wages, kind: continuous}}
+  - {{name: total, kind: continuous}}
+  - {{name: region, kind: nominal}}
+edits:
+  rules:
+    - {{edit: linear, name: total, terms: {{wages: 1, total: -1}}, dependent: total}}
+    - {{edit: bound, name: age, variable: age, lower: 18, upper: 80}}
+reference: {{kind: {reference}}}
+steps:
+  - {{method: rare-levels, k: 5, action: redistribute}}
+  - {step}
+assessment: {{margin: 0.3}}
+{more}
+"""
+
+
+def _plan(
+    folder: Path,
+    reference: str = "holdout",
+    more: str = "",
+    suffix: str = "",
+    step: str = "{method: spectral-swap}",
+) -> Path:
+    rng, records = np.random.default_rng(5), 1600
+    wages = np.round(rng.gamma(2.0, 900.0, records), 5)
+    wages[17] = NUMBER
+    region = rng.choice(["north", "east", "west"], records).astype(object)
+    region[40] = LEVEL
+    frame = pd.DataFrame(
+        {
+            "id": [f"{CANARY}-{number}" for number in range(records)],
+            "age": rng.integers(18, 80, records),
+            "wages": wages,
+            "total": wages,
+            "region": region,
+        }
+    )
+    (folder / "people").mkdir()
+    for number, part in enumerate((frame[:900], frame[900:])):
+        part.to_parquet(folder / "people" / f"{number}.parquet", index=False)
+    path = folder / "people.yaml"
+    more = with_any_loss(more or "policy: {approval: person}")
+    path.write_text(PLAN.format(reference=reference, more=more, suffix=suffix, step=step))
+    return path
+
+
+class _Watched(Direct):
+    """Looks after every step before publication for what could be read on the disk: what a killed run leaves."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__()
+        self.home = home
+        self.watched: list[str] = []
+
+    def call(self, label: str, function: Callable[..., Any], *args: Any, retry: bool) -> Any:
+        result = super().call(label, function, *args, retry=retry)
+        if "Write the candidate" not in self.seconds and label != "Write the candidate":
+            self.watched.append(label)
+            for path in self.home.path.rglob("*"):
+                content = path.read_bytes() if path.is_file() else b""
+                assert not any(one in content for one in _secrets()), f"{path.name} after: {label}"
+                assert not content.startswith((b"PAR1", b"PK")), f"{path.name} is not encrypted after: {label}"
+        return result
+
+
+def _secrets() -> tuple[bytes, ...]:
+    return CANARY.encode(), LEVEL.encode(), np.float64(NUMBER).tobytes()
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions, blocks and sub-tables of a few hundred records."""
+    monkeypatch.setattr(partitions, "ROWS", 500)
+    monkeypatch.setattr(masking, "BLOCK_ROWS", 450)
+    monkeypatch.setattr(split, "SUB_TABLE", 300)
+    monkeypatch.setattr(full_release, "PEOPLE", 200)
+
+
+def test_a_table_in_partitions_is_published_in_parts_and_never_lies_readably_on_the_disk(tmp_path, small):
+    file, home = load_plan(_plan(tmp_path)), Home.locate(tmp_path / "home")
+    runner = _Watched(home)
+    outcome = carry_out(file, home, runner)
+    assert "Measure the full release" in runner.watched
+    assert outcome.status == "awaiting", outcome.reason
+    outcome = decide(home, Decision(act="approve", release=outcome.release, by="A. Smith", reason="read the report"))
+    assert outcome.status == "published"
+    assert verify_release(outcome.folder) == []
+    assert ledger.problems(home) == []
+    assert not list(home.workspaces.iterdir())
+    parts = sorted(outcome.folder.glob("data-*.parquet"))
+    released = pd.concat(map(pd.read_parquet, parts))
+    dossier = read_dossier(home, outcome.release)
+    full = dossier.assessment.full_release
+    assert len(parts) > 1
+    held = {f.name: f.records for f in dossier.release.files if f.name.endswith(".parquet")}
+    assert held == {part.name: len(pd.read_parquet(part)) for part in parts}
+    package = frictionless.Package(str(outcome.folder / "datapackage.json"))
+    assert len(package.get_resource("data-csv").read_rows()) == len(released)
+    assert len(released) == dossier.release.records == full.records.released == 800
+    assert dossier.assessment.records.original == 300
+    assert (released["total"] == released["wages"]).all()
+    assert set(released["region"]) == {"north", "east", "west"}
+    assert {rule.checked for rule in dossier.edits.masked.rules if rule.name == "total"} == {len(released)}
+    assert any(gate.name == "identical records, full release" for gate in dossier.verdict.gates)
+    assert "sub-table" in (outcome.folder / "report.html").read_text()
+    again = carry_out(replace(file, plan=file.plan.model_copy(update={"engine": "memory"})), home, Direct())
+    assert (again.status, again.release) == ("unchanged", outcome.release)
+
+
+@pytest.mark.parametrize("in_partitions", [True, False])
+def test_an_earlier_release_is_not_compared_with_a_sub_table(in_partitions):
+    sides, facts = Sides(None, None), object()
+    split = Split(None, None, summary=None, sub_table=sides if in_partitions else None)
+    compared, prior = _compared(split, (SimpleNamespace(facts=facts),))
+    assert compared == (() if in_partitions else (facts,))
+    assert prior == (PriorReleases(1) if in_partitions else None)
+    assert _compared(split, ()) == ((), PriorReleases(0))
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"reference": "leave-one-out"}, "has the references cross and holdout, and not leave-one-out"),
+        ({"suffix": ".csv"}, "reads Parquet files"),
+        ({"step": "{method: optimal-boxes}"}, "has no optimal-boxes with these parameters"),
+        ({"step": "{method: mdav, k: 3, within: [region]}"}, "has no mdav with within, .* do not: (?!.*mdav)"),
+        ({"more": "series: {kind: register}"}, "has no series"),
+        ({"more": "publication: {formats: [spss]}"}, "publishes parquet or csv files, and not spss"),
+    ],
+)
+def test_plans_that_need_the_table_in_memory_are_refused_before_it_is_read(tmp_path, plan, message):
+    with pytest.raises(Refused, match=message):
+        load_plan(_plan(tmp_path, **plan))
+
+
+def test_auto_chooses_partitions_by_the_size_that_the_files_state(tmp_path, monkeypatch):
+    from flows.plan import engine
+
+    file = load_plan(_plan(tmp_path)).with_engine("auto")
+    assert not engine.beyond_memory(file.plan, file.base)
+    monkeypatch.setattr(engine, "MOST_IN_MEMORY", 1600 * 5 - 1)
+    assert engine.beyond_memory(file.plan, file.base)
+    assert not engine.beyond_memory(file.with_engine("memory").plan, file.base)
+    with pytest.raises(Refused, match="--engine must be one of memory, local, dask, auto"):
+        file.with_engine("spark")

@@ -1,0 +1,116 @@
+"""What is measured of a soak, and its section of the page about reliability."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+# How a run may end, as its page and `docs/how-to/serve.md` state it.
+STATED = (
+    "Published", "Unchanged", "Rejected", "Expired", "Superseded", "Awaits already", "Skipped", "Withdrawn", "Refused",
+    "Failed", "Crashed",
+)  # fmt: skip
+# Seconds for which a plan may stand still while none of its runs ends or asks people.
+LONGEST = 300.0
+FOLDERS = ("postgres", "releases", "candidates", "assessments", "mlflow", "logs", "notices")
+
+
+@dataclass
+class Figures:
+    """Counts and sizes of one soak.
+
+    Attributes
+    ----------
+    ends : how many runs ended how
+    faults, decisions : how often what failed, and how often people decided what
+    blocked : by plan, the longest time in which a due run neither ended nor asked people, in seconds
+    memory : sums over all processes of the stack, in MB, one a sample
+    disk : the home's size by folder, in MB, at the start, in the middle and at the end
+    notices, twice : events of which people were told, and messages that came more than once, by way
+    problems : whatever is not as it must be
+    """
+
+    plans: int = 0
+    seconds: float = 0.0
+    ends: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    decisions: Counter[str] = field(default_factory=Counter)
+    blocked: dict[str, float] = field(default_factory=dict)
+    memory: list[float] = field(default_factory=list)
+    disk: list[dict[str, float]] = field(default_factory=list)
+    notices: int = 0
+    twice: dict[str, int] = field(default_factory=dict)
+    published: int = 0
+    entries: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def measure_memory(self, process: int) -> None:
+        """Add a sample: what the process and all it has started hold in memory."""
+        try:
+            parent = psutil.Process(process)
+            held = [one.memory_info().rss for one in (parent, *parent.children(recursive=True))]
+        except psutil.Error:
+            return
+        self.memory.append(sum(held) / 1e6)
+
+    def measure_disk(self, home: Path) -> None:
+        """Add a sample of the home's size."""
+        self.disk.append({name: size_of(home / name) for name in FOLDERS} | {"whole home": size_of(home)})
+
+    def section(self) -> list[str]:
+        """Return the section of the page, in Markdown."""
+        runs = sum(self.ends.values())
+        kinds = sorted(self.faults.items())
+        return [
+            f"{datetime.now(UTC):%Y-%m-%d}: {runs} runs of {self.plans} plans in {self.seconds / 60:.0f} minutes, "
+            f"{sum(self.faults.values())} faults, {sum(self.decisions.values())} decisions of people, {self.published} "
+            f"releases published, {self.entries} entries of the ledger. Longest time in which a due run of a plan "
+            f"neither ended nor asked people: {max(self.blocked.values(), default=0):.0f} s (limit {LONGEST:.0f}). "
+            f"{self.notices} events were told; messages that came twice: "
+            + ", ".join(f"{count} by {way}" for way, count in self.twice.items())
+            + ".",
+            *_table(("end", "runs"), self.ends.most_common()),
+            *_table(("fault", "times"), kinds),
+            *_table(("decision of a person", "times"), sorted(self.decisions.items())),
+            *_table(("memory of all processes", "MB"), self._memory()),
+            *_table(
+                ("disk, MB", "start", "middle", "end"),
+                [(name, *(f"{one[name]:.1f}" for one in self._three())) for name in (*FOLDERS, "whole home")],
+            ),
+            "",
+            "Problems: " + ("none." if not self.problems else ""),
+            *(f"- {' '.join(one.split())[:400]}" for one in self.problems),
+        ]
+
+    def _memory(self) -> list[tuple[str, str]]:
+        kept = self.memory or [0.0]
+        third = max(len(kept) // 3, 1)
+        return [
+            ("median of the first third", f"{statistics.median(kept[:third]):.0f}"),
+            ("median of the last third", f"{statistics.median(kept[-third:]):.0f}"),
+            ("most", f"{max(kept):.0f}"),
+        ]
+
+    def _three(self) -> list[dict[str, float]]:
+        return [self.disk[0], self.disk[len(self.disk) // 2], self.disk[-1]] if self.disk else []
+
+
+def size_of(path: Path) -> float:
+    """Return the size of all files below a folder, in MB."""
+    sizes = 0
+    for one in path.rglob("*"):
+        try:
+            sizes += one.stat().st_size if one.is_file() and not one.is_symlink() else 0
+        except OSError:
+            continue
+    return sizes / 1e6
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> list[str]:
+    lines = [head, ("---",) * len(head), *rows]
+    return ["", *("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)]

@@ -1,0 +1,248 @@
+"""A source read into partitions: the same table, units, sides and counts as in memory, however it is cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anoncore.edits.kinds import BoundEdit, LinearEdit
+from anoncore.methods import SpectralSwap
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.partitions.store import Serial
+from anoncore.partitions.table import partitioned
+from tasks.assessment import full_release
+from tasks.assessment.assess import AssessmentSection
+from tasks.common.errors import Refused
+from tasks.common.home import Home
+from tasks.common.partitions import StoredPartitions
+from tasks.common.randomness import SeedSection
+from tasks.common.run import Run
+from tasks.intake import partitions
+from tasks.intake import split as splitting
+from tasks.intake.ingest import Ingested, ingest
+from tasks.intake.members import recognise
+from tasks.intake.partitions import ingest_partitions
+from tasks.intake.source import SourceSection
+from tasks.intake.split import ReferenceSection, Split, split
+from tasks.intake.validate import Checked, EditsSection, validate_masked, validate_raw
+from tasks.masking import partitions as masking
+from tasks.masking.anonymize import Masked, mask
+from tasks.masking.partitions import mask_partitions
+from tasks.policy.gates import dominance
+from tasks.policy.gates.full_release import GATE
+from tasks.policy.section import PolicySection
+from tests.tasks.policy.sample import assessment
+
+VARIABLES = (
+    Variable("id", "nominal", role="identifier"),
+    Variable("age", "continuous", missing=(-9,)),
+    Variable("wages", "continuous"),
+    Variable("total", "continuous"),
+    Variable("region", "nominal"),
+    Variable("grade", "ordinal"),
+)
+EDITS = EditsSection(
+    on_violation="set-aside",
+    rules=(
+        LinearEdit(name="total", terms={"wages": 1.0, "total": -1.0}, dependent="total"),
+        BoundEdit(name="age", variable="age", lower=0),
+    ),
+)
+STEPS = (SpectralSwap(),)
+
+
+def table(records: int = 900) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    wages = np.round(rng.gamma(2.0, 900.0, records), 1)
+    frame = pd.DataFrame(
+        {
+            "id": [f"P{number}" for number in range(records)],
+            "age": rng.integers(18, 80, records),
+            "wages": wages,
+            "total": wages,
+            "region": rng.choice(["north", "east", "west"], records),
+            "grade": rng.integers(1, 6, records),
+        }
+    )
+    # Levels and violations that only one part of the file holds, values that repeat, and units without a key.
+    frame.loc[5, ["age", "region"]] = -9, "south"
+    frame.loc[880:884, "total"] += 1.0
+    frame.loc[600:640, ["age", "wages", "total", "region", "grade"]] = 40, 100.5, 100.5, "north", 3
+    frame.loc[600:620, "id"] = None
+    return frame
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A table after the first steps."""
+
+    run: Run
+    ingested: Ingested
+    checked: Checked
+    split: Split
+
+
+def taken(folder: Path, rows: int | None, reference: str = "holdout", patch: pytest.MonkeyPatch | None = None) -> Taken:
+    run = Run.start(Home.locate(folder / "home"), SeedSection(public=7, data_are_public=True))
+    source = folder / "people"
+    if not source.exists():
+        source.mkdir()
+        for name, part in (("a", table()[:350]), ("b", table()[350:])):
+            part.to_parquet(source / f"{name}.parquet", index=False)
+    if rows is not None:
+        assert patch is not None
+        patch.setattr(partitions, "ROWS", rows)
+        run = replace(run, executor=Serial())
+    read = ingest if rows is None else ingest_partitions
+    ingested = read(run, SourceSection(path="people"), VARIABLES, folder)
+    checked = validate_raw(run, ingested, EDITS)
+    return Taken(run, ingested, checked, split(run, checked, ReferenceSection(kind=reference), VARIABLES, folder))
+
+
+def whole(stored) -> pd.DataFrame:
+    return pd.concat([part.frame for part in stored.parts()]).reset_index(drop=True)
+
+
+def test_what_is_read_checked_and_set_apart_is_as_in_memory(tmp_path, monkeypatch):
+    memory, cut = taken(tmp_path, None), taken(tmp_path, 333, patch=monkeypatch)
+    assert cut.ingested.summary == memory.ingested.summary
+    assert cut.checked.report == memory.checked.report
+    assert (cut.checked.set_aside, memory.checked.set_aside) == (5, 5)
+    assert cut.split.summary == replace(memory.split.summary, disjoint=cut.split.summary.disjoint)
+    for mine, theirs in ((cut.split.original, memory.split.original), (cut.split.reference, memory.split.reference)):
+        assert mine.schema == theirs.load().schema
+        pd.testing.assert_frame_equal(whole(mine), theirs.load().frame.reset_index(drop=True))
+    mine, theirs = (recognise(one.run, one.checked, one.split).load() for one in (cut, memory))
+    assert all(np.array_equal(np.sort(mine[name]), np.sort(theirs[name])) for name in theirs)
+
+
+def test_the_sub_table_is_of_both_sides_and_of_the_same_units_every_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(splitting, "SUB_TABLE", 60)
+    both = [taken(tmp_path, rows, "cross", monkeypatch).split for rows in (300, 900)]
+    first, second = (one.sub_table for one in both)
+    assert len(first.original.load()) == 120
+    halves = [half.original.load() for half in first.halves]
+    assert not set(halves[0].frame.index) & set(halves[1].frame.index)
+    pd.testing.assert_frame_equal(first.original.load().frame, second.original.load().frame)
+
+
+def test_masking_does_not_depend_on_the_partitions_and_one_block_is_masked_as_in_memory(tmp_path, monkeypatch):
+    edits = EDITS.edit_set()
+    memory = taken(tmp_path, None)
+    expected = whole(mask(memory.run, memory.split.original, STEPS, edits).released)
+    one = taken(tmp_path, 500, patch=monkeypatch)
+    pd.testing.assert_frame_equal(whole(mask_partitions(one.run, one.split.original, STEPS, edits).released), expected)
+    monkeypatch.setattr(masking, "BLOCK_ROWS", 150)
+    made: list[Masked] = []
+    for rows in (200, 900):
+        given = taken(tmp_path, rows, patch=monkeypatch)
+        made.append(mask_partitions(given.run, given.split.original, STEPS, edits))
+        validated = validate_masked(made[-1], EDITS, given.split.original)
+        assert validated.report.success
+        assert {rule.checked for rule in validated.report.rules if rule.kind == "linear"} == {len(expected)}
+    pd.testing.assert_frame_equal(whole(made[0].released), whole(made[1].released))
+    assert made[0].notes[0] == "the records were masked in 4 random blocks, each as a table of its own"
+    assert made[0].claims[0].records == len(expected)
+
+
+def test_copies_are_found_in_the_full_release_that_no_sub_table_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr(splitting, "SUB_TABLE", 200)
+    given = taken(tmp_path, 200, patch=monkeypatch)
+    original: StoredPartitions = given.split.original
+    masked = mask_partitions(given.run, original, STEPS, EDITS.edit_set())
+
+    def results(released: Masked) -> dict[str, str]:
+        asked = (given.run, given.split, released, assessment(), AssessmentSection(), PolicySection())
+        return {one.name: one.verdict for one in GATE.evaluate(full_release.with_full_release(*asked), PolicySection())}
+
+    assert results(masked)["identical records, full release"] == "pass"
+    assert results(masked)["membership, full release"] != "fail"
+    assert results(masked)["rare people, full release"] == "inconclusive"
+    leaking = replace(masked, released=_with_copies(masked.released, original, 0.2))
+    failed = {name for name, verdict in results(leaking).items() if verdict == "fail"}
+    assert failed == {"identical records, full release", "membership, full release"}
+
+
+def test_a_large_reference_does_not_hide_copies_in_a_small_release(tmp_path):
+    run, serial = Run.start(Home.locate(tmp_path), SeedSection(public=7, data_are_public=True)), Serial()
+    rng = np.random.default_rng(1)
+    schema = Schema([Variable("x", "continuous")])
+
+    def stored(name: str, values: np.ndarray) -> StoredPartitions:
+        data = Microdata(pd.DataFrame({"x": values.astype(float)}), schema)
+        return StoredPartitions(partitioned(serial.store, name, data, 500), serial)
+
+    people, others, masked = (rng.integers(4000, size=n) for n in (400, 3600, 400))
+    copied = np.append(people[:80], masked[80:])
+    original, reference = stored("original", people), stored("reference", others)
+    for name, values, verdict in (("masked", masked, "pass"), ("copied", copied, "fail")):
+        same = full_release._identical(run, original, stored(name, values), reference, ["x"], 0.01)
+        assert (same.verdict, same.only_released < same.only_reference) == (verdict, True)
+
+
+def test_one_person_outside_the_sub_table_dominates_the_full_release_and_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(splitting, "SUB_TABLE", 60)
+    given = taken(tmp_path, 200, patch=monkeypatch)
+    original: StoredPartitions = given.split.original
+    store, name = original.executor.store, original.table.column("wages")
+    inside = set(given.split.sub_table.original.load().frame.index)
+    place = next(row for row in range(original.table.rows[0]) if row not in inside)
+    values = store.read(name, 0).copy()
+    values[place] = 123456789.0
+    store.write(name, 0, values)
+
+    def result(released: StoredPartitions) -> tuple[str, tuple[str, ...], int]:
+        asked = (
+            given.run,
+            given.split,
+            replace(made, released=released),
+            assessment(),
+            AssessmentSection(),
+            PolicySection(),
+        )
+        (one,) = dominance.GATE.evaluate(full_release.with_full_release(*asked), PolicySection())
+        return one.verdict, one.variables, one.records
+
+    made = mask_partitions(given.run, original, STEPS, EDITS.edit_set())
+    assert result(_with_copies(made.released, original, 1.0)) == ("fail", ("wages",), len(original))
+    column = made.released.table.column("wages")
+    for partition in made.released.table.partitions():
+        store.write(column, partition, np.minimum(store.read(column, partition), 1_000.0))
+    assert result(made.released)[0] == "pass"
+
+
+def _with_copies(released: StoredPartitions, original: StoredPartitions, share: float) -> StoredPartitions:
+    """Return a release of which a share of the records are the original's."""
+    store, copied = original.executor.store, replace(released.table, name="leaking", schema=original.schema)
+    for partition, rows in enumerate(copied.rows):
+        own = released.table.load(store, partition)
+        for variable in copied.schema:
+            column = own.frame[variable.name].copy()
+            source = whole(original)[variable.name].iloc[: int(share * rows)]
+            column.iloc[: int(share * rows)] = source.to_numpy()
+            data = Microdata(pd.DataFrame({variable.name: column}), copied.schema.select([variable.name]))
+            chunk = data.frame[variable.name]
+            values = chunk.to_numpy(np.float64) if variable.kind == "continuous" else chunk.cat.codes.to_numpy()
+            store.write(copied.column(variable.name), partition, values)
+    return StoredPartitions(copied, released.executor)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.assign(id="same"), "records share a value of id"),
+        (lambda f: f.assign(wages=f["wages"].astype(str)), "columns of different types: wages"),
+        (lambda f: f.drop(columns="grade"), "do not have the same columns"),
+        (lambda f: f.assign(region=0), "columns of different types: region"),
+    ],
+)
+def test_what_partitions_cannot_hold_is_refused(tmp_path, monkeypatch, change, message):
+    (tmp_path / "people").mkdir()
+    table()[:350].to_parquet(tmp_path / "people" / "a.parquet", index=False)
+    change(table()[350:]).to_parquet(tmp_path / "people" / "b.parquet", index=False)
+    with pytest.raises(Refused, match=message):
+        taken(tmp_path, 500, patch=monkeypatch)
