@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +92,17 @@ def main(home: str | None) -> None:
     assert spec.loader is not None
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
+    carried_out: Counter[str] = Counter()
     say({})
     for line in sys.stdin:
         wanted = json.loads(line)
+        # Chance of its own for every command of a home, so that a run ends as it did the last time.
+        place = wanted.get("environment", {}).get("ANONFLOW_HOME", "")
+        carried_out[place] += 1
         begun = time.monotonic()
         child = os.fork()
         if child == 0:
-            _be_the_command(wanted, hook)
+            _be_the_command(wanted, hook, carried_out[place])
         if wanted.get("after") is not None:
             timer = threading.Timer(wanted["after"], _kill, [child])
             timer.start()
@@ -119,7 +124,7 @@ def _kill(child: int) -> None:
         return
 
 
-def _be_the_command(wanted: dict[str, Any], hook: Any) -> None:
+def _be_the_command(wanted: dict[str, Any], hook: Any, stream: int) -> None:
     code = 99
     try:
         for descriptor, path in ((1, wanted["output"]), (2, wanted.get("errors", wanted["output"]))):
@@ -130,7 +135,9 @@ def _be_the_command(wanted: dict[str, Any], hook: Any) -> None:
         hook.install(wanted.get("faults") or {})
         sys.argv = ["anonflow", *wanted["arguments"]]
         from flows.cli import main
+        from tests.steady import steady
 
+        steady(setattr, stream)
         main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0

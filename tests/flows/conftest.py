@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.common import randomness
-from tasks.common.home import Home, make_private, write_private
 from tests.limits import with_any_loss
 from tests.nursery import Nursery
+from tests.steady import steady
 
 CANARY_TEXT = "Qx7-Canary-Zw"
 CANARY_NUMBER = 918273645
@@ -117,36 +116,15 @@ def nursery() -> Iterator[Nursery]:
         yield running
 
 
-def _steady(patch: pytest.MonkeyPatch) -> None:
-    draws = np.random.default_rng(1)
-    drawn, secret = randomness._entropy, Home.holdout_secret
-
-    def entropy(seed: randomness.SeedSection) -> int:
-        return drawn(seed) if seed.stated else int.from_bytes(draws.bytes(32))
-
-    def kept(home: Home) -> str:
-        path = home.path / "keys" / "holdout"
-        if not path.exists():
-            make_private(path.parent)
-            write_private(path, b"who is held out in tests")
-        return secret(home)
-
-    patch.setattr(randomness, "_entropy", entropy)
-    patch.setattr(Home, "holdout_secret", kept)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def steady_chance() -> Iterator[None]:
     """For what a module makes once and its tests share: what the system would draw, from a stream of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        _steady(patch)
+        steady(patch.setattr, 1)
         yield
 
 
 @pytest.fixture(autouse=True)
 def chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the system would draw, from a stream of its own: a test ends today as it did yesterday.
-
-    A policy fails some releases by chance, which is its nature; a test of another matter must not hang on it.
-    """
-    _steady(monkeypatch)
+    """What the system would draw, from a stream of its own."""
+    steady(monkeypatch.setattr, 1)
