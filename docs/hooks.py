@@ -30,8 +30,8 @@ SIMPLE = {str: "text", bool: "`true` or `false`", int: "whole number", float: "n
 TYPE = re.compile(r"""(str|int|float|bool|tuple|mapping|list|sequence|array|\{|")|[A-Z]\w*(,|$)|\(""")
 RESTRICTION = re.compile(r"(at least|above|at most|below) [\d.]+|[\d.]+ or more|(?<=in )[\[(][\d., ]+[\])]")
 ENCODED = "Most methods work on an encoded matrix of the table: see [encoding](encoding.md).\n"
-EXAMPLES = """Every page of a method has an example. It completes this plan of an invented table, which the program below writes:
-`anonflow check` accepts each, and `anonflow run` masks with it.
+EXAMPLES = """Every page of a method has an example. It completes this plan of an invented table, which the program
+below writes: `anonflow check` accepts each, and `anonflow run` masks with it.
 """
 EXTERNAL = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*(?:src|href)=["']?(https?:[^"' >]*)""")
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -173,10 +173,8 @@ def method_list() -> str:
     """Return the list of the methods, from their registry."""
     rows = [f"| [{name}]({name}.md) | {_summary(model)} |" for name, model in methods().items()]
     table, plan = ((ROOT / "docs/reference/methods" / name).read_text() for name in ("people.py", "people.yaml"))
-    return "\n".join(
-        ["# Methods", "", "| method | what it is |", "|---|---|", *rows, "", ENCODED, "## Examples", ""]
-        + [EXAMPLES, f"```yaml\n{plan}```\n", f"```python\n{table}```\n"]
-    )
+    text = ["# Methods", "", "| method | what it is |", "|---|---|", *rows, "", ENCODED, "## Examples", "", EXAMPLES]
+    return "\n".join([*text, f"```yaml\n{plan}```\n", f"```python\n{table}```\n"])
 
 
 def _section(model: type, heading: str, shown: set[type]) -> list[str]:
