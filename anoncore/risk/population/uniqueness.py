@@ -40,13 +40,15 @@ class PopulationUniqueness:
     dankar: float
 
 
-def population_uniqueness(sizes: ArrayLike, population: float) -> PopulationUniqueness:
+def population_uniqueness(sizes: ArrayLike, population: float, *, solve_snb: bool = True) -> PopulationUniqueness:
     """Estimate the share of the population that is unique on the key.
 
     Parameters
     ----------
     sizes : (G,) records of the sample in each group of equal keys, 1 or more
     population : people of the population, at least as many as records
+    solve_snb : whether the shifted negative binomial is fitted; without it Dankar's rule falls back on Zayatz, as in
+        tools whose iteration finds no solution
 
     Returns
     -------
@@ -82,7 +84,7 @@ def population_uniqueness(sizes: ArrayLike, population: float) -> PopulationUniq
         return PopulationUniqueness(0.0, 0.0, 0.0, 0.0, "zayatz", 0.0)
     model, zayatz = PitmanEwens.fitted(found), min(1.0, _zayatz(found, total) / total)
     pitman = None if model is None else min(1.0, model.uniques(total) / total)
-    snb = _snb(found, n / total)
+    snb = _snb(found, n / total) if solve_snb else None
     chosen: UniquenessModel = "zayatz"
     dankar = zayatz
     if n / total <= SMALL_FRACTION and pitman is not None:
