@@ -157,7 +157,7 @@ def _variable_rule(variable: Variable) -> Rule:
 
 def _edit_rule(edit: Edit) -> Rule:
     if isinstance(edit, SetEdit):
-        arguments: dict[str, Any] = {"column": edit.variable, "value_set": to_dict(edit)["values"]}
+        arguments: dict[str, object] = {"column": edit.variable, "value_set": to_dict(edit)["values"]}
         return Rule(edit.name, edit.edit, describe(edit), "ExpectColumnValuesToBeInSet", arguments)
     arguments = {"edit": to_dict(edit)}
     return Rule(edit.name, edit.edit, describe(edit), f"Expect{edit.edit.capitalize()}Edit", arguments)

@@ -141,10 +141,7 @@ def tidy(home: Home, step: Callable[..., Any]) -> None:
 
 def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outcome:
     plan, step = file.plan, runner.step
-    for release_, target in cut_short(run.home, plan.name):
-        # A failure is entered in the ledger and does not prevent a new release.
-        with suppress(ReleaseError):
-            step(f"Finish the delivery to {target.shown}", deliver, run.home, release_, target)
+    _finish_deliveries(run.home, plan.name, step)
     secret_keys.check(run.home)
     approvers.ready(run.home, plan.policy)
     ready(run.home, plan.publication.to)
@@ -188,14 +185,21 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         published=earlier,
     )
     stated = Stated(_identity(plan, digest, given.masking), plan.steps, plan.seed, plan.edits, plan.policy, rebuild)
-    dossier, shown = gather(run, stated, results), Shown(*tested, assessed.curves, game)
-    candidate = step("Write the report", document, run, dossier, shown, plan.steps, runner.show)
+    shown = Shown(*tested, assessed.curves, game.custodian_report if game else None)
+    candidate = step("Write the report", document, run, gather(run, stated, results), shown, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, candidate, file, retry=True)
     outcome = step("Publish, keep or reject", conclude, run, candidate, mlflow_run, members)
     step("Mirror the outcome in MLflow", mirror_entry, run.home, outcome.entry)
     if outcome.status in ("published", "unchanged"):
         hand_over(run.home, outcome.release, pending(run.home, outcome.release, plan.publication.to), step)
     return outcome
+
+
+def _finish_deliveries(home: Home, name: str, step: Callable[..., Any]) -> None:
+    """Finish what was cut short; a failure is entered in the ledger and does not prevent a new release."""
+    for release, target in cut_short(home, name):
+        with suppress(ReleaseError):
+            step(f"Finish the delivery to {target.shown}", deliver, home, release, target)
 
 
 class Tested(NamedTuple):

@@ -1,6 +1,6 @@
 """Risk: is taking part riskier than staying out? Every figure beside its baseline and sample size."""
 
-from anoncore.risk._proportions import Difference, Proportion, difference, proportion
+from anoncore.risk._proportions import Difference, IdentifierMatches, Proportion, difference, proportion
 from anoncore.risk._residual import ResidualRisk, residual_risk
 from anoncore.risk.agreement import Agreement, agreement
 from anoncore.risk.averaging import AveragingAttack, averaging_attack
@@ -80,6 +80,7 @@ __all__ = [
     "GameSettings",
     "GroupArea",
     "GroupRisk",
+    "IdentifierMatches",
     "InferenceRisk",
     "InferenceSettings",
     "IntervalDisclosure",

@@ -41,6 +41,21 @@ class Difference:
     upper: float
 
 
+@dataclass(frozen=True)
+class IdentifierMatches:
+    """How many values of a column that looks like an identifier are values of the original.
+
+    Parameters
+    ----------
+    variable : the column; no one has confirmed that it is an identifier
+    released, reference : shares of the different values of either file; None without a reference sample
+    """
+
+    variable: str
+    released: Proportion
+    reference: Proportion | None
+
+
 @cache
 def normal_quantile(confidence: float) -> float:
     """Return z of a two-sided interval with the given coverage."""

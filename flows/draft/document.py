@@ -234,10 +234,10 @@ def _unit(units: Units) -> Iterator[_Line]:
     yield _line("")
 
 
-def _facts(guess: Guess, notes: FileNotes) -> dict[str, Any]:
+def _facts(guess: Guess, notes: FileNotes) -> dict[str, object]:
     variable = guess.variable
     stated = {"name": variable.name, "kind": variable.kind, "role": variable.role}
-    rest: dict[str, Any] = {"levels": variable.levels, "missing": variable.missing, "precision": variable.precision}
+    rest: dict[str, object] = {"levels": variable.levels, "missing": variable.missing, "precision": variable.precision}
     # Of the labels that the file holds, those of levels that no few records hold.
     shown = variable.levels or guess.frequent
     labels = [pair for pair in notes.values.get(variable.name, ()) if pair[0] in shown]
@@ -337,6 +337,7 @@ _Dumper.add_representer(tuple, lambda dumper, value: dumper.represent_list(value
 
 def to_yaml(value: Any) -> str:
     """Return a value as YAML on one line, which reads back as itself."""
-    options: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True}
-    text: str = yaml.dump([value], Dumper=_Dumper, width=2**31 - 1, **options)
+    text: str = yaml.dump(
+        [value], Dumper=_Dumper, width=2**31 - 1, default_flow_style=True, sort_keys=False, allow_unicode=True
+    )
     return text.rstrip("\n")[1:-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -211,15 +212,27 @@ _SENTENCES = {
 WORDS = {kind: sentence for kinds, sentence in _SENTENCES.items() for kind in kinds.split()}
 
 
-def errors_of(error: ValidationError, keys_at: Callable[[Place], Iterable[str]]) -> list[Any]:
+@dataclass(frozen=True)
+class PlanError:
+    """What pydantic found wrong: its kind, where, and what is wrong as a person would say it."""
+
+    kind: str
+    place: Place
+    in_words: str
+
+
+def errors_of(error: ValidationError, keys_at: Callable[[Place], Iterable[str]]) -> list[PlanError]:
     """Return pydantic's errors; the first unknown key of a place comes with those that are allowed there."""
-    errors: list[Any] = error.errors(include_url=False, include_input=False)
+    errors: list[PlanError] = []
     stated: set[Place] = set()
-    for one in errors:
-        place, ctx = one["loc"][:-1], one.setdefault("ctx", {})
-        unknown = WORDS.get(one["type"], "").endswith("{keys}")
-        ctx["keys"] = f"; allowed: {', '.join(keys_at(place))}" if unknown and place not in stated else ""
-        stated |= {place} if unknown else set()
+    for one in error.errors(include_url=False, include_input=False):
+        kind, place = one["type"], one["loc"]
+        words, keys = WORDS.get(kind), ""
+        if words is not None and words.endswith("{keys}") and place[:-1] not in stated:
+            stated.add(place[:-1])
+            keys = f"; allowed: {', '.join(keys_at(place[:-1]))}"
+        known = None if words is None else words.format_map({**one.get("ctx", {}), "keys": keys})
+        errors.append(PlanError(kind, place, known or one["msg"].removeprefix("Value error, ")))
     return errors
 
 
@@ -229,31 +242,23 @@ def sentences(error: ValidationError, lines: Lines, keys_at: Callable[[Place], I
     ``keys_at`` gives the keys that are allowed at a place.
     """
     errors = errors_of(error, keys_at)
-    places = [e["loc"] for e in errors]
+    places = [e.place for e in errors]
 
     def holds_refused(at: Place) -> bool:
         return any(len(place) > len(at) and place[: len(at)] == at for place in places)
 
-    return [_sentence(e, lines) for e in errors if e["type"] != "too_short" or not holds_refused(e["loc"])]
+    return [_sentence(e, lines) for e in errors if e.kind != "too_short" or not holds_refused(e.place)]
 
 
-def _sentence(error: Any, lines: Lines) -> str:
+def _sentence(error: PlanError, lines: Lines) -> str:
     """Return where and what; parts of the place that the file does not have are tags of a union."""
     at: Place = ()
-    for part in error["loc"]:
+    for part in error.place:
         if (*at, part) in lines:
             at = (*at, part)
-    absent = error["type"].startswith("missing") and at[-1:] != error["loc"][-1:]
-    place = (*at, error["loc"][-1]) if absent else at
-    return f"line {lines[at]}: {place_in_words(place) or 'the plan'}: {in_words(error)}"
-
-
-def in_words(error: Any) -> str:
-    """Return what is wrong as a person would say it."""
-    words = WORDS.get(error["type"])
-    if words is None:
-        return str(error["msg"]).removeprefix("Value error, ")
-    return words.format_map(error["ctx"])
+    absent = error.kind.startswith("missing") and at[-1:] != error.place[-1:]
+    place = (*at, error.place[-1]) if absent else at
+    return f"line {lines[at]}: {place_in_words(place) or 'the plan'}: {error.in_words}"
 
 
 def place_in_words(place: Place) -> str:

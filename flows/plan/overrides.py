@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from anoncore.method import Method
 from anoncore.registry import METHODS
-from flows.plan.file import errors_of, in_words, yaml_value
+from flows.plan.file import errors_of, yaml_value
 from flows.plan.keys import keys_at
 from flows.plan.model import Plan, PlanFile
 from tasks.common.digests import digest_of
@@ -123,7 +123,7 @@ def _step(text: str) -> Any:
     if method not in masking:
         raise Refused(f"--methods: {_shown(method)!r} is no method that masks records; {_one_of(masking)}")
     allowed = [f.name for f in fields(masking[method]) if f.name != "method"]
-    stated: dict[str, Any] = {"method": method}
+    stated = {"method": method}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if key not in allowed or not equals or key in stated:
@@ -136,7 +136,7 @@ def _step(text: str) -> Any:
         return _STEP.validate_python(stated)
     except ValidationError as error:
         wrong = [
-            f"{'.'.join(map(str, e['loc'][1:]))}: {in_words(e)}".removeprefix(": ")
+            f"{'.'.join(map(str, e.place[1:]))}: {e.in_words}".removeprefix(": ")
             for e in errors_of(error, partial(keys_at, Step))
         ]
     raise Refused(f"--methods: {_shown(text)}: {cut('; '.join(map(visible, wrong)), LONGEST)}")

@@ -11,7 +11,7 @@ import pandas as pd
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.risk import proportion
+from anoncore.risk import IdentifierMatches, proportion
 from tasks.common.errors import Refused, named, visible
 from tasks.common.run import Run
 from tasks.intake import units
@@ -21,7 +21,6 @@ from tasks.intake.source import SourceSection
 from tasks.intake.split import Sides
 from tasks.intake.units import keys_of, shares_key, units_of
 from tasks.masking.anonymize import Masked
-from tasks.policy.assessment import IdentifierMatches
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from anoncore.risk import (
     Comparison,
     Differencing,
     Game,
-    Proportion,
+    IdentifierMatches,
     Relabelling,
     RiskReport,
     TailTest,
@@ -165,21 +165,6 @@ class ReferenceOverlap:
 
 
 @dataclass(frozen=True)
-class IdentifierMatches:
-    """How many values of a column that looks like an identifier are values of the original.
-
-    Parameters
-    ----------
-    variable : the column; no one has confirmed that it is an identifier
-    released, reference : shares of the different values of either file; None without a reference sample
-    """
-
-    variable: str
-    released: Proportion
-    reference: Proportion | None
-
-
-@dataclass(frozen=True)
 class ExternalFiles:
     """What externally produced files hold besides what was measured.
 
@@ -292,8 +277,7 @@ class Assessment:
 
     def to_json(self) -> dict[str, Any]:
         """Return the assessment as JSON takes it, with the number of its format."""
-        plain: dict[str, Any] = values.to_json(self, whole=True)
-        return {"format": FORMAT} | plain
+        return {"format": FORMAT, **values.to_json(self, whole=True)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Assessment:

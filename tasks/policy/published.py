@@ -212,8 +212,7 @@ class PublishedAssessment:
 
     def to_json(self) -> dict[str, Any]:
         """Return the published assessment as JSON takes it, with the number of its format."""
-        plain: dict[str, Any] = values.to_json(self, whole=True)
-        return {"format": FORMAT} | plain
+        return {"format": FORMAT, **values.to_json(self, whole=True)}
 
 
 def published_series(series: Series | None, step: float) -> Series | None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anoncore.custodian import CustodianReport
 from anoncore.encoding import Encoder
 from anoncore.utility import kept_columns
-from tasks.assessment.game import PlayedGame
 from tasks.common.home import DOSSIER, make_private, write_private
 from tasks.common.run import Run
 from tasks.common.workspace import StoredArrays
@@ -30,12 +30,12 @@ Show = Callable[[str, str, str], None]
 
 @dataclass(frozen=True)
 class Shown:
-    """What the documents draw: the two sides, the masked data, the curves of the measures, and the in/out game."""
+    """What the documents draw: the two sides, the masked data, the curves of the measures, and who is at risk."""
 
     sides: Sides
     masked: Masked
     curves: StoredArrays
-    game: PlayedGame | None = None
+    at_risk: CustodianReport | None = None
 
 
 def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], show: Show) -> Candidate:
@@ -61,8 +61,8 @@ def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], 
         arrays = _of_step(confidential, number)
         if arrays and (own := step.custodian_report(arrays)) is not None:
             write_private(home / f"custodian-step{number}.html", custodian_page(own).encode())
-    if shown.game is not None and (at_risk := shown.game.custodian_report) is not None:
-        write_private(home / "custodian-game.html", custodian_page(at_risk).encode())
+    if shown.at_risk is not None:
+        write_private(home / "custodian-game.html", custodian_page(shown.at_risk).encode())
     show("risk", prefect_artifacts.risk_markdown(assessment), "Disclosure risk with its baseline")
     show(
         "utility",

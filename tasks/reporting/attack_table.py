@@ -87,8 +87,7 @@ class AuthorityPage:
 
     def to_json(self) -> dict[str, Any]:
         """Return the page as JSON takes it, with the number of its format."""
-        plain: dict[str, Any] = values.to_json(self, whole=True)
-        return {"format": FORMAT} | plain
+        return {"format": FORMAT, **values.to_json(self, whole=True)}
 
 
 def attack_groups(assessment: PublishedAssessment) -> list[AttackGroup]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from anoncore.risk import difference, three_way
+from anoncore.risk import IdentifierMatches, difference, three_way
 from tasks.common.formatting import percent, shares
-from tasks.policy.assessment import Assessment, IdentifierMatches
+from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult
 
 # By how much the share of the original's values may exceed the reference's in a column that looks like an identifier.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anoncore.risk import Relabelling, proportion
-from tasks.policy.assessment import ExternalFiles, IdentifierMatches
+from anoncore.risk import IdentifierMatches, Relabelling, proportion
+from tasks.policy.assessment import ExternalFiles
 from tasks.policy.gates.files import GATE
 from tests.tasks.policy.sample import assessment, changed, results
 
