@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from anoncore.claims import Claim, ClaimCheck
-from anoncore.kernels.wavelet.decomposition import SignalModel
 from anoncore.kernels.wavelet.inversion import Audit, audit
 from anoncore.kernels.wavelet.redistribution import Goals
+from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.microdata import Microdata
 from anoncore.risk._reinference import (
     Recount,

@@ -10,9 +10,9 @@ import pandas as pd
 
 import anoncore
 from anoncore import Microdata, Schema, Variable
-from anoncore.kernels.wavelet.decomposition import SignalModel
 from anoncore.kernels.wavelet.inversion import audit, observer_bounds
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, Redistribution, redistribute
+from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.methods import GroupAnonymity
 from tests.papers.pages import Page, Row
 from tests.papers.reproduction import grid

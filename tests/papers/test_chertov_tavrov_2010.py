@@ -9,9 +9,9 @@ import pywt
 
 from anoncore.errors import InfeasibleError
 from anoncore.kernels.wavelet import decompose, outlier_positions, reconstruction_matrix
-from anoncore.kernels.wavelet.decomposition import SignalModel
 from anoncore.kernels.wavelet.inversion import audit, invert
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, redistribute
+from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.kernels.wavelet.tradeoff import sweep
 from tests.papers.areas_page import AREAS, CAP, CORRECTED, FORT, GIVEN, PUBLISHED, SCALE, SHIFT, SIGNAL
 

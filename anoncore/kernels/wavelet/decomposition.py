@@ -46,48 +46,6 @@ class Decomposition:
         return self.details.sum(axis=0)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SignalModel:
-    """How counts per position make a signal, and how it is decomposed.
-
-    Parameters
-    ----------
-    wavelet : str
-        Name of a discrete wavelet of PyWavelets.
-    level : int
-        Levels of detail.
-    pad : {"refuse", "zero", "repeat"}
-        As for `pad_signal`. Counts whose padded signal has the details asked for are restricted by every added
-        position: each leaves one coefficient less to choose.
-    population : (m,) int, optional
-        Records of any kind per position, at least the counts, which never exceed it. Confidential where the counts are.
-    ratio : bool
-        Whether the signal is counts / population.
-    """
-
-    wavelet: str = "db2"
-    level: int = 2
-    pad: Pad = "refuse"
-    population: Integers | Floats | None = None
-    ratio: bool = False
-
-    @property
-    def heads(self) -> Floats | None:
-        """What counts are divided by (m,): the population of a ratio signal, else None."""
-        return np.asarray(self.population, dtype=float) if self.ratio and self.population is not None else None
-
-    def signal(self, counts: Floats) -> Floats:
-        """Return the signal (m,) of counts: records or, for a ratio signal, records per head (0 where none are)."""
-        heads = self.heads
-        if heads is None:
-            return counts.copy()
-        return np.divide(counts, heads, out=np.zeros(len(counts)), where=heads > 0)
-
-    def decompose(self, signal: Floats) -> Decomposition:
-        """Decompose a signal (m,), padded to a length (n,) that suits the levels."""
-        return decompose(pad_signal(signal, self.level, self.pad), self.wavelet, self.level)
-
-
 def reconstruction_matrix(length: int, wavelet: str, level: int) -> Floats:
     """Matrix that turns approximation coefficients into the approximation.
 

@@ -13,10 +13,10 @@ from anoncore.errors import InfeasibleError
 from anoncore.kernels.wavelet.decomposition import (
     Floats,
     Integers,
-    SignalModel,
     outlier_positions,
 )
 from anoncore.kernels.wavelet.redistribution import Goals
+from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.kernels.wavelet.signal_program import Program, build_program, solve
 
 Kind = Literal["capped", "protected", "raised"]

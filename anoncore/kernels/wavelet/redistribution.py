@@ -13,10 +13,9 @@ from anoncore.errors import AnonymizationError, InfeasibleError, NotConvergedErr
 from anoncore.kernels.wavelet.decomposition import (
     Floats,
     Integers,
-    SignalModel,
-    sparse_reconstruction,
     winsorise,
 )
+from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.kernels.wavelet.signal_program import (
     Bound,
     Program,
@@ -345,12 +344,12 @@ def _paper_route(
             raise conflict(bare, bounds)
         given = _fewest_moved(signal, meet(bare, bounds))[0]
     detail = model.decompose(source).detail
-    raw = (sparse_reconstruction(len(detail), model.wavelet, model.level) @ given + detail)[:m]
+    raw = (model.reconstruction(len(detail)) @ given + detail)[:m]
     added = max(0.0, -raw[heads > 0].min()) if route.shift is None else route.shift
     raised = (raw + added) * heads
     scale = float(signal.sum() / raised.sum()) if raised.sum() > 0 else 0.0
-    # Equal coefficients make a constant approximation.
-    return (np.asarray(given) + added * 2 ** (model.level / 2)) * scale, raised * scale, scale
+    constant = model.decompose(np.ones(len(detail))).coefficients
+    return (np.asarray(given) + added * constant) * scale, raised * scale, scale
 
 
 def _agreement(signal: Floats, target: Floats, model: SignalModel) -> float:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import eye_array, kron, vstack
 
-from anoncore.errors import AnonymizationError, InfeasibleError
+from anoncore.errors import AnonymizationError, InfeasibleError, NotConvergedError
 from anoncore.kernels.wavelet.relocation_pairs import Problem, Side
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
+_linprog: Any = linprog  # its annotations leave out sparse matrices
 _CANDIDATES = 20_000  # units considered per area and number of vital records
 
 
@@ -71,19 +75,21 @@ class _Units:
     vital: Integers
 
 
-def net_flows(counts: NDArray[np.integer], targets: NDArray[np.integer]) -> Integers:
+def net_flows(counts: NDArray[np.integer], targets: NDArray[np.integer], distances: Floats | None = None) -> Integers:
     """Find who sends how many records to whom so that counts become targets at the least total way.
 
     Parameters
     ----------
     counts, targets : (m,) int
         Records of the group per area, now and wanted; the same sum, none negative.
+    distances : (m, m) float, optional
+        What a record costs that goes from a to b; steps in the stated order of the areas when None.
 
     Returns
     -------
     (m, m) int
         Flows, at least 0, with Σ_b f_ab − Σ_b f_ba = counts_a − targets_a. Records leave areas that have too
-        many and go straight to areas that have too few. The pairs of areas in use form a forest.
+        many and go straight to areas that have too few.
 
     Raises
     ------
@@ -92,10 +98,10 @@ def net_flows(counts: NDArray[np.integer], targets: NDArray[np.integer]) -> Inte
 
     Notes
     -----
-    Claim: the least sum over moved records of |a − b|, the steps between two areas in their stated order.
+    Claim: the least sum of distances over moved records.
 
-    Source: Hitchcock's transportation problem. On a line, matching surplus and lack from left to right is
-    optimal for |a − b| (the north-west corner rule, the cost having the Monge property).
+    Source: Hitchcock's transportation problem, whose basic solutions are integral. On a line, matching surplus and
+    lack from left to right is optimal for |a − b| (the north-west corner rule, the cost having the Monge property).
 
     Examples
     --------
@@ -107,12 +113,25 @@ def net_flows(counts: NDArray[np.integer], targets: NDArray[np.integer]) -> Inte
         raise InfeasibleError("counts and targets have different sums; scale or round the targets to the sum")
     sources, sinks = np.flatnonzero(surplus > 0), np.flatnonzero(surplus < 0)
     flows = np.zeros((len(surplus), len(surplus)), dtype=np.intp)
-    if len(sources):
+    if len(sources) and distances is not None:
+        used = np.ix_(sources, sinks)
+        flows[used] = _transported(surplus[sources], -surplus[sinks], distances[used])
+    elif len(sources):
         out, into = surplus[sources].cumsum(), (-surplus[sinks]).cumsum()
         ends = np.union1d(out, into)
         at = sources[np.searchsorted(out, ends)], sinks[np.searchsorted(into, ends)]
         flows[at] = np.diff(ends, prepend=0)
     return flows
+
+
+def _transported(out: Integers, into: Integers, costs: Floats) -> Integers:
+    """Return (s, r) how much each source sends to each sink, at least cost."""
+    s, r = costs.shape
+    rows = vstack([kron(eye_array(s), np.ones((1, r))), kron(np.ones((1, s)), eye_array(r))], format="csr")
+    solution = _linprog(costs.ravel(), A_eq=rows, b_eq=np.concatenate([out, into]), method="highs-ds")
+    if solution.status != 0:
+        raise NotConvergedError(f"flows: the linear program ended with status {solution.status}", solution.x)
+    return np.rint(solution.x).astype(np.intp).reshape(s, r)
 
 
 def relocate(

@@ -11,7 +11,8 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack
 
 from anoncore.errors import InfeasibleError, NotConvergedError
-from anoncore.kernels.wavelet.decomposition import Floats, SignalModel, decompose, pad_signal, sparse_reconstruction
+from anoncore.kernels.wavelet.decomposition import Floats
+from anoncore.kernels.wavelet.signal_model import SignalModel
 
 _EXACT = 1e-10  # feasibility of the linear programs, in mean counts
 _linprog: Any = linprog  # its annotations leave out sparse matrices
@@ -91,9 +92,9 @@ def build_program(source: Floats, total: float, model: SignalModel) -> Program:
     m, unit = len(source), max(total, 1.0) / len(source)
     heads = np.ones(m) if model.heads is None else model.heads
     unit_a = unit / max(heads.mean(), np.finfo(float).tiny)
-    padded = pad_signal(source, model.level, model.pad) / unit_a
-    detail = csr_array(decompose(padded, model.wavelet, model.level).detail[:, None])
-    shape = hstack([sparse_reconstruction(len(padded), model.wavelet, model.level), detail], format="csr")
+    padded = model.padded(source) / unit_a
+    detail = csr_array(model.decompose(padded).detail[:, None])
+    shape = hstack([model.reconstruction(len(padded)), detail], format="csr")
     counted = diags_array(heads * (unit_a / unit)) @ shape[:m]
     # The added positions follow the padding rule, so that the padded result has the details as well.
     rule = shape[m:] if model.pad == "zero" else shape[m:] - csr_array(np.ones((len(padded) - m, 1))) @ shape[[m - 1]]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import product
 
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.wavelet.decomposition import Floats, Integers, SignalModel
+from anoncore.kernels.wavelet.decomposition import Floats, Integers
 from anoncore.kernels.wavelet.inversion import Audit, audit
 from anoncore.kernels.wavelet.redistribution import Details, Goals, JointRoute, Redistribution, redistribute
+from anoncore.kernels.wavelet.signal_model import SignalModel
 
 
 @dataclass(frozen=True, eq=False)

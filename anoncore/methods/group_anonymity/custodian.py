@@ -21,6 +21,7 @@ from anoncore.custodian import (
     TradeOffPanel,
 )
 from anoncore.kernels.wavelet.inversion import Audit, observer_bounds
+from anoncore.kernels.wavelet.layout import Graph
 from anoncore.kernels.wavelet.redistribution import Details
 from anoncore.kernels.wavelet.tradeoff import Trial, sweep
 from anoncore.risk.group_masking import Hidden
@@ -264,7 +265,7 @@ def _panel(
 def _tried(hidden: Hidden) -> list[_Tried]:
     """Return what other wavelets, levels and shares would have kept, moved and given away."""
     own, small = hidden.model, len(hidden.original) <= SWEPT_AREAS
-    wavelets = dict.fromkeys((own.wavelet, *(WAVELETS if small else ())))
+    wavelets = dict.fromkeys((own.wavelet, *(WAVELETS if small and not isinstance(own.layout, Graph) else ())))
     levels = sorted({own.level, *(LEVELS if small else ())})
     models = [
         own if (name, level) == (own.wavelet, own.level) else replace(own, wavelet=name, level=level)

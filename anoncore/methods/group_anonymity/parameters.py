@@ -13,9 +13,10 @@ from anoncore.claims import Claim
 from anoncore.custodian import CustodianReport
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError, InfeasibleError
-from anoncore.kernels.wavelet import pad_signal, relocation
-from anoncore.kernels.wavelet.decomposition import SignalModel
+from anoncore.kernels.wavelet import relocation
+from anoncore.kernels.wavelet.layout import Graph, Grid, Layout, Line
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, Redistribution, redistribute
+from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.methods.group_anonymity.custodian import group_report
 from anoncore.methods.group_anonymity.exchange import Counterparts, exchanged, populations, with_claimed_counts
@@ -78,6 +79,12 @@ class GroupAnonymity(Method):
         What is added to every area, for the paper's route.
     pad : {"refuse", "zero", "repeat"}
         What to do when the number of areas is no multiple of 2^level.
+    columns : int, optional
+        Areas in a row, where ``order`` lists those of a map row by row: the wavelet is then that of two dimensions, and
+        rows and columns are multiples of 2^level.
+    neighbours : mapping of area to tuple of areas
+        Which areas border on each other, each border stated once or twice: the details are then Haar's on the tree
+        that joins neighbours in pairs, whatever the order. Only with ``wavelet: haar``.
     weights : mapping of area to float
         What a moved record counts there, 1 when not stated.
     match_on : tuple of variables
@@ -114,6 +121,8 @@ class GroupAnonymity(Method):
     coefficients: tuple[float, ...] | None = None
     shift: float | None = None
     pad: Literal["refuse", "zero", "repeat"] = "refuse"
+    columns: int | None = None
+    neighbours: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     match_on: tuple[str, ...] = ()
     kept: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
@@ -144,14 +153,28 @@ class GroupAnonymity(Method):
             raise AnonymizationError(
                 f"wavelet must be a discrete one of PyWavelets, such as haar or db2, got {self.wavelet!r}"
             )
+        self._check_map(set(areas))
         # Refuses a number of areas that does not suit the level, unless it is to be padded.
-        padded = len(pad_signal(np.zeros(len(areas)), self.level, self.pad))
+        coefficients = len(self.model(np.ones(len(areas))).decompose(np.zeros(len(areas))).coefficients)
         if not 0 < self.tolerance < 1:
             raise AnonymizationError(f"tolerance must lie between 0 and 1, got {self.tolerance:g}")
-        self._check_numbers(padded)
+        self._check_numbers(coefficients)
         self._check_goals(set(areas))
 
-    def _check_numbers(self, padded: int) -> None:
+    def _check_map(self, areas: set[str]) -> None:
+        if self.columns is not None and self.neighbours:
+            raise AnonymizationError("columns and neighbours are two ways to state a map; remove one")
+        if (self.columns is not None or self.neighbours) and self.pad != "refuse":
+            raise AnonymizationError("pad belongs to areas in a line; remove it")
+        if self.columns is not None and self.columns < 1:
+            raise AnonymizationError(f"columns must be at least 1, got {self.columns}")
+        if self.neighbours and self.wavelet != "haar":
+            raise AnonymizationError(f"neighbours: the wavelets of a graph are haar, got {self.wavelet!r}")
+        stated = {*self.neighbours, *(str(b) for others in self.neighbours.values() for b in others)}
+        if strange := sorted(stated - areas):
+            raise AnonymizationError(f"neighbours: {', '.join(strange)} is none of the areas in order")
+
+    def _check_numbers(self, coefficients: int) -> None:
         if self.share is not None and not 0 <= self.share <= 1:
             raise AnonymizationError(f"share must lie in 0 to 1, got {self.share:g}")
         for name in ("caps", "raises", "weights"):
@@ -161,9 +184,9 @@ class GroupAnonymity(Method):
             raise AnonymizationError("coefficients and shift belong to route: paper; remove them")
         if self.route == "paper" and (self.share is not None or self.weights):
             raise AnonymizationError("share and weights belong to route: joint; remove them")
-        if self.coefficients is not None and len(self.coefficients) != padded >> self.level:
+        if self.coefficients is not None and len(self.coefficients) != coefficients:
             raise AnonymizationError(
-                f"coefficients must be {padded >> self.level} for {padded} areas and level {self.level}, got "
+                f"coefficients must be {coefficients} for {len(self.order)} areas and level {self.level}, got "
                 f"{len(self.coefficients)}"
             )
 
@@ -235,7 +258,15 @@ class GroupAnonymity(Method):
 
     def model(self, population: np.ndarray) -> SignalModel:
         """Return the signal of the group's counts in areas of (m,) records."""
-        return SignalModel(self.wavelet, self.level, self.pad, population, self.signal == "ratio")
+        return SignalModel(self.wavelet, self.level, self.pad, population, self.signal == "ratio", self._layout())
+
+    def _layout(self) -> Layout:
+        if self.columns is not None:
+            return Grid(self.columns)
+        if not self.neighbours:
+            return Line()
+        at = {str(a): i for i, a in enumerate(self.order)}
+        return Graph(tuple((at[a], at[str(b)]) for a, others in self.neighbours.items() for b in others))
 
     def group(self) -> Group:
         """Return who belongs to the group, and the areas."""
@@ -260,7 +291,7 @@ class GroupAnonymity(Method):
         chosen = self._new_counts(counts, population)
         if not chosen.moved:
             raise InfeasibleError("the goals move no record; state one that the counts do not meet already")
-        flows = relocation.net_flows(counts, chosen.target)
+        flows = relocation.net_flows(counts, chosen.target, self._layout().distances(len(counts)))
         masked, moved = exchanged(data, group, flows, Counterparts(self.match_on, self._kept()), edits, rng)
         hidden = self._hidden(counts, population, chosen.target, chosen.beta)
         figures, exact = figures_of(data, masked, hidden, chosen, moved)

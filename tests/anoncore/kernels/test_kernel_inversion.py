@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from anoncore.kernels.wavelet import decompose, reconstruction_matrix
-from anoncore.kernels.wavelet.decomposition import SignalModel
 from anoncore.kernels.wavelet.inversion import audit, invert, invert_signal, observer_bounds
 from anoncore.kernels.wavelet.redistribution import Goals, redistribute
+from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.kernels.wavelet.tradeoff import sweep
 
 Q = np.array([30, 0, 80, 12, 9, 41, 0, 217])

@@ -9,8 +9,8 @@ from scipy.optimize import minimize
 
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.wavelet import decompose, pad_signal, reconstruction_matrix
-from anoncore.kernels.wavelet.decomposition import SignalModel
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, redistribute, round_to_total
+from anoncore.kernels.wavelet.signal_model import SignalModel
 
 Q = np.array([30, 5, 80, 12, 9, 41, 6, 217])
 AREAS = [f"area {letter}" for letter in "abcdefgh"]

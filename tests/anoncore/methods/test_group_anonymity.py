@@ -237,6 +237,35 @@ def test_any_signal(members, cap, households, seed):
     assert data.frame["area"].value_counts().to_dict() == release.data.frame["area"].value_counts().to_dict()
 
 
+NEAR = {"a": ("b", "e"), "b": ("c", "f"), "c": ("d", "g"), "d": ("h",), "e": ("f",), "f": ("g",), "g": ("h",)}
+
+
+@pytest.mark.parametrize("map_", [{"columns": 4, "level": 1}, {"neighbours": NEAR, "wavelet": "haar", "level": 1}])
+def test_areas_on_a_map(data, map_):
+    release = mask(data, params(**map_))
+    assert counted(release.data.frame)["h"] <= 60
+    assert release.claims[0].check(release.data).holds
+    assert release.claims[1].check(release.data).holds
+    other = mask(data, params(level=1, wavelet="haar"))
+    assert other.confidential["after"].tolist() != release.confidential["after"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"columns": 4, "neighbours": NEAR, "wavelet": "haar"}, "two ways to state a map"),
+        ({"columns": 3, "level": 1}, "rows and columns must be full"),
+        ({"columns": 0}, "columns must be at least 1"),
+        ({"columns": 4, "level": 1, "pad": "zero"}, "pad belongs to areas in a line"),
+        ({"neighbours": NEAR}, "the wavelets of a graph are haar"),
+        ({"neighbours": {"a": ("z",)}, "wavelet": "haar"}, "z is none of the areas"),
+    ],
+)
+def test_a_map_that_is_none_is_refused(wrong, message):
+    with pytest.raises(AnonymizationError, match=message):
+        params(**wrong)
+
+
 def test_the_papers_route_says_what_it_misses(data):
     # A large shift levels the counts, and the least area gets more than its cap.
     release = mask(data, params(route="paper", shift=900.0, caps={"h": 10}, details="plain"))

@@ -9,8 +9,8 @@ from scipy.optimize import minimize
 
 import anoncore
 from anoncore import EditSet, Microdata, Schema, Variable
-from anoncore.kernels.wavelet.decomposition import SignalModel
 from anoncore.kernels.wavelet.redistribution import Goals
+from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.methods import GroupAnonymity
 from anoncore.risk import _reinference as reinference
 from anoncore.risk.group_masking import Group, GroupCounts, Hidden, InversionAudit, ReinferenceAudit, recounts
