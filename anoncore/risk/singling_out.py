@@ -19,6 +19,7 @@ _PREDICATES = 3000
 _BATCH = 10_000
 _BATCHES = 8
 _SIZES = (1, 2, 3, 4)
+_ENOUGH = 2000  # predicates from which the upper bound of a harmless release is within 0.1
 
 Predicates: TypeAlias = tuple[Places, Places, Places]
 
@@ -32,11 +33,18 @@ class SinglingOutBySize:
     n_conditions : variables in one predicate
     residual : success on the original beyond the success on the control
     blind : the most that predicates of the average weight reach without any release, N·w·(1 − w)^(N − 1)
+    pooled : of the predicates of this and other sizes together, where fewer than 2000 were found of this one
     """
 
     n_conditions: int
     residual: ResidualRisk
     blind: float
+    pooled: ResidualRisk | None = None
+
+    @property
+    def upper(self) -> float:
+        """The upper bound of the predicates of this size, or of those that they are pooled with."""
+        return (self.pooled or self.residual).upper
 
 
 @dataclass(frozen=True)
@@ -88,9 +96,11 @@ def singling_out(
     A predicate takes the values of a random released row in one to four random variables. Levels and missing
     values must be equal; so must numbers in predicates on one variable and, by the toss of a coin, in others,
     where the number must else be at least the row's when that lies in the upper half of the release, or at
-    most. Predicates that hold for different released rows are dropped. A predicate succeeds when exactly one
-    statistical unit of the original has records that satisfy it; the control is the same number of non-members.
-    Reported is r = (r_original − r_control) / (1 − r_control).
+    most. Predicates that hold for different released rows are dropped, and each counts once. A predicate succeeds when
+    exactly one statistical unit of the original has records that satisfy it; the control is the same number of
+    non-members. Reported is r = (r_original − r_control) / (1 − r_control). A table with few levels has a dozen
+    predicates on one variable, which can prove a leak and never that there is none; neighbouring sizes are therefore
+    pooled until they hold 2000 predicates, and the upper bound is that of all of them.
 
     Parameters
     ----------
@@ -138,19 +148,49 @@ def singling_out(
     rows = np.ascontiguousarray(np.unique(rows, axis=1))
     table = _Released(rows, equality, numbers, np.median(rows, axis=1))
     sizes = [size for size in _SIZES if size <= len(names)]
-    single = 1.0 - (1.0 - confidence) / len(sizes)
-    results = []
+    counts = {}
     for size in sizes:
         drawn = _predicates(table, size, predicates, rng)
-        if not len(drawn[0]):
-            continue
-        sides = [
-            rows_inside(*drawn, side, own[rows])
-            for side, own, rows in zip((people, nonmembers), units, taken, strict=True)
-        ]
-        success = [proportion(int((side == 1).sum()), len(side), single) for side in sides]
-        results.append(SinglingOutBySize(size, residual_risk(*success), _blind(sides[1], n)))
-    return SinglingOut(tuple(results), n)
+        if len(drawn[0]):
+            counts[size] = np.stack(
+                [
+                    rows_inside(*drawn, side, own[rows])
+                    for side, own, rows in zip((people, nonmembers), units, taken, strict=True)
+                ]
+            )
+    return SinglingOut(_by_size(counts, n, 1.0 - (1.0 - confidence) / len(sizes)), n)
+
+
+def _by_size(counts: dict[int, Places], n: int, confidence: float) -> tuple[SinglingOutBySize, ...]:
+    """Return the results from the numbers of members and of non-members of whom each predicate is true."""
+
+    def residual(sizes: list[int]) -> ResidualRisk:
+        single = np.concatenate([counts[size] for size in sizes], axis=1) == 1
+        return residual_risk(*(proportion(int(side.sum()), len(side), confidence) for side in single))
+
+    results = []
+    for sizes in _pools({size: one.shape[1] for size, one in counts.items()}):
+        pooled = residual(sizes) if len(sizes) > 1 else None
+        results += [SinglingOutBySize(one, residual([one]), _blind(counts[one][1], n), pooled) for one in sizes]
+    return tuple(results)
+
+
+def _pools(found: dict[int, int]) -> list[list[int]]:
+    """Return neighbouring sizes together that hold enough predicates.
+
+    Examples
+    --------
+    >>> _pools({1: 11, 2: 500, 3: 3000, 4: 3000}), _pools({1: 3000, 2: 40})
+    ([[1, 2, 3], [4]], [[1, 2]])
+    """
+    pools: list[list[int]] = [[]]
+    for size in found:
+        if sum(found[one] for one in pools[-1]) >= _ENOUGH:
+            pools.append([])
+        pools[-1].append(size)
+    if len(pools) > 1 and sum(found[one] for one in pools[-1]) < _ENOUGH:
+        pools[-2:] = [pools[-2] + pools[-1]]
+    return [one for one in pools if one]
 
 
 def _equally_many(sides: list[NDArray[np.int64]]) -> int:
@@ -161,20 +201,21 @@ def _equally_many(sides: list[NDArray[np.int64]]) -> int:
 
 
 def _predicates(table: _Released, size: int, number: int, rng: np.random.Generator) -> Predicates:
-    """Return predicates that hold for a single released row: their intervals and columns."""
-    kept: list[Predicates] = []
+    """Return different predicates that hold for a single released row: their intervals and columns."""
+    kept = np.empty((0, 3 * size), dtype=np.int32)
     for _ in range(_BATCHES):
         drawn = _batch(table, size, rng)
         single = rows_inside(*drawn, table.rows) == 1
-        kept.append((drawn[0][single], drawn[1][single], drawn[2][single]))
-        if sum(len(one[0]) for one in kept) >= number:
+        kept = np.unique(np.concatenate([kept, np.hstack(drawn)[single]]), axis=0)
+        if len(kept) >= number:
             break
-    lower, upper, columns = (np.concatenate(parts)[:number] for parts in zip(*kept, strict=True))
+    kept = rng.permutation(kept)[:number]
+    lower, upper, columns = (np.ascontiguousarray(kept[:, at * size : (at + 1) * size]) for at in range(3))
     return lower, upper, columns
 
 
 def _batch(table: _Released, size: int, rng: np.random.Generator) -> Predicates:
-    columns = np.argsort(rng.random((_BATCH, len(table.rows))), axis=1)[:, :size].astype(np.int32)
+    columns = np.sort(np.argsort(rng.random((_BATCH, len(table.rows))), axis=1)[:, :size], axis=1).astype(np.int32)
     values = table.rows[columns, rng.integers(table.rows.shape[1], size=_BATCH)[:, None]]
     ends = table.numbers[columns]
     equal = table.equality[columns] | (values >= ends)

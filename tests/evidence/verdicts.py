@@ -2,7 +2,8 @@
 
 Run with ``python -m tests.evidence.verdicts nulls|leaks --seeds 0:20 --people 1000``. The tables are those of the
 folder ``ANONFLOW_EVIDENCE_DATA`` (adult_trn.csv.gz, adult_val.csv.gz, NHANESraw.csv.gz, testdata.csv.gz, EIA.csv.gz,
-origins in docs/reference/evidence.md) and `fair` of statsmodels. Every judgement is printed; counts come at the end.
+origins in docs/reference/evidence.md), and `fair` and `randhie` of statsmodels. Every judgement is printed; counts come
+at the end.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ SHARE = 0.1  # of the records a partial leak concerns
 UNITS = {"households": "ori_hid", "utilities": "UTILITYID"}
 LEFT_OUT = {
     "ID", "SurveyYr", "WTINT2YR", "WTMEC2YR", "SDMVPSU", "SDMVSTRA", "household_weights", "sampling_weight", "UTILNAME",
-    *UNITS.values(),
+    "family", *UNITS.values(),
 }  # fmt: skip
 KEYS = {
     "age", "workclass", "education", "marital-status", "occupation", "race", "sex", "native-country", "Age", "Race1",
@@ -53,9 +54,19 @@ def table(name: str) -> tuple[pd.DataFrame, str | None]:
         import statsmodels.api as sm
 
         return sm.datasets.fair.load_pandas().data, None
+    if name == "families":
+        import statsmodels.api as sm
+
+        return with_families(sm.datasets.randhie.load_pandas().data), "family"
     files = {"adult": ("adult_trn", "adult_val"), "nhanes": ("NHANESraw",), "eia": ("EIA",), "utilities": ("EIA",)}
     read = [pd.read_csv(FOLDER / f"{file}.csv.gz", low_memory=False) for file in files.get(name, ("testdata",))]
     return pd.concat(read, ignore_index=True), UNITS.get(name)
+
+
+def with_families(years: pd.DataFrame) -> pd.DataFrame:
+    """Return person-years with the family, which the table does not name: consecutive records equal in what it has."""
+    shared = years[["idp", "lncoins", "lpi", "fmde"]]
+    return years.assign(family=shared.ne(shared.shift()).any(axis=1).cumsum())
 
 
 def samples(name: str, people: int, rng: np.random.Generator) -> list[pd.DataFrame]:
@@ -247,7 +258,7 @@ def main(arguments: list[str]) -> None:
     """Judge, and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["nulls", "leaks", "references"])
-    parser.add_argument("--tables", default="adult,nhanes,survey,households,eia,utilities,fair")
+    parser.add_argument("--tables", default="adult,nhanes,survey,households,families,eia,utilities,fair")
     parser.add_argument("--seeds", default="0:5")
     parser.add_argument("--people", type=int, default=2000)
     asked = parser.parse_args(arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from anoncore.risk import SinglingOutBySize
 from tasks.common.formatting import count, number, percent
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
@@ -41,12 +42,19 @@ def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResu
     if attack.worst is None:
         none = "no condition is true of one released record alone"
         return (GateResult(NAME, "pass", none, limit, baseline, 2 * attack.n_people, MEANING),)
-    worst, upper = attack.worst, max(one.residual.upper for one in attack.sizes)
+    worst, upper = attack.worst, max(one.upper for one in attack.sizes)
     risk = worst.residual
     figure = f"{_conditions(worst.n_conditions)}: {risk.value:+.2f} [{risk.lower:+.2f}, {upper:+.2f}]"
-    sizes = (BoundedFigure.of(one.residual.value, one.residual, _conditions(one.n_conditions)) for one in attack.sizes)
-    bounds = Bounds(tuple(sizes), 2 * most, most)
+    bounds = Bounds(tuple(_bounded(one) for one in attack.sizes), 2 * most, most)
     return (GateResult(NAME, bounds.verdict, figure, limit, baseline, 2 * attack.n_people, MEANING, bounds=bounds),)
+
+
+def _bounded(one: SinglingOutBySize) -> BoundedFigure:
+    """Return the figure of a number of conditions; where few exist, the upper bound is of several numbers."""
+    name, risk = _conditions(one.n_conditions), one.residual
+    if one.pooled is None:
+        return BoundedFigure.of(risk.value, risk, name)
+    return BoundedFigure(name, risk.value, risk.lower, one.upper, 0.0)
 
 
 def _conditions(n: int) -> str:
@@ -94,7 +102,7 @@ GATE = Gate(
     description="Conditions on one to four variables are read off released rows and counted where they are true of "
     "exactly one person of the original, beside as many non-members: r = (attack − control) / (1 − control), at 99 % "
     "confidence. Fail when r is shown to be above `singling_out` for any number of conditions, pass when shown to be "
-    "within twice as much.",
+    "within twice as much; numbers of conditions of which the release has fewer than 2000 are taken together for that.",
     evaluate=evaluate,
     limits=SinglingOutLimit,
     individual=True,

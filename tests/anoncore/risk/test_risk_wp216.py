@@ -131,3 +131,16 @@ def test_tracing_finds_released_means_of_the_members_and_nothing_in_others():
             areas[name].append(found["tracing"].area.auc)
     assert np.mean(areas["shares"]) > 0.6
     assert abs(np.mean(areas["others"]) - 0.5) < 0.03
+
+
+def test_few_different_predicates_count_once_and_are_judged_with_those_of_other_sizes():
+    # One record in a hundred holds one of eight rare levels: the same dozen predicates are drawn thousands of times.
+    def sparse(seed):
+        draw, table = np.random.default_rng(seed), people(600, seed)
+        rare = np.where(draw.random(600) < 0.99, "a", draw.choice(LEVELS, 600))
+        return Microdata(table.frame.assign(level0=rare), SCHEMA).select([f"level{j}" for j in range(6)])
+
+    first, *others = singling_out(*(sparse(seed) for seed in (0, 2, 1)), rng=rng()).sizes
+    assert first.residual.attack.n < 30
+    assert first.residual.upper > 0.1 > first.upper
+    assert first.pooled.attack.n == sum(one.residual.attack.n for one in (first, *others) if one.pooled == first.pooled)
