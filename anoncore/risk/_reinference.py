@@ -39,6 +39,10 @@ class Recount:
     counts: Floats
     errors: Floats
 
+    def weighted(self, weight: Floats) -> Recount:
+        """Return what the counts stand for, (m,) weights of a record in each area."""
+        return Recount(self.counts * weight, self.errors * weight)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Coded:

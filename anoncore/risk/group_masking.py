@@ -39,11 +39,13 @@ class Group:
     vital : mappings of variable to values; a member has, for one of them, one of the values of each variable
     parameter : the variable whose values are the areas
     order : the m areas, in their stated order
+    weight : the variable whose sums are counted; records are counted where None
     """
 
     vital: tuple[Mapping[str, tuple[Any, ...]], ...]
     parameter: str
     order: tuple[Any, ...]
+    weight: str | None = None
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -56,7 +58,8 @@ class Group:
 
     def told_by(self, data: Microdata) -> bool:
         """Whether the data hold the variables by which the group is counted."""
-        return all(n in data.schema for n in (self.parameter, *self.variables))
+        counted = () if self.weight is None else (self.weight,)
+        return all(n in data.schema for n in (self.parameter, *self.variables, *counted))
 
     def members(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: the record belongs to the group."""
@@ -81,9 +84,19 @@ class Group:
         return np.asarray(place[frame[self.parameter].cat.codes.to_numpy()])
 
     def counts(self, frame: pd.DataFrame) -> np.ndarray:
-        """Return (m,) int: members per area, the quantity signal."""
+        """Return (m,) int: members per area, the quantity signal; float, the sums of their weights, with these."""
+        return self.totals(frame, self.members(frame))
+
+    def totals(self, frame: pd.DataFrame, chosen: np.ndarray) -> np.ndarray:
+        """Return (m,) the records (N,) chosen per area, or the sums of their weights."""
         area = self.areas(frame)
-        return np.bincount(area[self.members(frame) & (area >= 0)], minlength=len(self.order))
+        chosen = chosen & (area >= 0)
+        weights = None if self.weight is None else self.weights(frame)[chosen]
+        return np.bincount(area[chosen], weights, minlength=len(self.order))
+
+    def weights(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return (N,) float: what each record counts."""
+        return np.ones(len(frame)) if self.weight is None else frame[self.weight].to_numpy(dtype="float64")
 
 
 def _among(column: pd.Series, values: tuple[Any, ...]) -> np.ndarray:
@@ -101,7 +114,7 @@ class Hidden:
     Parameters
     ----------
     group : Group, of m areas
-    original, target : (m,) int
+    original, target : (m,) int, or float where weights are counted
     goals : Goals
     model, details, share : of the redistribution; the exact share of the details kept
     tolerance : a count restored within this share of the truth is found
@@ -120,7 +133,7 @@ class Hidden:
 
     @property
     def population(self) -> np.ndarray:
-        """Records of any kind per area, (m,) int."""
+        """Records of any kind per area, (m,) int, or the sums of their weights."""
         return np.asarray(self.model.population)
 
     @property
@@ -196,8 +209,8 @@ class GroupCounts(Claim):
         if not group.told_by(released):
             return self.outcome(False, NOT_RELEASED, released)
         counts = group.counts(released.frame)
-        off = int((counts != self.hidden.target).sum())
-        sentence = f"{len(counts) - off} of {len(counts)} counts as chosen, {int(counts.sum())} members in all"
+        off = int((~np.isclose(counts, self.hidden.target, rtol=1e-9)).sum())
+        sentence = f"{len(counts) - off} of {len(counts)} counts as chosen, {counts.sum():.10g} members in all"
         return self.outcome(off == 0, sentence, released, counts_off=off)
 
 
@@ -310,8 +323,14 @@ def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recou
     part, area = released.take(rows), area[rows]
     vital = group.members(part.frame)
     codes = coded(part, group.others(part))
-    total = float(hidden.target.sum())
+    total = float(vital.sum())
     odds = membership_odds(codes, vital, part.units)
     by_membership = None if odds is None else recount_by_membership(odds, area, m, total)
     kept = np.array(hidden.concealed, dtype=np.intp)
-    return by_membership, recount_by_origin(codes, area, vital, m, kept, total)
+    by_origin = recount_by_origin(codes, area, vital, m, kept, total)
+    # Records are counted, and stand for the mean weight of their area.
+    weight = group.totals(part.frame, np.ones(len(area), dtype=bool)) / np.maximum(np.bincount(area, minlength=m), 1)
+    return (
+        None if by_membership is None else by_membership.weighted(weight),
+        None if by_origin is None else by_origin.weighted(weight),
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ class Relocation:
         codes, or record numbers where there are no households.
     flow_records : (m, m) int
         Records that went from a to b with the vital ones; as many came back.
+    flow_members : (m, m) int
+        Vital records that went from a to b.
     flow_costs : (m, m) float
         Sum of the costs of the pairs of each flow.
     unmatched : (m, m) int
@@ -48,6 +51,7 @@ class Relocation:
     area: Integers
     pairs: Integers
     flow_records: Integers
+    flow_members: Integers
     flow_costs: Floats
     unmatched: Integers
     cost: float
@@ -214,6 +218,19 @@ def relocate(
     return moved
 
 
+def combined(rounds: Sequence[Relocation]) -> Relocation:
+    """Return several moves, one after the other, as one; no bound on their cost together is known but 0."""
+    return replace(
+        rounds[-1],
+        pairs=np.concatenate([one.pairs for one in rounds]),
+        flow_records=np.sum([one.flow_records for one in rounds], axis=0),
+        flow_members=np.sum([one.flow_members for one in rounds], axis=0),
+        flow_costs=np.sum([one.flow_costs for one in rounds], axis=0),
+        cost=sum(one.cost for one in rounds),
+        lower_bound=0.0,
+    )
+
+
 def moved_means(features: Floats, before: Integers, after: Integers, areas: int) -> Floats:
     """Return the change of every area's feature means through a move.
 
@@ -353,6 +370,7 @@ def _result(units: _Units, pairs: Integers, costs: Floats, flows: Integers, boun
         area=area if units.of is None else area[units.of],
         pairs=units.code[pairs],
         flow_records=records.astype(np.intp),
+        flow_members=vital.astype(np.intp),
         flow_costs=np.asarray(cost, dtype=float),
         unmatched=flows - vital.astype(np.intp),
         cost=total,

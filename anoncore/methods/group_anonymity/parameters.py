@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,13 +13,12 @@ from anoncore.claims import Claim
 from anoncore.custodian import CustodianReport
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError, InfeasibleError
-from anoncore.kernels.wavelet import relocation
 from anoncore.kernels.wavelet.layout import Graph, Grid, Layout, Line
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, Redistribution, redistribute
 from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.methods.group_anonymity.custodian import group_report
-from anoncore.methods.group_anonymity.exchange import Counterparts, exchanged, populations, with_claimed_counts
+from anoncore.methods.group_anonymity.exchange import Counterparts, exchanged_to, populations, with_claimed_counts
 from anoncore.methods.group_anonymity.report import figures_of, notes_of
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
@@ -91,6 +90,15 @@ class GroupAnonymity(Method):
         By which the counterpart of a moved record or household is chosen; all that are released, but for the
         areas and the group's own variables, when not stated. What is matched on keeps its distribution in
         every area, and so keeps telling where the group was: see `ReinferenceAudit`.
+    swapped : {"area", "group"}
+        What a member and a counterpart exchange: their areas; or, where areas cannot change, the values of the
+        variables that make a member. Households then stay where they are, and counterparts are single records.
+    follows : tuple of variables
+        Variables that belong to the place, such as a region, a stratum of the sample or a sampling unit, and are
+        exchanged with it: one that stayed with the person would show who moved, and from where.
+    weight : str, optional
+        The variable whose sums are counted in place of records. A weight belongs to the place too, so that every area
+        keeps its total; counterparts are of the nearest weight. Goals then hold up to a record's weight.
     kept : tuple of mappings of variable to values
         Other groups, one for each mapping, whose count in every area stays: a member changes places only with someone
         who belongs to the same of them. Several groups are hidden by a step for each that keeps those before it.
@@ -103,8 +111,9 @@ class GroupAnonymity(Method):
     order: tuple[Any, ...]
     title: ClassVar[str] = "Group anonymity"
     description: ClassVar[str] = (
-        "Members of a group changed places with people outside it, so that the group’s counts per area are no longer "
-        "the true ones; every area keeps its population. Apart from its area every record is as it was."
+        "Members of a group changed places with people outside it, or exchanged with them what makes a member, so that "
+        "the group’s counts per area are no longer the true ones; every area keeps its population. Apart from what was "
+        "exchanged every record is as it was."
     )
     prepares: ClassVar[bool] = True
     method: Literal["group-anonymity"] = "group-anonymity"
@@ -125,6 +134,9 @@ class GroupAnonymity(Method):
     neighbours: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     match_on: tuple[str, ...] = ()
+    swapped: Literal["area", "group"] = "area"
+    follows: tuple[str, ...] = ()
+    weight: str | None = None
     kept: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
     tolerance: float = 0.1
     # A reader of these learns which areas were to be hidden, or bounds on what was there.
@@ -203,13 +215,22 @@ class GroupAnonymity(Method):
 
     @property
     def hidden_variables(self) -> tuple[str, ...]:
-        """The variable of the areas."""
-        return (self.parameter,)
+        """The variables that are exchanged."""
+        return self._swapped
 
     @property
     def group_variables(self) -> tuple[str, ...]:
         """The variables of the areas, of the group, and of the groups that are kept."""
-        return tuple(dict.fromkeys((self.parameter, *(n for one in (*self.vital, *self.kept) for n in one))))
+        counted = () if self.weight is None else (self.weight,)
+        return tuple(dict.fromkeys((self.parameter, *(n for one in (*self.vital, *self.kept) for n in one), *counted)))
+
+    @property
+    def _swapped(self) -> tuple[str, ...]:
+        """The variables that a member and a counterpart exchange."""
+        if self.swapped == "group":
+            return self.group().variables
+        counted = () if self.weight is None else (self.weight,)
+        return tuple(dict.fromkeys((self.parameter, *self.follows, *counted)))
 
     @property
     def invariants(self) -> tuple[str, ...]:
@@ -218,7 +239,7 @@ class GroupAnonymity(Method):
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
-        used = {self.parameter, *(n for one in (*self.vital, *self.kept) for n in one), *self.match_on}
+        used = {*self.group_variables, *self.match_on, *self._swapped}
         if computed := sorted(used & {str(e.dependent) for e in edits.dependents}):
             return [
                 f"{', '.join(computed)} is computed by an edit after masking, so that it identifies no record "
@@ -229,11 +250,7 @@ class GroupAnonymity(Method):
         problems = []
         if not schema[self.parameter].is_categorical:
             problems.append(f"parameter: {self.parameter!r} has no levels; declare it nominal or ordinal")
-        own = {n for one in self.vital for n in one}
-        if self.parameter in own or any(self.parameter in one for one in self.kept):
-            problems.append("vital, kept and parameter must be different variables")
-        if telling := sorted({self.parameter, *own} & set(self.match_on)):
-            problems.append(f"match_on lists {', '.join(telling)}, which defines the group or its area; remove it")
+        problems += self._misused(schema)
         for name, stated in (
             (self.parameter, self.order),
             *(item for one in (*self.vital, *self.kept) for item in one.items()),
@@ -243,6 +260,22 @@ class GroupAnonymity(Method):
                 problems.append(f"{len(strange)} value(s) given for {name!r} are none of its levels")
             if not schema[name].is_categorical and not all(_is_number(v) for v in stated):
                 problems.append(f"{name!r} holds numbers, and a value given for it is none")
+        return problems
+
+    def _misused(self, schema: Schema) -> list[str]:
+        """Return which variables are named in places that exclude each other, one sentence each."""
+        problems = []
+        own = {n for one in self.vital for n in one}
+        if self.parameter in own or any(self.parameter in one for one in self.kept):
+            problems.append("vital, kept and parameter must be different variables")
+        if self.swapped == "group" and own & {n for one in self.kept for n in one}:
+            problems.append("kept names variables of the group, which are exchanged; keep other groups, or swap areas")
+        if placed := sorted({self.parameter, *own} & set(self.follows)):
+            problems.append(f"follows lists {', '.join(placed)}, which is the area or makes a member; remove it")
+        if self.weight is not None and schema[self.weight].kind != "continuous":
+            problems.append(f"weight: {self.weight!r} holds no numbers; declare it continuous")
+        if telling := sorted({self.parameter, *own} & set(self.match_on)):
+            problems.append(f"match_on lists {', '.join(telling)}, which defines the group or its area; remove it")
         return problems
 
     def goals(self) -> Goals:
@@ -270,7 +303,7 @@ class GroupAnonymity(Method):
 
     def group(self) -> Group:
         """Return who belongs to the group, and the areas."""
-        return Group(vital=self.vital, parameter=self.parameter, order=self.order)
+        return Group(vital=self.vital, parameter=self.parameter, order=self.order, weight=self.weight)
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Move members of the group.
@@ -285,23 +318,28 @@ class GroupAnonymity(Method):
         if problems := self.problems(data.schema, edits):
             raise AnonymizationError("\n".join(problems))
         group = self.group()
+        if not (group.weights(data.frame) > 0).all():
+            raise AnonymizationError(f"weight: {self.weight!r} must be above 0 in every record, and missing in none")
         counts, population = group.counts(data.frame), populations(group, data.frame)
         if not counts.any():
             raise AnonymizationError("vital: no record of the areas in order belongs to the group")
         chosen = self._new_counts(counts, population)
         if not chosen.moved:
             raise InfeasibleError("the goals move no record; state one that the counts do not meet already")
-        flows = relocation.net_flows(counts, chosen.target, self._layout().distances(len(counts)))
-        masked, moved = exchanged(data, group, flows, Counterparts(self.match_on, self._kept()), edits, rng)
+        target = chosen.target if self.weight is None else chosen.unrounded * (counts.sum() / chosen.unrounded.sum())
+        masked, moved = exchanged_to(data, group, target, self._counterparts(), edits, rng)
+        if self.weight is not None:
+            missed = self._missed(counts, group.counts(masked.frame), float(group.weights(data.frame).max()))
+            chosen = replace(chosen, target=group.counts(masked.frame), unmet=missed)
         hidden = self._hidden(counts, population, chosen.target, chosen.beta)
         figures, exact = figures_of(data, masked, hidden, chosen, moved)
         return Release(
             data=masked,
             claims=(GroupCounts(hidden=hidden), InversionAudit(hidden=hidden), ReinferenceAudit(hidden=hidden)),
             keeps_records=True,
-            notes=notes_of(hidden, figures, in_households=bool(data.schema.with_role("household"))),
+            notes=notes_of(hidden, figures, self._swapped, in_households=bool(data.schema.with_role("household"))),
             figures=figures,
-            confidential={"before": counts, "after": chosen.target, "population": population, "flows": flows} | exact,
+            confidential={"before": counts, "after": chosen.target, "population": population} | exact,
         )
 
     def restore(
@@ -317,8 +355,8 @@ class GroupAnonymity(Method):
         before = data
         for claim in claims:
             if isinstance(claim, GroupCounts) and not claim.check(data).holds:
-                kept = self._kept() if claim.hidden.group == self.group() else ()
-                data = with_claimed_counts(data, claim.hidden, kept, edits, rng)
+                counterparts = self._counterparts() if claim.hidden.group == self.group() else Counterparts()
+                data = with_claimed_counts(data, claim.hidden, counterparts, edits, rng)
         note = "after the later steps the group's counts were restored by moving members again"
         return data, () if data is before else (note,)
 
@@ -328,8 +366,14 @@ class GroupAnonymity(Method):
         share = float(confidential.get("exact_share", 0.0))
         return group_report(self._hidden(before, population, after, share), self.route, confidential)
 
-    def _kept(self) -> tuple[Group, ...]:
-        return tuple(Group(vital=(one,), parameter=self.parameter, order=self.order) for one in self.kept)
+    def _counterparts(self) -> Counterparts:
+        kept = tuple(Group(vital=(one,), parameter=self.parameter, order=self.order) for one in self.kept)
+        return Counterparts(self.match_on, kept, self._swapped, self._layout().distances(len(self.order)))
+
+    def _missed(self, before: np.ndarray, after: np.ndarray, largest: float) -> tuple[str, ...]:
+        """Return the goals that weighted counts (m,) miss by more than the largest weight."""
+        bounds = self.goals().bounds(before)
+        return tuple(b.name for b in bounds if not b.low - largest <= after[b.at] <= b.high + largest)
 
     def _hidden(self, counts: np.ndarray, population: np.ndarray, target: np.ndarray, share: float) -> Hidden:
         return Hidden(

@@ -266,6 +266,120 @@ def test_a_map_that_is_none_is_refused(wrong, message):
         params(**wrong)
 
 
+# -- weights, and what is exchanged
+
+
+def sampled(seed=0, *, fine=False, strata=3):
+    """People with weights of five strata, so many of which each area has, and a region of two areas."""
+    data = microfile(8000, tuple(3 * n for n in MEMBERS), seed=seed, households=False)
+    r = rng(seed)
+    area = data.frame["area"].astype(str).to_numpy()
+    position = np.array([(*AREAS, "elsewhere").index(a) for a in area])
+    stratum = (position + r.integers(0, strata, len(area))) % 5
+    weight = np.array([1.5, 2.25, 3.0, 4.4, 6.1])[stratum] * (r.uniform(0.9, 1.1, len(area)) if fine else 1)
+    extra = [
+        Variable("region", "nominal"),
+        Variable("stratum", "nominal", role="stratum"),
+        Variable("weight", "continuous", role="weight"),
+    ]
+    frame = data.frame.assign(region=[f"r{p // 2}" for p in position], stratum=stratum, weight=weight)
+    return Microdata(frame, Schema([*data.schema.variables, *extra]))
+
+
+@pytest.mark.parametrize("fine", [False, True])
+def test_weighted_counts_meet_their_goals_and_areas_keep_their_weights(fine):
+    data = sampled(fine=fine)
+    largest = float(data.frame["weight"].max())
+    stated = params(weight="weight", caps={"h": 800.0}, follows=("region", "stratum"), match_on=("age",))
+    release = mask(data, stated)
+    before, after = data.frame, release.data.frame
+    member = after["service"].isin([1, 2])
+    sums = after[member].groupby("area", observed=True)["weight"].sum()[list(AREAS)]
+    np.testing.assert_allclose(sums, release.confidential["after"], rtol=1e-9)
+    assert sums["h"] <= 800 + largest
+    assert release.confidential["before"][7] > 1500
+    assert sums.sum() == pytest.approx(release.confidential["before"].sum(), abs=0.01 if fine else 1)
+    # What belongs to a place stays there to the last value, so that it does not show who came.
+    place = ["area", "region", "stratum", "weight"]
+    pd.testing.assert_frame_equal(
+        before[place].sort_values(place, ignore_index=True), after[place].sort_values(place, ignore_index=True)
+    )
+    person = ["service", "age", "sex", "income"]
+    pd.testing.assert_frame_equal(before[person], after[person])
+    assert all(check.holds for check in (release.check() if fine else [release.claims[0].check(release.data)]))
+    assert any("sums of weight" in note for note in release.notes)
+    assert release.figures["goals_unmet"] == 0
+    with pytest.raises(InfeasibleError, match="weighted counts"):
+        stated.restore(data, release.claims, edits=EditSet(), rng=rng())
+
+
+def test_values_of_the_group_are_exchanged_where_areas_cannot_be():
+    data = microfile()
+    release = mask(data, params(swapped="group", match_on=("age",)))
+    before, after = data.frame, release.data.frame
+    assert counted(after)["h"] <= 60
+    assert counted(after)[list(AREAS)].tolist() == release.confidential["after"].tolist()
+    rest = ["house", "area", "age", "sex", "income"]
+    pd.testing.assert_frame_equal(before[rest], after[rest])
+    assert before["service"].value_counts().to_dict() == after["service"].value_counts().to_dict()
+    assert (before["service"] != after["service"]).sum() == 2 * release.confidential["group_moved"]
+    assert any(note.startswith("members of a group exchanged service with people outside it") for note in release.notes)
+    assert params(swapped="group").hidden_variables == ("service",)
+    assert all(check.holds for check in release.check())
+
+
+def test_exchanged_values_break_no_edit():
+    data = microfile(households=False)
+    young = Condition(variable="age", upper=29)
+    civil = Condition(variable="service", values=(0, 3, 4))
+    minor = ConditionalEdit(name="adults", when=(young,), then=civil)
+    frame = data.frame.assign(service=lambda f: f["service"].astype(int).where(f["age"] >= 30, 0))
+    people = Microdata(frame, data.schema)
+    release = mask(people, params(swapped="group", match_on=("income",), caps={"h": 40}), (minor,))
+    assert counted(release.data.frame)["h"] <= 40
+    assert minor.holds(release.data.frame).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"weight": "nothing"}, "no such variable"),
+        ({"weight": "sex"}, "holds no numbers"),
+        ({"follows": ("service",)}, "which is the area or makes a member"),
+        ({"swapped": "group", "kept": ({"service": (3,)},)}, "kept names variables of the group"),
+    ],
+)
+def test_what_is_exchanged_is_checked(data, wrong, message):
+    assert any(message in problem for problem in params(**wrong).problems(data.schema, EditSet()))
+
+
+def test_a_weight_of_0_is_refused():
+    frame = sampled().frame.assign(weight=lambda f: f["weight"].where(f.index > 3, 0.0))
+    with pytest.raises(AnonymizationError, match="weight: 'weight' must be above 0 in every record"):
+        mask(Microdata(frame, sampled().schema), params(weight="weight"))
+
+
+@pytest.mark.parametrize("follows", [("region", "stratum"), ()])
+def test_who_moved_does_not_show_among_the_members_of_an_area(follows):
+    """An attacker who knows of half of the members whether they came learns nothing of the others in their area."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.metrics import roc_auc_score
+
+    data = sampled(strata=5)
+    after = mask(data, params(weight="weight", caps={"h": 800.0}, follows=follows, match_on=("age",))).data.frame
+    came = (data.frame["area"].astype(str) != after["area"].astype(str)).to_numpy()
+    seen = pd.DataFrame({n: pd.factorize(after[n])[0] for n in ("area", "region", "stratum", "sex")})
+    seen[["age", "income", "weight"]] = after[["age", "income", "weight"]].to_numpy()
+    member = after["service"].isin([1, 2]).to_numpy() & (after["area"] != "h").to_numpy()
+    known, asked = (np.flatnonzero(member)[part::2] for part in (0, 1))
+    model = HistGradientBoostingClassifier(max_iter=40, random_state=0).fit(seen.iloc[known], came[known])
+    score, area, came = model.predict_proba(seen.iloc[asked])[:, 1], seen["area"].to_numpy()[asked], came[asked]
+    places = [a for a in np.unique(area) if 0 < came[area == a].mean() < 1]
+    within = [roc_auc_score(came[area == a], score[area == a]) for a in places]
+    mean = np.average(within, weights=[(area == a).sum() for a in places])
+    assert abs(mean - 0.5) < 0.07 if follows else mean > 0.9
+
+
 def test_the_papers_route_says_what_it_misses(data):
     # A large shift levels the counts, and the least area gets more than its cap.
     release = mask(data, params(route="paper", shift=900.0, caps={"h": 10}, details="plain"))
