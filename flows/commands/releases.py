@@ -115,7 +115,7 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
     """Show one release: verdict, the gates that decide, its place among releases, and where its files are."""
     from tasks.publication.withdraw import NOTICE
     from tasks.record import ledger
-    from tasks.record.dossier import read_dossier
+    from tasks.record.dossier import find_dossier
     from tasks.record.entry import DeliveryFacts, entry_json
 
     where = Home.locate(home)
@@ -123,7 +123,7 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
     if not entries:
         raise Refused(f"no release is called {release!r}; see anonflow list")
     last = entries[-1]
-    dossier = read_dossier(where, last.facts.release)
+    dossier = find_dossier(where, last.facts.release)
     deliveries = [entry for entry in ledger.find(where, DeliveryFacts) if entry.facts.release == release]
     if json_:
         events = [entry_json(entry) for entry in sorted([*entries, *deliveries], key=attrgetter("number"))]

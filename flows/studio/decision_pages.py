@@ -11,7 +11,7 @@ from flows.studio.pages import REPORT_HEADERS, Asked, show, to
 from tasks.common.errors import Refused, cut, visible
 from tasks.policy.gate import WORST_FIRST
 from tasks.record.approvers import listed_by
-from tasks.record.dossier import read_dossier
+from tasks.record.dossier import find_dossier
 from tasks.record.entry import ApproverFacts
 from tasks.record.ledger import select
 from tasks.record.series import series_of
@@ -31,12 +31,13 @@ def release_page(one: Asked) -> Response:
     events = releases.history(known, one.subject)
     facts = events[-1].facts
     waits = next((w for w in releases.waiting(known) if w.facts.release == facts.release), None)
-    dossier = read_dossier(home, facts.release)
+    dossier = find_dossier(home, facts.release)
     before, changes = releases.differences(known, facts)
-    gates = sorted(dossier.verdict.gates, key=lambda gate: WORST_FIRST.index(gate.verdict))
+    gates = sorted(dossier.verdict.gates if dossier else (), key=lambda gate: WORST_FIRST.index(gate.verdict))
+    reason = dossier.verdict.reason if dossier else facts.reason
     values = {"events": events, "facts": facts, "waits": waits, "gates": gates, "before": before, "changes": changes}
     signed = bool(listed_by(select(known, ApproverFacts)))
-    return show(one, "release", **values, signed=signed, dossier=facts.dossier, reason=dossier.verdict.reason)
+    return show(one, "release", **values, signed=signed, dossier=facts.dossier, pruned=dossier is None, reason=reason)
 
 
 def report(one: Asked) -> Response:

@@ -13,7 +13,7 @@ import pandas as pd
 from tasks.common.errors import Refused, visible
 from tasks.common.home import Home
 from tasks.record import ledger
-from tasks.record.dossier import read_dossier
+from tasks.record.dossier import find_dossier
 from tasks.record.entry import LedgerEntry, ReleaseFacts
 
 DECIDED = ("approved", "rejected", "withdrawn")
@@ -108,9 +108,7 @@ class Records:
     def _gates(self, last: Mapping[str, LedgerEntry[ReleaseFacts]]) -> dict[str, tuple[Any, ...]]:
         gates = {}
         for release, entry in last.items():
-            try:
-                dossier = read_dossier(self.home, release)
-            except FileNotFoundError:
+            if (dossier := find_dossier(self.home, release)) is None:
                 continue
             if dossier.digest != entry.facts.dossier:
                 raise Refused(

@@ -351,14 +351,20 @@ def _stored(content: bytes) -> tuple[dict[str, Any], str]:
     return stored, digest
 
 
-def read_dossier(home: Home, release: str) -> Dossier:
-    """Return the dossier that a home stores of a candidate, also of a rejected one.
+def find_dossier(home: Home, release: str) -> Dossier | None:
+    """Return the dossier that a home stores of a candidate, also of a rejected one; None of one that was pruned.
 
     Raises
     ------
     Refused
         When it is not what it was stored as.
-    FileNotFoundError
-        When there is none.
     """
-    return Dossier.from_json((home.assessment(release) / DOSSIER).read_bytes())
+    path = home.assessment(release) / DOSSIER
+    return Dossier.from_json(path.read_bytes()) if path.exists() else None
+
+
+def read_dossier(home: Home, release: str) -> Dossier:
+    """Return the dossier of a candidate that was not pruned; errors as of `find_dossier`, and `Refused` without one."""
+    if (dossier := find_dossier(home, release)) is None:
+        raise Refused(f"the dossier of {release} is not in the home any more")
+    return dossier

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any, Final, Generic, Literal, TypeVar, get_args
 
 from tasks.common.values import from_json, to_json
@@ -327,8 +328,12 @@ def entry_line(entry: LedgerEntry[Facts]) -> bytes:
     return canonical(entry_json(entry))
 
 
+@lru_cache(maxsize=100_000)
 def parse_entry(line: bytes) -> LedgerEntry[Facts] | None:
-    """Return the entry that a line holds; None when it is not one of this format."""
+    """Return the entry that a line holds; None when it is not one of this format.
+
+    A line always holds the same, and a process that stays, as pages do, reads a ledger again after each entry.
+    """
     try:
         form = json.loads(line)
         header = from_json(Header, {name: form.pop(name) for name in HEADER})

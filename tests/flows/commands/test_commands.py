@@ -123,6 +123,8 @@ def test_the_list_shows_what_is_asked_for_and_show_names_deliveries(tmp_path, as
     assert "No entry" in ask("list", "--plan", "other", "--home", home.path)[1]
     for wrong in (("--status", "gone"), ("--since", "yesterday"), ("--series", "--since", today)):
         assert ask("list", *wrong, "--home", home.path)[0] == 2
+    assert "census-1: delivered" not in (pruned := ask("show", "census-1", "--home", home.path))[1]
+    assert (pruned[0], "Gate  " in pruned[1]) == (0, True)
     make_private(home.assessment("census-1"))
     write_private(home.assessment("census-1") / "dossier.json", small_dossier().to_json())
     assert "Target  out/1 in storage STORE: delivered" in ask("show", "census-1", "--home", home.path)[1]

@@ -26,6 +26,7 @@ from tasks.record.dossier import (
     ReleasedFile,
     ReleaseIdentity,
     RepairSummary,
+    find_dossier,
     read_dossier,
 )
 from tasks.record.entry import TargetFacts
@@ -126,5 +127,6 @@ def test_a_home_has_the_dossiers_of_its_assessments(tmp_path: Path) -> None:
     home = Home.locate(tmp_path / "home")
     write_private(make_private(home.assessment(FULL.release.id)) / "dossier.json", FULL.to_json())
     assert read_dossier(home, FULL.release.id).digest == FULL.digest
-    with pytest.raises(FileNotFoundError):
+    assert find_dossier(home, "office-none") is None
+    with pytest.raises(Refused, match="office-none is not in the home any more"):
         read_dossier(home, "office-none")
