@@ -12,6 +12,7 @@ from anoncore.microdata.inference import MIN_COUNT, NESTED, Guess
 from anoncore.microdata.precision import outward
 from anoncore.profile.columns import Profile, profile
 from anoncore.profile.findings import Finding
+from anoncore.profile.maps import StandsOut, groups_that_stand_out
 from anoncore.profile.rules import find_rules
 from anoncore.profile.sums import find_sums
 
@@ -21,8 +22,10 @@ __all__ = [
     "Finding",
     "Guess",
     "Profile",
+    "StandsOut",
     "find_rules",
     "find_sums",
+    "groups_that_stand_out",
     "outward",
     "profile",
 ]

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from anoncore.profile import NESTED, Guess, find_rules, profile
+from anoncore.profile import NESTED, Guess, find_rules, groups_that_stand_out, profile
 from flows.draft.document import document
 from flows.draft.readable import dropped, readable
 from flows.draft.table import NESTED_COLUMNS, Table
@@ -65,8 +65,10 @@ def draft_plan(data: Path, base: Path) -> str:
     guesses = _of_one_weight(told_apart(guesses, frame))
     guesses, microdata = readable(table, guesses)
     units = Units.of(guesses, frame)
-    rules = find_rules(microdata.with_units(units.of_records), profiled.sums) if microdata is not None else ()
-    return document(table, guesses, units, rules)
+    if microdata is None:
+        return document(table, guesses, units)
+    microdata = microdata.with_units(units.of_records)
+    return document(table, guesses, units, find_rules(microdata, profiled.sums), groups_that_stand_out(microdata))
 
 
 def source_of(data: Path) -> SourceSection:

@@ -16,7 +16,7 @@ from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.product import ProductEdit
 from anoncore.edits.serialization import to_dict
-from anoncore.profile import Finding, Guess
+from anoncore.profile import Finding, Guess, StandsOut
 from flows.draft.table import Table
 from flows.draft.units import Units
 from tasks.assessment.assess import AssessmentSection
@@ -108,6 +108,11 @@ SWAP = """\
 # Leaves of sequential trees by the units of a table, whose halves are tested; with fewer units, no trees.
 LEAVES = ((1600, 40), (400, 20))
 
+GROUPS_ON_MAPS = """\
+  # Groups of which one area holds at least three times what its population explains; of tables whose columns have
+  # nothing to do with areas one in 100 has such a proposal, at most. It hides where a group is, as the last step;
+  # match_on should name variables that say nothing about the group."""
+
 NO_SEED = """\
 # There is no seed section on purpose: the operating system supplies the seed, and it is not kept, since it can
 # undo the masking."""
@@ -130,9 +135,15 @@ class _Line:
     subject: str = ""
 
 
-def document(table: Table, guesses: tuple[Guess, ...], units: Units, rules: Iterable[Finding]) -> str:
+def document(
+    table: Table,
+    guesses: tuple[Guess, ...],
+    units: Units,
+    rules: Iterable[Finding] = (),
+    groups: Iterable[StandsOut] = (),
+) -> str:
     """Return the draft of a table's plan; what needs a person is listed first, with its lines."""
-    rest = [*_edits(rules), *_choices(table, units)]
+    rest = [*_edits(rules), *_choices(table, units, groups)]
     body = [*_opening(table), *_variables(guesses, table.notes), *_unit(units), *map(_line, rest)]
     head = [
         f"# Drafted by anonflow from {to_yaml(table.path.name)}: {units.records} records, {len(table.names)} columns."
@@ -269,18 +280,33 @@ def _rule(finding: Finding) -> str:
     return to_yaml(stated) + _comment(finding.reason)
 
 
-def _choices(table: Table, units: Units) -> Iterator[str]:
-    """Yield the sections in which nothing depends on the data, with their defaults."""
+def _choices(table: Table, units: Units, groups: Iterable[StandsOut]) -> Iterator[str]:
+    """Yield the sections in which, but for groups that stand out, nothing depends on the data, with their defaults."""
     title = "".join(c for c in table.path.stem if c.isprintable())
     yield from _section("reference", ReferenceSection(kind="cross"), REFERENCE)
     yield STEPS
     leaf = next((leaf for least, leaf in LEAVES if units.units >= least), None)
-    yield SWAP if leaf is None else TREES.format(leaf=leaf)
+    yield (SWAP if leaf is None else TREES.format(leaf=leaf)).rstrip("\n")
+    yield from _groups(groups)
+    yield ""
     yield from _section("assessment", AssessmentSection(), ASSESSMENT)
     yield from _section("game", GameSection(), GAME)
     yield from _section("policy", PolicySection(approval="person"), POLICY)
     yield from _section("publication", PublicationSection(title=title), PUBLICATION)
     yield NO_SEED
+
+
+def _groups(groups: Iterable[StandsOut]) -> Iterator[str]:
+    """Yield a proposal for each group that one area holds far more of than its population explains."""
+    groups = list(groups)
+    if groups:
+        yield GROUPS_ON_MAPS
+    for one in groups:
+        cap = max(2.0 * one.expected, 1.0)
+        stated: dict[str, Any] = {"method": "group-anonymity", "vital": [{one.variable: [one.level]}]}
+        stated |= {"parameter": one.parameter, "order": list(one.order), "caps": {str(one.area): float(f"{cap:.1g}")}}
+        stated |= {"details": "winsorised", "pad": "repeat"} if len(one.order) % 4 else {"details": "winsorised"}
+        yield f"  # - {to_yaml(stated)}"
 
 
 def _section(name: str, section: Section, keys: Iterable[str]) -> Iterator[str]:

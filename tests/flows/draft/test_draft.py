@@ -70,6 +70,34 @@ def people(n: int = 300, seed: int = 1) -> pd.DataFrame:
     return frame.assign(total=lambda f: (f.wages + f.rent).round(2))
 
 
+# ---------------------------------------------------------------- groups on maps
+
+
+def on_a_map(folder: Path, garrison: bool) -> Path:
+    draw = np.random.default_rng(4)
+    frame = people(900).assign(county=draw.choice([f"county {c}" for c in "abcdefgh"], 900))
+    service = draw.choice(["none", "active"], 900, p=[0.96, 0.04])
+    if garrison:
+        service[(frame["county"] == "county c") & (np.arange(900) < 500)] = "active"
+    return csv(folder, frame.assign(service=service))
+
+
+def test_a_group_that_stands_out_is_proposed_and_the_proposal_can_be_used(tmp_path):
+    data = on_a_map(tmp_path, garrison=True)
+    text = drafted(data)
+    proposals = [line for line in text.splitlines() if "group-anonymity" in line]
+    assert len(proposals) == 1
+    assert "'{service: [active]}'".strip("'") in proposals[0]
+    steps = loaded(data, text.replace("  # - {method: group-anonymity", "  - {method: group-anonymity")).plan.steps
+    assert steps[-1].method == "group-anonymity"
+    assert list(steps[-1].caps) == ["county c"]
+    assert not loaded(data, text).plan.problems(tmp_path)
+
+
+def test_chance_proposes_no_group(tmp_path):
+    assert "group-anonymity" not in drafted(on_a_map(tmp_path, garrison=False))
+
+
 # ---------------------------------------------------------------- real data
 
 
