@@ -51,6 +51,8 @@ class Method(Protocol):
         The method's name and one or two sentences on how it works, for readers of the report.
     prepares : bool
         Whether it leaves the single record as it was, apart from what it treats, so that another step must mask.
+    rebuilds_households : bool
+        Whether it releases households of its own making, with new numbers.
     confidential_parameters : tuple of str
         Parameters from which a reader would learn what the method hides; they are not published.
     """
@@ -59,6 +61,7 @@ class Method(Protocol):
     title: ClassVar[str]
     description: ClassVar[str]
     prepares: ClassVar[bool] = False
+    rebuilds_households: ClassVar[bool] = False
     confidential_parameters: ClassVar[tuple[str, ...]] = ()
 
     @property

@@ -41,7 +41,7 @@ class Variable:
         "excluded" (dropped like an identifier, but says of no two records that they belong together),
         "quasi-identifier", "sensitive", "weight", "stratum" and "sampling-unit" (of the design by which the sample
         was drawn: strata, and the primary sampling units within them), "area", "household" (links records of one
-        household; never released) or "other".
+        household; released by methods that build households, with new numbers) or "other".
     levels : sequence, optional
         The values of a categorical variable; for an ordinal one in their order. Observed values,
         sorted, when not given. A value outside stated levels is refused.

@@ -209,7 +209,7 @@ def masked_records(
     else:
         done = _carried_out(streams, without_dependents(original, edits), steps, edits, first)
         repaired = repair(_completed(done[-1].release.data, original.schema, edits), edits, rng=streams.rng("repair"))
-    released = repaired.data.select(repaired.data.schema.masked)
+    released = repaired.data.select(_released_names(repaired.data.schema, steps))
     released, notes = _restored(released, done, original.schema, edits, streams.rng("settle"))
     if not steps[-1].releases_ranges:
         notes = (*notes, *_lookup_notes(released, edits))
@@ -217,6 +217,12 @@ def masked_records(
     keeps_records = all(one.release.keeps_records for one in done)
     released = _held_levels(released).with_units_of(original if keeps_records else released.with_units(None))
     return MaskedRecords(done, repaired, released, notes, keeps_records)
+
+
+def _released_names(schema: Schema, steps: tuple[Step, ...]) -> list[str]:
+    """Return what is released: households only with the new numbers of a step that builds them."""
+    rebuilt = any(step.rebuilds_households for step in steps)
+    return [v.name for v in schema if v.is_masked or (rebuilt and v.role == "household")]
 
 
 def _carried_out(streams: Streams, data: Microdata, steps: tuple[Step, ...], edits: EditSet, first: int) -> list[_Done]:

@@ -119,7 +119,7 @@ def population_risk(
     keys : (N, m) levels of the key variables, −1 where a value is missing
     weights : (N,) sampling weights above 0; where they sum to less than N, the population is the sample
     missing : of :func:`key_frequencies`. With holders, the number of groups takes a missing value as a level
-    data : Microdata, for the units of its records
+    data : Microdata, for the units of its records, or else the households that it numbers
     confidence : of the interval
 
     Returns
@@ -140,11 +140,12 @@ def population_risk(
     risk[counted] = individual_risk(found.sample[counted], people)
     sizes = np.bincount(groups_of(keys[counted])) if counted.any() else np.ones(1, dtype=np.intp)
     total = max(float(weights[counted].sum()), float(sizes.sum()))
+    units = data.role_codes("household") if data.units is None else data.units
     return PopulationRisk(
         records=expected_reidentifications(sizes, total, confidence=confidence),
         individual=float(risk.sum()),
         highest=float(risk.max(initial=0.0)),
-        households=None if data.units is None else float(household_risk(risk, data.units).sum()),
+        households=None if units is None else float(household_risk(risk, units).sum()),
         uniqueness=population_uniqueness(sizes, total),
         k_map=float(people.min()) if len(people) else None,
         presence=float((found.sample[counted] / people).max()) if len(people) else None,

@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from anoncore.claims import NoFormalGuarantee
+from anoncore.drawing import Drawing
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.donor_tree import LeafRule
 from anoncore.method import EVIDENCE, Method, OverPartitions
-from anoncore.methods.sequential_trees.drawing import Drawing
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
 

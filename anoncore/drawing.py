@@ -123,16 +123,19 @@ class Drawing:
     k : int
         Numbers that fewer statistical units hold are not released as they are.
     rng : numpy Generator
+    records : int, optional
+        Records to draw; N when None.
 
     Attributes
     ----------
-    frame : DataFrame of N records, the variables drawn so far
+    frame : DataFrame of as many records, the variables drawn so far
     """
 
     data: Microdata
     rule: LeafRule
     k: int
     rng: np.random.Generator
+    records: int | None = None
     frame: pd.DataFrame = field(init=False)
     # Columns of the source and of the table; and pairs of codes of levels, which become columns for each target.
     _columns: list[tuple[Singles, Singles]] = field(default_factory=list)
@@ -144,7 +147,7 @@ class Drawing:
     _known_cuts: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.frame = pd.DataFrame(index=pd.RangeIndex(len(self.data)))
+        self.frame = pd.DataFrame(index=pd.RangeIndex(len(self.data) if self.records is None else self.records))
         self._units = self.data.unit_codes
         self._n_numbers = sum(self.data.schema[name].kind == "continuous" for name in self.data.schema.masked)
 
@@ -186,6 +189,14 @@ class Drawing:
             drawn = one.edit.solve(self.frame)
             self._pairs.append((one.parts, self._parts(one.variable, drawn)))
             self._remember_numbers(one.variable, drawn)
+
+    def given(self, variable: Variable, column: pd.Series) -> None:
+        """Take a variable that is known of the records to draw: numbers, or levels of the source's."""
+        coded = column if variable.kind == "continuous" else column.cat.codes
+        values = np.asarray(coded, dtype=np.float64)
+        self.frame[variable.name] = column.array
+        self._pairs.append((self._parts(variable, self._source(variable)), self._parts(variable, values)))
+        self._remember(variable)
 
     def _never(self, variable: Variable, parts: Integers) -> _Never:
         """Return what never occurs beside the ``parts`` of a variable."""
@@ -375,7 +386,7 @@ class Drawing:
         source, table = [column[rows] for column, _ in self._columns], [column for _, column in self._columns]
         groups = target_groups(target)
         for codes, drawn in self._levels:
-            scores = level_scores(codes[rows], groups, int(codes.max()) + 1).astype(np.float32)
+            scores = level_scores(codes[rows], groups, int(max(codes.max(), drawn.max())) + 1).astype(np.float32)
             source += list(scores[codes[rows]].T)
             table += list(scores[drawn].T)
         if not source:

@@ -1,1 +1,0 @@
-"""Sequential trees: the parameters, and the drawing of a table variable by variable."""
