@@ -29,16 +29,18 @@ class Smoothing:
     k : numbers that at least so many records hold, and ``reach``, come back as they are
     reach : ranks over which others are averaged, either way
     units : (N,) statistical unit of each record, which are counted in place of records; None where each is its own
+    rng : draws how many outermost units are passed over at each end; five are without
     """
 
     k: int
     reach: int
     units: Units | None = field(default=None, repr=False)
+    rng: np.random.Generator | None = field(default=None, repr=False)
 
     def of(self, ordered: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return (n,) sorted numbers smoothed, where ``rows`` (n,) says which records they are of."""
         units = None if self.units is None else self.units[rows]
-        return smoothed_values(ordered, self.reach, k=self.k, units=units)
+        return smoothed_values(ordered, self.reach, k=self.k, rng=self.rng, ascending=True, units=units)
 
     def too_few(self, rows: np.ndarray) -> bool:
         """Return whether at most k units hold the records ``rows`` (n,), so that no average of theirs hides one."""

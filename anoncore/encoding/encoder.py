@@ -43,7 +43,9 @@ class Encoder:
     fixed: Mapping[str, object]
 
     @classmethod
-    def fit(cls, data: Microdata, *, numeric: NumericScale = "log", k: int = 5) -> Encoder:
+    def fit(
+        cls, data: Microdata, *, numeric: NumericScale = "log", k: int = 5, rng: np.random.Generator | None = None
+    ) -> Encoder:
         """Fit the encoding to ``data``.
 
         Parameters
@@ -57,6 +59,9 @@ class Encoder:
         k : int
             Numbers that fewer statistical units hold, or fewer than 20 to 60, are decoded from normal scores as
             averages over the ranks around them: no number of a single unit comes back, the extremes least.
+        rng : Generator, optional
+            Draws, for normal scores, how many outermost units are passed over: where that is known, the largest number
+            that comes back shows whether the holder of the largest value is among the records.
 
         Raises
         ------
@@ -68,7 +73,7 @@ class Encoder:
             raise AnonymizationError("there is nothing to encode: no records, or no released variable")
         numbers = sum(schema[name].kind == "continuous" for name in schema.masked)
         reach = max(recommended_reach(len(data), max(numbers, 1)), k)
-        smoothing = Smoothing(k=k, reach=reach, units=data.units)
+        smoothing = Smoothing(k=k, reach=reach, units=data.units, rng=rng)
         blocks: list[Block] = []
         fixed: dict[str, object] = {}
         for name in schema.masked:

@@ -197,7 +197,13 @@ def read_near(ordered: Floats, reach: int, *, rng: np.random.Generator, units: I
 
 
 def smoothed_values(
-    ordered: Floats, reach: int, *, k: int, rng: np.random.Generator | None = None, units: Integers | None = None
+    ordered: Floats,
+    reach: int,
+    *,
+    k: int,
+    rng: np.random.Generator | None = None,
+    ascending: bool = False,
+    units: Integers | None = None,
 ) -> Floats:
     """Replace sorted values that fewer than k records, or statistical units, hold by averages of such values.
 
@@ -211,7 +217,10 @@ def smoothed_values(
         A value that at least so many records hold, and at least ``reach``, is a spike (zero, a rounded amount) and is
         kept. Where fewer hold it, which values occur how often would tell of members by itself.
     rng : numpy.random.Generator, optional
-        Reads the averages at random places, see `read_near`; by default at the ranks themselves.
+        Draws how many outermost units are passed over, see `without_extremes`, and reads the averages at random places,
+        see `read_near`; by default five are, and averages are read at the ranks themselves.
+    ascending : bool
+        Read the averages at the ranks in any case, so that they ascend.
     units : (N,) int, optional
         Statistical unit of each value: those of a spike and of an average are counted in place of records.
 
@@ -249,7 +258,7 @@ def smoothed_values(
         result[~spike] = _nearest(spikes, single) if spikes.size else np.nan
         return result
     averages = smoothed_order(without_extremes(single, units=units, rng=rng), reach, units=units)
-    if rng is not None:
+    if rng is not None and not ascending:
         averages = read_near(averages, reach, rng=rng, units=units)
     bounds = np.concatenate([[-np.inf], spikes, [np.inf]])
     at = np.searchsorted(spikes, single)

@@ -144,7 +144,7 @@ class SpectralSwap(Method):
         """
         if len(data) < 2:
             raise AnonymizationError(f"spectral swapping needs at least 2 records, got {len(data)}")
-        encoder = Encoder.fit(data, numeric=self.numeric, k=self.k)
+        encoder = Encoder.fit(data, numeric=self.numeric, k=self.k, rng=rng)
         if encoder.width == 1 and self.jitter is None:
             raise AnonymizationError(
                 "a table of one column is its own axis: without jitter its numbers are released as they are; "

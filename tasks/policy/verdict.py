@@ -49,10 +49,19 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
 
 
 def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, policy: PolicySection) -> list[GateResult]:
-    """Return a gate's results with the figures as they are published: texts must not be finer than the rounding."""
+    """Return a gate's results with the figures as they are published: texts must not be finer than the rounding.
+
+    The exact figures decide. Where a rounded loss is on the other side of its limit, the text says so.
+    """
     exact = results_of(gate, assessment, policy)
     coarse = results_of(gate, shown, policy) if gate.publishes else exact
-    return [replace(text, verdict=one.verdict) for one, text in zip(exact, coarse, strict=True)]
+    return [_decided_by(one, text) for one, text in zip(exact, coarse, strict=True)]
+
+
+def _decided_by(exact: GateResult, text: GateResult) -> GateResult:
+    crossed = text.topic == "Utility" and text.verdict != exact.verdict
+    figure = f"{text.figure}, decided before it was rounded" if crossed else text.figure
+    return replace(text, verdict=exact.verdict, figure=figure)
 
 
 def _decision(failed: list[str], undecided: list[str], lost: list[str], policy: PolicySection) -> tuple[Decision, str]:

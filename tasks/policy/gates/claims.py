@@ -36,12 +36,17 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
 
 def metrics(assessment: Assessment) -> Metrics:
     """Return the figures of each claim, and what the masking steps measured themselves."""
-    flat: dict[str, float | None] = {f"method/{name}": value for name, value in assessment.method_figures.items()}
+    flat: dict[str, float | None] = {f"method/{name}": value for name, value in _shown(assessment.method_figures).items()}
     for claim in assessment.claims:
         if claim.formal:
             figures = {**claim.figures, "holds": float(claim.holds)}
             flat |= {f"claim/{claim.kind}/{key}": value for key, value in figures.items()}
     return flat
+
+
+def _shown(figures: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the figures of steps without those that are withheld: who reads tracking need not see the source."""
+    return {name: value for name, value in figures.items() if name.partition(".")[2] not in WITHHELD}
 
 
 def step_figures(figures: Mapping[str, float], step: float) -> Mapping[str, float]:
@@ -51,10 +56,8 @@ def step_figures(figures: Mapping[str, float], step: float) -> Mapping[str, floa
     from an exact loss.
     """
     shown = {}
-    for name, value in figures.items():
+    for name, value in _shown(figures).items():
         of = name.partition(".")[2]
-        if of in WITHHELD:
-            continue
         if of in SHARES:
             value = coarse(value, step)
         elif of not in OF_THE_RELEASE and float(value).is_integer():

@@ -271,3 +271,14 @@ def test_every_gate_says_figure_limit_baseline_and_meaning() -> None:
 def test_impossible_policies_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         PolicySection(**wrong)
+
+
+@pytest.mark.parametrize("change", [0.08, 0.1, 0.105, 0.13])
+def test_a_figure_that_its_rounding_brings_to_the_other_side_of_the_limit_says_so(change: float) -> None:
+    (pair, *_) = GOOD.utility.pairs.worst
+    given = figures(utility__pairs__worst=(replace(pair, change=change, two_samples=0.0),))
+    shown = next(one for one in decide(given, POLICY).gates if one.name == "worst pair")
+    figure, _, decided = shown.figure.partition(",")
+    is_within = float(figure.split()[-1]) <= float(shown.limit.removeprefix("≤ "))
+    assert (shown.verdict == "pass") == (change <= 0.1)
+    assert (shown.verdict == "pass") == (is_within != bool(decided))
