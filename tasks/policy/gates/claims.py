@@ -36,7 +36,8 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
 
 def metrics(assessment: Assessment) -> Metrics:
     """Return the figures of each claim, and what the masking steps measured themselves."""
-    flat: dict[str, float | None] = {f"method/{name}": value for name, value in _shown(assessment.method_figures).items()}
+    figures_of_steps = _shown(assessment.method_figures)
+    flat: dict[str, float | None] = {f"method/{name}": value for name, value in figures_of_steps.items()}
     for claim in assessment.claims:
         if claim.formal:
             figures = {**claim.figures, "holds": float(claim.holds)}
