@@ -46,7 +46,7 @@ def over_ranges(edits: EditSet, names: Iterable[str]) -> tuple[EditSet, tuple[st
     ]
     silent = []
     for edit in edits.edits:
-        ranges = _told(edit) if set(edit.variables) <= set(known) else []
+        ranges = _range_edits(edit) if set(edit.variables) <= set(known) else []
         over += ranges
         silent += [] if ranges else [edit.name]
     return EditSet(over), tuple(silent)
@@ -142,7 +142,7 @@ def _multiple(steps: np.ndarray, unit: float) -> np.ndarray:
     return np.asarray(steps / whole if decimal else steps * unit)
 
 
-def _told(edit: Edit) -> list[Edit]:
+def _range_edits(edit: Edit) -> list[Edit]:
     if isinstance(edit, BoundEdit):
         ends = (
             (edit.variable + HIGH, edit.lower, None, "least"),

@@ -87,12 +87,12 @@ def components(file: pd.DataFrame, schema: Schema, edits: EditSet) -> tuple[Comp
     rules: list[NumericEdit] = [e for e in edits.edits if is_numeric(e)]
     groups: list[set[str]] = []
     for rule in rules:
-        tied = set(_told(rule))
+        tied = set(_constrained(rule))
         joined = tied.union(*(g for g in groups if g & tied))
         groups = [g for g in groups if not g & joined] + [joined]
     components = []
     for names in (tuple(n for n in schema.names if n in group) for group in groups):
-        here = tuple(e for e in rules if set(_told(e)) <= set(names))
+        here = tuple(e for e in rules if set(_constrained(e)) <= set(names))
         components.append(_component(names, here, file, schema, edits))
     return tuple(sorted(components, key=lambda c: schema.names.index(c.names[0])))
 
@@ -308,7 +308,7 @@ def _applies(edit: NumericEdit, frame: pd.DataFrame) -> np.ndarray:
     return applies
 
 
-def _told(edit: NumericEdit) -> tuple[str, ...]:
+def _constrained(edit: NumericEdit) -> tuple[str, ...]:
     """Return the variables whose numbers the edit constrains."""
     if isinstance(edit, LinearEdit):
         return tuple(edit.terms)

@@ -120,12 +120,12 @@ def _compared(store: ColumnStore, place: int, sizes: tuple[int, ...]) -> tuple[i
         for number, size in enumerate(sizes)
     ]
     own, held = np.unique(sides[0], return_counts=True)
-    ours = np.isin(own, sides[1])
-    theirs = np.isin(own, sides[2]) if len(sides) > 2 else held > 1
+    in_released = np.isin(own, sides[1])
+    in_reference = np.isin(own, sides[2]) if len(sides) > 2 else held > 1
     return (
         int(held[held > 1].sum()),
-        int(held[ours].sum()),
-        int(held[theirs].sum()),
-        int((ours & ~theirs).sum()),
-        int((theirs & ~ours).sum()),
+        int(held[in_released].sum()),
+        int(held[in_reference].sum()),
+        int((in_released & ~in_reference).sum()),
+        int((in_reference & ~in_released).sum()),
     )

@@ -109,13 +109,13 @@ def bounds(
     grid = np.unique(np.concatenate([side.values for pair in pairs for side in pair]))
     codes = unit_codes(units, n)
     excess, centre, error, error_with_sets = (np.zeros(len(grid)) for _ in range(4))
-    for ours, theirs in pairs:
-        surplus = ours.up_to(grid) - theirs.up_to(grid)
+    for released, reference in pairs:
+        surplus = released.up_to(grid) - reference.up_to(grid)
         excess += surplus / n
-        shrunk, variance = _shrunk(surplus, ours.values, theirs.values, codes, grid)
+        shrunk, variance = _shrunk(surplus, released.values, reference.values, codes, grid)
         centre += shrunk
         error += np.sqrt(variance)
-        error_with_sets += np.sqrt(variance + ours.variance(grid) + theirs.variance(grid))
+        error_with_sets += np.sqrt(variance + released.variance(grid) + reference.variance(grid))
     everywhere, somewhere = float(norm.ppf(1.0 - alpha)), math.sqrt(2.0 * math.log(1.0 / alpha))
     sup, upper, lower = (
         float(curve.max()) / len(pairs)
@@ -130,13 +130,15 @@ def bounds(
         margin=margin,
         alpha=alpha,
         n=n,
-        released_median=float(np.mean([np.median(ours.values) for ours, _ in pairs])),
-        reference_median=float(np.mean([np.median(theirs.values) for _, theirs in pairs])),
+        released_median=float(np.mean([np.median(released.values) for released, _ in pairs])),
+        reference_median=float(np.mean([np.median(reference.values) for _, reference in pairs])),
         verdict="by design" if void else three_way(lower, upper, PASSES_WITHIN * margin, fails_above=margin),
     )
 
 
-def _shrunk(surplus: Floats, ours: Floats, theirs: Floats, units: Indices, grid: Floats) -> tuple[Floats, Floats]:
+def _shrunk(
+    surplus: Floats, released: Floats, reference: Floats, units: Indices, grid: Floats
+) -> tuple[Floats, Floats]:
     """Return the adjusted Wald centre and variance of the excess at each grid point.
 
     With D_u(x) the surplus of unit u, of n_u records, the variance of e is that of the ratio of totals,
@@ -146,8 +148,8 @@ def _shrunk(surplus: Floats, ours: Floats, theirs: Floats, units: Indices, grid:
     """
     sizes = np.bincount(units).astype(np.float64)
     mean, total = float(sizes.mean()), float(sizes.sum() + 2.0 * sizes.mean())
-    values, owner = np.concatenate([ours, theirs]), np.concatenate([units, units])
-    change = np.repeat([1.0, -1.0], [len(ours), len(theirs)])
+    values, owner = np.concatenate([released, reference]), np.concatenate([units, units])
+    change = np.repeat([1.0, -1.0], [len(released), len(reference)])
     by_unit = np.lexsort((values, owner))
     running = np.cumsum(change[by_unit])
     first = np.searchsorted(owner[by_unit], np.arange(len(sizes)))

@@ -304,7 +304,7 @@ def _pooled(pairs: Sequence[tuple[PredictionMeasures, PredictionMeasures]], sett
     distance, ambiguity, uncertainty = (
         bounds(
             name,
-            [(Side.of(ours, name), Side.of(theirs, name)) for ours, theirs in pairs],
+            [(Side.of(one, name), Side.of(other, name)) for one, other in pairs],
             settings.margins.get(name, settings.margin),
             settings.alpha,
             void=name in by_design,

@@ -56,7 +56,7 @@ class Group:
         """Return the released variables that say neither who belongs to the group nor where."""
         return [n for n in data.schema.masked if n not in (self.parameter, *self.variables)]
 
-    def told_by(self, data: Microdata) -> bool:
+    def is_stated_by(self, data: Microdata) -> bool:
         """Whether the data hold the variables by which the group is counted."""
         counted = () if self.weight is None else (self.weight,)
         return all(n in data.schema for n in (self.parameter, *self.variables, *counted))
@@ -206,7 +206,7 @@ class GroupCounts(Claim):
     def check(self, released: Microdata) -> ClaimCheck:
         """Count the group in the release, area by area."""
         group = self.hidden.group
-        if not group.told_by(released):
+        if not group.is_stated_by(released):
             return self.outcome(False, NOT_RELEASED, released)
         counts = group.counts(released.frame)
         off = int((~np.isclose(counts, self.hidden.target, rtol=1e-9)).sum())
@@ -282,7 +282,7 @@ class ReinferenceAudit(Claim):
     def check(self, released: Microdata) -> ClaimCheck:
         """Learn, count again, compare with the truth and with sharing out by population."""
         hidden = self.hidden
-        if not hidden.group.told_by(released):
+        if not hidden.group.is_stated_by(released):
             return self.outcome(False, NOT_RELEASED, released)
         by_membership, by_origin = recounts(released, hidden)
         alike = [] if by_membership is None else hidden.recounted(by_membership)

@@ -257,13 +257,13 @@ class _Rows:
     def among(self, others: Floats, settings: LinkageSettings) -> Floats:
         """Return (q,) the chances if all other rows were ``others``, the own row keeping its copies."""
         if settings.nonmembers is None:
-            theirs = nearest(self.asked, others, 1)[0][:, 0]
+            others_distance = nearest(self.asked, others, 1)[0][:, 0]
         else:
             _same_sides("nonmembers", settings.nonmembers, len(self.asked), len(others))
-            theirs = settings.nonmembers.distance * math.sqrt(self.asked.shape[1])
-        tied = (self.mine <= theirs * _TIED) & (theirs <= self.mine * _TIED)
+            others_distance = settings.nonmembers.distance * math.sqrt(self.asked.shape[1])
+        tied = (self.mine <= others_distance * _TIED) & (others_distance <= self.mine * _TIED)
         # A non-member at the same distance is one more row to choose from.
-        chance = np.where(tied, 1.0 / (self.sizes + 1), np.where(self.mine < theirs, 1.0 / self.sizes, 0.0))
+        chance = np.where(tied, 1.0 / (self.sizes + 1), np.where(self.mine < others_distance, 1.0 / self.sizes, 0.0))
         return np.asarray(self.right * chance)
 
 

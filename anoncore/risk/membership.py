@@ -184,10 +184,10 @@ def nearest_distance_attack(
             )
         far = measures.distance
     if nonmembers is None:
-        theirs = nearest(others, points, 1)[0][:, 0] / scale
+        others_distance = nearest(others, points, 1)[0][:, 0] / scale
     else:
-        theirs = vector("nonmembers", nonmembers, len(others))
-    return membership_attack(-far, -theirs, gate=gate, confidence=confidence, tests=tests, units=units)
+        others_distance = vector("nonmembers", nonmembers, len(others))
+    return membership_attack(-far, -others_distance, gate=gate, confidence=confidence, tests=tests, units=units)
 
 
 def matched_quantiles(released: ArrayLike, others: ArrayLike, *, apart: float = 0.1) -> Floats | None:

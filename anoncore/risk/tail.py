@@ -249,14 +249,14 @@ def identical_records(
     """
     near, other, gap = _aligned(released, reference, own)
     between("level", level, 0, 1)
-    ours, theirs = near == 0.0, other == 0.0
+    near_hits, other_hits = near == 0.0, other == 0.0
     rows = None if records is None else np.asarray(records)
-    only_ours, only_theirs = (
+    only_near, only_other = (
         int(side.sum()) if rows is None else len(np.unique(rows[side] + 0.0, axis=0))
-        for side in (ours & ~theirs, theirs & ~ours)
+        for side in (near_hits & ~other_hits, other_hits & ~near_hits)
     )
     counts = IdenticalCounts(
-        len(near), int((gap == 0.0).sum()), int(ours.sum()), int(theirs.sum()), only_ours, only_theirs
+        len(near), int((gap == 0.0).sum()), int(near_hits.sum()), int(other_hits.sum()), only_near, only_other
     )
     return counts.test(level, share)
 
@@ -386,9 +386,9 @@ def _aligned(released: Distances, reference: Distances, own: Distances) -> tuple
 def _tail(near: Floats, other: Floats, gap: Floats, tau: float, level: float, pairs: ClosePairs | None) -> TailTest:
     between("tau", tau, 0, 1)
     between("level", level, 0, 1)
-    ours, theirs = near < tau * gap, other < tau * gap
-    only_ours, only_theirs = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
-    p = float(binom.sf(only_ours - 1, only_ours + only_theirs, 0.5))
+    near_hits, other_hits = near < tau * gap, other < tau * gap
+    only_near, only_other = int((near_hits & ~other_hits).sum()), int((other_hits & ~near_hits).sum())
+    p = float(binom.sf(only_near - 1, only_near + only_other, 0.5))
     possible = int((gap > 0.0).sum())
     least = 0.5**possible
     if pairs is not None and not pairs.telling:
@@ -402,10 +402,10 @@ def _tail(near: Floats, other: Floats, gap: Floats, tau: float, level: float, pa
     return TailTest(
         n=len(gap),
         n_duplicates=len(gap) - possible,
-        n_released=int(ours.sum()),
-        n_reference=int(theirs.sum()),
-        only_released=only_ours,
-        only_reference=only_theirs,
+        n_released=int(near_hits.sum()),
+        n_reference=int(other_hits.sum()),
+        only_released=only_near,
+        only_reference=only_other,
         tau=tau,
         level=level,
         p=p,

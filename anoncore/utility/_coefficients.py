@@ -39,22 +39,24 @@ class Coefficient:
     note: str = ""
 
 
-def compared_coefficient(term: str, ours: Estimate | None, theirs: Estimate | None, why: str) -> Coefficient:
+def compared_coefficient(term: str, original: Estimate | None, other: Estimate | None, why: str) -> Coefficient:
     """Set one coefficient of two tables side by side; ``why`` says what one of them lacks."""
-    if ours is None:
-        return Coefficient(term, None, theirs, None, None, None, why)
-    if theirs is None:
-        return Coefficient(term, ours, None, None, 0.0, False, why)
-    apart = abs(theirs.estimate - ours.estimate)
-    difference = apart / ours.error if ours.error > 0 else 0.0 if apart == 0 else None
-    return Coefficient(term, ours, theirs, difference, overlap(ours, theirs), _finding(ours) == _finding(theirs))
+    if original is None:
+        return Coefficient(term, None, other, None, None, None, why)
+    if other is None:
+        return Coefficient(term, original, None, None, 0.0, False, why)
+    apart = abs(other.estimate - original.estimate)
+    difference = apart / original.error if original.error > 0 else 0.0 if apart == 0 else None
+    return Coefficient(
+        term, original, other, difference, overlap(original, other), _finding(original) == _finding(other)
+    )
 
 
 def _finding(one: Estimate) -> int:
     return int(one.lower > 0) - int(one.upper < 0)
 
 
-def overlap(ours: Estimate, theirs: Estimate) -> float:
+def overlap(original: Estimate, other: Estimate) -> float:
     """Return the mean share of two intervals that they have in common, 0 … 1.
 
     An interval of no length shares all of itself with one that holds it.
@@ -64,8 +66,8 @@ def overlap(ours: Estimate, theirs: Estimate) -> float:
     >>> overlap(Estimate(1, 0.5, 0, 2), Estimate(2, 0.5, 1, 3))
     0.5
     """
-    low, high = max(ours.lower, theirs.lower), min(ours.upper, theirs.upper)
+    low, high = max(original.lower, other.lower), min(original.upper, other.upper)
     if high < low:
         return 0.0
-    lengths = [one.upper - one.lower for one in (ours, theirs)]
+    lengths = [one.upper - one.lower for one in (original, other)]
     return float(sum((high - low) / length if length > 0 else 1.0 for length in lengths) / 2)

@@ -134,9 +134,9 @@ def _share(which: np.ndarray, array: Floats | None) -> float:
     return float(which.mean()) if array is None else float(array[which].sum() / array.sum())
 
 
-def shift_of(variable: Variable, ours: Side, theirs: Side) -> Shift:
+def shift_of(variable: Variable, original: Side, other: Side) -> Shift:
     """Return how far one side lies from the other."""
-    a, b = ours.summary, theirs.summary
+    a, b = original.summary, other.summary
     missing = abs(a.missing - b.missing)
     if variable.is_categorical:
         if a.shares is None or b.shares is None:
@@ -146,13 +146,13 @@ def shift_of(variable: Variable, ours: Side, theirs: Side) -> Shift:
         steps = float(np.abs(np.cumsum(difference)).max()) if variable.kind == "ordinal" else None
         return Shift(max(variation, missing), missing, kolmogorov=steps, total_variation=variation)
     if a.mean is None or a.variance is None or b.mean is None or b.variance is None:
-        return Shift(float((a.mean is None) != (b.mean is None)), missing, beyond=_beyond(ours, theirs))
-    assert ours.distribution is not None
-    assert theirs.distribution is not None
+        return Shift(float((a.mean is None) != (b.mean is None)), missing, beyond=_beyond(original, other))
+    assert original.distribution is not None
+    assert other.distribution is not None
     scale = a.variance if a.variance > 0 else 1.0
-    spike, error = _spike(ours, theirs)
-    apart = ours.distribution.kolmogorov(theirs.distribution)
-    moved = np.abs(theirs.distribution.quantiles(QUANTILES) - ours.distribution.quantiles(QUANTILES))
+    spike, error = _spike(original, other)
+    apart = original.distribution.kolmogorov(other.distribution)
+    moved = np.abs(other.distribution.quantiles(QUANTILES) - original.distribution.quantiles(QUANTILES))
     return Shift(
         distance=max(apart, missing),
         missing=missing,
@@ -160,37 +160,37 @@ def shift_of(variable: Variable, ours: Side, theirs: Side) -> Shift:
         variance=abs(b.variance - a.variance) / scale,
         kolmogorov=apart,
         quantile=float(moved.mean() / np.sqrt(scale)),
-        beyond=_beyond(ours, theirs),
+        beyond=_beyond(original, other),
         spike=spike,
         spike_error=error,
     )
 
 
-def _beyond(ours: Side, theirs: Side) -> float | None:
-    """Return the share of records with a value beyond the limits of ours; None where ours has no value."""
-    if ours.limits is None:
+def _beyond(original: Side, other: Side) -> float | None:
+    """Return the share of records with a value beyond the original's limits; None where that has no value."""
+    if original.limits is None:
         return None
-    assert theirs.present is not None
-    (low, high), slack = ours.limits, ROUNDING * max(map(abs, ours.limits))
-    return float(((theirs.present < low - slack) | (theirs.present > high + slack)).sum() / theirs.records)
+    assert other.present is not None
+    (low, high), slack = original.limits, ROUNDING * max(map(abs, original.limits))
+    return float(((other.present < low - slack) | (other.present > high + slack)).sum() / other.records)
 
 
-def _spike(ours: Side, theirs: Side) -> tuple[float | None, float | None]:
+def _spike(original: Side, other: Side) -> tuple[float | None, float | None]:
     """Return how far the share of a frequent value has moved at most, and the standard error of that by chance."""
-    assert ours.distribution is not None
-    assert theirs.distribution is not None
-    shares = np.diff(ours.distribution.cumulative, prepend=0.0)
-    spikes, held = ours.distribution.values[shares >= SPIKE], shares[shares >= SPIKE]
+    assert original.distribution is not None
+    assert other.distribution is not None
+    shares = np.diff(original.distribution.cumulative, prepend=0.0)
+    spikes, held = original.distribution.values[shares >= SPIKE], shares[shares >= SPIKE]
     if not len(spikes):
         return None, None
-    at = theirs.distribution.at(spikes) - theirs.distribution.at(np.nextafter(spikes, -np.inf))
+    at = other.distribution.at(spikes) - other.distribution.at(np.nextafter(spikes, -np.inf))
     worst = int(np.abs(at - held).argmax())
-    sizes = [side.size * (1.0 - side.summary.missing) for side in (ours, theirs)]
+    sizes = [side.size * (1.0 - side.summary.missing) for side in (original, other)]
     error = np.sqrt(held[worst] * (1 - held[worst]) * sum(1 / size for size in sizes))
     return float(abs(at - held)[worst]), float(error)
 
 
-def two_samples(variable: Variable, ours: Side, theirs: Side, of: int) -> float:
+def two_samples(variable: Variable, original: Side, other: Side, of: int) -> float:
     """Return what the distance of the worst of so many variables is between two samples, on this variable's scale.
 
     The median of the largest: Kolmogorov's distribution for numbers; for levels the mean of the total variation and
@@ -198,13 +198,13 @@ def two_samples(variable: Variable, ours: Side, theirs: Side, of: int) -> float:
     """
     tail = 1.0 - 0.5 ** (1.0 / of)
     z = float(norm.isf(tail / 2))
-    missing = ours.summary.missing
-    apart = z * np.sqrt(missing * (1 - missing) * (1 / ours.size + 1 / theirs.size))
-    sizes = [side.size * (1.0 - side.summary.missing) for side in (ours, theirs)]
+    missing = original.summary.missing
+    apart = z * np.sqrt(missing * (1 - missing) * (1 / original.size + 1 / other.size))
+    sizes = [side.size * (1.0 - side.summary.missing) for side in (original, other)]
     if not all(sizes):
         return float(apart)
     error = sum(1 / size for size in sizes)
     if not variable.is_categorical:
         return float(max(apart, np.sqrt(np.log(2 / tail) / 2 * error)))
-    shares = np.array(ours.summary.shares)
+    shares = np.array(original.summary.shares)
     return float(max(apart, np.sqrt(shares * (1 - shares) * error).sum() / 2 * (MEAN + DEVIATION * z)))

@@ -148,25 +148,25 @@ def marginal_utility(
         expected[at] = np.minimum(spread, 2 * middle).sum() / 2
     tuples = tuple(tuple(names[j] for j in members) for members in which)
     worst = int(distances[0].argmax()) if which else None
-    ours, theirs = _over_tables(distances[0], worst), [_over_tables(row, worst) for row in distances[1:]]
+    (mean, largest, _), *references = (_over_tables(row, worst) for row in distances)
     likely = _over_tables(expected, worst)
     return MarginalUtility(
         size=size,
         used=len(which),
         of=comb(len(names), size),
-        mean=ours[0],
-        largest=ours[1],
+        mean=mean,
+        largest=largest,
         worst=() if worst is None else tuples[worst],
         expected_mean=likely[0],
         expected_at_worst=likely[2],
-        reference_mean=theirs[0][0] if theirs else None,
-        reference_largest=theirs[0][1] if theirs else None,
-        reference_at_worst=theirs[0][2] if theirs else None,
+        reference_mean=references[0][0] if references else None,
+        reference_largest=references[0][1] if references else None,
+        reference_at_worst=references[0][2] if references else None,
         left_out=tuple(n for n in original.schema.masked if n not in names),
         meaning=MEANING.format(size=size),
         tuples=tuples,
         values=frozen(distances[0]),
-        reference_values=frozen(distances[1]) if theirs else None,
+        reference_values=frozen(distances[1]) if references else None,
     )
 
 

@@ -160,21 +160,21 @@ def regression_utility(
     return RegressionUtility(regression, compared[0], compared[1] if reference is not None else None)
 
 
-def _compared(regression: Regression, ours: Design, theirs: Design) -> RegressionComparison:
-    notes = tuple(dict.fromkeys((*ours.notes, *theirs.notes)))
-    sizes = (len(ours.outcome), len(theirs.outcome))
-    if ours.problem:
-        return _not_fitted((), sizes, f"original: {ours.problem}", notes)
+def _compared(regression: Regression, original: Design, other: Design) -> RegressionComparison:
+    notes = tuple(dict.fromkeys((*original.notes, *other.notes)))
+    sizes = (len(original.outcome), len(other.outcome))
+    if original.problem:
+        return _not_fitted((), sizes, f"original: {original.problem}", notes)
     try:
-        first, second = _fitted(regression, ours, None if theirs.problem else theirs)
+        first, second = _fitted(regression, original, None if other.problem else other)
     except NotConvergedError as error:
-        if not theirs.problem:
-            return _compared(regression, ours, replace(theirs, problem=str(error)))
-        return _not_fitted(ours.terms, sizes, f"original: {error}", notes)
-    mine = _estimates(regression, ours, first)
-    others = {} if second is None else _estimates(regression, theirs, second)
-    terms = dict.fromkeys((*ours.all_terms, *theirs.all_terms))
-    rows = tuple(compared_coefficient(t, mine.get(t), others.get(t), ours.why(t) or theirs.why(t)) for t in terms)
+        if not other.problem:
+            return _compared(regression, original, replace(other, problem=str(error)))
+        return _not_fitted(original.terms, sizes, f"original: {error}", notes)
+    mine = _estimates(regression, original, first)
+    others = {} if second is None else _estimates(regression, other, second)
+    terms = dict.fromkeys((*original.all_terms, *other.all_terms))
+    rows = tuple(compared_coefficient(t, mine.get(t), others.get(t), original.why(t) or other.why(t)) for t in terms)
     overlaps = {row.term: row.overlap for row in rows if row.overlap is not None}
     worst = min(overlaps, key=lambda term: overlaps[term])
     return RegressionComparison(
@@ -187,7 +187,7 @@ def _compared(regression: Regression, ours: Design, theirs: Design) -> Regressio
         estimator=first.estimator,
         records=sizes[0],
         other_records=sizes[1],
-        problem=f"other table: {theirs.problem}" if theirs.problem else "",
+        problem=f"other table: {other.problem}" if other.problem else "",
         notes=notes,
     )
 
@@ -199,9 +199,11 @@ def _not_fitted(
     return RegressionComparison(rows, None, None, "", None, None, None, *sizes, problem, notes)
 
 
-def _fitted(regression: Regression, ours: Design, theirs: Design | None) -> tuple[Fit, Fit | None]:
+def _fitted(regression: Regression, original: Design, other: Design | None) -> tuple[Fit, Fit | None]:
     """Fit both with one estimator: a coefficient of Firth's is not compared with one of another."""
-    sides = [(side.columns, side.outcome, side.weights, side.clusters) for side in (ours, theirs) if side is not None]
+    sides = [
+        (side.columns, side.outcome, side.weights, side.clusters) for side in (original, other) if side is not None
+    ]
     if regression.kind == "linear":
         fits = [linear(*side) for side in sides]
     else:

@@ -57,18 +57,16 @@ def tracking_ready(given: Path | None) -> Home:
 def platform(home: Home, *, inline: bool) -> Iterator[RunPlan]:
     """Give what carries out a plan, with Prefect unless ``inline``; what a run needs is imported meanwhile."""
     if inline:
-        with embedded.imports():
-            from flows.release import Direct
+        _import_frameworks()
+        from flows.release import Direct
+
         embedded.tracking_ready(home.path)
         yield lambda name, description, file, on_progress, body: body(Direct(on_progress))[0]
         return
     with embedded.server(home.path) as server:
         # The server needs seconds to start; what the run will need is imported meanwhile.
+        _import_frameworks()
         with embedded.imports():
-            import great_expectations  # noqa: F401
-            import matplotlib.figure  # noqa: F401
-            import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
-
             from flows.orchestration.prefect import run_as_flow
         embedded.tracking_ready(home.path)
 
@@ -77,3 +75,14 @@ def platform(home: Home, *, inline: bool) -> Iterator[RunPlan]:
                 return run_as_flow(name, description, file, on_progress, body)
 
         yield run
+
+
+def _import_frameworks() -> None:
+    """Import what every release needs, which takes a quarter longer where its parts are imported at first use."""
+    with embedded.imports():
+        import great_expectations.expectations  # noqa: F401
+        import matplotlib.backends.backend_svg
+        import matplotlib.figure  # noqa: F401
+        import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
+
+        import flows.release  # noqa: F401

@@ -110,7 +110,7 @@ def _numbers_groups(column: pd.Series) -> bool:
     return _rises(column) and MAX_LEVELS < column.nunique() <= 0.9 * len(column)
 
 
-def told_apart(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, ...]:
+def distinguished(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, ...]:
     """Exclude guessed identifiers and households that would join records which have nothing to do with each other.
 
     Those are columns that join most of the records, and, where a name says which column tells units apart, numbers

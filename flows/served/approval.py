@@ -90,12 +90,12 @@ def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str)
         remind=now + min(half, REMIND_AFTER),
     )
     pending_decisions(home).put(entry.release, entry)
-    _tell(home, entry, "awaiting", "a release awaits a decision", candidate.facts.reason, monitor.DECIDE)
+    _notify(home, entry, "awaiting", "a release awaits a decision", candidate.facts.reason, monitor.DECIDE)
     return entry
 
 
-def _tell(home: Home, entry: PendingDecision, event: str, subject: str, text: str, action: str) -> None:
-    monitor.tell_of_release(home, event, subject, entry.plan, entry.release, text, action, until=entry.deadline)
+def _notify(home: Home, entry: PendingDecision, event: str, subject: str, text: str, action: str) -> None:
+    monitor.notify_of_release(home, event, subject, entry.plan, entry.release, text, action, until=entry.deadline)
 
 
 def ask(home: Home, entry: PendingDecision) -> State[Any]:
@@ -122,7 +122,7 @@ def ask(home: Home, entry: PendingDecision) -> State[Any]:
         pending_decisions(home).put(entry.release, entry)
         if refusal:
             monitor.emit("decision-refused", entry.plan, entry.release, reason=refusal)
-            _tell(home, entry, f"refused-{entry.asked}", "a decision was not accepted", refusal, monitor.DECIDE)
+            _notify(home, entry, f"refused-{entry.asked}", "a decision was not accepted", refusal, monitor.DECIDE)
     return state
 
 
@@ -157,7 +157,7 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
     finally:
         pending_decisions(home).remove(entry.release)
     if event in CLOSED:
-        monitor.tell_of_release(home, event, f"a release is {event}", entry.plan, entry.release, why, CLOSED[event])
+        monitor.notify_of_release(home, event, f"a release is {event}", entry.plan, entry.release, why, CLOSED[event])
     kind = {"expired": Cancelled, "superseded": Cancelled, "rejected": Failed}.get(event, Completed)
     return kind(name=event.capitalize(), message=f"{entry.release}: {why}")
 

@@ -50,17 +50,19 @@ def report_assessment(home: Home, plan: str, outcome: Outcome) -> None:
         _note_edits(home, plan, outcome.release)
     emit(outcome.status, plan, outcome.release, **facts)
     if outcome.status == "rejected":
-        tell_of_release(home, "rejected", "a release was rejected", plan, outcome.release, outcome.reason, CHANGE_PLAN)
+        notify_of_release(
+            home, "rejected", "a release was rejected", plan, outcome.release, outcome.reason, CHANGE_PLAN
+        )
     _register(plan, outcome.mlflow_run, outcome.release, outcome.status)
 
 
-def tell_of_release(
+def notify_of_release(
     home: Home, event: str, subject: str, plan: str, release: str, text: str, action: str, *, until: str = ""
 ) -> None:
     """Tell people what became of a release in this run, once for each event and release."""
     link = notices.page_of(str(flow_run.id or ""))
     key = f"{event}-{release}"
-    notices.tell(home, Notice(key, subject, plan, release, text, until=until, link=link, action=action))
+    notices.enqueue(home, Notice(key, subject, plan, release, text, until=until, link=link, action=action))
 
 
 def report_failure(home: Home, error: Exception) -> None:
@@ -69,7 +71,7 @@ def report_failure(home: Home, error: Exception) -> None:
     It may hold counts of records, and stays in the pages: mail may cross other people's machines.
     """
     plan = str(flow_run.parameters.get("plan", ""))
-    notices.tell(home, notices.stopped(plan, str(flow_run.id), is_refused=isinstance(error, Refused)))
+    notices.enqueue(home, notices.stopped(plan, str(flow_run.id), is_refused=isinstance(error, Refused)))
     emit("failed", plan, "", reason=str(error))
     lines = ["**The run could not go on.**", *map(markdown_cell, str(error).split("\n"))]
     note(plan, "trouble", "\n\n".join(lines), "Why the run could not go on")

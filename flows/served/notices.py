@@ -91,8 +91,8 @@ def _waiting(home: Home) -> Records[Notice]:
     return Records(home.path / "notices", Notice)
 
 
-def tell(home: Home, notice: Notice) -> None:
-    """Tell people of an event, unless they were or will be told of it already."""
+def enqueue(home: Home, notice: Notice) -> None:
+    """Keep a notice for delivery, unless one of the same event waits already or was delivered."""
     key = re.sub(r"[^A-Za-z0-9._-]", "_", notice.key)[:150]
     waiting = _waiting(home)
     if waiting.get(key) is None and not (make_private(waiting.folder / "delivered") / key).exists():

@@ -170,20 +170,20 @@ class Reconciler:
             elif pending.remind and now >= pending.remind:
                 state.pending_decisions(self.home).put(pending.release, replace(pending, remind=0.0))
                 monitor.emit("reminder", pending.plan, pending.release, run=pending.run, until=pending.until)
-                self._tell_again(pending)
+                self._notify_again(pending)
 
-    def _tell_again(self, pending: state.PendingDecision) -> None:
+    def _notify_again(self, pending: state.PendingDecision) -> None:
         key, subject = f"reminder-{pending.release}", "a release still awaits a decision"
         about = Notice(key, subject, pending.plan, pending.release, until=pending.deadline, action=monitor.DECIDE)
-        notices.tell(self.home, replace(about, link=notices.page_of(pending.run)))
+        notices.enqueue(self.home, replace(about, link=notices.page_of(pending.run)))
 
-    def _tell_of_crash(self, active: state.ActiveRun, *, last: bool) -> None:
+    def _notify_of_crash(self, active: state.ActiveRun, *, last: bool) -> None:
         number, key = active.attempts + 1, f"crashed-{active.run}-{active.attempts}"
         text = f"its process ended before the run did, attempt {number} of {ATTEMPTS + 1}"
         subject = "a run crashed and is given up" if last else "a run crashed and is resumed"
         action = f"see the run's page and {'run the plan again' if last else 'the log; nothing has to be done'}"
         link = notices.page_of(active.run)
-        notices.tell(self.home, Notice(key, subject, active.plan, text=text, link=link, action=action))
+        notices.enqueue(self.home, Notice(key, subject, active.plan, text=text, link=link, action=action))
 
     def _is_open(self, release: str) -> bool:
         """Return whether people can still decide on a release."""
@@ -216,7 +216,7 @@ class Reconciler:
         self.gone = gone
 
     async def _restart(self, active: state.ActiveRun, run: FlowRun, last: State[Any]) -> None:
-        self._tell_of_crash(active, last=active.attempts >= ATTEMPTS)
+        self._notify_of_crash(active, last=active.attempts >= ATTEMPTS)
         if active.attempts < ATTEMPTS:
             state.active_runs(self.home).put(active.run, replace(active, attempts=active.attempts + 1))
             await self._schedule(run, AGAIN)

@@ -78,13 +78,13 @@ class Watch:
                 text = f"{len(times)} run(s) were due {span} ({file.plan.schedule.timezone}) while nothing ran"
                 action = "runs that were listed already start now; start others in the page (Run), if needed"
                 key = f"missed-{name}-{int(self.before)}"
-                notices.tell(self.home, Notice(key, "scheduled runs were missed", name, text=text, action=action))
+                notices.enqueue(self.home, Notice(key, "scheduled runs were missed", name, text=text, action=action))
 
     def _refused_plans(self, folder: Folder) -> None:
         for file, problem in folder.problems.items():
             key = f"plan-{digest_of([file, problem])[:16]}"
             action = "correct the file; it is read again within half a minute. Until then its schedule runs as it was"
-            notices.tell(self.home, Notice(key, "a plan is refused", file, text=problem, action=action))
+            notices.enqueue(self.home, Notice(key, "a plan is refused", file, text=problem, action=action))
 
     def _disk(self) -> None:
         free, least = shutil.disk_usage(self.home.path).free / 1e9, least_free()
@@ -92,7 +92,7 @@ class Watch:
             text = f"{free:.1f} GB are free where the home is; fewer than {least:g} GB ({LOW_DISK})"
             action = "make room; a release that finds none stops, and nothing of it is published"
             key = f"disk-{datetime.now(UTC):%Y-%m-%d}"
-            notices.tell(self.home, Notice(key, "the disk is nearly full", text=text, action=action))
+            notices.enqueue(self.home, Notice(key, "the disk is nearly full", text=text, action=action))
 
     async def _late(self) -> None:
         from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateName
@@ -104,7 +104,7 @@ class Watch:
             text = f"it was due at {due}; either as many runs as may are under way, or the worker cannot start it"
             action = "see anonflow serve --status and the worker's log"
             about = Notice(f"late-{run.id}", "a run is late", visible(plan), text=text, link=link, action=action)
-            notices.tell(self.home, about)
+            notices.enqueue(self.home, about)
 
     async def _untold(self) -> None:
         """Tell of runs that failed, and could not say so themselves: the disk was full, or Prefect ended them."""
@@ -120,7 +120,7 @@ class Watch:
         found = FlowRunFilter(state=named, end_time=recent)
         for run in await self.client.read_flow_runs(flow_run_filter=found, limit=50):
             plan, is_refused = visible(str(run.parameters.get("plan", ""))), run.state_name == "Refused"
-            notices.tell(self.home, notices.stopped(plan, str(run.id), is_refused=is_refused))
+            notices.enqueue(self.home, notices.stopped(plan, str(run.id), is_refused=is_refused))
 
     async def _other_workers(self) -> None:
         from prefect.exceptions import ObjectNotFound
@@ -136,7 +136,7 @@ class Watch:
                 text = f"{visible(worker.name)} takes runs of this home's pool, and runs whatever the server says"
                 action = "stop it, unless you have started it; only anonflow serve may run releases"
                 about = Notice(f"worker-{worker.id}", "another worker takes runs", text=text, action=action)
-                notices.tell(self.home, about)
+                notices.enqueue(self.home, about)
 
 
 def _alive(home: Home) -> Path:

@@ -14,9 +14,10 @@ import sys
 import zipfile
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime, time, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(kw_only=True)
@@ -73,6 +74,7 @@ def main() -> None:
 
 def read_statistical(kind: str, path: str, cells: int, text: int, *, data: bool) -> tuple[Stated, pd.DataFrame | None]:
     """Return the notes of a file of SPSS, Stata or SAS, and its table where it is asked for and not too large."""
+    # It imports pandas, most of the time that this takes, where it returns a table.
     import pyreadstat
 
     readers = {
@@ -85,7 +87,7 @@ def read_statistical(kind: str, path: str, cells: int, text: int, *, data: bool)
     read = readers[kind]
     # The codes that SPSS calls missing are stated only where they are asked for.
     asked = {"user_missing": True} if kind == "spss" else {}
-    _, meta = read(path, metadataonly=True, **asked)
+    _, meta = read(path, metadataonly=True, output_format="dict", **asked)
     names = list(meta.column_names)
     texts = [meta.variable_storage_width.get(n) or 0 for n in names if meta.readstat_variable_types[n] == "string"]
     about = Stated(
@@ -105,6 +107,7 @@ def read_statistical(kind: str, path: str, cells: int, text: int, *, data: bool)
 
 def read_sheet(path: str, sheet: str, cells: int, text: int) -> tuple[Stated, pd.DataFrame | None]:
     """Return the names of a workbook's sheets, and the table of the one that is named, or of the only one."""
+    import pandas as pd
     from python_calamine import CalamineWorkbook
 
     if zipfile.is_zipfile(path):
@@ -135,6 +138,8 @@ def _name(value: Any) -> str:
 
 def _column(cells: Any) -> pd.Series:
     """Return cells of one type as it is, and of several as text."""
+    import pandas as pd
+
     values = [None if cell == "" else cell for cell in cells]
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {float, int}:

@@ -37,11 +37,11 @@ class _Worker:
         """Start a process and give it the key through its pipe: not by arguments, environment or file."""
         SERVER.set_forkserver_preload([__name__])
         keep_socket_outside_runs()
-        ours, theirs = SERVER.Pipe()
-        process = SERVER.Process(target=_serve, args=(theirs,), daemon=True)
+        parent_end, child_end = SERVER.Pipe()
+        process = SERVER.Process(target=_serve, args=(child_end,), daemon=True)
         process.start()
-        theirs.close()
-        worker = cls(process, ours)
+        child_end.close()
+        worker = cls(process, parent_end)
         worker.take(os.fsencode(store.folder), store.key)
         return worker
 

@@ -74,10 +74,18 @@ def cumulative_curves(curves: Mapping[str, np.ndarray]) -> bytes:
 
 def _curve_panel(axes: Axes, released: np.ndarray, reference: np.ndarray, *, first: bool) -> None:
     at = _round_numbers(float(max(np.quantile(released, 0.99), np.quantile(reference, 0.99))))
-    ours, theirs = _shares(released, at), _shares(reference, at)
-    axes.fill_between(at, ours, theirs, where=(ours > theirs).tolist(), color=EXCESS, alpha=0.35, lw=0)
-    axes.plot(at, theirs, color=MUTED, lw=1.3, ls=(0, (4, 2)))
-    axes.plot(at, ours, color=AFTER, lw=1.7)
+    of_release, of_reference = _shares(released, at), _shares(reference, at)
+    axes.fill_between(
+        at,
+        of_release,
+        of_reference,
+        where=(of_release > of_reference).tolist(),
+        color=EXCESS,
+        alpha=0.35,
+        lw=0,
+    )
+    axes.plot(at, of_reference, color=MUTED, lw=1.3, ls=(0, (4, 2)))
+    axes.plot(at, of_release, color=AFTER, lw=1.7)
     axes.set_xlim(0, at[-1])
     axes.set_ylim(0, 1.02)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "25", "50", "75", "100 %"] if first else [""] * 5)

@@ -74,9 +74,9 @@ def _beyond(utility: PublishedUtility) -> Iterable[tuple[str, ...]]:
     if score is None:
         yield ("pMSE", "not measured: no column varies", number(None), number(None))
     else:
-        ours, theirs = score.released, score.reference
-        yield ("pMSE", *map(significant, (ours.pmse, theirs.pmse if theirs else None, None)))
-        ratios = (ours.ratio, theirs.ratio if theirs else None)
+        released, reference = score.released, score.reference
+        yield ("pMSE", *map(significant, (released.pmse, reference.pmse if reference else None, None)))
+        ratios = (released.ratio, reference.ratio if reference else None)
         yield ("pMSE, ratio to chance", *map(significant, ratios), "1")
     for one in utility.marginals:
         values = (one.mean, one.reference_mean, one.expected_mean)

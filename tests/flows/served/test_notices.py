@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.served.mail import MAIL_TO, SMTP, MailServer
-from flows.served.notices import Notice, deliver, tell, ways
+from flows.served.notices import Notice, deliver, enqueue, ways
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tests.flows.served.mail import mail_server, self_signed
@@ -42,10 +42,10 @@ def test_a_mail_says_what_has_happened_and_what_to_do_and_comes_once(
         async def post(notice: Notice) -> None:
             chat.append(notice.title)
 
-        tell(home, WAITS)
-        tell(home, Notice("plan/../x", "a plan is refused", "x"))
+        enqueue(home, WAITS)
+        enqueue(home, Notice("plan/../x", "a plan is refused", "x"))
         failed = [asyncio.run(deliver(home, {"mail": send, "chat": post})) for _ in range(3)]
-        tell(home, WAITS)
+        enqueue(home, WAITS)
         failed.append(asyncio.run(deliver(home, {"mail": send, "chat": post})))
     assert failed == [["mail: SMTPDataError"], [], [], []]
     assert chat == ["anonflow: a release awaits a decision: office-1", "anonflow: a plan is refused: x"]
@@ -63,7 +63,7 @@ def test_a_mail_says_what_has_happened_and_what_to_do_and_comes_once(
 
 
 def test_without_any_way_nothing_piles_up(home: Home) -> None:
-    tell(home, WAITS)
+    enqueue(home, WAITS)
     assert asyncio.run(deliver(home, {})) == []
     assert not list((home.path / "notices").glob("*.json"))
 
@@ -119,7 +119,7 @@ def test_a_way_that_cannot_be_used_keeps_the_notice_and_hinders_no_other(
 ) -> None:
     from prefect.client.orchestration import PrefectClient
 
-    tell(home, WAITS)
+    enqueue(home, WAITS)
     posted: list[str] = []
 
     async def post(notice: Notice) -> None:

@@ -114,7 +114,7 @@ def test_people_are_told_once_of_runs_that_could_not_say_so_themselves(home: Hom
     runs = [has_told, run_of("failed", Failed()), run_of("refused", Failed(name="Refused"))]
     runs += [run_of("rejected", Failed(name="Rejected")), run_of("long-ago", Failed(), RECENT + timedelta(minutes=1))]
     make_private(home.path / "served")
-    notices.tell(home, notices.stopped("has-told", str(has_told.id), is_refused=False))
+    notices.enqueue(home, notices.stopped("has-told", str(has_told.id), is_refused=False))
     for _ in range(2):
         asyncio.run(Watch(Client(runs), home, "worker").round(Folder({}, {})))  # type: ignore[arg-type]
     stopped = [(subject, plan) for subject, plan in told(home) if subject != "the disk is nearly full"]
