@@ -9,13 +9,15 @@ import numpy as np
 import pandas as pd
 
 from anoncore.edits.conditions import numbers
+from anoncore.edits.implications import implications
 from anoncore.edits.kinds import RatioEdit
 from anoncore.edits.model import EditSet
 from anoncore.edits.repair import repair
 from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError
+from anoncore.kernels.alternatives import project_by_rules
 from anoncore.kernels.groups import joined_groups
-from anoncore.kernels.projection import Polytope, project_into
+from anoncore.kernels.projection import Polytope
 from anoncore.microdata import Microdata, Schema
 from anoncore.microdata.units import unit_codes
 
@@ -73,6 +75,7 @@ def of_k_units(data: Microdata, x: np.ndarray, groups: np.ndarray, k: int) -> np
     return groups if data.units is None else joined_groups(x, groups, data.units, k)
 
 
+UNIT = 1e-6  # standard deviations by which a number without a precision leaves a condition
 OUTERMOST = 20  # units at either end on whose values no published share of a variance depends
 TARGETS = 500  # records that the attack across blocks is tried on
 Memberships = Callable[[int], np.ndarray]
@@ -337,16 +340,18 @@ def _always_binding(edits: EditSet, data: Microdata) -> EditSet:
 
 
 def constraint(encoder: Encoder, edits: EditSet) -> Constrain | None:
-    """Return what makes centres satisfy the linear edits, ratios and bounds among continuous variables.
+    """Return what makes centres satisfy the edits among continuous variables, those under conditions too.
 
     Parameters
     ----------
     encoder : Encoder, fitted with ``numeric="linear"``
-    edits : EditSet; those about variables with levels, and conditional ones, are left to repair
+    edits : EditSet; those about variables with levels, and under conditions on values that are missing anywhere, are
+        left to repair
 
     Returns
     -------
-    Function from (c, m) centres to the nearest (c, m) that satisfy them, or None without such edits.
+    Function from (c, m) centres to the nearest (c, m) that satisfy them (of several edits under conditions, to near
+    ones: `project_by_rules`), or None without such edits.
     The distance is that of the encoded space, which is W = diag(1/sd²) in original units.
     """
     fitted = {b.variable.name: b for b in encoder.blocks if b.variable.kind == "continuous"}
@@ -355,7 +360,10 @@ def constraint(encoder: Encoder, edits: EditSet) -> Constrain | None:
     A, b = binding.equalities(names)
     G, h = binding.inequalities(names)
     lower, upper = binding.bounds(names)
-    if not (len(A) or len(G) or np.isfinite(lower).any() or np.isfinite(upper).any()):
+    present = [n for n in names if fitted[n].indicator is None]
+    units = {n: fitted[n].variable.precision or UNIT * fitted[n].scale for n in present}
+    rules = implications(binding.within(present), names, units)
+    if not (rules or len(A) or len(G) or np.isfinite(lower).any() or np.isfinite(upper).any()):
         return None
     columns = [fitted[n].start for n in names]
     location = np.array([fitted[n].location for n in names])
@@ -364,7 +372,7 @@ def constraint(encoder: Encoder, edits: EditSet) -> Constrain | None:
     polytope = Polytope(A, b, lower, upper, G, h)
 
     def constrain(centres: np.ndarray) -> np.ndarray:
-        values = project_into(centres[:, columns] * scale + location, polytope, scale)
+        values = project_by_rules(centres[:, columns] * scale + location, polytope, rules, scale)
         constrained = centres.copy()
         constrained[:, columns] = (values - location) / scale
         return constrained

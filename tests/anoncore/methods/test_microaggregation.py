@@ -8,6 +8,8 @@ import anoncore
 from anoncore import (
     AnonymizationError,
     BoundEdit,
+    Condition,
+    ConditionalEdit,
     EditSet,
     InfeasibleError,
     LinearEdit,
@@ -17,7 +19,7 @@ from anoncore import (
     Variable,
 )
 from anoncore.methods import MDAV, FuzzyMicroaggregation
-from anoncore.microaggregation import corrected_covariance, linked_across_blocks, variances_kept
+from anoncore.microaggregation import blocks, corrected_covariance, linked_across_blocks, variances_kept
 
 EDITS = EditSet(
     [
@@ -233,6 +235,32 @@ def test_an_edit_that_spans_blocks_is_refused_by_name():
 def test_blocks_name_each_variable_once(blocks, said):
     with pytest.raises(AnonymizationError, match=said):
         masked(businesses(), MDAV(k=5, blocks=blocks), EditSet())
+
+
+def test_centres_keep_edits_under_conditions_before_any_repair():
+    rng = np.random.default_rng(2)
+    age = rng.uniform(0, 80, 240).round()
+    income = np.where(age > 15, rng.lognormal(3, 0.6, 240), 0.0)
+    truth = np.column_stack([age, income, income * rng.uniform(0, 0.3, 240)])
+    noisy = (truth + rng.normal(0, [4, 4, 1], truth.shape)).round(2)
+    names = ("age", "income", "tax")
+    data = Microdata(pd.DataFrame(noisy, columns=list(names)), Schema(Variable(n, "continuous") for n in names))
+    children = Condition(variable="age", upper=15)
+    edits = EditSet(
+        [
+            ConditionalEdit(name="children", when=(children,), then=Condition(variable="income", values=(0,))),
+            LinearEdit(name="tax", terms={"tax": 1}, when=(Condition(variable="income", values=(0,)),)),
+        ]
+    )
+    release = masked(data, FuzzyMicroaggregation(k=5), edits)
+    assert edits.satisfied(release.data.frame).all()
+    assert all(check.holds for check in release.check())
+    block = next(blocks(data, (), edits))
+    centres = block.constrain(block.matrix[::5])
+    decoded = block.encoder.decode(
+        centres, form="mode", groups=np.arange(len(centres)), index=pd.RangeIndex(len(centres))
+    )
+    assert edits.satisfied(decoded.frame).all()
 
 
 def test_contradicting_edits_are_refused_by_name():
