@@ -177,13 +177,26 @@ def influences(x: np.ndarray, statistics: Sequence[Wanted]) -> tuple[np.ndarray,
         part = box_shapes.sensitivities(values, [_description(one.statistic)], [share], [width], floor=0.0)
         for at, column in enumerate(one.columns):
             a[one.rows, column] += per_record * part[:, at]
-        sampling += share / width * math.sqrt(per_record) * _influence(one.statistic.statistic, values)
+        sampling += share / width * math.sqrt(per_record) * float(_influence(one.statistic.statistic, values).std())
     known = ~np.isnan(x)
     spread = np.array([float(np.std(v[k])) if k.any() else 0.0 for v, k in zip(x.T, known.T, strict=True)])
     spread = np.where(spread > 0, spread, 1.0)
     mean = np.array([float(v[k].mean()) if k.any() else 0.0 for v, k in zip(a.T, known.T, strict=True)])
     largest = float((mean * spread).max())
     return np.maximum(a, FLOOR * (largest or 1.0) / spread), sampling
+
+
+def record_influences(x: np.ndarray, statistics: Sequence[Wanted]) -> np.ndarray:
+    """Return (S, N) p/Δ₀ · N/N_C · the influence of each record on each statistic C, 0 on those that are not about it.
+
+    Weights w, of mean 1, shift a statistic by the mean of w times its row: exactly a mean of all records, else to first
+    order. ``x`` (N, n) and ``statistics`` are as for `influences`.
+    """
+    rows = np.zeros((len(statistics), len(x)))
+    for row, one in zip(rows, statistics, strict=True):
+        factor = one.probability / one.accuracy * len(x) / one.rows.sum()
+        row[one.rows] = factor * _influence(one.statistic.statistic, x[one.rows][:, one.columns])
+    return rows
 
 
 def reported(released: Microdata, statistics: Sequence[Wanted]) -> tuple[tuple[str, ...], dict[str, float]]:
@@ -223,23 +236,24 @@ def _description(statistic: Statistic) -> tuple[str, int, int | None]:
     return statistic.statistic, 0, 1 if statistic.statistic in PAIRED else None
 
 
-def _influence(name: StatisticName, values: np.ndarray) -> float:
-    """Return the standard deviation of one record's influence on a statistic."""
+def _influence(name: StatisticName, values: np.ndarray) -> np.ndarray:
+    """Return (N,) the influence of each record on a statistic, 0 on average (of quantiles nearly)."""
     u, v = (values[:, [0, -1]] - values[:, [0, -1]].mean(axis=0)).T
     if name == "mean":
-        return float(u.std())
+        return u
     if name in ("variance", "covariance"):
-        return float((u * v).std())
+        return np.asarray(u * v - (u * v).mean())
     if name == "ratio":
         y, x = values.T
-        return float((y - y.mean() / x.mean() * x).std() / abs(x.mean()))
+        return np.asarray((y - y.mean() / x.mean() * x) / x.mean())
     if name == "slope":
-        return float((v * (u - (u * v).mean() / (v * v).mean() * v)).std() / (v * v).mean())
+        return np.asarray(v * (u - (u * v).mean() / (v * v).mean() * v) / (v * v).mean())
     if name in QUANTILES:
         p = QUANTILES[name]
         mass = np.full(len(u), 1 / len(u))
-        return math.sqrt(p * (1 - p)) / density(values[:, 0], quantile(values[:, 0], mass, p), mass)
+        at = quantile(values[:, 0], mass, p)
+        return np.asarray((p - (values[:, 0] <= at)) / density(values[:, 0], at, mass))
     u, v = u / u.std(), v / v.std()
     if name == "sd":
-        return float((u**2).std() / 2.0 * values[:, 0].std())
-    return float((u * v - 0.5 * (u * v).mean() * (u**2 + v**2)).std())
+        return np.asarray((u**2 - 1.0) / 2.0 * values[:, 0].std())
+    return np.asarray(u * v - 0.5 * (u * v).mean() * (u**2 + v**2))

@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 
 from anoncore.boxes.columns import BoxTable
-from anoncore.boxes.statistics import Statistic, influences, wanted
+from anoncore.boxes.statistics import Statistic, influences, record_influences, wanted
 from anoncore.encoding import Encoder
 from anoncore.kernels.boxes import weights as kernel
 from anoncore.kernels.groups import group_means
 from anoncore.microdata import Microdata
+
+POWERS = 24  # of two, by which the sampling error is multiplied: the last weigh all records alike
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,24 +27,28 @@ class BoxCosts:
     c : (B,) half-range that each record of a box adds per variable, in units of the wanted accuracies; infinite
         where a face is
     sampling : √N times the sampling error of the statistics, in the same units
+    influence : (S, B) mean influence of a box's records on each statistic, in the same units
     variables : how many, n
     """
 
     c: np.ndarray
     sampling: float
+    influence: np.ndarray
     variables: int
 
     @classmethod
     def of(cls, boxes: BoxTable, stated: Sequence[Statistic], names: Sequence[str], frame: pd.DataFrame) -> BoxCosts:
         """Compute costs with every record in the middle of its box, and in the subgroups that its box may hold."""
         if len(boxes.sizes) == 1:
-            return cls(np.zeros(1), 0.0, len(names))
+            return cls(np.zeros(1), 0.0, np.zeros((1, 1)), len(names))
         middle = (boxes.lower / 2.0 + boxes.upper / 2.0)[boxes.label]
         members = [one.members(frame, boxes.label) for one in stated]
-        influence, sampling = influences(middle, wanted(stated, names, middle, members))
+        statistics = wanted(stated, names, middle, members)
+        influence, sampling = influences(middle, statistics)
         widths = (boxes.upper / 2.0 - boxes.lower / 2.0)[boxes.label]
         per_record = np.nansum(influence * widths, axis=1) / len(names)
-        return cls(np.bincount(boxes.label, per_record) / boxes.sizes, sampling, len(names))
+        of_boxes = [np.bincount(boxes.label, row) / boxes.sizes for row in record_influences(middle, statistics)]
+        return cls(np.bincount(boxes.label, per_record) / boxes.sizes, sampling, np.array(of_boxes), len(names))
 
     def weights(self, boxes: BoxTable, A: float | None, *, crisp: bool) -> np.ndarray:
         """Return (B,) the weight of each record of a box, 1 on average.
@@ -50,16 +56,29 @@ class BoxCosts:
         Parameters
         ----------
         boxes : BoxTable of N records
-        A : weight of equal weights in the objective; the sampling error where None
+        A : weight of equal weights in the objective; where None the power of two times the sampling error with the
+            least sum of range, sampling error and the shift of the estimates by the weights
         crisp : records in wide boxes do not count at all, instead of the less the wider their box
         """
-        c, A = self.c[boxes.label], self.sampling if A is None else A
-        if crisp:
-            chosen = kernel.crisp_rule(c, self.variables, A)[0]
-            weights = chosen / chosen.sum()
+        c = self.c[boxes.label]
+        if A is not None:
+            weights = self._optimal(c, A, crisp=crisp)
         else:
-            weights = kernel.optimal_weights(c, self.variables, A)[0]
+            tried = (self._optimal(c, self.sampling * 2.0**power, crisp=crisp) for power in range(POWERS))
+            weights = min(tried, key=lambda one: self._loss(boxes, one, c))
         return np.asarray(np.bincount(boxes.label, weights) / boxes.sizes * len(c))
+
+    def _optimal(self, c: np.ndarray, A: float, *, crisp: bool) -> np.ndarray:
+        """Return (N,) weights of records that add up to 1."""
+        if not crisp:
+            return kernel.optimal_weights(c, self.variables, A)[0]
+        chosen = kernel.crisp_rule(c, self.variables, A)[0]
+        return np.asarray(chosen / chosen.sum())
+
+    def _loss(self, boxes: BoxTable, weights: np.ndarray, c: np.ndarray) -> float:
+        """Return the range, the sampling error and the shift of the estimates that weights (N,) cause."""
+        shift = np.abs(self.influence @ np.bincount(boxes.label, weights)).sum()
+        return float(kernel.objective(weights, c, self.variables, self.sampling) + shift)
 
 
 def box_means(data: Microdata, label: np.ndarray) -> Microdata:

@@ -69,8 +69,10 @@ class OptimalBoxes(Method):
         ranges. "dropped" leaves those beyond the threshold out of the release and cuts the others anew.
     A : float, 0 or more, optional
         Of the objective n·Σ w c + A·√Σw²: the statistical error of a sample of one, in units in which the
-        statistics' wanted accuracies are 1. The larger, the more equal the weights. Computed from the
-        statistics' influence functions at the middles of the boxes when not stated. Only with ``rare``.
+        statistics' wanted accuracies are 1. The larger, the more equal the weights. When not stated, the sampling
+        error, computed from the statistics' influence functions at the middles of the boxes, times the power of two for
+        which range, sampling error and the shift of the estimates by the weights are least together; the paper's
+        objective leaves out the shift. Only with ``rare``.
     bounds : {"cells", "grid"}
         Publish the cells' bounds, or snap them outward to multiples of ``grid``.
     grid : mapping of variable to float

@@ -301,6 +301,21 @@ def test_weights_are_the_optimal_ones_and_follow_from_the_released_boxes(rare):
     assert any("weighted mean(u) =" in note and "; weighted" in note for note in release.notes)
 
 
+@pytest.mark.parametrize("skewed", [True, False])
+def test_by_default_weights_shift_an_estimate_by_less_than_they_narrow_its_range(skewed):
+    rng = np.random.default_rng(1)
+    # The tails of a symmetric number are thin on both sides, so that weights narrow its range and hardly shift it.
+    x = np.exp(rng.normal(3, 1, 800)) if skewed else 100 * rng.standard_t(2, 800)
+    data = Microdata(pd.DataFrame({"x": x.round(2)}), Schema([Variable("x", "continuous")]))
+    asked = (Statistic(statistic="mean", of=("x",)),)
+    sums = {}
+    for A in (None, float(x.std()), 1e12):
+        read = read_boxes(released(data, k=5, rare="fuzzy", A=A, statistics=asked).data.frame)
+        plain, weighted = (read.estimate("mean(x)", weights=one) for one in (False, True))
+        sums[A] = (weighted.guaranteed[1] - weighted.guaranteed[0]) / 2 + abs(weighted.value - plain.value)
+    assert sums[None] <= min(sums.values()) * 1.02
+
+
 def test_records_in_thin_regions_are_dropped_and_the_others_cut_anew():
     data, asked = table(600), (Statistic(statistic="mean", of=("u",), accuracy=1.0),)
     every = read_boxes(released(data, k=6, statistics=asked).data.frame).estimate("mean(u)")
