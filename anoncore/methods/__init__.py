@@ -21,3 +21,4 @@ from anoncore.methods.sequential_trees import SequentialTrees as SequentialTrees
 from anoncore.methods.spectral_rhs import SpectralRHS as SpectralRHS
 from anoncore.methods.spectral_swap import SpectralSwap as SpectralSwap
 from anoncore.methods.value_coding import ValueCoding as ValueCoding
+from anoncore.methods.weight_calibration import WeightCalibration as WeightCalibration

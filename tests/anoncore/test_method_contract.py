@@ -32,6 +32,7 @@ from anoncore.methods import (
     SpectralRHS,
     SpectralSwap,
     ValueCoding,
+    WeightCalibration,
 )
 from anoncore.registry import METHODS
 
@@ -92,6 +93,7 @@ CASES = [
     RecordSwapping(area="region", keys=("grade", "smokes"), k=20, similar=("sex",)),
     PRAM(variables=("region", "smokes"), strata=("grade",)),
     ValueCoding(top={"income": 8000}, base={"income": 50}, rounding="controlled"),
+    WeightCalibration(weight="constant", variables=("region", "smokes")),
     ExtremeRecords(),
     ExtremeRecords(action="top-code", tail=0.05),
     ExtremeRecords(action="winsorise", tail=0.05),
