@@ -25,6 +25,7 @@ from anoncore.kernels.wavelet.signal_program import (
     meet,
     solve,
 )
+from anoncore.kernels.wavelet.spread import with_spread
 
 Details = Literal["plain", "winsorised", "capped"]
 
@@ -91,10 +92,14 @@ class JointRoute:
         Fixed share of details, 0 to 1, instead of the largest.
     weights : (m,) float, optional
         What a moved record counts at each position, at least 0; 1 when None.
+    spread : float, optional
+        Standard deviation of the counts, in those of the signal; their mean stays anyway. Takes precedence
+        over the share of details, unless that is fixed, and over the moved records.
     """
 
     share: float | None = None
     weights: Floats | None = None
+    spread: float | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -211,7 +216,10 @@ def redistribute(
         if route.share is not None:
             program = replace(program, share=(route.share, route.share))
         met = meet(program, bounds)
-        a, unrounded, beta = _joint_route(counts, program, met, bounds, route.weights)
+        x = _joint_route(counts, program, met, bounds, route.weights)
+        if route.spread is not None:
+            x = with_spread(met, x, route.spread * float(counts.std()))
+        a, unrounded, beta = _in_units(program, x)
         target = round_to_total(unrounded, total, met.low * met.unit, met.high * met.unit)
     unmet = [bound.name for bound in bounds if not bound.low <= target[bound.at] <= bound.high]
     if model.population is not None and (target > model.population).any():
@@ -305,8 +313,8 @@ def round_to_total(values: Floats, total: int, low: Floats | float = 0.0, high: 
 
 def _joint_route(
     signal: Floats, program: Program, met: Program, bounds: Sequence[Bound], weights: Floats | None
-) -> tuple[Floats, Floats, float]:
-    """Return coefficients, unrounded counts and share of details: two programs in lexicographic order."""
+) -> Floats:
+    """Return the solution of two programs in lexicographic order."""
     m, width = len(signal), program.equalities.shape[1]
     cost = np.zeros(width)
     cost[width - m - 1] = -1.0
@@ -318,8 +326,8 @@ def _joint_route(
     return _fewest_moved(signal, replace(met, share=(least, max(least, most))), weights)
 
 
-def _fewest_moved(signal: Floats, program: Program, weights: Floats | None = None) -> tuple[Floats, Floats, float]:
-    """Return coefficients, counts and share of details of the counts that move fewest records."""
+def _fewest_moved(signal: Floats, program: Program, weights: Floats | None = None) -> Floats:
+    """Return the solution whose counts move fewest records."""
     m, width = len(signal), program.equalities.shape[1]
     paid = np.ones(m) if weights is None else weights
     # s = q + u − v with u, v ≥ 0 and the least Σ (u + v).
@@ -327,8 +335,13 @@ def _fewest_moved(signal: Floats, program: Program, weights: Floats | None = Non
     solution = solve(program, np.concatenate([np.zeros(width), paid, paid]), more, signal / program.unit)
     if solution is None:
         raise NotConvergedError("redistribution: the second program lost the solution of the first")
-    x = solution[0]
-    return x[: width - m - 1] * program.unit_a, x[width - m : width] * program.unit, float(x[width - m - 1])
+    return solution[0][:width]
+
+
+def _in_units(program: Program, x: Floats) -> tuple[Floats, Floats, float]:
+    """Return coefficients, counts and share of details of a solution."""
+    m = len(program.low)
+    return x[: -m - 1] * program.unit_a, x[-m:] * program.unit, float(x[-m - 1])
 
 
 def _paper_route(
@@ -342,7 +355,7 @@ def _paper_route(
         bare = build_program(source, signal.sum(), model).without_total()
         if not feasible(bare, bounds):
             raise conflict(bare, bounds)
-        given = _fewest_moved(signal, meet(bare, bounds))[0]
+        given = _in_units(bare, _fewest_moved(signal, meet(bare, bounds)))[0]
     detail = model.decompose(source).detail
     raw = (model.reconstruction(len(detail)) @ given + detail)[:m]
     added = max(0.0, -raw[heads > 0].min()) if route.shift is None else route.shift

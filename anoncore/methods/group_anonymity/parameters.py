@@ -72,6 +72,10 @@ class GroupAnonymity(Method):
         areas pulled in, or with hidden areas alone at their goal.
     share : float in [0, 1], optional
         Share of the details to keep, instead of the largest.
+    spread : float, above 0, optional
+        Standard deviation of the counts, as a multiple of theirs before: 1 keeps it, as their mean is kept anyway.
+        Comes before the largest share of details and the fewest moves. With 1 a peak moves to other areas and is not
+        levelled, and who knows that it is kept knows about how large it was.
     coefficients : tuple of float, optional
         New approximation coefficients, for the paper's route.
     shift : float, optional
@@ -127,6 +131,7 @@ class GroupAnonymity(Method):
     route: Literal["joint", "paper"] = "joint"
     details: Literal["plain", "winsorised", "capped"] = "plain"
     share: float | None = None
+    spread: float | None = None
     coefficients: tuple[float, ...] | None = None
     shift: float | None = None
     pad: Literal["refuse", "zero", "repeat"] = "refuse"
@@ -146,6 +151,7 @@ class GroupAnonymity(Method):
         "protected",
         "free",
         "share",
+        "spread",
         "coefficients",
         "shift",
         "weights",
@@ -194,8 +200,10 @@ class GroupAnonymity(Method):
                 raise AnonymizationError(f"{name} must be 0 or more for every area")
         if self.route == "joint" and (self.coefficients is not None or self.shift is not None):
             raise AnonymizationError("coefficients and shift belong to route: paper; remove them")
-        if self.route == "paper" and (self.share is not None or self.weights):
-            raise AnonymizationError("share and weights belong to route: joint; remove them")
+        if self.route == "paper" and (self.share is not None or self.spread is not None or self.weights):
+            raise AnonymizationError("share, spread and weights belong to route: joint; remove them")
+        if self.spread is not None and not 0 < self.spread < np.inf:
+            raise AnonymizationError(f"spread must be above 0 and finite, got {self.spread:g}")
         if self.coefficients is not None and len(self.coefficients) != coefficients:
             raise AnonymizationError(
                 f"coefficients must be {coefficients} for {len(self.order)} areas and level {self.level}, got "
@@ -210,7 +218,7 @@ class GroupAnonymity(Method):
             raise AnonymizationError(f"the cap of {', '.join(crossed)} lies below its raise")
         if both := sorted(bound & free):
             raise AnonymizationError(f"{', '.join(both)} is named free and also capped, raised or protected")
-        if not bound and self.free is None and self.share is None and self.coefficients is None:
+        if not bound and self.free is None and self.share is None and self.spread is None and self.coefficients is None:
             raise AnonymizationError("nothing would be hidden: state caps, raises, protected areas or a share")
 
     @property
@@ -395,7 +403,8 @@ class GroupAnonymity(Method):
             route = PaperRoute(coefficients=None if given is None else np.array(given), shift=self.shift)
         else:
             weights = [self.weights.get(str(a), 1.0) for a in self.order]
-            route = JointRoute(share=self.share, weights=np.array(weights) if self.weights else None)
+            paid = np.array(weights) if self.weights else None
+            route = JointRoute(share=self.share, weights=paid, spread=self.spread)
         return redistribute(counts, self.goals(), self.model(population), route=route, details=self.details)
 
 

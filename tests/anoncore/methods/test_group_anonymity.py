@@ -237,6 +237,18 @@ def test_any_signal(members, cap, households, seed):
     assert data.frame["area"].value_counts().to_dict() == release.data.frame["area"].value_counts().to_dict()
 
 
+def test_the_spread_of_the_counts_can_be_stated(data):
+    release = mask(data, params(spread=0.5, wavelet="haar", level=1))
+    before, after = (release.confidential[name] for name in ("before", "after"))
+    assert after.std() == pytest.approx(0.5 * before.std(), rel=0.02)
+    assert counted(release.data.frame)["h"] <= 60
+    assert "spread" in GroupAnonymity.confidential_parameters
+    with pytest.raises(InfeasibleError, match="with the spread asked for"):
+        mask(data, params(spread=3.0))
+    with pytest.raises(AnonymizationError, match="spread must be above 0"):
+        params(spread=0.0)
+
+
 NEAR = {"a": ("b", "e"), "b": ("c", "f"), "c": ("d", "g"), "d": ("h",), "e": ("f",), "f": ("g",), "g": ("h",)}
 
 
@@ -544,7 +556,7 @@ def test_confidential_parameters_are_parameters():
         ({"free": ("h",)}, "h is named free and also capped"),
         ({"caps": {}}, "nothing would be hidden"),
         ({"shift": 3.0}, "coefficients and shift belong to route: paper"),
-        ({"route": "paper", "share": 0.5}, "share and weights belong to route: joint"),
+        ({"route": "paper", "share": 0.5}, "share, spread and weights belong to route: joint"),
         ({"route": "paper", "coefficients": (1.0,)}, "coefficients must be 2 for 8 areas and level 2, got 1"),
     ],
 )
