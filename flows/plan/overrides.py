@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import partial
@@ -67,7 +68,7 @@ def settings_of(methods: Sequence[str], file: PlanFile) -> tuple[Setting, ...]:
     if len(texts) > MAX_SETTINGS:
         raise Refused(f"--methods: {len(texts)} settings; at most {MAX_SETTINGS} are compared at once")
     if texts:
-        settings = [Setting(text, _replaced(plan.steps, _step(text))) for text in texts]
+        settings = [Setting(text, _replaced(plan.steps, _step(text, plan.steps))) for text in texts]
     else:
         defaults = {name: method() for name, method in _masking().items() if _has_defaults(method)}
         tried = [Setting(name, _replaced(plan.steps, step)) for name, step in defaults.items()]
@@ -109,20 +110,32 @@ def _has_defaults(method: type[Method]) -> bool:
 
 
 def _replaced(steps: tuple[Method, ...], new: Method) -> tuple[Method, ...]:
-    """Return the steps with ``new`` where the first masking step stood, and without the other ones."""
+    """Return the steps with ``new`` for the one of its method, if it prepares, else for all that mask records."""
+    if new.prepares:
+        return tuple(new if step.method == new.method else step for step in steps)
     masking = [i for i, step in enumerate(steps) if not step.prepares]
     at = masking[0] if masking else len(steps)
     before, after = steps[:at], [step for i, step in enumerate(steps[at:], start=at) if i not in masking]
     return (*before, new, *after)
 
 
-def _step(text: str) -> Any:
-    """Return the parameters that ``method:key=value:key=value`` states."""
+def _prepared(steps: Sequence[Method]) -> dict[str, Method]:
+    """Return the steps that prepare records, by method, where there is one of it."""
+    counts = Counter(step.method for step in steps)
+    return {step.method: step for step in steps if step.prepares and counts[step.method] == 1}
+
+
+def _step(text: str, steps: Sequence[Method]) -> Any:
+    """Return the parameters that ``method:key=value:key=value`` states; those that prepare keep the others."""
     method, *pairs = _parts(text, ":") or [""]
-    masking = _masking()
-    if method not in masking:
-        raise Refused(f"--methods: {_shown(method)!r} is no method that masks records; {_one_of(masking)}")
-    allowed = [f.name for f in fields(masking[method]) if f.name != "method"]
+    preparing = _prepared(steps)
+    known = {**_masking(), **{name: type(step) for name, step in preparing.items()}}
+    if method not in known:
+        raise Refused(
+            f"--methods: {_shown(method)!r} is no method that masks records, and no single step of the plan that "
+            f"prepares them; {_one_of(known)}"
+        )
+    allowed = [f.name for f in fields(known[method]) if f.name != "method"]
     stated = {"method": method}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -133,7 +146,7 @@ def _step(text: str) -> Any:
             )
         stated[key] = _value(text, value)
     try:
-        return _STEP.validate_python(stated)
+        return _STEP.validate_python((asdict(preparing[method]) if method in preparing else {}) | stated)
     except ValidationError as error:
         wrong = [
             f"{'.'.join(map(str, e.place[1:]))}: {e.in_words}".removeprefix(": ")

@@ -77,6 +77,21 @@ def test_a_setting_takes_the_place_of_the_masking_steps_alone(small):
     assert [s.method for s in found.steps] == ["rare-levels", "mdav", "extreme-records"]
 
 
+def test_a_preparing_step_of_the_plan_is_varied_in_its_place(small):
+    steps = (
+        "{method: group-anonymity, vital: [{children: [3]}], parameter: region, order: [A, B], level: 1,"
+        " caps: {A: 9}}\n  - {method: spectral-swap}"
+    )
+    found = settings_of(["group-anonymity:wavelet=haar:details=capped", "mdav:k=9"], small(step=steps))
+    assert [[s.method for s in one.steps] for one in found] == [
+        ["group-anonymity", name] for name in ("spectral-swap", "spectral-swap", "mdav")
+    ]
+    varied = found[1].steps[0]
+    assert (varied.wavelet, varied.details, varied.caps) == ("haar", "capped", {"A": 9})
+    assert found[1].steps[1] == found[0].steps[1]
+    assert found[2].steps[0] == found[0].steps[0]
+
+
 def test_what_does_the_same_is_tried_once(small):
     found = settings_of(["spectral-swap", "mdav:k=10", "mdav"], small())
     assert [s.name for s in found] == ["plan", "mdav:k=10"]
