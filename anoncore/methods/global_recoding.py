@@ -120,9 +120,9 @@ class GlobalRecoding(Method):
         ]
         coarsened = {name for name in keys if self.highest.get(name, 1)}
         problems += [
-            f"keys: edit {edit.name} speaks of {', '.join(sorted(at))}, which coarser levels would break; state "
-            f"highest: 0 for them, or leave the edit out"
-            for edit in edits.edits
+            f"keys: edit {edit.name} computes one of {', '.join(edit.variables)}, which coarser levels of "
+            f"{', '.join(sorted(at))} would break; state highest: 0 for them, or leave the edit out"
+            for edit in edits.dependents
             if (at := coarsened & set(edit.variables))
         ]
         return problems if keys else ["keys: there is no quasi-identifier; name the keys", *problems]

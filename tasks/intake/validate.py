@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from anoncore.boxes.edits import over_ranges
+from anoncore.edits.coarser import coarser
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit, RatioEdit, SetEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
@@ -88,7 +89,7 @@ class Validated:
     Parameters
     ----------
     suite : what is published of the suite that was run
-    unverifiable : edits that ranges cannot be shown to satisfy
+    unverifiable : edits that ranges cannot be shown to satisfy, or that say nothing in coarser levels
     """
 
     report: ValidationReport
@@ -159,7 +160,8 @@ def _allowed(rule: Rule) -> str:
 def validate_masked(masked: Masked, section: EditsSection, original: StoredRecords) -> Validated:
     """Prove that the data to be released satisfy every edit, lookups by the table of the records that were masked.
 
-    Of ranges it is shown that each holds a value with which the edit is satisfied.
+    Of ranges it is shown that each holds a value with which the edit is satisfied; edits about recoded variables are
+    those of their coarser levels.
 
     Raises
     ------
@@ -171,7 +173,7 @@ def validate_masked(masked: Masked, section: EditsSection, original: StoredRecor
     edits = section.edit_set()
     if edits.lookups:
         edits = edits.learned(original.load())
-    unverifiable: tuple[str, ...] = ()
+    edits, unverifiable = coarser(edits, masked.recodings)
     reports = []
     for data in masked.released.parts():
         if masked.points is not None:

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from anoncore.claims import ClaimCheck
+from anoncore.edits.coarser import coarser
 from anoncore.edits.dependents import complete, without_dependents
 from anoncore.edits.lookup import LearnedLookup
 from anoncore.edits.model import EditSet
@@ -177,7 +178,7 @@ def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -
         keeps_records=whole.keeps_records,
         notes=(*(note for one in done for note in _notes(one)), *whole.notes, *_invariants(steps)),
         figures={name: value for one in done for name, value in one.named(one.release.figures).items()},
-        recodings=tuple(recoding for one in done for recoding in one.release.recodings),
+        recodings=_recodings(done),
         hidden_variables=_hidden_variables(steps, edits),
         records_unchanged=all(step.prepares for step in steps),
         source_values=_source_values(done, released.schema),
@@ -208,11 +209,12 @@ def masked_records(
         repaired = Repaired(done[-1].release.data, {e.name: 0 for e in edits.edits}, 0, 0)
     else:
         done = _carried_out(streams, without_dependents(original, edits), steps, edits, first)
+        edits, lost = coarser(edits, _recodings(done))
         repaired = repair(_completed(done[-1].release.data, original.schema, edits), edits, rng=streams.rng("repair"))
     released = repaired.data.select(_released_names(repaired.data.schema, steps))
     released, notes = _restored(released, done, original.schema, edits, streams.rng("settle"))
     if not steps[-1].releases_ranges:
-        notes = (*notes, *_lookup_notes(released, edits))
+        notes = (*notes, *_lookup_notes(released, edits), *_lost_notes(lost))
     # Rows that stem from no record are of no unit.
     keeps_records = all(one.release.keeps_records for one in done)
     released = _held_levels(released).with_units_of(original if keeps_records else released.with_units(None))
@@ -229,6 +231,7 @@ def _carried_out(streams: Streams, data: Microdata, steps: tuple[Step, ...], edi
     done: list[_Done] = []
     for number, step in enumerate(steps, start=first):
         release = anonymize(data, step, rng=streams.rng(f"step-{number}"), edits=edits)
+        edits, _ = coarser(edits, release.recodings)
         if len(release.data) < 2:
             raise Refused(f"step {number} ({step.method}) leaves fewer than 2 records to release")
         done.append(_Done(number, step, data, release))
@@ -270,6 +273,16 @@ def _invariants(steps: tuple[Step, ...]) -> Iterator[str]:
     kept = [name for name in steps[0].invariants if all(name in step.invariants for step in steps)]
     if kept:
         yield f"kept exactly, but for what a step treats and repairs: {'; '.join(kept)}"
+
+
+def _recodings(done: list[_Done]) -> tuple[Recoding, ...]:
+    return tuple(recoding for one in done for recoding in one.release.recodings)
+
+
+def _lost_notes(lost: tuple[str, ...]) -> Iterator[str]:
+    """Yield how many edits say nothing in coarser levels; their names may be unpublished."""
+    if lost:
+        yield f"{len(lost)} edit(s) about recoded variables say nothing in the coarser levels and are not checked there"
 
 
 def _lookup_notes(released: Microdata, edits: EditSet) -> Iterator[str]:

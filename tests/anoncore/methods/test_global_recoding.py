@@ -8,7 +8,7 @@ import pytest
 
 import anoncore
 from anoncore import AnonymizationError, EditSet, Microdata, Schema, Variable
-from anoncore.edits.kinds import BoundEdit
+from anoncore.edits.kinds import BoundEdit, LinearEdit
 from anoncore.method import public_parameters
 from anoncore.methods import GlobalRecoding, LocalSuppression, RankSwapping
 from anoncore.recoding import Intervals, Prefixes, Recoding, Rows, parse_hierarchy, recoded, steps_of
@@ -143,9 +143,11 @@ def test_what_does_not_fit_is_refused(params, problem):
         anoncore.anonymize(people(), GlobalRecoding(**params), rng=np.random.default_rng(0))
 
 
-def test_edits_about_keys_are_refused_unless_these_keep_their_values():
-    edits = EditSet([BoundEdit(name="adult", variable="age", lower=18)])
-    assert "edit adult speaks of age" in GlobalRecoding().problems(people().schema, edits)[0]
+def test_edits_that_compute_keys_are_refused_unless_these_keep_their_values():
+    bound = EditSet([BoundEdit(name="adult", variable="age", lower=18)])
+    assert not GlobalRecoding().problems(people().schema, bound)
+    edits = EditSet([LinearEdit(name="sum", terms={"age": 1, "other": -1}, dependent="age")])
+    assert "edit sum computes one of age, other" in GlobalRecoding().problems(people().schema, edits)[0]
     assert not GlobalRecoding(highest={"age": 0}).problems(people().schema, edits)
 
 
