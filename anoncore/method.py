@@ -99,6 +99,11 @@ class Method(Protocol):
         return ()
 
     @property
+    def unmixes_levels(self) -> bool:
+        """Whether every group of records that the step makes identical has one level of each variable with levels."""
+        return False
+
+    @property
     def unmixed_variables(self) -> tuple[str, ...]:
         """Variables of which every group of records that the step makes identical has one level, that of the source."""
         return ()

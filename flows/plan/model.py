@@ -227,12 +227,13 @@ class Plan(Section):
         if not unprotected and self.policy.individual_protection == "none":
             yield "policy: individual_protection: none is for plans that only hide a group; remove it"
         defining = {name for s in self.steps for name in s.group_variables}
-        grouped = [s.method for s in self.steps if s.void_by_design and not defining <= set(s.unmixed_variables)]
+        mixing = [s for s in self.steps if s.void_by_design and not s.unmixes_levels]
+        grouped = [s.method for s in mixing if not defining <= set(s.unmixed_variables)]
         if hiding and grouped:
             yield (
                 f"steps: {', '.join(hiding)} and {', '.join(grouped)} cannot be combined: moving members breaks "
-                "groups of identical records; use another masking step, or mdav with within: "
-                f"[{', '.join(sorted(defining))}]"
+                "groups of identical records; use another masking step, optimal-boxes with categorical: constant, or "
+                f"mdav with within: [{', '.join(sorted(defining))}]"
             )
 
     def _regression_problems(self, schema: Schema) -> Iterator[str]:

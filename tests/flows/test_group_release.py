@@ -279,6 +279,10 @@ def test_methods_of_identical_groups_are_refused_beside_it(plan):
         load_plan(plan(step="{method: mdav}", policy="{by_design: [uncertainty], untested: [membership]}"))
     within = "{method: mdav, within: [area, service]}"
     load_plan(plan(step=within, policy="{by_design: [uncertainty], untested: [membership]}"))
+    policy = "{by_design: [uncertainty, ambiguity], untested: [membership]}"
+    with pytest.raises(Refused, match="cannot be combined"):
+        load_plan(plan(step="{method: optimal-boxes}", policy=policy))
+    load_plan(plan(step="{method: optimal-boxes, categorical: constant}", policy=policy))
 
 
 def test_missing_areas_and_later_swapping_go_together(plan, home):

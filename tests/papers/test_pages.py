@@ -77,4 +77,14 @@ def test_two_groups_of_a_census_sample_are_hidden_at_once():
     assert kept["counts"]
     assert kept["inversion"]
     assert kept["reinference"]
-    assert [row["inversion"] for row in stored if row.get("group") == "nonwhite veterans"] == [False, True, True]
+    assert [row["inversion"] for row in stored if row["table"] == "census"][:3] == [False, True, True]
+
+
+def test_a_map_keeps_more_than_an_alphabet_and_a_spread_is_attained_or_refused():
+    stored = areas_page.PAGE.stored()
+    on_map = {(row["details"], row["layout"]): row for row in stored if row["table"] == "map"}
+    line, graph = on_map["plain", "line, haar"], on_map["plain", "map, haar"]
+    assert graph["share"] > line["share"]
+    assert graph["moved"] < line["moved"]
+    assert all(row["counts"] and row["reinference"] for row in on_map.values())
+    agrees(areas_page.on_spreads([0.1]), stored, table="spread", spread=0.1)

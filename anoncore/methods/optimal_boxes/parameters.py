@@ -162,6 +162,11 @@ class OptimalBoxes(Method):
         """The mean of each number, where means of boxes are released."""
         return (MEANS,) if self.release == "means" else ()
 
+    @property
+    def unmixes_levels(self) -> bool:
+        """Whether a box holds a single level of each variable."""
+        return self.categorical == "constant"
+
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
         names = _ranged(schema)

@@ -26,7 +26,7 @@ from anoncore import (
 )
 from anoncore.encoding import Encoder
 from anoncore.kernels.wavelet.relocation import moved_means
-from anoncore.methods import MDAV, GroupAnonymity, RareLevels, SpectralSwap
+from anoncore.methods import MDAV, GroupAnonymity, OptimalBoxes, RareLevels, SpectralSwap
 
 AREAS = ("a", "b", "c", "d", "e", "f", "g", "h")
 MEMBERS = (30, 5, 80, 12, 9, 41, 6, 217)
@@ -116,6 +116,18 @@ def test_hidden_counts_survive_microaggregation_within_area_and_group():
         mask(hidden.data, MDAV(k=20, within=("area", "service")))
     with pytest.raises(AnonymizationError, match="age is no variable with levels"):
         mask(hidden.data, MDAV(within=("age",)))
+
+
+def test_hidden_counts_survive_generalisation_within_area_and_group():
+    people = microfile(3000, (30, 12, 40, 12, 15, 21, 16, 117), households=False)
+    people = people.select([n for n in people.schema.names if n != "sex"])
+    frame = people.frame.assign(service=people.frame["service"].isin([1, 2]).map({True: "y", False: "n"}))
+    schema = Schema(v if v.name != "service" else Variable("service", "binary") for v in people.schema)
+    hidden = mask(Microdata(frame, schema), params(vital=({"service": ("y",)},), caps={"h": 50}))
+    boxes = mask(hidden.data, OptimalBoxes(k=5, categorical="constant"))
+    assert hidden.claims[0].check(boxes.data).holds
+    assert all(check.holds for check in boxes.check())
+    assert not hidden.claims[0].check(mask(hidden.data, OptimalBoxes(k=5)).data).holds
 
 
 def test_counts_are_the_chosen_ones_and_populations_stay(data, release):
