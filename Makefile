@@ -86,8 +86,7 @@ evidence: setup-dev  ## independent samples and planted leaks, judged by the def
 	  --seeds $(or $(SEEDS),0:20) || exit 1; done
 
 reproduction: setup-dev  ## the papers' tables and figures on open data, written to docs/explanation/reproduction*.md
-	$(BIN)/python tests/papers/reproduction.py
-	for page in areas bases boxes clusters; do $(BIN)/python -m tests.papers.$${page}_page || exit 1; done
+	$(BIN)/python -m tests.papers $(PARTS)
 
 test-reliability: setup-dev  ## short forms: kills, canaries, connections, rights
 	$(SERVED) -n 2 --dist loadfile tests/reliability

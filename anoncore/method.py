@@ -146,3 +146,15 @@ def public_parameters(step: Method, stated: Mapping[str, Any] | None = None) -> 
     """Return the method and its parameters, or those ``stated``, without the confidential ones."""
     parameters = asdict(step) if stated is None else {"method": step.method, **stated}
     return {name: value for name, value in parameters.items() if name not in step.confidential_parameters}
+
+
+def probability_problems(released: str, schema: Schema, edits: EditSet) -> list[str]:
+    """Return the edits that read variables which ``released: probabilities`` replaces by a column per level."""
+    spread = {v.name for v in schema if v.kind in ("binary", "nominal")}
+    broken = [e.name for e in edits.edits if released == "probabilities" and spread & set(e.variables)]
+    if not broken:
+        return []
+    return [
+        "released: probabilities replaces binary and nominal variables by one column per level, which these "
+        f"edits read: {', '.join(broken)}; remove them or choose calibrated"
+    ]

@@ -142,6 +142,13 @@ class Block:
         """The first column after the block and its missing indicator."""
         return self.start + self.width + (self.indicator is not None)
 
+    def of_sample(self, records: int, rng: np.random.Generator) -> Block:
+        """Return the block of so many records, with missing values and levels as often as in a sample."""
+        missing = int(rng.binomial(records, self.missing / self.records))
+        held = int(self.counts.sum())
+        counts = rng.multinomial(records - missing, self.counts / held) if held else self.counts
+        return replace(self, records=records, missing=missing, counts=counts)
+
     def column_names(self) -> list[str]:
         """Return a readable name for each column, the missing indicator included."""
         name = self.variable.name

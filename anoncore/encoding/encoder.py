@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -84,6 +84,10 @@ class Encoder:
             else:
                 blocks.append(block)
         return cls(schema.select(schema.masked), tuple(blocks), blocks[-1].end if blocks else 0, fixed)
+
+    def of_sample(self, records: int, rng: np.random.Generator) -> Encoder:
+        """Return the encoder of so many records drawn from those it was fitted to: counts of levels are drawn."""
+        return replace(self, blocks=tuple(block.of_sample(records, rng) for block in self.blocks))
 
     def __repr__(self) -> str:
         return f"Encoder({self.width} columns of {len(self.schema)} variables)"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anoncore.errors import InfeasibleError
-from anoncore.kernels.independent_axes import independent_axes
-from anoncore.kernels.principal_axes import Basis, basis, principal_scores, symmetric_root
-from anoncore.kernels.rows import row_blocks
+from anoncore.kernels.principal_axes import Basis, symmetric_root
+from anoncore.kernels.score_basis import ScoreBasis, score_basis
 from anoncore.kernels.smoothed_values import read_near, recommended_reach, smoothed_order, without_extremes
 
 Floats = NDArray[np.float64]
@@ -28,9 +26,9 @@ def swap(
     x: Floats,
     *,
     rng: np.random.Generator,
+    basis_of: Callable[[Floats], ScoreBasis] = score_basis,
     exact_covariance: bool = False,
     jitter: Jitter = None,
-    within: NDArray[np.integer] | None = None,
     units: NDArray[np.intp] | None = None,
 ) -> Floats:
     """Spectral swapping: every principal score is handed to another record, each axis on its own.
@@ -41,21 +39,20 @@ def swap(
         Records in rows, columns of comparable scale (standardised). No missing values.
     rng : numpy.random.Generator
         Source of the permutations and of the jitter. Its seed is a secret.
+    basis_of : callable
+        Returns the scores of a table and the way back; principal axes by default.
     exact_covariance : bool
         Whether the swapped scores are made exactly uncorrelated, so that covariances are exact.
     jitter : int or "auto", optional
         Over how many ranks (at least 1), either way, scores are averaged and moved before they are permuted;
-        "auto" for `recommended_reach` of each cluster.
-    within : (N,) int, optional
-        Cluster of each record: each cluster is swapped by itself, about its own center and axes. A cluster of
-        one record is released as it is; the caller keeps clusters large.
+        "auto" for `recommended_reach`.
     units : (N,) int, optional
         Statistical unit of each record, see `smoothed_order`.
 
     Returns
     -------
     (N, n) float
-        Masked records; row i has no tie to row i of ``x`` beyond its cluster.
+        Masked records; row i has no tie to row i of ``x``.
 
     Raises
     ------
@@ -64,9 +61,10 @@ def swap(
 
     Notes
     -----
-    Claim: means exact (1e-13); covariances in expectation, or with ``exact_covariance`` exact (1e-12 once
-    records clearly outnumber columns); linear relations among columns exact. Not claimed: univariate
-    distributions, and anything beyond second moments across axes.
+    Claim, where all axes are used: means exact (1e-13); covariances in expectation, or with ``exact_covariance`` exact
+    (1e-12 once records clearly outnumber columns); linear relations among columns exact. Not claimed: univariate
+    distributions, and anything beyond second moments across axes. Along independent components that are independent,
+    swapped records are draws of the distribution, which along principal axes they are for normal data alone.
 
     Without options each score column keeps its exact values, merely permuted. An attacker who finds an axis
     recognises members by scores that recur, and in a table of few columns axes are found by search. ``jitter=j``
@@ -84,83 +82,34 @@ def swap(
     >>> bool(np.allclose(np.cov(masked.T), np.cov(x.T), rtol=0, atol=1e-12))
     True
     """
-    return _in_clusters(x, within, units, partial(_swap, rng=rng, exact_covariance=exact_covariance, jitter=jitter))
-
-
-def swap_independent(
-    x: Floats,
-    *,
-    rng: np.random.Generator,
-    exact_covariance: bool = False,
-    jitter: Jitter = None,
-    within: NDArray[np.integer] | None = None,
-    units: NDArray[np.intp] | None = None,
-) -> Floats:
-    """Swap the scores along independent components instead of principal axes; otherwise as `swap`.
-
-    Notes
-    -----
-    Claim: as `swap`; where the components are independent, the swapped records are draws of their distribution, which
-    those swapped along principal axes are for normal data alone.
-
-    Source: Lasko & Vinterbo (2010), section V; the components are those of `independent_axes`.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(1).exponential(size=(1000, 2)) @ np.array([[1.0, 1.0], [0.0, 1.0]])
-    >>> masked = swap_independent(x, rng=np.random.default_rng(2))
-    >>> bool(np.abs(masked.mean(axis=0) - x.mean(axis=0)).max() < 1e-12)
-    True
-    """
-    one = partial(_swap, rng=rng, exact_covariance=exact_covariance, jitter=jitter, independent=True)
-    return _in_clusters(x, within, units, one)
-
-
-def _in_clusters(
-    x: Floats, within: NDArray[np.integer] | None, units: NDArray[np.intp] | None, one: Callable[..., Floats]
-) -> Floats:
-    if within is None:
-        return one(x, units)
-    masked = np.empty(x.shape)
-    order = np.argsort(within, kind="stable")
-    starts = np.flatnonzero(np.diff(within[order])) + 1
-    for members in np.split(order, starts):
-        masked[members] = one(x[members], None if units is None else units[members])
-    return masked
-
-
-def _swap(
-    x: Floats,
-    units: NDArray[np.intp] | None,
-    rng: np.random.Generator,
-    exact_covariance: bool,
-    jitter: Jitter,
-    independent: bool = False,
-) -> Floats:
-    frame = basis(x)
-    back = frame.loadings.T
-    if independent:
-        frame, back = independent_axes(x, frame)
-    # Axes contiguous: a permutation touches one column at a time.
-    moved = principal_scores(x, frame, order="F")
-    ranks = recommended_reach(len(x), int(frame.live.sum())) if jitter == "auto" else jitter
+    frame = basis_of(x)
+    moved = frame.scores
+    ranks = recommended_reach(len(x), len(frame.live)) if jitter == "auto" else jitter
     if ranks is not None:
-        for axis in np.flatnonzero(frame.live):
-            moved[:, axis] = _jittered(moved[:, axis], ranks, rng, units)
+        for axis in frame.live:
+            moved[:, axis] = jittered(moved[:, axis], ranks, rng, units)
     rng.permuted(moved, axis=0, out=moved)
+    back = _whitening(moved, frame.frame) @ frame.back if exact_covariance else frame.back
+    return frame.records(moved, back, mean=moved.mean(axis=0))
 
-    if exact_covariance:
-        back = _whitening(moved, frame) @ back
-    shift = frame.center - moved.mean(axis=0) @ back
+
+def in_clusters(
+    x: Floats, labels: NDArray[np.integer], mask: Callable[..., Floats], units: NDArray[np.intp] | None = None
+) -> Floats:
+    """Mask each cluster (N,) of records (N, n) by itself, as `swap` does about its own center and axes.
+
+    A cluster of one record is released as it is; the caller keeps clusters large. ``units`` go to ``mask`` by name.
+    """
     masked = np.empty(x.shape)
-    for rows in row_blocks(len(x)):
-        np.matmul(moved[rows], back, out=masked[rows])
-        masked[rows] += shift
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order])) + 1
+    for members in np.split(order, starts):
+        masked[members] = mask(x[members], units=None if units is None else units[members])
     return masked
 
 
-def _jittered(column: Floats, ranks: int, rng: np.random.Generator, units: NDArray[np.intp] | None = None) -> Floats:
-    """Draw scores, in rank order, from the smoothed order of a column without extremes; keep mean and spread."""
+def jittered(column: Floats, ranks: int, rng: np.random.Generator, units: NDArray[np.intp] | None = None) -> Floats:
+    """Draw scores (N,), in rank order, from the smoothed order of a column without extremes; keep mean and spread."""
     order = np.argsort(column, kind="stable")
     units = None if units is None else units[order]
     column = without_extremes(column[order], units=units)

@@ -19,6 +19,8 @@ from anoncore.methods.record_swapping import RecordSwapping as RecordSwapping
 from anoncore.methods.rhs import RHS as RHS
 from anoncore.methods.sequential_trees import SequentialTrees as SequentialTrees
 from anoncore.methods.spectral_rhs import SpectralRHS as SpectralRHS
+from anoncore.methods.spectral_suppression import SpectralSuppression as SpectralSuppression
 from anoncore.methods.spectral_swap import SpectralSwap as SpectralSwap
+from anoncore.methods.spectral_synthesis import SpectralSynthesis as SpectralSynthesis
 from anoncore.methods.value_coding import ValueCoding as ValueCoding
 from anoncore.methods.weight_calibration import WeightCalibration as WeightCalibration

@@ -10,11 +10,11 @@ import numpy as np
 from anoncore.claims import NoFormalGuarantee
 from anoncore.edits.limits import limits_note, within_limits
 from anoncore.edits.model import EditSet
-from anoncore.encoding import Encoder
+from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import noise
-from anoncore.method import LEVEL_COUNTS, Method, OverPartitions
-from anoncore.microdata import Microdata
+from anoncore.method import LEVEL_COUNTS, Method, OverPartitions, probability_problems
+from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
 
 EVIDENCE = (
@@ -45,7 +45,7 @@ class AdditiveNoise(Method):
     axes : {"original", "spectral"}
         How ``correction: exact`` restores covariances, see `anoncore.kernels.noise.add_noise`: column by
         column, or along the principal axes. Without that correction both are the same.
-    released : {"calibrated", "mode"}
+    released : {"calibrated", "mode", "probabilities"}
         How scores become levels, see `Encoder.decode`.
     """
 
@@ -59,7 +59,7 @@ class AdditiveNoise(Method):
     b: float = 0.1
     correction: Literal["corrected", "exact", "none"] = "corrected"
     axes: Literal["original", "spectral"] = "original"
-    released: Literal["calibrated", "mode"] = "calibrated"
+    released: Decoding = "calibrated"
 
     def __post_init__(self) -> None:
         if not 0 < self.b < np.inf:
@@ -69,6 +69,10 @@ class AdditiveNoise(Method):
     def invariants(self) -> tuple[str, ...]:
         """Level counts, to which levels are calibrated."""
         return (LEVEL_COUNTS,) if self.released == "calibrated" else ()
+
+    def problems(self, schema: Schema, edits: EditSet) -> list[str]:
+        """Return the edits that read variables which ``released: probabilities`` replaces."""
+        return probability_problems(self.released, schema, edits)
 
     @property
     def over_partitions(self) -> OverPartitions:

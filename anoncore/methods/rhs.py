@@ -9,13 +9,13 @@ import numpy as np
 
 from anoncore.claims import Claim, KAnonymity, NoFormalGuarantee
 from anoncore.edits.model import EditSet
-from anoncore.encoding import Encoder
+from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.groups import representatives
 from anoncore.kernels.recursive_bisection import recursive_bisection
-from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method, OverPartitions
+from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method, OverPartitions, probability_problems
 from anoncore.microaggregation import of_k_units, units_note
-from anoncore.microdata import Microdata
+from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
 
 EVIDENCE = (
@@ -44,7 +44,7 @@ class RHS(Method):
     representative : {"mean", "medoid"}
         What replaces the records of a group: their mean, or the record nearest to it. A medoid
         publishes one real record per group.
-    released : {"calibrated", "mode"}
+    released : {"calibrated", "mode", "probabilities"}
         How scores become levels, see `Encoder.decode`; whole groups always share a level.
     """
 
@@ -58,7 +58,7 @@ class RHS(Method):
     k: int = 10
     small: Literal["join", "keep"] = "join"
     representative: Literal["mean", "medoid"] = "mean"
-    released: Literal["calibrated", "mode"] = "calibrated"
+    released: Decoding = "calibrated"
 
     def __post_init__(self) -> None:
         if self.k < 2:
@@ -76,6 +76,10 @@ class RHS(Method):
             return MEDOID_NOTE
         alone = "every record that is alone in its cell is published as it is, with numbers that no one else has"
         return alone if self.small == "keep" else ""
+
+    def problems(self, schema: Schema, edits: EditSet) -> list[str]:
+        """Return the edits that read variables which ``released: probabilities`` replaces."""
+        return probability_problems(self.released, schema, edits)
 
     @property
     def over_partitions(self) -> OverPartitions:

@@ -9,13 +9,13 @@ import numpy as np
 
 from anoncore.claims import KAnonymity
 from anoncore.edits.model import EditSet
-from anoncore.encoding import Encoder
+from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.groups import representatives
 from anoncore.kernels.spectral_groups import spectral_groups
-from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method, OverPartitions
+from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method, OverPartitions, probability_problems
 from anoncore.microaggregation import of_k_units, units_note
-from anoncore.microdata import Microdata
+from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
 
 
@@ -28,16 +28,20 @@ class SpectralRHS(Method):
     identical records identical. Ambiguity and uncertainty are void by design.
 
     Source: Lasko and Vinterbo 2010, section III-B2 and Figure 1. Departs from the figure's
-    ``rows ≤ 2k``, which yields groups of 2k; a group of 2k records is split here.
+    ``rows ≤ 2k``, which yields groups of 2k; a group of 2k records is split here. Its section III-A says that
+    axes may be emphasised; the power is ours.
 
     Parameters
     ----------
     k : int, at least 2
         Groups hold k … 2k − 1 records.
+    emphasis : float, 0 or more
+        Power of their lengths with which axes count when groups are cut: 1 in the paper; 0 cuts all axes alike, so
+        that groups are wider along the long ones and hide their members better; more cuts the longest more.
     representative : {"mean", "medoid"}
         What replaces the records of a group: their mean, or the record nearest to it. A medoid
         publishes one real record per group.
-    released : {"calibrated", "mode"}
+    released : {"calibrated", "mode", "probabilities"}
         How scores become levels, see `Encoder.decode`; whole groups always share a level.
     """
 
@@ -50,17 +54,24 @@ class SpectralRHS(Method):
 
     method: Literal["spectral-rhs"] = "spectral-rhs"
     k: int = 10
+    emphasis: float = 1.0
     representative: Literal["mean", "medoid"] = "mean"
-    released: Literal["calibrated", "mode"] = "calibrated"
+    released: Decoding = "calibrated"
 
     def __post_init__(self) -> None:
         if self.k < 2:
             raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        if not 0 <= self.emphasis < np.inf:
+            raise AnonymizationError(f"emphasis must be 0 or more and finite, got {self.emphasis}")
 
     @property
     def publishes_source_values(self) -> str:
         """Why numbers that a single record holds are published: a medoid is one person's record."""
         return MEDOID_NOTE if self.representative == "medoid" else ""
+
+    def problems(self, schema: Schema, edits: EditSet) -> list[str]:
+        """Return the edits that read variables which ``released: probabilities`` replaces."""
+        return probability_problems(self.released, schema, edits)
 
     @property
     def over_partitions(self) -> OverPartitions:
@@ -79,7 +90,7 @@ class SpectralRHS(Method):
             raise AnonymizationError(f"spectral RHS with k = {self.k} needs as many records, got {len(data)}")
         encoder = Encoder.fit(data)
         matrix = encoder.encode(data)
-        groups = of_k_units(data, matrix, spectral_groups(matrix, self.k), self.k)
+        groups = of_k_units(data, matrix, spectral_groups(matrix, self.k, self.emphasis), self.k)
         grouped = representatives(matrix, groups, self.representative)
         return Release(
             data=encoder.decode(grouped, form=self.released, groups=groups, index=data.frame.index),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -13,8 +14,9 @@ from anoncore.edits.model import EditSet
 from anoncore.encoding import Decoding, Encoder, NumericScale
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.k_means import k_means
-from anoncore.kernels.spectral_swap import swap, swap_independent
-from anoncore.method import EVIDENCE, LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions
+from anoncore.kernels.score_basis import Axes, score_basis
+from anoncore.kernels.spectral_swap import in_clusters, swap
+from anoncore.method import EVIDENCE, LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions, probability_problems
 from anoncore.microdata import Microdata, Schema
 from anoncore.numbers_by_rank import coded_numbers, drawn_note, drawn_numbers, with_numbers_by_rank
 from anoncore.release import Release
@@ -37,6 +39,9 @@ class SpectralSwap(Method):
     axes : {"principal", "independent"}
         Along which axes scores are permuted: principal ones, or independent components, which keep more of what is
         not normal in the data.
+    leading : float, above 0 and at most 1
+        Share of the variance that is masked: the fewest longest principal axes that hold it are permuted, and the
+        shorter ones left out, **so that what lies along them alone is not released**. 1 uses all.
     released : {"calibrated", "mode", "probabilities"}
         How scores become levels, see `Encoder.decode`.
     exact_covariance : bool
@@ -72,7 +77,8 @@ class SpectralSwap(Method):
     )
 
     method: Literal["spectral-swap"] = "spectral-swap"
-    axes: Literal["principal", "independent"] = "principal"
+    axes: Axes = "principal"
+    leading: float = 1.0
     released: Decoding = "calibrated"
     exact_covariance: bool = False
     marginals: Literal["masked", "drawn", "exact"] = "masked"
@@ -93,6 +99,13 @@ class SpectralSwap(Method):
         ):
             if value < least:
                 raise AnonymizationError(f"{name} must be at least {least}, got {value}")
+        if not 0 < self.leading <= 1:
+            raise AnonymizationError(f"leading must be above 0 and at most 1, got {self.leading}")
+        if self.leading < 1 and (self.exact_covariance or self.axes == "independent"):
+            raise AnonymizationError(
+                "leading below 1 leaves principal axes out: covariances cannot be exact then, and independent "
+                "components have no longest; leave leading at 1"
+            )
         if self.axes == "independent" and self.jitter != "auto":
             raise AnonymizationError(
                 "axes: independent needs jitter: auto: scores that recur along principal axes alone are tested for"
@@ -120,14 +133,7 @@ class SpectralSwap(Method):
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return the edits that read variables which ``released: probabilities`` replaces."""
-        spread = {v.name for v in schema if v.kind in ("binary", "nominal")}
-        broken = [e.name for e in edits.edits if self.released == "probabilities" and spread & set(e.variables)]
-        if not broken:
-            return []
-        return [
-            "released: probabilities replaces binary and nominal variables by one column per level, which these "
-            f"edits read: {', '.join(broken)}; remove them or choose calibrated"
-        ]
+        return probability_problems(self.released, schema, edits)
 
     @property
     def over_partitions(self) -> OverPartitions:
@@ -151,16 +157,18 @@ class SpectralSwap(Method):
                 "leave jitter at auto"
             )
         matrix = encoder.encode(data)
-        swapped = (swap if self.axes == "principal" else swap_independent)(
-            matrix,
+        mask = partial(
+            swap,
             rng=rng,
+            basis_of=partial(score_basis, axes=self.axes, leading=self.leading),
             exact_covariance=self.exact_covariance,
             jitter=self.jitter,
-            within=_clusters(matrix, self, rng),
-            units=data.units,
         )
+        labels, units = _clusters(matrix, self, rng), data.units
+        swapped = mask(matrix, units=units) if labels is None else in_clusters(matrix, labels, mask, units)
         masked = encoder.decode(swapped, form=self.released)
-        notes = [f"every {self.axes} score was permuted independently; no released record stems from one person"]
+        notes = [_left_out(self.leading)] if self.leading < 1 else []
+        notes += [f"every {self.axes} score was permuted independently; no released record stems from one person"]
         if self.marginals == "drawn":
             drawn = drawn_numbers(data, masked.schema.names, k=self.k, rng=rng)
             masked = with_numbers_by_rank(masked, drawn)
@@ -179,6 +187,13 @@ class SpectralSwap(Method):
             notes=(*notes, *limits_note(beyond)),
             scores=swapped if self.numeric == "log" else None,
         )
+
+
+def _left_out(leading: float) -> str:
+    return (
+        f"the longest principal axes that hold {leading:.1%} of the variance were used; what varies along the others "
+        "alone is not in the release, and variances are smaller by it"
+    )
 
 
 def _clusters(matrix: np.ndarray, params: SpectralSwap, rng: np.random.Generator) -> np.ndarray | None:

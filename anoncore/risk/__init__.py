@@ -28,7 +28,13 @@ from anoncore.risk.linkage import Linkage, LinkageSettings, MatchSignal, linkage
 from anoncore.risk.membership import MembershipAttack, matched_quantiles, membership_attack, nearest_distance_attack
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
 from anoncore.risk.population import individual_risk
-from anoncore.risk.prediction import PredictionMeasures, prediction_measures, sample_queries, sample_size
+from anoncore.risk.prediction import (
+    PredictionMeasures,
+    prediction_measures,
+    sample_queries,
+    sample_size,
+    weighted_measures,
+)
 from anoncore.risk.presence import ValuePresence, value_presence
 from anoncore.risk.relabelling import Relabelling, relabelling
 from anoncore.risk.report import (
@@ -162,5 +168,6 @@ __all__ = [
     "twins_by_chance",
     "value_presence",
     "values_together",
+    "weighted_measures",
     "worst_of",
 ]

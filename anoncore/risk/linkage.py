@@ -15,6 +15,7 @@ from anoncore.kernels.neighbors import distinct_rows, nearest
 from anoncore.microdata import unit_means
 from anoncore.risk._checks import Floats, Indices, between, matrix
 from anoncore.risk._proportions import Proportion, proportion
+from anoncore.risk.match_model import match_scores
 from anoncore.risk.membership import membership_attack
 from anoncore.risk.prediction import PredictionMeasures, chosen_rows, prediction_measures, sample_queries
 
@@ -29,7 +30,7 @@ class MatchSignal:
 
     Parameters
     ----------
-    name : "distance", "ambiguity" or "uncertainty"
+    name : "distance", "ambiguity" or "uncertainty"; or "combined", of a model of the three
     auc : probability that a right match has a smaller value than a wrong one, ties counting one half; well
         below ½ it tells as much, large values speaking for a right match
     lower, upper : confidence interval; 0 and 1 where all matches are right, or all wrong
@@ -68,6 +69,8 @@ class Linkage:
     k : neighbours looked at by ambiguity and uncertainty
     sampling_error : bound on the error of ``rate`` as to all people, at 99 %; 0 when all were asked about
     confidence : of every interval
+    combined : how well a model of the three measures tells them, see :func:`anoncore.risk.match_model.match_scores`;
+        None with fewer than 10 right or wrong matches
     """
 
     meaning: ClassVar[str] = (
@@ -89,11 +92,13 @@ class Linkage:
     k: int
     sampling_error: float
     confidence: float
+    combined: MatchSignal | None = None
 
     @property
-    def signals(self) -> tuple[MatchSignal, MatchSignal, MatchSignal]:
-        """The three measures, in the order of the paper."""
-        return self.distance, self.ambiguity, self.uncertainty
+    def signals(self) -> tuple[MatchSignal, ...]:
+        """The three measures, in the order of the paper, and the model of the three where there is one."""
+        model = () if self.combined is None else (self.combined,)
+        return self.distance, self.ambiguity, self.uncertainty, *model
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -221,6 +226,7 @@ def linkage(
         k=measures.k if measures else used,
         sampling_error=sampling_error(len(chosen), len(people)),
         confidence=settings.confidence,
+        combined=signals[3] if len(signals) > 3 else None,
     )
 
 
@@ -354,8 +360,10 @@ def _signals(
     drawn = right == 1.0
     drawn[shared] = rng.random(int(shared.sum())) < right[shared]
     names = ("distance", "ambiguity", "uncertainty")
-    values = [np.zeros(len(right)) if measures is None else getattr(measures, name) for name in names]
-    return [_signal(name, value, drawn, confidence) for name, value in zip(names, values, strict=True)]
+    values = np.array([np.zeros(len(right)) if measures is None else getattr(measures, name) for name in names])
+    signals = [_signal(name, value, drawn, confidence) for name, value in zip(names, values, strict=True)]
+    scores = match_scores(values, drawn)
+    return signals if scores is None else [*signals, _signal("combined", -scores, drawn, confidence)]
 
 
 def _signal(name: str, value: Floats, right: NDArray[np.bool_], confidence: float) -> MatchSignal:

@@ -38,7 +38,12 @@ class _Draws:
 
 
 def measured(
-    asked: Floats, points: Floats, k: int, own: Indices | None, units: Indices | None = None
+    asked: Floats,
+    points: Floats,
+    k: int,
+    own: Indices | None,
+    units: Indices | None = None,
+    varied: Floats | None = None,
 ) -> tuple[Floats, Deletions]:
     """Measure queries against a set, and again without each record that the measures rest on.
 
@@ -49,12 +54,15 @@ def measured(
     k : 2 … M, or M − 1 with ``own``
     own : (q,) index among the points of the record that the query is, −1 for none; with ``units`` its unit
     units : (M,) statistical unit of each point; all of the own unit are left out then
+    varied : (M, v) the points as their variation is measured; ``points`` by default
 
     Returns
     -------
     (3, q) distance, ambiguity, uncertainty; and the same without each neighbour in turn
     """
-    draws = _draws(points) if units is None else _Draws.each(points)
+    # Points that are alike may vary in what only ``varied`` holds.
+    draws = _Draws.each(points) if units is not None or varied is not None else _draws(points)
+    varied = points if varied is None else varied
     itself = own is not None and units is None
     # The k nearest records lie among the k nearest draws; one of these may leave, and one is the query.
     wide = min(k + 1 + itself, len(draws.first))
@@ -70,10 +78,10 @@ def measured(
     measures = np.empty((3, len(asked)))
     leaving = min(k + itself, wide)  # a query rests on no others
     without = np.empty((3, len(asked), leaving))
-    step = max(1, _ENTRIES // (wide * (wide + points.shape[1])))
+    step = max(1, _ENTRIES // (wide * (wide + varied.shape[1])))
     for begin in range(0, len(asked), step):
         block = slice(begin, begin + step)
-        gaps = _gaps(points[draws.first[near[block]]])
+        gaps = _gaps(varied[draws.first[near[block]]])
         measures[:, block] = _measures(far[block], copies[block], gaps, k)
         for column in range(leaving):
             others = copies[block].copy()

@@ -112,6 +112,84 @@ def prediction_measures(
     return measure(rows, chosen, points, k, chosen if units is None else units[chosen], units)
 
 
+def weighted_measures(
+    original: ArrayLike,
+    released: ArrayLike,
+    k: int = 5,
+    *,
+    similarity: ArrayLike,
+    variation: ArrayLike | None = None,
+    queries: ArrayLike | None = None,
+) -> PredictionMeasures:
+    """Measure as :func:`prediction_measures` does, where columns count differently.
+
+    s(x, y) = √(Σ_i w_i (x_i − y_i)² / Σ_i w_i), and uncertainty is Σ_i v_i·(variance of column i) / Σ_i v_i. With
+    weights of the columns that an attacker knows in w, and of those he does not know in v, uncertainty is how much what
+    he is after varies among the records that look like the one he knows.
+
+    Parameters
+    ----------
+    original : (N, n), encoded, in standard deviations
+    released : (M, n), in the same encoding
+    k : 2 … M
+    similarity : (n,) weights w, 0 or more, one at least above 0
+    variation : (n,) weights v, likewise; those of ``similarity`` by default
+    queries : as of :func:`prediction_measures`
+
+    Returns
+    -------
+    PredictionMeasures, to be compared with those of the reference under the same weights
+
+    Raises
+    ------
+    AnonymizationError
+        When shapes, values or k do not allow the measures.
+
+    Notes
+    -----
+    Equal weights give the measures without weights; records that are alike in the weighted columns count one by one,
+    also where all of them are. Source: Lasko and Vinterbo 2010, section II.A, where s and v are any measures of
+    similarity and variation, such as "the (possibly weighted) average variance of each column".
+
+    Examples
+    --------
+    >>> table = np.array([[0.0, 0.0], [0.0, 4.0], [9.0, 9.0]])
+    >>> weighted_measures(table, table, 2, similarity=[1, 0], variation=[0, 1]).uncertainty[:2]
+    array([4., 4.])
+    """
+    rows = matrix("original", original)
+    points = matrix("released", released, rows.shape[1])
+    near = _column_scales("similarity", similarity, rows.shape[1])
+    spread = near if variation is None else _column_scales("variation", variation, rows.shape[1])
+    chosen = chosen_rows(queries, len(rows))
+    if not 2 <= k <= len(points):
+        raise AnonymizationError(f"k must be 2 to {len(points)}, the number of neighbours there are, got {k}")
+    found, deletions = measured(rows[chosen] * near, points * near, k, None, None, points * spread)
+    return _of(found, deletions, k, len(points), len(rows))
+
+
+def _of(found: Floats, deletions: Deletions, k: int, released: int, original: int) -> PredictionMeasures:
+    distance, ambiguity, uncertainty = map(frozen, found)
+    return PredictionMeasures(
+        distance=distance,
+        ambiguity=ambiguity,
+        uncertainty=uncertainty,
+        k=k,
+        n_queries=len(distance),
+        n_released=released,
+        n_original=original,
+        deletions=deletions,
+    )
+
+
+def _column_scales(name: str, weights: ArrayLike, columns: int) -> Floats:
+    """Return what columns are multiplied by, so that plain means over them are weighted ones."""
+    checked = np.asarray(weights, dtype=np.float64)
+    if checked.shape != (columns,) or not np.isfinite(checked).all() or (checked < 0).any() or not checked.any():
+        raise AnonymizationError(f"{name} must hold {columns} weights, one per column, 0 or more and not all 0")
+    return np.sqrt(checked * (columns / checked.sum()))
+
+
 def measure(
     rows: Floats, chosen: Indices, points: Floats, k: int, own: Indices | None, units: Indices | None = None
 ) -> PredictionMeasures:
@@ -123,17 +201,8 @@ def measure(
         raise AnonymizationError(f"k must be at least 2, got {k}")
     if k > available:
         raise AnonymizationError(f"k must be at most {available}, the number of neighbours there are, got {k}")
-    (distance, ambiguity, uncertainty), deletions = measured(rows[chosen], points, k, own, units)
-    return PredictionMeasures(
-        distance=frozen(distance),
-        ambiguity=frozen(ambiguity),
-        uncertainty=frozen(uncertainty),
-        k=k,
-        n_queries=len(chosen),
-        n_released=len(points) - (own is not None),
-        n_original=len(rows),
-        deletions=deletions,
-    )
+    found, deletions = measured(rows[chosen], points, k, own, units)
+    return _of(found, deletions, k, len(points) - (own is not None), len(rows))
 
 
 def chosen_rows(queries: ArrayLike | None, n: int) -> Indices:

@@ -115,11 +115,12 @@ def test_assignment_of_levels(show):
 
 MEMORY = """
 import re, sys
+from functools import partial
 from pathlib import Path
 import numpy as np
 from anoncore.kernels.groups import representatives
 from anoncore.kernels.spectral_groups import spectral_groups
-from anoncore.kernels.spectral_swap import swap
+from anoncore.kernels.spectral_swap import in_clusters, swap
 
 def peak():
     # Not ru_maxrss: a child inherits its parent's.
@@ -141,7 +142,7 @@ print((peak() - before) / x.nbytes)
     [
         "lambda x: swap(x, rng=np.random.default_rng(1))",
         "lambda x: swap(x, rng=np.random.default_rng(1), jitter=5, exact_covariance=True)",
-        "lambda x: swap(x, rng=np.random.default_rng(1), within=np.arange(len(x)) % 20)",
+        "lambda x: in_clusters(x, np.arange(len(x)) % 20, partial(swap, rng=np.random.default_rng(1)))",
         "lambda x: representatives(x, spectral_groups(x, 5), 'mean')",
         "lambda x: representatives(x, spectral_groups(x, 5), 'medoid')",
     ],

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.papers import __main__ as command
 from tests.papers import areas_page, bases_page, boxes_page, clusters_page
 from tests.papers.pages import Row, rounded
 
@@ -57,11 +58,50 @@ def test_centres_that_satisfy_the_edit_are_nearer_and_only_balanced_clusters_are
 
 
 def test_independent_components_keep_more_and_give_no_member_away():
-    stored = {(row["table"], row["setting"]): row for row in bases_page.PAGE.stored()}
+    stored = {(row["table"], row["setting"]): row for row in bases_page.PAGE.stored() if "told_apart" in row}
     agrees([bases_page.measure("mixed exponentials", "independent", [1])], [stored["check", "independent"]])
     for table in bases_page.TABLES:
         assert stored[table, "independent"]["told_apart"] <= stored[table, "principal"]["told_apart"] + 0.02
         assert stored[table, "independent"]["coincidence"] < 0.56
+        for width in ("1", "0.5"):
+            kernel = stored[table, f"kernel, width {width}"]
+            assert kernel["told_apart"] > stored[table, "principal, 10 clusters"]["told_apart"] + 0.05
+            assert kernel["moved"] > 0.3
+
+
+def test_synthesis_and_left_out_axes_give_no_member_away_and_short_axes_together_do():
+    stored = bases_page.PAGE.stored()
+    for row in stored:
+        if row.get("part") == "attacks":
+            assert max(row[attack] for attack in bases_page.ATTACKS) < 0.56
+        if row.get("part") == "left out":
+            assert max(row["nearest"], row["coincidence"]) < 0.54
+            assert row.get("together", 1) > 0.75
+    rhs = {row["setting"]: row for row in stored if row.get("part") == "emphasis"}
+    for k in (5, 10):
+        assert rhs[f"{k}, 0"]["nearest"] < rhs[f"{k}, 1"]["nearest"]
+        assert rhs[f"{k}, 0"]["variance"] < rhs[f"{k}, 1"]["variance"]
+
+
+def test_suppressed_scores_are_not_imputed_linearly():
+    stored = [row for row in bases_page.PAGE.stored() if row.get("part") == "suppression"]
+    agrees([bases_page.suppressed("NHEFS", 5, 0.25)], stored[:1])
+    for row in stored:
+        assert row["scores_line"] < 0.01
+        assert row["cells_line"] > 0.2
+
+
+def test_the_command_writes_every_page_or_the_parts_named(monkeypatch, capsys):
+    done = []
+    parts = {name: lambda name=name: done.append(name) or [f"{name} is wrong"] for name in command.PARTS}
+    monkeypatch.setattr(command, "PARTS", parts)
+    assert command.main(["bases", "lasko"]) == 1
+    assert done == ["bases", "lasko"]
+    assert command.main([]) == 1
+    assert done[2:] == ["lasko", "areas", "bases", "boxes", "clusters"]
+    assert "areas is wrong" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command.main(["pages"])
 
 
 def test_two_groups_of_a_census_sample_are_hidden_at_once():

@@ -192,11 +192,12 @@ def _among_nonmembers(link: Linkage) -> list[Attack]:
 
 def _signal(signal: MatchSignal) -> Attack:
     two = partial(number, digits=2)
+    trusted = "a model of the three measures" if signal.name == "combined" else f"a small {signal.name}"
     settled = not (signal.n_right and signal.n_wrong)
     return Attack(
         AIM,
-        f"Right matches recognised by {signal.name}",
-        f"The same attacker wants to know which matches are right, and trusts a small {signal.name}."
+        f"Right matches recognised by {'all three' if signal.name == 'combined' else signal.name}",
+        f"The same attacker wants to know which matches are right, and trusts {trusted}."
         + (" All matches are of one kind, so there is nothing to recognise." if settled else ""),
         NOTHING if settled else f"AUC {two(signal.auc)}",
         NOTHING if settled else between(signal, two),

@@ -150,3 +150,15 @@ def test_memory_stays_under_six_tables(representative):
     finally:
         tracemalloc.stop()
     assert peak < 6 * x.nbytes
+
+
+def test_emphasis_is_a_power_of_the_axes_lengths():
+    x = table(300, 4) * np.array([9.0, 3.0, 1.0, 0.2])
+    t = principal_scores(x, basis(x))
+    for power, scaled in ((1.0, t), (0.0, t / t.std(axis=0)), (2.0, t * t.std(axis=0))):
+        found = groups_of(spectral_groups.spectral_groups(x, 5, power))
+        assert found == set(reference_groups(scaled, 5))
+    null = np.column_stack([x, x[:, 0]])
+    assert groups_of(spectral_groups.spectral_groups(null, 5, 0.0)) == set(
+        reference_groups(*[principal_scores(null, basis(null))[:, :4] / basis(null).singular_values[:4]], 5)
+    )

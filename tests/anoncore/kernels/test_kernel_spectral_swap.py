@@ -1,5 +1,6 @@
 import math
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ from anoncore.errors import InfeasibleError
 from anoncore.kernels import spectral_swap
 from anoncore.kernels.independent_axes import independent_axes
 from anoncore.kernels.principal_axes import basis, principal_scores
+from anoncore.kernels.score_basis import score_basis
 from anoncore.kernels.smoothed_values import without_extremes
-from anoncore.kernels.spectral_swap import swap, swap_independent
+from anoncore.kernels.spectral_swap import in_clusters, swap
 from tests.anoncore.tables import dependent_table, table
+
+INDEPENDENT = partial(score_basis, axes="independent")
 
 
 def column_means(x):
@@ -54,7 +58,7 @@ def test_independent_components_give_the_distribution_back_that_principal_axes_l
     s = np.random.default_rng(3).exponential(size=(4000, 2))
     mixing = np.array([[2.0, 0.5], [0.3, 1.0]])
     beyond = []
-    for one in (swap, swap_independent):
+    for one in (swap, partial(swap, basis_of=INDEPENDENT)):
         masked = one(s @ mixing, rng=np.random.default_rng(1), jitter="auto")
         assert_same_means(masked, s @ mixing)
         beyond.append(((masked @ np.linalg.inv(mixing)) < -0.1).any(axis=1).mean())
@@ -68,7 +72,7 @@ def test_independent_components_come_back_with_null_axes():
     x = table(300, 3) @ np.array([[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]])
     frame, back = independent_axes(x, basis(x))
     np.testing.assert_allclose(principal_scores(x, frame) @ back, x - frame.center, atol=1e-9)
-    masked = swap_independent(x, rng=np.random.default_rng(1))
+    masked = swap(x, basis_of=INDEPENDENT, rng=np.random.default_rng(1))
     np.testing.assert_allclose(masked[:, 3], masked[:, :3].sum(axis=1), atol=1e-9)
 
 
@@ -167,7 +171,7 @@ def test_jitter_leaves_no_score_as_it_was():
 @settings(max_examples=50, deadline=None)
 def test_jitter_keeps_mean_and_spread(values, jitter, seed):
     column = np.array(values, dtype=float)
-    moved = spectral_swap._jittered(column, jitter, np.random.default_rng(seed))
+    moved = spectral_swap.jittered(column, jitter, np.random.default_rng(seed))
     column = without_extremes(np.sort(column))
     assert moved.mean() == pytest.approx(column.mean(), abs=1e-9)
     # Where an average over all ranks is left, there is nothing to stretch.
@@ -182,14 +186,13 @@ def test_recommended_jitter_depends_on_records_and_axes():
 
 def test_jitter_does_not_release_extremes():
     column = np.append(np.random.default_rng(0).normal(size=500), 50.0)
-    tops = [spectral_swap._jittered(column, 5, np.random.default_rng(seed)).max() for seed in range(200)]
+    tops = [spectral_swap.jittered(column, 5, np.random.default_rng(seed)).max() for seed in range(200)]
     assert max(tops) < 50.0
 
 
-@pytest.mark.parametrize("options", [{}, {"jitter": 3}, {"exact_covariance": True}, {"within": True}])
+@pytest.mark.parametrize("options", [{}, {"jitter": 3}, {"exact_covariance": True}, {"basis_of": INDEPENDENT}])
 def test_swap_is_reproducible_from_its_seed(options):
     x = table(300, 4)
-    options = {**options, "within": np.arange(300) % 3} if "within" in options else options
     first, again, other = (swap(x, rng=np.random.default_rng(s), **options) for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).mean() > 0.9
@@ -198,11 +201,11 @@ def test_swap_is_reproducible_from_its_seed(options):
 def test_swap_within_clusters_works_on_each_cluster_alone():
     labels = np.random.default_rng(0).choice([7, -2, 40], size=600)
     x = table(600, 3) + 100.0 * labels[:, None]
-    masked = swap(x, rng=np.random.default_rng(1), within=labels, exact_covariance=True)
+    masked = in_clusters(x, labels, partial(swap, rng=np.random.default_rng(1), exact_covariance=True))
     for label in (7, -2, 40):
         assert_same_means(masked[labels == label], x[labels == label])
         assert_same_covariance(masked[labels == label], x[labels == label])
-    masked = swap(x, rng=np.random.default_rng(1), within=labels)
+    masked = in_clusters(x, labels, partial(swap, rng=np.random.default_rng(1)))
     for label in (7, -2, 40):
         frame = basis(x[labels == label])
         before, after = (principal_scores(y[labels == label], frame) for y in (x, masked))
@@ -212,16 +215,30 @@ def test_swap_within_clusters_works_on_each_cluster_alone():
 def test_swap_within_one_cluster_is_a_plain_swap():
     x = table(100, 3)
     whole = swap(x, rng=np.random.default_rng(1))
-    np.testing.assert_array_equal(swap(x, rng=np.random.default_rng(1), within=np.zeros(100, int)), whole)
+    one = in_clusters(x, np.zeros(100, int), partial(swap, rng=np.random.default_rng(1)))
+    np.testing.assert_array_equal(one, whole)
 
 
-@pytest.mark.parametrize("options", [{"jitter": 5, "exact_covariance": True}, {"within": np.arange(100_000) % 10}])
-def test_memory_stays_under_six_tables(options):
+@pytest.mark.parametrize("clusters", [1, 10])
+def test_memory_stays_under_six_tables(clusters):
     x = table(100_000, 28)
+    mask = partial(swap, rng=np.random.default_rng(1), jitter=5, exact_covariance=True)
     tracemalloc.start()
     try:
-        swap(x, rng=np.random.default_rng(1), **options)
+        mask(x) if clusters == 1 else in_clusters(x, np.arange(len(x)) % clusters, mask)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 6 * x.nbytes
+
+
+def test_axes_left_out_leave_the_nearest_table_of_the_others():
+    x = table(400, 5) * np.array([5.0, 3.0, 1.0, 0.3, 0.1])
+    left = score_basis(x, leading=0.95)
+    u, d, v = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
+    kept = np.searchsorted(np.cumsum(d**2) / (d**2).sum(), 0.95) + 1
+    assert len(left.live) == kept < 5
+    np.testing.assert_allclose(left.records(left.scores), x.mean(axis=0) + (u * d)[:, :kept] @ v[:kept], atol=1e-9)
+    masked = swap(x, rng=np.random.default_rng(1), basis_of=partial(score_basis, leading=0.95), jitter="auto")
+    assert np.linalg.matrix_rank(masked - masked.mean(axis=0), tol=1e-8) == kept
+    assert_same_means(masked, x)

@@ -26,7 +26,9 @@ from anoncore.methods import (
     RecordSwapping,
     SequentialTrees,
     SpectralRHS,
+    SpectralSuppression,
     SpectralSwap,
+    SpectralSynthesis,
     ValueCoding,
 )
 from anoncore.microdata import Microdata, Schema, Variable
@@ -58,6 +60,8 @@ METHODS_TRIED: tuple[Method, ...] = (
     SpectralSwap(marginals="drawn"),
     SpectralSwap(marginals="exact"),
     SpectralSwap(released="mode"),
+    SpectralSuppression(k=2, within=9.0),
+    SpectralSynthesis(),
     ValueCoding(base=dict.fromkeys(NUMBERS, 5.0)),
 )
 OF_KEYS = (GlobalRecoding(keys=("nominal", "area"), k=60), LocalSuppression(keys=("nominal", "area", "binary"), k=30))

@@ -17,6 +17,7 @@ from anoncore.kernels.spectral_groups import halved_groups
 from anoncore.risk import LinkageSettings, linkage, membership_attack, prediction_measures
 from anoncore.risk._proportions import difference, proportion
 from anoncore.risk.linkage import sampling_error
+from anoncore.risk.match_model import match_scores
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -133,11 +134,26 @@ def test_auc_is_that_of_the_matches():
     right = cdist(original, released).argmin(axis=1) == np.arange(400)
     measures = prediction_measures(original, released, 5)
     found = linkage(original, released, settings=LinkageSettings(measures=measures, confidence=0.9), rng=rng())
-    for signal in found.signals:
+    for signal in found.signals[:3]:
         value = getattr(measures, signal.name)
         expected = membership_attack(-value[right], -value[~right], confidence=0.9)
         assert (signal.auc, signal.lower, signal.upper) == (expected.auc, expected.lower, expected.upper)
         assert (signal.n_right, signal.n_wrong) == (right.sum(), (~right).sum())
+
+
+def test_a_model_of_the_three_measures_tells_matches_at_least_as_well_as_the_best_of_them():
+    original = rng(8).normal(size=(600, 5))
+    released = original + 0.5 * rng(9).normal(size=original.shape)
+    found = linkage(original, released, rng=rng())
+    assert found.combined.auc > max(signal.auc for signal in found.signals[:3])
+    assert (found.combined.n_right, found.combined.n_wrong) == (found.distance.n_right, found.distance.n_wrong)
+
+
+def test_a_model_of_measures_that_say_nothing_is_no_better_than_guessing():
+    measures, right = rng(1).random((3, 1000)), rng(2).random(1000) < 0.3
+    scores = match_scores(measures, right)
+    assert membership_attack(scores[right], scores[~right]).lower < 0.5
+    assert match_scores(measures[:, :20], np.arange(20) < 9) is None
 
 
 def test_among_nonmembers_by_brute_force():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.errors import AnonymizationError
-from anoncore.risk import prediction_measures, sample_queries, sample_size
+from anoncore.risk import prediction_measures, sample_queries, sample_size, weighted_measures
 
 LINE = np.array([[0.0], [1.0], [3.0]])
 
@@ -23,6 +23,32 @@ def test_by_hand():
     assert found.ambiguity[0] == pytest.approx(math.sqrt(2) / 5)
     assert found.uncertainty[0] == pytest.approx((1.0 + 2.25) / 2)  # of {3, 1} and {4, 1}, divisor 2
     assert (found.k, found.n_queries, found.n_released, found.n_original) == (2, 1, 3, 1)
+
+
+def test_equal_weights_are_none():
+    rows, points = np.random.default_rng(0).normal(size=(2, 60, 4))
+    plain, weighed = prediction_measures(rows, points), weighted_measures(rows, points, similarity=np.full(4, 0.3))
+    for name in ("distance", "ambiguity", "uncertainty"):
+        np.testing.assert_allclose(getattr(weighed, name), getattr(plain, name), rtol=1e-12)
+
+
+def test_weights_by_brute_force():
+    rows, points = np.random.default_rng(1).normal(size=(2, 40, 3))
+    points[:8, 0] = points[0, 0]  # alike in all that similarity sees, and not in what varies
+    w, v = np.array([2.0, 0.0, 0.0]), np.array([0.0, 1.0, 3.0])
+    found = weighted_measures(rows, points, 4, similarity=w, variation=v, queries=[3, 7])
+    for at, row in enumerate(rows[[3, 7]]):
+        far = np.sqrt((np.square(points - row) @ w) / w.sum())
+        near = np.argsort(far, kind="stable")[:4]
+        assert found.distance[at] == pytest.approx(far[near[0]])
+        assert found.ambiguity[at] == pytest.approx(far[near[0]] / far[near[-1]])
+        assert found.uncertainty[at] == pytest.approx((points[near].var(axis=0) @ v) / v.sum())
+
+
+@pytest.mark.parametrize("weights", [[1, 1], [0, 0, 0], [1, -1, 1], [1, 1, math.nan]])
+def test_weights_that_are_none_are_refused(weights):
+    with pytest.raises(AnonymizationError, match="similarity must hold 3 weights"):
+        weighted_measures(np.eye(3), np.eye(3), 2, similarity=weights)
 
 
 def test_leave_one_out_by_hand():
