@@ -7,6 +7,7 @@ import numpy as np
 from anoncore.kernels._compiled import compiled
 
 TILE = 2048  # rows at a time, so that sums and columns stay in the nearest cache
+BLOCK = 512  # rows at a time where counting may end early
 GROUP = 128  # sums that are looked at together
 
 
@@ -58,26 +59,42 @@ def _add(sums, row, low, width, weight):  # type: ignore[no-untyped-def]
 @compiled
 def count(lower, upper, columns, rows, units, counts):  # type: ignore[no-untyped-def]
     """Count the units whose rows satisfy every condition of each predicate, up to two."""
+    held = np.empty(min(rows.shape[1], BLOCK), dtype=np.int32)
     for t in range(len(lower)):
         first = units[0]
-        for i in range(rows.shape[1]):
-            inside = True
+        for start in range(0, rows.shape[1], BLOCK):
+            end = min(start + BLOCK, rows.shape[1])
+            part = held[: end - start]
+            part[:] = 1
             for j in range(lower.shape[1]):
-                column = columns[t, j]
-                if column >= 0 and not lower[t, j] <= rows[column, i] < upper[t, j]:
-                    inside = False
-                    break
-            if inside and counts[t] == 0:
-                counts[t], first = 1, units[i]
-            elif inside and units[i] != first:
-                counts[t] = 2
+                if columns[t, j] >= 0:
+                    width = max(upper[t, j] - lower[t, j], 0)
+                    _narrow(part, rows[columns[t, j]][start:end], lower[t, j], width)
+            if part.sum() > 0:
+                for i in np.flatnonzero(part):
+                    if counts[t] == 0:
+                        counts[t], first = 1, units[start + i]
+                    elif units[start + i] != first:
+                        counts[t] = 2
+                        break
+            if counts[t] == 2:
                 break
+
+
+@compiled
+def _narrow(held, row, low, width):  # type: ignore[no-untyped-def]
+    """Clear what lies outside ``width`` above ``low``."""
+    for i in range(len(held)):
+        held[i] &= np.int32(np.uint32(row[i] - low) < np.uint32(width))
 
 
 @compiled
 def evidence(lower, upper, weights, columns, rows, mean, inside):  # type: ignore[no-untyped-def]
     """Write the log of every record's mean of exponentiated sums; if asked for, each interval's share of the mean."""
-    sums = np.empty(rows.shape[1], dtype=np.float32)
+    sums, size = np.empty(rows.shape[1], dtype=np.float32), 1
+    while size < len(sums):
+        size *= 2
+    terms = np.zeros(size, dtype=np.float32)
     for t in range(len(lower)):
         sums[:] = 0.0
         for j in range(len(columns)):
@@ -94,9 +111,25 @@ def evidence(lower, upper, weights, columns, rows, mean, inside):  # type: ignor
         mean[t] = top + np.log(mass / len(sums))
         if len(inside):
             for j in range(len(columns)):
-                low, width, part = lower[t, j], upper[t, j] - lower[t, j], 0.0
+                low, width = lower[t, j], upper[t, j] - lower[t, j]
                 if width > 0:
-                    row = rows[columns[j]]
-                    for i in range(len(sums)):
-                        part += float(sums[i]) if np.uint32(row[i] - low) < np.uint32(width) else 0.0
-                inside[t, j] = part / mass
+                    _select(terms[: len(sums)], sums, rows[columns[j]], low, width)
+                    inside[t, j] = _total(terms) / mass
+
+
+@compiled
+def _select(terms, sums, row, low, width):  # type: ignore[no-untyped-def]
+    """Write the sums where the row lies within ``width`` above ``low``, 0 elsewhere."""
+    for i in range(len(sums)):
+        terms[i] = sums[i] if np.uint32(row[i] - low) < np.uint32(width) else np.float32(0.0)
+
+
+@compiled
+def _total(terms):  # type: ignore[no-untyped-def]
+    """Return the sum of a power of two of terms, which are overwritten: by halves, in vectors and alike everywhere."""
+    size = len(terms)
+    while size > 1:
+        size //= 2
+        for i in range(size):
+            terms[i] += terms[size + i]
+    return terms[0]

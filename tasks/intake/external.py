@@ -16,7 +16,7 @@ from tasks.common.errors import Refused, named, visible
 from tasks.common.run import Run
 from tasks.intake import units
 from tasks.intake.columns import identities, to_microdata
-from tasks.intake.read import read
+from tasks.intake.read import header_of, read
 from tasks.intake.source import SourceSection
 from tasks.intake.split import Sides
 from tasks.intake.units import keys_of, shares_key, units_of
@@ -214,8 +214,10 @@ def _with_units(run: Run, file: File, declared: DeclaredFiles, table: Microdata)
 
 
 def _columns(run: Run, file: File) -> list[str]:
-    frame, _ = read(run, file.source, (), file.path.parent.resolve())
-    return [str(c) for c in frame.columns]
+    """Return the columns of a file, of which records are read only where its format has no header."""
+    base = file.path.parent.resolve()
+    header = header_of(file.source, base)
+    return [str(c) for c in (read(run, file.source, (), base)[0].columns if header is None else header)]
 
 
 def _table(

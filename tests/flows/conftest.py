@@ -48,7 +48,7 @@ steps:
 """
 
 
-def make_people(records: int = 3000, seed: int = 1) -> pd.DataFrame:
+def make_people(records: int = 1500, seed: int = 1) -> pd.DataFrame:
     """Return a table with sums, gaps and canaries."""
     rng = np.random.default_rng(seed)
     net = np.exp(rng.normal(7.5, 0.6, records)).round()

@@ -354,7 +354,7 @@ def test_references(office, home, reference):
     assert outcome.status in ("published", "awaiting")
     membership = next(g for g in outcome.gates if g.name == "membership")
     assert (membership.verdict == "not tested") == (reference == "leave-one-out")
-    assert outcome.records == (3000 if reference == "leave-one-out" else 1500)
+    assert outcome.records == (1500 if reference == "leave-one-out" else 750)
 
 
 def test_steps_are_chained(office, home):
