@@ -9,6 +9,7 @@ from anoncore.risk.boxes import BoxMeasures, BoxRisk, LocatedRecords, box_densit
 from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import Comparison, ComparisonSettings, compare, compare_matched, compare_measures
+from anoncore.risk.copied_parts import CopiedPart, CopiedParts, copied_parts
 from anoncore.risk.density import Density, density
 from anoncore.risk.differencing import Decoded, Differencing, differencing
 from anoncore.risk.disclosure import (
@@ -74,6 +75,8 @@ __all__ = [
     "Closeness",
     "Comparison",
     "ComparisonSettings",
+    "CopiedPart",
+    "CopiedParts",
     "Decoded",
     "Density",
     "Difference",
@@ -135,6 +138,7 @@ __all__ = [
     "compare_encoded",
     "compare_matched",
     "compare_measures",
+    "copied_parts",
     "density",
     "difference",
     "differencing",

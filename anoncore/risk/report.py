@@ -19,6 +19,7 @@ from anoncore.risk.boxes import BoxRisk, box_risk
 from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import MEASURES, Comparison, ComparisonSettings, compare_matched, compare_measures
+from anoncore.risk.copied_parts import CopiedParts, copied_parts
 from anoncore.risk.density import Density, density
 from anoncore.risk.disclosure import Disclosure, DisclosureSettings, disclosure_risk
 from anoncore.risk.dominance import Dominance, dominance
@@ -153,6 +154,8 @@ class RiskReport(Summarised):
     score_coincidence : membership by principal scores; None without a reference sample
     presence, agreement, density : membership by values that stand in the release, by rows that share rare values, and
         by densities; None without a reference sample
+    copied_parts : members whose levels or quasi-identifiers stand beside others' values; None without a reference
+        sample, a part, or enough people
     singling_out, linkability : success beyond that on non-members; None without a reference sample
     linkage, subset_linkage : by all variables and by some of them; None unless released rows are linked to the
         original's
@@ -180,6 +183,7 @@ class RiskReport(Summarised):
     presence: ValuePresence | None = None
     agreement: Agreement | None = None
     density: Density | None = None
+    copied_parts: CopiedParts | None = None
     singling_out: SinglingOut | None = None
     linkability: Linkability | None = None
     linkage: Linkage | None = None
@@ -375,6 +379,7 @@ class _Attacks(TypedDict, total=False):
     presence: ValuePresence | None
     agreement: Agreement | None
     density: Density
+    copied_parts: CopiedParts | None
     singling_out: SinglingOut | None
     linkability: Linkability | None
 
@@ -392,6 +397,7 @@ def _attacks(tables: EncodedTables, settings: RiskSettings, rng: np.random.Gener
         "density": density(tables.x, tables.r, tables.y, certainty=replace(many, units=tables.units), rng=rng),
         "singling_out": singling_out(*data, confidence=level, rng=rng),
         "linkability": linkability(*data, confidence=level, rng=rng),
+        "copied_parts": copied_parts(*data, quasi_identifiers=keys, rng=rng),
     }
 
 

@@ -1,0 +1,104 @@
+"""Whether released records hold a part of one member beside values of others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anoncore.risk import CopiedParts
+from tasks.common.formatting import count, number
+from tasks.policy.assessment import Assessment
+from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, p_phrase, untested
+from tasks.policy.attack_family import SHARE
+from tasks.policy.gate import Chance, Gate, GateResult, GateVerdict, Metrics
+from tasks.policy.limits import ChanceLimit
+from tasks.policy.published import TENTH, PublishedAssessment
+from tasks.policy.rounding import coarse, p_value
+
+NAME = "copied parts"
+MEANING = (
+    "how much more often released records that look put together hold the levels, or quasi-identifiers, of a member "
+    "than of a non-member, in standard errors"
+)
+
+
+def evaluate(assessment: Assessment | PublishedAssessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
+    """Decide by the sum of the evidence that parts were copied."""
+    found, level = assessment.risk.copied_parts, policy.tail_p * SHARE
+    if found is None:
+        if assessment.risk.membership is not None:
+            return ()  # no variable beside a part, or too few units, which other gates say
+        return (GateResult(NAME, "not tested", NO_NON_MEMBERS, _limit(policy), "0, by chance", 0, MEANING),)
+    chance = Chance(tuple((one.name, one.p) for one in found.parts), level)
+    verdict: GateVerdict = "fail" if chance.fails else "pass" if chance.p >= policy.tail_p else "inconclusive"
+    worst = min(found.parts, key=lambda one: one.p)
+    return (
+        GateResult(
+            NAME,
+            verdict,
+            f"{worst.name}: {number(worst.excess, 1)}; {p_phrase(p_value(chance.p))}",
+            _limit(policy),
+            "0, by chance",
+            found.n_members + found.n_nonmembers,
+            MEANING,
+            chance=chance,
+        ),
+    )
+
+
+def _limit(policy: ChanceLimit) -> str:
+    return f"fail: p < {policy.tail_p * SHARE:.2g}; pass: p ≥ {policy.tail_p:g}"
+
+
+def metrics(assessment: Assessment) -> Metrics:
+    """Return the p-value of all parts together."""
+    found = assessment.risk.copied_parts
+    return {} if found is None else {"risk/copied_parts/p": found.p}
+
+
+def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
+    """Return the test of each part."""
+    found, name = assessment.risk.copied_parts, "Membership by copied parts"
+    attacker = (
+        "An attacker who knows a person’s record looks for its levels, or quasi-identifiers, in released records "
+    )
+    attacker += "whose values do not go together."
+    if found is None:
+        return () if assessment.risk.membership else (untested(Aim.MEMBERSHIP, name, attacker, NO_NON_MEMBERS, NAME),)
+    people = f"{count(found.n_members)} members, {count(found.n_nonmembers)} non-members"
+    return tuple(
+        Attack(
+            Aim.MEMBERSHIP,
+            f"{name}, {one.name}",
+            attacker,
+            f"{number(one.excess, 1)} standard errors above non-members",
+            p_phrase(one.p),
+            "0, by chance",
+            people,
+            NAME,
+        )
+        for one in found.parts
+    )
+
+
+def published_parts(found: CopiedParts | None, step: float) -> CopiedParts | None:
+    """Publish the excess in tenths of a standard error, and p-values with one digit."""
+    return found and replace(
+        found,
+        parts=tuple(replace(one, excess=coarse(one.excess, TENTH), p=p_value(one.p)) for one in found.parts),
+    )
+
+
+GATE = Gate(
+    name=NAME,
+    description="Released records that look put together of two people, as boosted trees see that have learned from "
+    "recombined people, are sought for the levels, and for the quasi-identifiers, of members and non-members: the mean "
+    "likelihood ratio of a release of which a tenth is copied in that part is compared. Fail at a sixth of the level "
+    "`tail_p`, both parts together; inconclusive below `tail_p`.",
+    evaluate=evaluate,
+    limits=ChanceLimit,
+    individual=True,
+    untested_as="membership",
+    publishes={"risk.copied_parts": published_parts},
+    metrics=metrics,
+    attacks=attacks,
+)
