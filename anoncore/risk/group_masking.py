@@ -328,9 +328,15 @@ def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recou
     by_membership = None if odds is None else recount_by_membership(odds, area, m, total)
     kept = np.array(hidden.concealed, dtype=np.intp)
     by_origin = recount_by_origin(codes, area, vital, m, kept, total)
-    # Records are counted, and stand for the mean weight of their area.
-    weight = group.totals(part.frame, np.ones(len(area), dtype=bool)) / np.maximum(np.bincount(area, minlength=m), 1)
-    return (
-        None if by_membership is None else by_membership.weighted(weight),
-        None if by_origin is None else by_origin.weighted(weight),
-    )
+    if group.weight is None:
+        return by_membership, by_origin
+    # Records are counted, and stand for the mean weight of those in their area who look like members.
+    weight, heads = group.weights(part.frame), np.maximum(np.bincount(area, minlength=m), 1)
+    looks = np.ones(len(area))
+    if by_membership is not None and odds is not None:
+        share = np.clip(by_membership.counts / heads, 1e-9, 1.0)[area]
+        looks = share * odds / (1.0 + share * (odds - 1.0))
+        alike = np.maximum(np.bincount(area, looks, m), np.finfo(float).tiny)
+        by_membership = by_membership.weighted(np.bincount(area, weight * looks, m) / alike)
+    mean = np.bincount(area, weight, m) / heads
+    return by_membership, None if by_origin is None else by_origin.weighted(mean)

@@ -170,10 +170,16 @@ def on_the_map() -> list[Row]:
         for layout, more in LAYOUTS.items():
             row, release = carried_out(data, "nonwhite veterans", step(data, FIRST, details, 0.5, **more))
             flows, order = release.confidential["flows"], step(data, FIRST, details, 0.5).order
+            hidden, peak = release.claims[0].hidden, int(release.confidential["before"].argmax())
+            share = float(release.confidential["exact_share"])
+            ends = observer_bounds(hidden.target, hidden.model, [peak], share=share)
             at = {area: i for i, area in enumerate(order)}
             edges = tuple((at[area], at[other]) for area, others in NEIGHBOURS.items() for other in others)
             crossed = float((flows * Graph(edges).distances(len(order))).sum() / flows.sum())
-            rows.append(row | {"table": "map", "layout": layout, "crossed": crossed})
+            rows.append(
+                row
+                | {"table": "map", "layout": layout, "crossed": crossed, "possible": [round(float(e[0])) for e in ends]}
+            )
     return rows
 
 
@@ -256,12 +262,13 @@ a home are partly nonwhite, so that moving them changes the first group's counts
 ## States on a map
 
 The first group again, with the areas in a line, which is alphabetical and so means nothing, and on the graph of states
-with a common border (`neighbours`). *Borders*: how many a member crosses on average. In the last way members exchange
-`nonwhite` and `vet_wwko` with others (`swapped: group`), and no one's area changes.
+with a common border (`neighbours`). *Borders*: how many a member crosses on average. *Possible*: what an observer who
+knows the wavelet, the map and the exact share of details cannot rule out for the largest area, true {peak}. In the last
+way members exchange `nonwhite` and `vet_wwko` with others (`swapped: group`), and no one's area changes.
 
 {map}
 Neighbours are more alike than states in alphabetical order: on the map more of the details are kept for fewer moves,
-over fewer borders, and the inversion finds nothing even of plain details, of which it needs to keep nearly all.
+over fewer borders, and the inversion finds nothing even of plain details.
 
 ## Departures from the paper
 
@@ -319,6 +326,7 @@ def rendered(rows: Sequence[Row]) -> str:
     ]
     on_map = [
         [row["details"], row["layout"], f"{row['share']:.2g}", str(row["moved"]), f"{row['crossed']:.1f}"]
+        + [" to ".join(map(str, row["possible"]))]
         + [said(row[key]) for key in ("counts", "inversion", "reinference")]
         for row in rows
         if row["table"] == "map"
@@ -338,8 +346,9 @@ def rendered(rows: Sequence[Row]) -> str:
         census=grid(head, claims),
         second=grid(["first group kept", "moved", "counts of the first group that are off", "its claim"], second),
         spreads=grid(["asked for", "share", "moved", "largest", "audit"], spreads),
+        peak=next(row["before"] for row in rows if row["table"] == "map"),
         map=grid(
-            ["details", "areas", "share", "moved", "borders", "counts", "inversion", "re-inference"],
+            ["details", "areas", "share", "moved", "borders", "possible", "counts", "inversion", "re-inference"],
             on_map,
         ),
         broken=sum(CORRECTED[i] > SIGNAL[i] for i in LOWERED),

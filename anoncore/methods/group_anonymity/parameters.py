@@ -278,6 +278,12 @@ class GroupAnonymity(Method):
             problems.append("vital, kept and parameter must be different variables")
         if self.swapped == "group" and own & {n for one in self.kept for n in one}:
             problems.append("kept names variables of the group, which are exchanged; keep other groups, or swap areas")
+        staying = [n for n in schema.with_role("stratum", "sampling-unit") if schema[n].is_masked]
+        if self.swapped == "area" and (showing := sorted(set(staying) - {self.parameter, *own, *self.follows})):
+            problems.append(
+                f"{', '.join(showing)}: strata and sampling units that stay with a person show where they came from; "
+                "name them in follows"
+            )
         if placed := sorted({self.parameter, *own} & set(self.follows)):
             problems.append(f"follows lists {', '.join(placed)}, which is the area or makes a member; remove it")
         if self.weight is not None and schema[self.weight].kind != "continuous":
@@ -337,8 +343,8 @@ class GroupAnonymity(Method):
         target = chosen.target if self.weight is None else chosen.unrounded * (counts.sum() / chosen.unrounded.sum())
         masked, moved = exchanged_to(data, group, target, self._counterparts(), edits, rng)
         if self.weight is not None:
-            missed = self._missed(counts, group.counts(masked.frame), float(group.weights(data.frame).max()))
-            chosen = replace(chosen, target=group.counts(masked.frame), unmet=missed)
+            chosen = replace(chosen, target=group.counts(masked.frame))
+            self._check_reached(counts, chosen.target, float(group.weights(data.frame).max()))
         hidden = self._hidden(counts, population, chosen.target, chosen.beta)
         figures, exact = figures_of(data, masked, hidden, chosen, moved)
         return Release(
@@ -378,10 +384,17 @@ class GroupAnonymity(Method):
         kept = tuple(Group(vital=(one,), parameter=self.parameter, order=self.order) for one in self.kept)
         return Counterparts(self.match_on, kept, self._swapped, self._layout().distances(len(self.order)))
 
-    def _missed(self, before: np.ndarray, after: np.ndarray, largest: float) -> tuple[str, ...]:
-        """Return the goals that weighted counts (m,) miss by more than the largest weight."""
+    def _check_reached(self, before: np.ndarray, after: np.ndarray, largest: float) -> None:
+        """Raise where sums of weights (m,) miss a goal, or the group's total, by more than the largest weight."""
         bounds = self.goals().bounds(before)
-        return tuple(b.name for b in bounds if not b.low - largest <= after[b.at] <= b.high + largest)
+        missed = [b.name for b in bounds if not b.low - largest <= after[b.at] <= b.high + largest]
+        if abs(after.sum() - before.sum()) > largest:
+            missed.append("the total of the group")
+        if missed:
+            raise InfeasibleError(
+                f"too few counterparts of near weights: {', '.join(missed)} would be missed by more than a record's "
+                "weight; loosen goals, match on fewer variables, or count records instead of weights"
+            )
 
     def _hidden(self, counts: np.ndarray, population: np.ndarray, target: np.ndarray, share: float) -> Hidden:
         return Hidden(
