@@ -16,7 +16,7 @@ SOURCES = ("anoncore", "expectations", "tasks", "flows")
 MOST_PACKAGES = 15
 MOST_ARROWS = 40
 MOST_DICTIONARIES = 40
-MOST_SUBSCRIPTS = 150
+MOST_SUBSCRIPTS = 120
 MOST_PARAMETERS = 6
 MOST_LONG_SIGNATURES = 9
 LONGEST_BODY = 60
@@ -107,9 +107,9 @@ def test_values_have_types_and_not_string_keys(nodes: list[ast.AST]) -> None:
     subscripts = [node for node in nodes if isinstance(node, ast.Subscript)]
     typed = [node for node in subscripts if isinstance(node.value, ast.Name) and node.value.id == "dict"]
     dictionaries = [node for node in typed if ast.unparse(node) == "dict[str, Any]"]
-    by_name = [
-        node for node in subscripts if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
-    ]
+    # A `Literal` is a type: every method and every edit states its kind by one.
+    keyed = [node for node in subscripts if not (isinstance(node.value, ast.Name) and node.value.id == "Literal")]
+    by_name = [node for node in keyed if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)]
     assert 0 < len(dictionaries) <= MOST_DICTIONARIES
     assert 0 < len(by_name) <= MOST_SUBSCRIPTS
 

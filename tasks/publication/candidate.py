@@ -61,7 +61,7 @@ class PublicationSection(Section):
     description : A sentence or two on the table.
     contact : Who answers questions.
     licence : Under which the release may be used.
-    passport : Formats in which the metadata are published beside the data.
+    passport : The release's passport: formats of catalogues and archives in which its metadata are published with it.
     to : Where a published release is delivered. A target that is added later receives the current release.
     """
 
