@@ -11,6 +11,9 @@ Floats = NDArray[np.float64]
 
 _STEPS = 100
 _TOLERANCE = 1e-9
+# What a unit of λ may miss of a total, as a share of all weights; and by what share a total may be missed in the end.
+_RIDGE = 1e-7
+MISSED = 1e-2
 
 
 def calibrated(weights: Floats, columns: Floats, totals: Floats, lower: float, upper: float) -> Floats:
@@ -20,7 +23,7 @@ def calibrated(weights: Floats, columns: Floats, totals: Floats, lower: float, u
     ----------
     weights : (N,) above 0
     columns : (N, m) float64
-    totals : (m,), reached up to 1e-9 of each column's weighted size
+    totals : (m,), reached up to 1e-2 of each column's weighted size, or 1e-6 where they agree with each other
     lower, upper : of the ratio of new and given weights, 0 ≤ lower < 1 < upper
 
     Returns
@@ -35,10 +38,11 @@ def calibrated(weights: Floats, columns: Floats, totals: Floats, lower: float, u
     Notes
     -----
     The ratio is F(u) = (L(U − 1) + U(1 − L)e^{Au}) / (U − 1 + (1 − L)e^{Au}), A = (U − L)/((1 − L)(U − 1)), of
-    u = xᵀλ: the logit distance. λ solves Σ w F(xᵀλ) x = totals, by Newton's method with halved steps; columns that
-    follow from others are allowed where their totals do, too.
+    u = xᵀλ: the logit distance. λ solves Σ w F(xᵀλ) x + cλ = totals, by Newton's method with halved steps. Where
+    columns follow from others, and their rounded totals do not quite, the small ridge c shares out the contradiction.
 
-    Source: Deville and Särndal 1992, *JASA* 87, 376–382, case 6.
+    Source: Deville and Särndal 1992, *JASA* 87, 376–382, case 6; Rao and Singh 1997, *Proceedings of the Section on
+    Survey Research Methods*, American Statistical Association, 57–65 (ridge).
 
     Examples
     --------
@@ -55,22 +59,29 @@ def calibrated(weights: Floats, columns: Floats, totals: Floats, lower: float, u
         share = 0.5 * (1.0 + np.tanh(0.5 * (scale * (x @ at) + np.log((1.0 - lower) / (upper - 1.0)))))
         return lower + (upper - lower) * share, (upper - lower) * scale * share * (1.0 - share)
 
+    ridge = _RIDGE * weights.sum()
+
+    def missing(at: Floats, value: Floats) -> Floats:
+        """Return (m,) what λ misses."""
+        return wanted - (weights * value) @ x - ridge * at
+
     at = np.zeros(columns.shape[1])
     value, slope = ratio(at)
-    missing = wanted - (weights * value) @ x
+    left = missing(at, value)
     for _ in range(_STEPS):
-        if np.abs(missing).max(initial=0.0) <= _TOLERANCE * weights.sum():
-            return np.asarray(weights * value)
-        step = np.linalg.lstsq((x.T * (weights * slope)) @ x, missing, rcond=1e-12)[0]
+        if np.abs(left).max(initial=0.0) <= _TOLERANCE * weights.sum():
+            break
+        information = (x.T * (weights * slope)) @ x + ridge * np.eye(len(at))
+        step = np.linalg.solve(information, left)
         for halving in range(40):
             trial = at + step * 0.5**halving
             value, slope = ratio(trial)
-            left = wanted - (weights * value) @ x
-            if left @ left < missing @ missing:
+            after = missing(trial, value)
+            if after @ after < left @ left:
                 break
-        else:
-            break
-        at, missing = trial, left
+        at, left = trial, after
+    if np.abs(wanted - (weights * value) @ x).max(initial=0.0) <= MISSED * weights.sum():
+        return np.asarray(weights * value)
     raise InfeasibleError(
         f"no weights between {lower:g} and {upper:g} times the present ones meet all totals; widen the bounds, state "
         "fewer totals, or check that they agree with each other"

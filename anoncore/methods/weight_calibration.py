@@ -12,7 +12,7 @@ import pandas as pd
 from anoncore.claims import Claim, ClaimCheck
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.calibration import calibrated
+from anoncore.kernels.calibration import MISSED, calibrated
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
@@ -21,8 +21,6 @@ from anoncore.release import Release
 DECIMALS = 4
 # Of a column's length: what is left of one that follows from those before it.
 _DEPENDENT = 1e-8
-# Of a total, by which rounded weights may miss it.
-MISSED = 1e-3
 
 
 @dataclass(frozen=True)

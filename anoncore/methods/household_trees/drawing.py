@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from anoncore.drawing import Drawing
 from anoncore.edits.conditions import Condition
-from anoncore.edits.kinds import ConditionalEdit, LinearEdit
+from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.model import EditSet
 from anoncore.kernels.donor_tree import LeafRule
 from anoncore.methods.household_trees.rules import HEAD, HouseholdRules
-from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.microdata import Microdata, Schema, Variable, round_to
 
 Integers = NDArray[np.intp]
 
@@ -212,7 +212,7 @@ class HouseholdDrawing:
         for variable in variables:
             drawing.add(table.schema[variable.name], EditSet(edits))
         if steps is not None:
-            drawing.frame[name] = drawing.frame[STEP].astype(float) + drawing.frame[START]
+            drawing.frame[name] = self._limited(drawing.frame[STEP].astype(float), known)
         return drawing.frame[names]
 
     def _with_start(self, known: pd.DataFrame) -> pd.DataFrame:
@@ -223,6 +223,21 @@ class HouseholdDrawing:
             alike = known[BEFORE + relation].astype(object).to_numpy() == known[relation].astype(object).to_numpy()
         start = np.where(alike, known[BEFORE + name], known[HEAD + name])
         return known.assign(**{START: start, ALIKE: alike.astype(np.float64)})
+
+    def _limited(self, steps: pd.Series, known: pd.DataFrame) -> NDArray[np.float64]:
+        """Return where steps lead; beyond the limits of all members the limit, or a place between it and the start.
+
+        Steps that lead below a year of age would else leave out households with young heads.
+        """
+        name, start = self.source.sort_by, known[START].to_numpy(dtype=np.float64)
+        reached = start + steps.to_numpy()
+        for edit in self.source.rules.edits.edits:
+            if isinstance(edit, BoundEdit) and edit.variable == name:
+                limited = np.clip(reached, edit.lower, edit.upper)
+                between = limited + self.rng.random(len(start)) * (start - limited) * known[ALIKE].to_numpy()
+                precision = self.source.data.schema[name].precision
+                return np.where(limited == reached, reached, round_to(between, precision))
+        return reached
 
     def _steps(self, steps: pd.Series, household: Integers) -> pd.Series | None:
         """Return differences from where they start, as the nearest that k households have; None if they are many.
