@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import pywt
@@ -23,8 +24,7 @@ Integers = NDArray[np.intp]
 class Line:
     """Positions one after the other; the last one borders on the first for the transform."""
 
-    def check(self, length: int, level: int) -> None:
-        """Pass: the number of positions is checked by the transform, after padding."""
+    title: ClassVar[str] = "in a line"
 
     def reconstruction(self, length: int, wavelet: str, level: int) -> csr_array[np.float64]:
         """Return (n, n / 2^level): `sparse_reconstruction`."""
@@ -57,9 +57,10 @@ class Grid:
     [4.0, 4.0, 4.0, 4.0]
     """
 
+    title: ClassVar[str] = "on a grid"
     columns: int
 
-    def check(self, length: int, level: int) -> None:
+    def _check(self, length: int, level: int) -> None:
         """Raise where rows or columns do not suit the level."""
         rows, step = length // self.columns, 2**level
         if rows * self.columns != length or rows % step or self.columns % step:
@@ -76,7 +77,7 @@ class Grid:
 
     def decompose(self, signal: Floats, wavelet: str, level: int) -> Decomposition:
         """Split a signal (n,) into an approximation and details that add up to it."""
-        self.check(len(signal), level)
+        self._check(len(signal), level)
         table, smooth = np.array(signal, dtype=float).reshape(-1, self.columns), [signal]
         with warnings.catch_warnings():
             # Periodised, a filter longer than a side is wrapped round and still inverts.
@@ -112,10 +113,8 @@ class Graph:
     [2.0, 2.0, 6.0, 6.0]
     """
 
+    title: ClassVar[str] = "on a graph of neighbours"
     edges: tuple[tuple[int, int], ...]
-
-    def check(self, length: int, level: int) -> None:
-        """Pass: every graph can be joined to any level."""
 
     def clusters(self, length: int, level: int) -> Integers:
         """Return (n,) the connected set of positions that each position is joined to after so many levels."""

@@ -81,13 +81,14 @@ def group_report(hidden: Hidden, route: str, confidential: Mapping[str, np.ndarr
     route : how the new counts were found
     confidential : ``flows`` (m, m) int, and exact figures under the names of `EXACT_FIGURES`
     """
-    unit = "share of the population" if hidden.model.ratio else "members"
+    counted = "members" if hidden.group.weight is None else f"members by {hidden.group.weight}"
+    unit = "share of the population" if hidden.model.ratio else counted
     return CustodianReport(
         warning="This page shows what the release hides: the true counts per area.",
         title="Where a group was, and where it is now",
         introduction=(
-            f"Areas: {hidden.group.parameter}. Signal: {unit} per area. Wavelet {hidden.model.wavelet}, "
-            f"{hidden.model.level} level(s), {hidden.details} details, route: {route}."
+            f"Areas: {hidden.group.parameter}, {hidden.model.layout.title}. Signal: {unit} per area. Wavelet "
+            f"{hidden.model.wavelet}, {hidden.model.level} level(s), {hidden.details} details, route: {route}."
         ),
         sections=(
             _signal_section(hidden, unit),

@@ -32,8 +32,8 @@ class GroupAnonymity(Method):
     New counts come from one linear program: the wavelet details of the counts are kept in the largest share β
     that the goals allow, then as few records as possible are moved. Each moved record, or its whole household
     where the schema declares one, changes places with the most similar record or household of the same size
-    that has no member in the group, so that every area keeps its population. Only the area changes. A record
-    that satisfied an edit satisfies it in its new area too.
+    that has no member in the group, so that every area keeps its population. Only what is exchanged changes
+    (``swapped``). A record that satisfied an edit satisfies it in its new area too.
 
     Claims the new counts, recounted in the release; and that neither the inversion of the wavelet route nor
     counting once more from the other variables recovers a hidden count. Nothing is claimed about a single
