@@ -26,7 +26,7 @@ from anoncore.kernels.neighbors import nearest
 from anoncore.microdata.units import joined_units
 from anoncore.risk import measure_risk
 from tasks.assessment.assess import AssessmentSection
-from tasks.policy.assessment import Assessment, Records
+from tasks.policy.assessment import Assessment, ExternalFiles, Records
 from tasks.policy.gates import GATES
 from tasks.policy.halves import results_of
 from tasks.policy.section import PolicySection
@@ -112,7 +112,8 @@ def judged(members: Microdata, others: Microdata, released: Microdata, linked: b
     settings = AssessmentSection().settings(policy, rows_linked=linked)
     risk = measure_risk(members, released, others, settings=settings, rng=np.random.default_rng([seed, 7]))
     records = Records(len(members), len(released), len(others))
-    assessment = Assessment(records, risk, utility=cast(Any, None))
+    # As `anonflow assess` judges a file of unknown origin: independent samples stem from no masking of the members.
+    assessment = Assessment(records, risk, utility=cast(Any, None), external=ExternalFiles(0, 0, None))
     verdicts: dict[str, list[str]] = {}
     for gate in GATES:
         for result in results_of(gate, assessment, policy) if gate.individual else ():

@@ -15,10 +15,12 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
     found = assessment.risk.dominance
     if found is None or not found.looked_at:
         return ()
+    # Masking has no far number but the source's; another tool's file may hold someone else's.
+    verdict = "inconclusive" if found.verdict == "fail" and assessment.external else found.verdict
     return (
         GateResult(
             name=NAME,
-            verdict=found.verdict,
+            verdict=verdict,
             figure=f"{len(found.followed)} of {found.looked_at // 2} variables",
             limit="0",
             baseline="the reference reaches as far" if found.as_far else "0, the reference",
@@ -41,7 +43,7 @@ GATE = Gate(
     description="Numbers of which the outermost unit’s is at least ten times as far from the second’s as that is from "
     "the sixth’s. Fail when a released value lies beyond the second’s by more than that distance, as nothing but the "
     "one unit explains it, and known constants of the masking turn it into that unit’s number; inconclusive when the "
-    "reference reaches as far.",
+    "reference reaches as far, and in files of other tools, where it may be someone else’s.",
     evaluate=evaluate,
     individual=True,
     metrics=metrics,
