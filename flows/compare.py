@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from anoncore.method import public_parameters
+from anoncore.method import Method, public_parameters
 from anoncore.risk.bounds import PASSES_WITHIN
 from flows.plan.model import Plan, PlanFile
 from flows.plan.overrides import MEASURES, Setting, acknowledged, candidate, settings_of
@@ -162,6 +162,12 @@ def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings:
     return replace(result, mlflow_run=logged, seconds=runner.seconds)
 
 
+def _stated(step: Method) -> list[tuple[str, object]]:
+    """Return the parameters of a step that are not at their default, in their order."""
+    defaults = {field.name: field.default for field in fields(step)}
+    return [(name, value) for name, value in asdict(step).items() if value != defaults[name]]
+
+
 def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dossier | None]:
     """Mask and measure one setting in a workspace of its own, which is wiped."""
     plan = job.candidate(setting)
@@ -174,7 +180,8 @@ def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dos
     )
     if without.reason:
         return without, None
-    stream = digest_of([asdict(step) for step in setting.steps])
+    # Without defaults: a parameter that a later version adds changes no draw.
+    stream = digest_of([[step.method, *_stated(step)] for step in setting.steps])
     own = run.branch(f"setting-{number}", stream)
     try:
         dossier = sanitise_errors(_measured)(own, plan, job)
