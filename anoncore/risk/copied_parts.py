@@ -21,6 +21,7 @@ LEVELS, QUASI_IDENTIFIERS = "levels", "quasi-identifiers"
 
 _LEAST = 40  # units on each side, for trees and for a normal law
 _COPIED = 0.1  # share of the released records that are taken to be copied in part
+_TRAINED = 3000  # people that trees learn from
 _RECOMBINED = 2  # records put together of two people for each real one
 _CERTAIN = 8.0  # largest log odds that trees are believed
 
@@ -62,8 +63,8 @@ class CopiedParts:
 
     @property
     def p(self) -> float:
-        """The p-value of all parts together, by Bonferroni's correction."""
-        return min(1.0, min(one.p for one in self.parts) * len(self.parts))
+        """The p-value of all parts together, by Bonferroni's correction; not a number where one of them is none."""
+        return min(float(np.min([one.p for one in self.parts])) * len(self.parts), 1.0)
 
 
 def copied_parts(
@@ -95,7 +96,8 @@ def copied_parts(
     Notes
     -----
     A tenth of the records copied in eight variables with few levels, which one person in twenty holds alone, changes
-    an area under the curve by 0.02: what is tested here is the sum of all evidence, not its ranks.
+    an area under the curve by 0.02: what is tested here is the sum of all evidence, not its ranks. Small evidence about
+    everybody adds up likewise, so that a low p-value is no measure of what is at stake.
 
     Source: likelihood ratio of a mixture of copied and other records (Neyman and Pearson 1933); recombined records as
     in classifier two-sample tests, Lopez-Paz and Oquab 2017. O(P log P + M) for each part.
@@ -144,8 +146,9 @@ def _weights(known: Floats, released: Floats, part: Flags, rng: np.random.Genera
     """Return what each released record weighs: the more, the more it looks put together."""
     n = len(known)
     # Draws with replacement: of a permutation every single column has the same distribution, and trees find no split.
-    drawn = known[_drawn(n, n, rng)]
-    mixed = known[_drawn(n, _RECOMBINED * n, rng)]
+    size = min(n, _TRAINED)
+    drawn = known[_drawn(n, size, rng)]
+    mixed = known[_drawn(n, _RECOMBINED * size, rng)]
     mixed[:, part] = known[_drawn(n, len(mixed), rng)][:, part]
     trees = _trained(drawn, mixed, rng)
     odds = np.exp(np.clip(trees.decision_function(released), -_CERTAIN, _CERTAIN))

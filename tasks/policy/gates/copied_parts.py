@@ -8,8 +8,7 @@ from anoncore.risk import CopiedParts
 from tasks.common.formatting import count, number
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, p_phrase, untested
-from tasks.policy.attack_family import SHARE
-from tasks.policy.gate import Chance, Gate, GateResult, GateVerdict, Metrics
+from tasks.policy.gate import Gate, GateResult, Metrics
 from tasks.policy.limits import ChanceLimit
 from tasks.policy.published import TENTH, PublishedAssessment
 from tasks.policy.rounding import coarse, p_value
@@ -22,31 +21,26 @@ MEANING = (
 
 
 def evaluate(assessment: Assessment | PublishedAssessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
-    """Decide by the sum of the evidence that parts were copied."""
-    found, level = assessment.risk.copied_parts, policy.tail_p * SHARE
-    if found is None:
-        if assessment.risk.membership is not None:
-            return ()  # no variable beside a part, or too few units, which other gates say
-        return (GateResult(NAME, "not tested", NO_NON_MEMBERS, _limit(policy), "0, by chance", 0, MEANING),)
-    chance = Chance(tuple((one.name, one.p) for one in found.parts), level)
-    verdict: GateVerdict = "fail" if chance.fails else "pass" if chance.p >= policy.tail_p else "inconclusive"
+    """Leave files of other tools open where chance does not explain the evidence that parts were copied.
+
+    No masking step puts a member's part beside others' values unless its rows are known, which linkage judges.
+    """
+    found = assessment.risk.copied_parts
+    external = assessment.is_external if isinstance(assessment, PublishedAssessment) else assessment.external
+    if found is None or not external:
+        return ()
     worst = min(found.parts, key=lambda one: one.p)
     return (
         GateResult(
             NAME,
-            verdict,
-            f"{worst.name}: {number(worst.excess, 1)}; {p_phrase(p_value(chance.p))}",
-            _limit(policy),
+            "pass" if found.p >= policy.tail_p else "inconclusive",
+            f"{worst.name}: {number(worst.excess, 1)}; {p_phrase(p_value(found.p))}",
+            f"pass: p ≥ {policy.tail_p:g}",
             "0, by chance",
             found.n_members + found.n_nonmembers,
             MEANING,
-            chance=chance,
         ),
     )
-
-
-def _limit(policy: ChanceLimit) -> str:
-    return f"fail: p < {policy.tail_p * SHARE:.2g}; pass: p ≥ {policy.tail_p:g}"
 
 
 def metrics(assessment: Assessment) -> Metrics:
@@ -92,8 +86,8 @@ GATE = Gate(
     name=NAME,
     description="Released records that look put together of two people, as boosted trees see that have learned from "
     "recombined people, are sought for the levels, and for the quasi-identifiers, of members and non-members: the mean "
-    "likelihood ratio of a release of which a tenth is copied in that part is compared. Fail at a sixth of the level "
-    "`tail_p`, both parts together; inconclusive below `tail_p`.",
+    "likelihood ratio of a release of which a tenth is copied in that part is compared. Decides on files of other "
+    "tools: inconclusive where p is below `tail_p`, both parts together.",
     evaluate=evaluate,
     limits=ChanceLimit,
     individual=True,
