@@ -150,8 +150,10 @@ def _weights(known: Floats, released: Floats, part: Flags, rng: np.random.Genera
     drawn = known[_drawn(n, size, rng)]
     mixed = known[_drawn(n, _RECOMBINED * size, rng)]
     mixed[:, part] = known[_drawn(n, len(mixed), rng)][:, part]
-    trees = _trained(drawn, mixed, rng)
-    odds = np.exp(np.clip(trees.decision_function(released), -_CERTAIN, _CERTAIN))
+    # Trees take no column without a value.
+    present = ~np.isnan(np.concatenate([drawn, mixed])).all(axis=0)
+    trees = _trained(drawn[:, present], mixed[:, present], rng)
+    odds = np.exp(np.clip(trees.decision_function(released[:, present]), -_CERTAIN, _CERTAIN))
     return np.asarray(odds / (1.0 + _COPIED * (odds - 1.0)))
 
 

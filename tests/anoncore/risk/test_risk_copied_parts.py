@@ -31,7 +31,7 @@ def with_levels_of(members, others, share):
     rows = np.arange(int(share * len(others)))
     frame = others.frame.copy()
     frame.loc[rows, SCHEMA.names[:3]] = members.frame.loc[rows, SCHEMA.names[:3]]
-    return Microdata(frame, SCHEMA)
+    return Microdata(frame, others.schema)
 
 
 def test_levels_of_members_beside_numbers_of_others_are_found():
@@ -66,3 +66,9 @@ def test_missing_values_are_values(missing):
         for one in (people(seed) for seed in range(3))
     )
     assert parts_of(a, with_levels_of(a, c, 1.0), b).p < 1e-3
+
+
+def test_a_variable_without_any_value_breaks_no_figure():
+    wider = Schema([*SCHEMA, Variable("empty", "continuous")])
+    a, b, c = (Microdata(people(seed).frame.assign(empty=np.nan), wider) for seed in range(3))
+    assert parts_of(a, with_levels_of(a, c, 1.0), b).parts[0].excess > 3
