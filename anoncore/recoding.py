@@ -16,7 +16,6 @@ from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata, Schema, Variable, observed_precision
 
 EVERYTHING = "*"
-LADDER = (2, 5, 10)
 _INTEGER = re.compile(r"-?\d{1,15}")
 LONGEST_CODE = 20
 END_UNITS = 5  # units with a number beyond either end of a span, or at it
