@@ -19,6 +19,7 @@ from anoncore.methods import (
     GlobalRecoding,
     GowerMicroaggregation,
     GroupAnonymity,
+    HouseholdTrees,
     LocalSuppression,
     OptimalBoxes,
     RankSwapping,
@@ -30,6 +31,7 @@ from anoncore.methods import (
     SpectralSwap,
     SpectralSynthesis,
     ValueCoding,
+    WeightCalibration,
 )
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.registry import METHODS, anonymize
@@ -45,6 +47,7 @@ METHODS_TRIED: tuple[Method, ...] = (
     GowerMicroaggregation(k=5),
     GowerMicroaggregation(k=5, numbers="median"),
     GroupAnonymity(**AREAS, raises={"ak": 60}),  # type: ignore[arg-type]
+    HouseholdTrees(leaf=20),
     MDAV(k=5),
     OptimalBoxes(k=5),
     OptimalBoxes(k=5, release="means"),
@@ -65,6 +68,8 @@ METHODS_TRIED: tuple[Method, ...] = (
     ValueCoding(base=dict.fromkeys(NUMBERS, 5.0)),
 )
 OF_KEYS = (GlobalRecoding(keys=("nominal", "area"), k=60), LocalSuppression(keys=("nominal", "area", "binary"), k=30))
+
+OF_WEIGHTS = WeightCalibration(weight="normal", variables=("binary",))
 
 
 def table(n: int = 240) -> Microdata:
@@ -111,5 +116,11 @@ def test_a_method_that_treats_keys_leaves_everything_else(method: GlobalRecoding
     assert not released.frame[list(method.keys)].astype("string").equals(data.frame[list(method.keys)].astype("string"))
 
 
+def test_a_method_that_changes_weights_leaves_everything_else() -> None:
+    data = table()
+    released = anonymize(data, OF_WEIGHTS, rng=np.random.default_rng(1), edits=EditSet(())).data
+    assert (released.frame == data.frame).all().to_dict() == {name: name != "normal" for name in data.schema.names}
+
+
 def test_every_method_is_tried() -> None:
-    assert {method.method for method in (*METHODS_TRIED, *OF_KEYS)} == set(METHODS)
+    assert {method.method for method in (*METHODS_TRIED, *OF_KEYS, OF_WEIGHTS)} == set(METHODS)
