@@ -23,6 +23,7 @@ _LEAST = 40  # units on each side, for trees and for a normal law
 _COPIED = 0.1  # share of the released records that are taken to be copied in part
 _TRAINED = 3000  # people that trees learn from
 _RECOMBINED = 2  # records put together of two people for each real one
+_ROUNDING = 1e-9  # of a mean score
 _CERTAIN = 8.0  # largest log odds that trees are believed
 
 
@@ -138,7 +139,8 @@ def _tested(people: ComparedPeople, name: str, part: Flags, rng: np.random.Gener
     scores = np.log(1.0 - _COPIED + _COPIED * weight[asked] / (len(rows) * share))
     sides = people.of_units(scores)
     error = np.sqrt(sum(float(side.var(ddof=1)) / len(side) for side in sides))
-    excess = float((sides[0].mean() - sides[1].mean()) / error) if error else 0.0
+    # Where nobody's part is in the release, all scores are equal up to rounding.
+    excess = float((sides[0].mean() - sides[1].mean()) / error) if error > _ROUNDING else 0.0
     return CopiedPart(name, excess, float(norm.sf(excess)))
 
 

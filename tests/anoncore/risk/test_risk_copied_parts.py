@@ -72,3 +72,11 @@ def test_a_variable_without_any_value_breaks_no_figure():
     wider = Schema([*SCHEMA, Variable("empty", "continuous")])
     a, b, c = (Microdata(people(seed).frame.assign(empty=np.nan), wider) for seed in range(3))
     assert parts_of(a, with_levels_of(a, c, 1.0), b).parts[0].excess > 3
+
+
+def test_a_release_that_holds_nobodys_part_shows_nothing():
+    draw = np.random.default_rng(4)
+    schema = Schema([Variable(name, "continuous") for name in "xyz"])
+    a, c, b = (Microdata(pd.DataFrame(draw.normal(size=(200, 3)), columns=list("xyz")), schema) for _ in range(3))
+    (found,) = parts_of(a, c, b, quasi_identifiers=["x", "y"]).parts
+    assert (found.excess, found.p) == (0.0, 0.5)
