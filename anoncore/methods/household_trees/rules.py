@@ -280,4 +280,8 @@ def _present(values: pd.Series, unit: Integers) -> tuple[NDArray[np.float64], In
 def _paired_by_chance(values: pd.Series, heads: pd.Series) -> pd.Series:
     """Return differences between members and the heads of others."""
     one, other = (column.dropna().to_numpy(dtype=np.float64) for column in (values, heads))
-    return pd.Series(np.concatenate([one - np.roll(other, 1 + 7 * shift)[: len(one)] for shift in range(20)]))
+    if not len(other):
+        return pd.Series(dtype=np.float64)
+    # Heads may lack the number more often than members: they are taken again from the first.
+    shifted = (np.resize(np.roll(other, 1 + 7 * shift), len(one)) for shift in range(20))
+    return pd.Series(np.concatenate([one - heads_of_others for heads_of_others in shifted]))

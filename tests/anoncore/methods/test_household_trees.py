@@ -99,6 +99,19 @@ def test_a_broken_household_is_counted_and_left_out_after_later_steps(release: a
     assert frame.loc[at, "hid"] not in set(restored.frame["hid"])
 
 
+def test_heads_may_lack_numbers_more_often_than_members(source: Microdata) -> None:
+    draw = np.random.default_rng(2)
+    unknown = (source.frame["relation"] == "head") & (draw.random(len(source)) < 0.3)
+    gaps = Microdata(source.frame.assign(age=source.frame["age"].mask(unknown)), source.schema, source.units)
+    rules = household_rules(gaps, gaps.unit_codes)
+    assert any(e.name.startswith("age less that of the head") for e in rules.edits.edits)
+    assert not rules.broken(gaps.frame, gaps.unit_codes).any()
+    ageless = Microdata(
+        gaps.frame.assign(age=source.frame["age"].mask(source.frame["relation"] == "head")), gaps.schema
+    )
+    assert not any("less that" in e.name for e in household_rules(ageless, gaps.unit_codes).edits.edits)
+
+
 def test_edits_of_records_are_respected(source: Microdata) -> None:
     edits = EditSet([BoundEdit(name="adults", variable="age", upper=60)])
     adult = Microdata(source.frame.assign(age=source.frame["age"].clip(upper=60)), source.schema, source.units)
