@@ -30,7 +30,8 @@ def coarser(edits: EditSet, recodings: Iterable[Recoding]) -> tuple[EditSet, tup
         covers is, and a condition applies where all of them satisfy it. A missing value is allowed, since keys are
         left out.
     tuple of str
-        Edits that compute with a recoded variable, or whose conditions no coarser level satisfies for certain.
+        Edits that compute with a recoded variable, or whose conditions no coarser level satisfies for certain; and
+        those under conditions on a variable of which one level is left, which missing values have, too.
 
     Examples
     --------
@@ -60,6 +61,8 @@ def _coarse(edit: Edit, recoding: Recoding) -> Edit | None:
         return replace(edit, values=allowed) if allowed else None
     if (isinstance(edit, LinearEdit) and name in edit.terms) or not isinstance(edit, LinearEdit | ConditionalEdit):
         return None
+    if recoding.width is None and len(set(recoding.levels.values())) == 1:
+        return None  # missing values became the level that is left
     when = [_certain(c, recoding) if c.variable == name else c for c in edit.when]
     if any(condition is None for condition in when):
         return None

@@ -82,6 +82,21 @@ def test_what_coarser_levels_do_not_tell_is_left_out_by_name(edit: Edit) -> None
     assert [e.name for e in found.edits] == ["wages"]
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        when("school", WORKS, values=(0, 1, 2, 3)),
+        when("wage", Condition(variable="school", missing=True), lower=5),
+        LinearEdit(name="rule", terms={"wage": 1}, relation=">=", constant=5, when=(ACADEMIC,)),
+    ],
+)
+def test_one_level_for_all_also_holds_missing_values_and_says_nothing(edit: Edit) -> None:
+    everyone = Recoding("school", dict.fromkeys(range(4), "*"))
+    unknown = Microdata(TABLE.frame.assign(school=TABLE.frame["school"].where(TABLE.frame["age"] > 9)), TABLE.schema)
+    found, _ = coarser(EditSet([edit]), (everyone,))
+    assert found.satisfied(recoded(unknown, (everyone,)).frame)[edit.holds(unknown.frame)].all()
+
+
 def test_a_release_holds_the_edits_in_the_levels_of_its_keys() -> None:
     draw = np.random.default_rng(1)
     age = draw.integers(0, 80, 400).astype(float)
