@@ -55,6 +55,29 @@ def test_totals_of_the_source_are_kept_up_to_a_unit() -> None:
         assert 0 < abs(before - after) < 1.5 * 2.5 * heaviest
 
 
+def test_a_total_missed_by_less_than_the_claim_allows_is_met_again() -> None:
+    step = WeightCalibration(totals={"sex": {"f": 95_000, "m": 85_000}})
+    release = anoncore.anonymize(sample(), step, rng=np.random.default_rng(0))
+    claim = release.claims[0]
+    frame = release.data.frame.copy()
+    frame.loc[frame.index[frame["sex"] == "f"][0], "sex"] = "m"
+    moved = Microdata(frame, release.data.schema)
+    assert 1e-4 < claim.missed(frame) < 1e-2
+    restored, notes = step.restore(moved, release.claims, edits=EditSet(), rng=np.random.default_rng(0))
+    assert claim.missed(restored.frame) < 1e-6
+    assert notes
+    assert step.restore(restored, release.claims, edits=EditSet(), rng=np.random.default_rng(0)) == (restored, ())
+
+
+def test_totals_of_a_variable_that_a_step_leaves_out_fail_as_a_claim() -> None:
+    step = WeightCalibration(totals={"sex": {"f": 95_000}})
+    release = anoncore.anonymize(sample(), step, rng=np.random.default_rng(0))
+    without = release.data.select(["region", "income", "weight"])
+    restored, notes = step.restore(without, release.claims, edits=EditSet(), rng=np.random.default_rng(0))
+    assert (restored, notes) == (without, ())
+    assert release.claims[0].check(restored).observed == "sex is not released"
+
+
 def test_what_cannot_be_met_is_said() -> None:
     source = sample()
     with pytest.raises(AnonymizationError, match=r"between 0\.9 and 1\.1 times"):
