@@ -57,9 +57,10 @@ def project_by_rules(
 
     Notes
     -----
-    Claim: of one broken rule the nearest point that keeps it; of several a point that keeps all, not always the
-    nearest. The points that keep a rule are a union of polytopes: a broken rule is mended by the alternative that is
-    nearest, which then binds while the next broken one is mended, so that each is mended once.
+    Claim: of one broken rule the nearest point that keeps it. Of several a point that keeps all, not always the
+    nearest; or none, where the alternatives chosen first exclude what others would have allowed. The points that keep a
+    rule are a union of polytopes: a broken rule is mended by the alternative that is nearest, which then binds while
+    the next broken one is mended, so that each is mended once.
 
     Source: none; the union of polytopes is that of disjunctive programming (Balas 1979).
 
