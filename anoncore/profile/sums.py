@@ -1,10 +1,11 @@
-"""Exact linear relations: columns that are sums, differences or copies of others."""
+"""Exact linear relations: columns that are sums, differences or copies of others, or add up to one number."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
+from anoncore.profile.constant_sums import constant_sum
 from anoncore.profile.dependents import Sum, nearly, with_dependents
 from anoncore.profile.findings import Finding
 from anoncore.profile.null_space import null_space
@@ -27,7 +28,8 @@ def find_sums(frame: pd.DataFrame, *, rng: np.random.Generator) -> tuple[Finding
     tuple of Finding
         Linear edits with coefficients ±1, at most `MAX_TERMS` terms, none implied by the others.
         They hold exactly, or up to rounding, in all records or in nearly all, and name a dependent. Not active are
-        those all of whose columns are computed from others already.
+        those all of whose columns are computed from others already. At most one sum is a number,
+        as of shares of a whole, of columns that are in no other one.
 
     Screening is by brute force over pairs for three terms, so that none is passed over; longer
     sums come from the null space of complete records (QR with column pivoting), so they are found
@@ -48,7 +50,9 @@ def find_sums(frame: pd.DataFrame, *, rng: np.random.Generator) -> tuple[Finding
     inexact += [Sum(*rounded) for rounded in rounded_sums(values, [j for j in columns if j not in fixed])]
     more = _independent([s.relation for s in inexact], chosen, len(names))[len(chosen) :]
     slack = {s.relation: s for s in reversed(inexact)}
-    return tuple(with_dependents([*map(Sum, chosen), *(slack[r] for r in more)], values, names))
+    sums = with_dependents([*map(Sum, chosen), *(slack[r] for r in more)], values, names)
+    used = {j for r in [*chosen, *more] for j in r[0]}
+    return *sums, *constant_sum(values, names, used)
 
 
 def _copies(values: np.ndarray) -> tuple[list[Relation], list[int]]:

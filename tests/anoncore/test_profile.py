@@ -265,6 +265,25 @@ def test_a_total_is_found_among_other_columns(parts, sparse):
     assert terms(find_sums(frame, rng=rng())) == [("total", {*names, "total"})]
 
 
+@pytest.mark.parametrize(("whole", "single"), [(1, False), (1, True), (100, False)])
+def test_shares_of_a_whole_add_up_to_it(whole, single):
+    shares = np.random.default_rng(1).dirichlet([4, 2, 1, 0.5], 500) * whole
+    frame = pd.DataFrame(shares, columns=["food", "rent", "travel", "rest"]).assign(**amounts("ab", 500))
+    frame = frame.astype("float32").astype(float) if single else frame
+    (found,) = find_sums(frame, rng=rng())
+    assert (found.edit.constant, found.edit.dependent) == (whole, "food")
+    assert set(found.edit.terms) == {"food", "rent", "travel", "rest"}
+    assert found.edit.holds(frame).all()
+
+
+def test_ranks_and_shares_with_an_exception_add_up_to_nothing():
+    shares = np.random.default_rng(1).dirichlet([4, 2, 1], 500)
+    shares[7] *= 0.9
+    ranks = np.array([np.random.default_rng(j).permutation(5) + 1.0 for j in range(500)])
+    assert find_sums(pd.DataFrame(shares, columns=list("abc")), rng=rng()) == ()
+    assert find_sums(pd.DataFrame(ranks, columns=list("abcde")), rng=rng()) == ()
+
+
 def test_sums_of_sums_are_found_without_repetition():
     frame = amounts("abcdef").assign(ab=lambda f: f.a + f.b, cd=lambda f: f.c + f.d)
     frame = frame.assign(abcd=lambda f: f.ab + f.cd, everything=lambda f: f.abcd + f.e - f.f).round(2)

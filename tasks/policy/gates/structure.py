@@ -45,7 +45,8 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
             limit=f"{count(accepted)}, and at most {count(structure.per_pattern)} by chance",
             baseline="0, the source",
             records=records,
-            meaning="records that break what holds in every record of the source: one variable follows from another",
+            meaning="records that break what holds in every record of the source: one variable follows from another; "
+            "an edit of kind lookup keeps it",
             topic="Sense",
         ),
     )
