@@ -219,7 +219,10 @@ def with_claimed_counts(
             "a later step has changed the size of the group, so that its counts cannot be the chosen ones; "
             "let that step keep the number of records at every level, or make group-anonymity the last step"
         )
-    flows = relocation.net_flows(counts, target)
+    distances = counterparts.distances
+    if distances is not None:  # elsewhere, and no known area, are farther than any area
+        distances = np.pad(distances, (0, 2), constant_values=distances.max() + 1)
+    flows = relocation.net_flows(counts, target, distances)
     match_on = tuple(n for n in hidden.match_on if n in group.others(data))
     return exchanged(data, group, flows, replace(counterparts, match_on=match_on), edits, rng)[0]
 

@@ -690,6 +690,20 @@ def test_restoring_keeps_edits_and_returns_what_is_right_already():
     assert EditSet(DIALECT).satisfied(again.frame)[kept].all()
 
 
+def test_counts_are_restored_by_the_fewest_steps_on_the_map():
+    data = microfile(households=False)
+    step = params(caps={"a": 20, "h": 100}, columns=4, wavelet="haar", level=1)
+    release = mask(data, step)
+    again = step.restore(data, release.claims[:1], edits=EditSet(), rng=rng())[0]
+    distances = step.model(np.ones(8)).layout.distances(8)
+
+    def steps(after):
+        ends = [one.frame.loc[data.frame["service"].isin([1, 2]), "area"] for one in (data, after)]
+        return sum(distances[AREAS.index(a), AREAS.index(b)] for a, b in zip(*ends, strict=True))
+
+    assert steps(again) == steps(release.data)
+
+
 def test_counts_are_restored_with_households(data, release):
     shuffled = data  # the counts before are as wrong as any
     again = restored(shuffled, release.claims[0])
