@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -164,8 +164,11 @@ def _compare(run: Run, file: PlanFile, runner: Runner, wanted: Wanted, settings:
 
 def _stated(step: Method) -> list[tuple[str, object]]:
     """Return the parameters of a step that are not at their default, in their order."""
-    defaults = {field.name: field.default for field in fields(step)}
-    return [(name, value) for name, value in asdict(step).items() if value != defaults[name]]
+    defaults = {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for field in fields(step)
+    }
+    return [(name, value) for name, value in asdict(step).items() if getattr(step, name) != defaults[name]]
 
 
 def _try(run: Run, number: int, job: _Job, setting: Setting) -> tuple[Tried, Dossier | None]:

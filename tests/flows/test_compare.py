@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from flows.compare import Wanted, compare
+from anoncore.methods import MDAV, ValueCoding
+from flows.compare import Wanted, _stated, compare
 from flows.plan.model import load_plan
 from flows.plan.overrides import settings_of
 from flows.release import Direct, carry_out
@@ -187,6 +188,11 @@ def test_settings_draw_from_streams_of_their_own(small, home, monkeypatch):
     _compare(file, home, "additive-noise:b=2")
     assert len(set(drawn[:3])) == 3
     assert drawn[3:] == [drawn[0], drawn[2]]
+
+
+def test_streams_depend_on_stated_parameters_alone():
+    assert _stated(MDAV(k=9)) == [("k", 9)]
+    assert _stated(ValueCoding(top={"age": 80})) == [("top", {"age": 80})]
 
 
 def test_identical_groups_pass_only_when_acknowledged(small, home):
