@@ -119,7 +119,8 @@ def population_risk(
     keys : (N, m) levels of the key variables, −1 where a value is missing
     weights : (N,) sampling weights above 0; where they sum to less than N, the population is the sample
     missing : of :func:`key_frequencies`. With holders, the number of groups takes a missing value as a level
-    data : Microdata, for the units of its records, or else the households that it numbers
+    data : Microdata, for the units of its records, or else the households that it numbers; a record without a number
+        is a household of its own
     confidence : of the interval
 
     Returns
@@ -140,7 +141,7 @@ def population_risk(
     risk[counted] = individual_risk(found.sample[counted], people)
     sizes = np.bincount(groups_of(keys[counted])) if counted.any() else np.ones(1, dtype=np.intp)
     total = max(float(weights[counted].sum()), float(sizes.sum()))
-    units = data.role_codes("household") if data.units is None else data.units
+    units = _numbered_households(data) if data.units is None else data.units
     return PopulationRisk(
         records=expected_reidentifications(sizes, total, confidence=confidence),
         individual=float(risk.sum()),
@@ -151,6 +152,16 @@ def population_risk(
         presence=float((found.sample[counted] / people).max()) if len(people) else None,
         counted=float(counted.mean()) if len(counted) else 0.0,
     )
+
+
+def _numbered_households(data: Microdata) -> NDArray[np.intp] | None:
+    """Return (N,) the household of each record; None where none are numbered."""
+    codes = data.role_codes("household")
+    if codes is not None:
+        names = [name for name in data.schema.with_role("household") if name in data.frame]
+        alone = data.frame[names].isna().any(axis=1).to_numpy()
+        codes[alone] = len(data) + np.arange(int(alone.sum()))
+    return codes
 
 
 def special_risk(

@@ -54,8 +54,8 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     found, name = assessment.risk.copied_parts, "Membership by copied parts"
     attacker = (
         "An attacker who knows a person’s record looks for its levels, or quasi-identifiers, in released records "
+        "whose values do not go together."
     )
-    attacker += "whose values do not go together."
     if found is None:
         return () if assessment.risk.membership else (untested(Aim.MEMBERSHIP, name, attacker, NO_NON_MEMBERS, NAME),)
     people = f"{count(found.n_members)} members, {count(found.n_nonmembers)} non-members"

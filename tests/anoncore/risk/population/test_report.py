@@ -33,6 +33,16 @@ def test_individual_and_household_risk_by_hand(data: Microdata) -> None:
     assert found.records.population == 18.0
 
 
+def test_records_without_a_household_number_are_households_of_their_own(data: Microdata) -> None:
+    schema = Schema([*data.schema, Variable("hid", "continuous", role="household")])
+    weights = sampling_weights(data, "w", None)
+    numbered, alone = (
+        population_risk(KEYS, weights, data=Microdata(data.frame.assign(hid=hid), schema)).households
+        for hid in ([1, 1, 1, None, None, None], [1, 1, 1, 2, 3, 4])
+    )
+    assert numbered == alone
+
+
 def test_the_meaning_of_missing_values_is_chosen(data: Microdata) -> None:
     weights = sampling_weights(data, None, 60)
     assert weights.tolist() == [10.0] * 6
