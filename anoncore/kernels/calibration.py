@@ -14,6 +14,11 @@ _TOLERANCE = 1e-9
 # What a unit of λ may miss of a total, as a share of all weights; and by what share a total may be missed in the end.
 _RIDGE = 1e-7
 MISSED = 1e-2
+# By how many standard deviations a unit may move totals that are drawn: an area of 0.593 for who knows all others.
+_SHOWN = 1 / 3
+_ROUNDS = 8
+# Of a column's length: what is left of one that follows from those before it.
+_DEPENDENT = 1e-6
 
 
 def calibrated(weights: Floats, columns: Floats, totals: Floats, lower: float, upper: float) -> Floats:
@@ -86,3 +91,76 @@ def calibrated(weights: Floats, columns: Floats, totals: Floats, lower: float, u
         f"no weights between {lower:g} and {upper:g} times the present ones meet all totals; widen the bounds, state "
         "fewer totals, or check that they agree with each other"
     )
+
+
+def hiding_columns(parts: Floats) -> list[int]:
+    """Return the totals that can be drawn without showing a unit, see `drawn_parts`.
+
+    Parameters
+    ----------
+    parts : (U, m), what each of U units adds to each of m totals, in columns of length 1
+
+    Returns
+    -------
+    list of int
+        Columns, of which none follows from those before it. While a unit has a leverage above 1/9 on them, one is
+        left out: the last that lowers it at least half as much as any, lest single units decide between like ones.
+
+    Examples
+    --------
+    >>> hiding_columns(np.stack([np.full(100, 0.1), np.eye(100)[0]], axis=1))
+    [0]
+    """
+    upper = np.abs(np.diag(np.linalg.qr(parts, mode="r")))
+    columns = [int(at) for at in np.flatnonzero(upper > _DEPENDENT)]
+    while columns:
+        own = parts[:, columns]
+        inverse = np.linalg.inv(own.T @ own)
+        slopes = own @ inverse
+        leverage = (slopes * own).sum(axis=1)
+        unit = int(leverage.argmax())
+        if leverage[unit] <= _SHOWN**2:
+            break
+        less = np.square(slopes[unit]) / np.diag(inverse)
+        columns.pop(int(np.flatnonzero(less >= less.max() / 2)[-1]))
+    return columns
+
+
+def drawn_parts(parts: Floats, rng: np.random.Generator) -> Floats:
+    """Draw by which factor each unit enters totals, so that these show little of any single unit.
+
+    Parameters
+    ----------
+    parts : (U, m), linearly independent columns, what each of U units adds to each of m totals
+    rng : Generator
+
+    Returns
+    -------
+    (U,) factors above 0, with a mean of 1 and standard deviations of at most 1
+
+    Notes
+    -----
+    Totals of all units' parts times these factors vary by Σ τ²ᵤ xᵤxᵤᵀ = S. A unit moves them by δᵤ = √(xᵤᵀS⁻¹xᵤ)
+    standard deviations, and where totals are nearly normal, an attacker who knows everyone else distinguishes whether
+    it takes part with an area of Φ(δᵤ/√2). τ is enlarged where δ is above 1/3, but not above 1: with 1 for all, totals
+    vary as those of another sample, and a unit with the leverage h moves them by √h. All totals have the same factors,
+    so that those which belong together do not contradict each other.
+
+    Source: Rubin 1981, The Bayesian bootstrap, *Annals of Statistics* 9, 130–134, with unequal spread.
+
+    Examples
+    --------
+    >>> factors = drawn_parts(np.ones((900, 1)), np.random.default_rng(0))
+    >>> abs(float(factors.sum()) - 900.0) < 15
+    True
+    """
+    basis = np.linalg.qr(parts)[0]
+    moved = np.sqrt(np.square(basis).sum(axis=1))
+    spread = np.minimum(moved / _SHOWN, 1.0)
+    for _ in range(_ROUNDS):
+        inverse = np.linalg.pinv((basis.T * np.square(spread)) @ basis)
+        moved = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", basis, inverse, basis), 0.0))
+        spread = np.minimum(spread * np.maximum(moved / _SHOWN, 1.0), 1.0)
+    # A unit that adds to no total has no spread.
+    shape = 1.0 / np.square(np.maximum(spread, 1e-6))
+    return np.where(spread > 0, rng.gamma(shape) / shape, 1.0)

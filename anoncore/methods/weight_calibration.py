@@ -12,7 +12,7 @@ import pandas as pd
 from anoncore.claims import Claim, ClaimCheck
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.calibration import MISSED, calibrated
+from anoncore.kernels.calibration import MISSED, calibrated, drawn_parts, hiding_columns
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
 from anoncore.release import Release
@@ -21,8 +21,6 @@ from anoncore.release import Release
 DECIMALS = 4
 # Share of a total up to which it is met, with rounded weights; beyond it weights are calibrated again.
 _MET = 1e-5
-# Of a column's length: what is left of one that follows from those before it.
-_DEPENDENT = 1e-8
 
 
 @dataclass(frozen=True)
@@ -109,10 +107,11 @@ class WeightCalibration(Method):
     sums : mapping of number to float
         Sums of numbers over the population.
     variables : tuple of variable names
-        In place of stated totals, those whose weighted counts, or sums, are kept as in the source, each rounded to a
-        multiple of 1, 2 or 5 × 10ᵉ that no single unit exceeds. Levels of fewer than ``k`` units are left out.
+        In place of stated totals, those whose weighted counts, or sums, are near those of the source: totals are drawn
+        so that they show little of whether any single unit takes part, see `drawn_parts`.
     k : int, at least 2
-        Units that hold a level, at least, for its total to be kept.
+        Units of equal parts, at least, that vary as a total does, for it to be kept: levels that fewer units hold, or
+        sums that a few units dominate, are left out. So are totals that together would show a unit.
     lower, upper : float
         Limits of the ratio of new and given weights, below 1 and above 1.
     """
@@ -178,7 +177,7 @@ class WeightCalibration(Method):
         """
         if problems := self.problems(data.schema, edits):
             raise AnonymizationError("\n".join(problems))
-        claim = WeightsAddUp(weight=self._weight(data.schema), totals=self._totals(data))
+        claim = WeightsAddUp(weight=self._weight(data.schema), totals=self._totals(data, rng))
         return Release(
             data=self._calibrated(data, claim),
             claims=(claim,),
@@ -207,41 +206,34 @@ class WeightCalibration(Method):
             yield from (Total(name, str(level), float(total)) for level, total in levels.items())
         yield from (Total(name, "", float(total)) for name, total in self.sums.items())
 
-    def _totals(self, data: Microdata) -> tuple[Total, ...]:
-        """Return the stated totals; or those of the source that do not follow from the ones before them.
-
-        Rounded totals of levels that add up to all records would contradict each other.
-        """
+    def _totals(self, data: Microdata, rng: np.random.Generator) -> tuple[Total, ...]:
+        """Return the stated totals; or drawn ones of the source that do not follow from the ones before them."""
         if not self.variables:
             return tuple(self._stated())
-        totals = list(self._of_source(data))
-        columns = np.stack([one.column(data.frame) for one in totals], axis=1)
-        triangle = np.linalg.qr(columns / np.maximum(np.linalg.norm(columns, axis=0), 1e-300), mode="r")
-        free = np.abs(np.diag(triangle)) > _DEPENDENT
-        return tuple(one for one, own in zip(totals, free, strict=False) if own)
-
-    def _of_source(self, data: Microdata) -> Iterator[Total]:
-        """Yield the totals of the source, rounded so that no unit's part is seen in them."""
         weight, unit = data.frame[self._weight(data.schema)].to_numpy(dtype=np.float64), data.unit_codes
+        totals, columns = [], []
+        for one in self._candidates(data):
+            column = np.bincount(unit, weight * one.column(data.frame))
+            squares = np.square(column)
+            # As many units of equal parts would add up to a total that varies as this one.
+            if np.count_nonzero(column) >= self.k and squares.sum() >= self.k * squares.max() > 0:
+                totals.append(one)
+                columns.append(column / np.sqrt(squares.sum()))
+        parts = np.stack(columns, axis=1) if columns else np.empty((data.n_units, 0))
+        safe = hiding_columns(parts)
+        if not safe:
+            raise AnonymizationError("variables: every total of the source would show a few records; state totals")
+        totals = [totals[at] for at in safe]
+        factor = drawn_parts(parts[:, safe], rng)[unit]
+        drawn = (float((weight * factor) @ one.column(data.frame)) for one in totals)
+        return tuple(replace(one, total=total) for one, total in zip(totals, drawn, strict=True))
 
-        def rounded(one: Total) -> tuple[Total, float]:
-            column = one.column(data.frame)
-            base = _multiple(float(np.abs(np.bincount(unit, weight * column)).max()))
-            return replace(one, total=round(float(weight @ column) / base) * base), base
-
-        everyone, base = rounded(Total("", "", 1.0))
-        yield everyone
+    def _candidates(self, data: Microdata) -> Iterator[Total]:
+        """Yield what could be added up of the source: all records, levels and numbers."""
+        yield Total("", "", 1.0)
         for name in self.variables:
             levels = data.schema[name].levels if data.schema[name].is_categorical else ("",)
-            kept = [Total(name, str(level), 1.0) for level in levels or ()]
-            held = [len(np.unique(unit[one.column(data.frame) != 0])) for one in kept]
-            found = [rounded(one) for one, units in zip(kept, held, strict=True) if units >= self.k]
-            found = [(one, own) for one, own in found if one.total]
-            left = everyone.total - sum(one.total for one, _ in found)
-            if data.schema[name].is_categorical and found and left <= base + sum(own for _, own in found):
-                # The rest is smaller than what rounding moves: the largest level follows from the others.
-                found.remove(max(found, key=lambda pair: pair[0].total))
-            yield from (one for one, _ in found)
+            yield from (Total(name, str(level), 1.0) for level in levels or ())
 
     def _calibrated(self, data: Microdata, claim: WeightsAddUp) -> Microdata:
         given = data.frame[claim.weight].to_numpy(dtype=np.float64)
@@ -260,9 +252,3 @@ class WeightCalibration(Method):
 
 def _named(totals: tuple[Total, ...]) -> str:
     return ", ".join(dict.fromkeys(one.variable or "all records" for one in totals))
-
-
-def _multiple(least: float) -> float:
-    """Return the smallest 1, 2 or 5 × 10ᵉ that is at least ``least``, which is above 0."""
-    power = 10.0 ** np.floor(np.log10(least))
-    return float(next(step * power for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-12)))
