@@ -157,11 +157,11 @@ def population_risk(
 def _numbered_households(data: Microdata) -> NDArray[np.intp] | None:
     """Return (N,) the household of each record; None where none are numbered."""
     codes = data.role_codes("household")
-    if codes is not None:
-        names = [name for name in data.schema.with_role("household") if name in data.frame]
-        alone = data.frame[names].isna().any(axis=1).to_numpy()
-        codes[alone] = len(data) + np.arange(int(alone.sum()))
-    return codes
+    if codes is None:
+        return None
+    names = [name for name in data.schema.with_role("household") if name in data.frame]
+    alone = data.frame[names].isna().any(axis=1).to_numpy()
+    return np.where(alone, len(data) + np.arange(len(data)), codes)
 
 
 def special_risk(
