@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,12 @@ from scipy.spatial import KDTree
 from anoncore.edits.conditions import numbers
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Units
+from anoncore.microdata.precision import observed_precision
 
 # A value that fewer statistical units of a combination hold is not looked up (minimum frequency rule).
 FEWEST_UNITS = 3
+# Numbers that rise or fall with another by chance are fewer.
+FEWEST_ON_CURVE = 10
 MISSING, UNKNOWN, NUMBER = -1, -2, 0
 
 
@@ -27,6 +30,23 @@ class _Cell:
 
     entries: np.ndarray
     tree: KDTree | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Curve:
+    """A number that rises, or falls, with its determinant.
+
+    Parameters
+    ----------
+    entries : (E,), the determinant of each entry of the table
+    x, y : (R,), determinant and dependent of those that are looked up, in order
+    unit : of which the dependent's values are multiples, if any
+    """
+
+    entries: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    unit: float | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +65,7 @@ class LookupTable:
         numbers with the same value, hold it, and half of the records or more have one
     undetermined : (E,) bool, a determinant is missing, and the records do not agree
     withheld : levels of the dependent that are never looked up, since too few units of the source hold them
+    curve : where one number determines another that rises, or falls, with it, as a logarithm does
     """
 
     levels: tuple[pd.Index | None, ...]
@@ -54,6 +75,7 @@ class LookupTable:
     released: np.ndarray
     undetermined: np.ndarray
     withheld: tuple[object, ...]
+    curve: _Curve | None = None
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be stored."""
@@ -79,17 +101,34 @@ class LookupTable:
             positions[rows] = cell.entries[at]
         return positions
 
+    def find_values(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N,) the entry of each record, as `find`, and (N,) what follows from it; missing where nothing does.
+
+        Between two entries of a curve what follows is on the line that joins them, rounded as the values are.
+        """
+        entry = self.find(frame)
+        empty: Any = None if self.values.dtype == object else np.nan
+        values = np.asarray(np.where(entry >= 0, self.values[entry], empty))
+        if self.curve is not None:
+            at, curve = _keys(frame, self.levels)[1][:, 0], self.curve
+            between = (entry >= 0) & (curve.entries[entry] != at) & (curve.x[0] < at) & (at < curve.x[-1])
+            joined = np.interp(at[between], curve.x, curve.y)
+            unit = curve.unit
+            values[between] = joined if unit is None else np.round(np.round(joined / unit) * unit, 9)
+        return entry, values
+
 
 @dataclass(frozen=True, kw_only=True)
 class LookupEdit:
     """A functional dependency: the dependent follows from other variables, as a division follows from the state.
 
-    The dependent is not masked but looked up again after masking. The table of values is learned from the source when
-    the plan runs and is not part of the plan. A number takes the value of the nearest number in the source. An unknown
-    combination and a missing determinant give a missing value, the latter unless the source determines one; so does a
-    combination in which fewer than 3 statistical units of the source hold the value. Neighbouring numbers with one
-    value, such as the ages of an age group, count as one combination. A record that holds another value than most
-    records of its combination violates the edit; a missing dependent does not.
+     The dependent is not masked but looked up again after masking. The table of values is learned from the source when
+    the plan runs and is not part of the plan. A number takes the value of the nearest number in the source; where the
+    dependent is a number that rises, or falls, with a single determinant all along, as a logarithm does, it is
+    interpolated. An unknown combination and a missing determinant give a missing value, the latter unless the source
+    determines one; so does a combination in which fewer than 3 statistical units of the source hold the value.
+    Neighbouring numbers with one value, such as the ages of an age group, count as one combination. A record that
+    holds another value than most records of its combination violates the edit; a missing dependent does not.
 
     Parameters
     ----------
@@ -171,15 +210,15 @@ class LearnedLookup(LookupEdit):
 
     def holds(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: the dependent is the one in the table, or missing."""
-        entry = self.table.find(frame[list(self.of)])
-        same = np.asarray(_plain(frame[self.dependent]) == self.table.values[entry]) & (entry >= 0)
+        entry, values = self.table.find_values(frame[list(self.of)])
+        same = np.asarray(_plain(frame[self.dependent]) == values) & (entry >= 0)
         return same | ~self.applies(frame)
 
     def look_up(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) object or float64: the value of the dependent for each record; None or NaN where missing."""
-        entry = self.table.find(frame[list(self.of)])
-        empty = None if self.table.values.dtype == object else np.nan
-        return np.asarray(np.where((entry >= 0) & self.table.released[entry], self.table.values[entry], empty))
+        entry, values = self.table.find_values(frame[list(self.of)])
+        empty: Any = None if values.dtype == object else np.nan
+        return np.asarray(np.where((entry >= 0) & self.table.released[entry], values, empty))
 
     def unknown(self, frame: pd.DataFrame) -> int:
         """Return the number of records that hold every determinant and for which nothing is looked up."""
@@ -214,7 +253,22 @@ def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, fewest:
     frequent = _units_of(band_of, units, size) >= FEWEST_UNITS
     rare = np.append((_units_of(own, units, len(names)) < fewest) & (not number), False)
     released = filled & frequent[band] & ~rare[majority]
-    return LookupTable(levels, scale, cells, values[majority], released, undetermined, tuple(values[rare]))
+    single = number and len(levels) == 1 and levels[0] is None
+    curve = _curve(combinations[:, -1], values[majority], released & (patterns[:, 0] == NUMBER)) if single else None
+    return LookupTable(levels, scale, cells, values[majority], released, undetermined, tuple(values[rare]), curve)
+
+
+def _curve(x: np.ndarray, values: np.ndarray, released: np.ndarray) -> _Curve | None:
+    """Return the curve on which the released entries lie, those in the order of ``x``; None where they rise and fall.
+
+    All are (E,). The values of few units are not on it, so that nothing between them tells them.
+    """
+    on = released & ~np.isnan(values)
+    y = values[on]
+    steps = np.diff(y)
+    if len(y) < FEWEST_ON_CURVE or not ((steps > 0).all() or (steps < 0).all()):
+        return None
+    return _Curve(x, x[on], y, observed_precision(y))
 
 
 def _cells(

@@ -91,6 +91,41 @@ def test_a_number_takes_the_value_of_the_nearest_within_the_same_levels():
     assert learned.look_up(asked).tolist() == ["old", "young", "old", None]
 
 
+def test_a_number_on_a_curve_is_interpolated():
+    frame = pd.DataFrame({"income": np.repeat(np.arange(10.0, 200.0, 10.0), 3)})
+    frame = pd.concat([frame, pd.DataFrame({"income": [95.0, np.nan]})])
+    frame["log"] = np.log(frame["income"])
+    edit = LookupEdit(name="log", dependent="log", of=("income",))
+    learned = edit.learned(frame)
+    assert edit.holds(frame).all()
+    assert learned.holds(frame).all()
+    asked = pd.DataFrame({"income": [50.0, 57.0, 300.0, 1.0, 95.0, np.nan]})
+    found = learned.look_up(asked)
+    between = np.log(50) + 0.7 * (np.log(60) - np.log(50))
+    np.testing.assert_allclose(found, [np.log(50), between, np.log(190), np.log(10), np.nan, np.nan])
+    assert learned.holds(asked.assign(log=found)).all()
+    assert not learned.holds(asked.assign(log=found + 0.01))[:4].any()
+    # What one unit holds is neither looked up nor interpolated from.
+    assert learned.look_up(pd.DataFrame({"income": [92.0]}))[0] == pytest.approx(
+        np.interp(92, [90, 100], np.log([90, 100]))
+    )
+
+
+@pytest.mark.parametrize("follows", [lambda x: x // 30, lambda x: np.cos(x)])
+def test_steps_and_waves_are_no_curve(follows):
+    frame = pd.DataFrame({"x": np.repeat(np.arange(10.0, 200.0, 10.0), 3)})
+    frame["y"] = follows(frame["x"])
+    learned = LookupEdit(name="y", dependent="y", of=("x",)).learned(frame)
+    assert learned.look_up(pd.DataFrame({"x": [54.0]})).tolist() == [follows(50.0)]
+
+
+def test_an_interpolated_whole_number_stays_whole():
+    frame = pd.DataFrame({"x": np.repeat(np.arange(0.0, 40.0, 2.0), 3)})
+    frame["square"] = frame["x"] ** 2
+    learned = LookupEdit(name="square", dependent="square", of=("x",)).learned(frame)
+    assert learned.look_up(pd.DataFrame({"x": [3.0, 3.3]})).tolist() == [10.0, 12.0]
+
+
 def test_a_missing_determinant_gives_a_value_only_where_the_source_determines_one():
     frame = frame_of(["ca"] * 6 + [None] * 6)
     assert DIVISION.learned(frame).look_up(frame)[-1] is None

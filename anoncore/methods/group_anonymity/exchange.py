@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -37,7 +37,7 @@ class Counterparts:
     match_on: tuple[str, ...] = ()
     kept: tuple[Group, ...] = ()
     swapped: tuple[str, ...] = ()
-    distances: np.ndarray | None = None
+    distances: np.ndarray | None = field(default=None, repr=False)
 
 
 def exchanged(
