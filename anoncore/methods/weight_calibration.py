@@ -64,7 +64,8 @@ class WeightsAddUp(Claim):
     @property
     def statement(self) -> str:
         """Return the promise in one sentence."""
-        return f"the weights add up to {len(self.totals)} totals of {_named(self.totals)}"
+        # Not how many: which levels of the source have a total depends on single units.
+        return f"the weights add up to totals of {_named(self.totals)}"
 
     def check(self, released: Microdata) -> ClaimCheck:
         """Return the largest distance from a total, as a share of it."""
@@ -183,10 +184,9 @@ class WeightCalibration(Method):
             claims=(claim,),
             keeps_records=True,
             notes=(
-                f"weights were calibrated to {len(claim.totals)} totals of {_named(claim.totals)}, each by a factor "
-                f"between {self.lower:g} and {self.upper:g}",
+                f"weights were calibrated to totals of {_named(claim.totals)}, each by a factor between "
+                f"{self.lower:g} and {self.upper:g}",
             ),
-            figures={"totals": len(claim.totals)},
         )
 
     def restore(

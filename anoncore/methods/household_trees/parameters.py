@@ -123,10 +123,10 @@ class HouseholdTrees(Method):
             notes=(
                 f"whole households were drawn, every variable from groups of at least {self.leaf} households that are "
                 "alike in what was drawn before; no released household stems from one, and their numbers are new",
-                f"{len(rules)} rules that hold in every household of the source hold in every released one; drawn "
-                "households that broke one were replaced by others of as many members",
+                "rules that hold in every household of the source hold in every released one; drawn households that "
+                "broke one were replaced by others of as many members",
             ),
-            figures={"household_rules": len(rules), "households_lacking": n - int(chosen.sum())},
+            figures={"households_lacking": n - int(chosen.sum())},
         )
 
     def restore(

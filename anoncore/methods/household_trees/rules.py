@@ -109,7 +109,8 @@ class HouseholdRulesHold(Claim):
     @property
     def statement(self) -> str:
         """Return the promise in one sentence."""
-        return f"every household keeps all {len(self.rules)} rules that hold in every household of the source"
+        # Their number would tell the one household that breaks a rule: counted in the release, it is one more.
+        return "every household keeps the rules that hold in every household of the source"
 
     def check(self, released: Microdata) -> ClaimCheck:
         """Count the households that break a rule."""
@@ -118,7 +119,7 @@ class HouseholdRulesHold(Claim):
         household = pd.factorize(released.frame[self.household])[0].astype(np.intp)
         broken = int(self.rules.broken(released.frame, household).sum())
         observed = f"{broken} of {int(household.max(initial=-1)) + 1} households break a rule"
-        return self.outcome(not broken, observed, released, households_breaking=broken, rules=len(self.rules))
+        return self.outcome(not broken, observed, released, households_breaking=broken)
 
 
 def household_rules(data: Microdata, household: Integers, relation: str = "") -> HouseholdRules:

@@ -77,6 +77,21 @@ def test_released_households_are_consistent(source: Microdata, release: anoncore
     assert all(check.holds for check in release.check())
 
 
+def test_nothing_stated_tells_the_one_household_that_breaks_a_rule(
+    source: Microdata, release: anoncore.Release
+) -> None:
+    frame = source.frame.copy()
+    partner = frame.index[frame["relation"] == "partner"][0]
+    frame.loc[partner, "sex"] = "m" if frame.loc[partner, "sex"] == "f" else "f"
+    odd = Microdata(frame, source.schema).with_units(frame["hid"])
+    assert len(household_rules(odd, odd.unit_codes)) < len(household_rules(source, source.unit_codes))
+    other = anoncore.anonymize(odd, HouseholdTrees(sort_by="age", leaf=20), rng=np.random.default_rng(1))
+    assert other.notes == release.notes
+    assert [one.statement for one in other.claims] == [one.statement for one in release.claims]
+    assert {*other.figures} == {*release.figures} == {"households_lacking"}
+    assert all("rules" not in check.figures for one in (other, release) for check in one.check())
+
+
 def test_shares_are_those_of_the_source(source: Microdata, release: anoncore.Release) -> None:
     ours, theirs = source.plain(), release.data.plain()
     for name in ("region", "relation", "members"):
