@@ -236,6 +236,20 @@ def test_text_that_means_missing_is_proposed_with_its_count():
     assert guess(["a"] * 50 + ["b"] * 50 + ["unknown"] * 7).codes == (("unknown", 7),)
 
 
+@pytest.mark.parametrize(
+    ("values", "unit"),
+    [
+        ([10 * j for j in range(3, 43)], 10),
+        ([100 * j for j in range(3, 43)], 100),
+        ([*(10 * j for j in range(3, 43)), 7], 1),
+        (list(range(1001, 1041)), 1),
+    ],
+)
+def test_amounts_that_were_rounded_to_tens_or_hundreds_keep_that_unit(values, unit):
+    found = guess(values * 6, "income").variable
+    assert found.precision == (unit if found.kind == "continuous" else None)
+
+
 # ---------------------------------------------------------------- sums
 
 

@@ -47,6 +47,7 @@ FREQUENT = 10  # records of a level, below which drafts have it suppressed
 MANY_RECORDS = 200  # of a table, in which a column without a frequent level is nearly empty
 FEWEST_COUNTED = 6  # different numbers, before their frequencies say that they are counts
 FALLING = -0.8  # rank correlation of a number and its frequency
+FEWEST_MULTIPLES = 12  # different numbers, all of them of tens or hundreds, before that is their unit
 MIN_RECORDS = 20  # before uniqueness says anything
 UNIQUE = 0.99  # distinct values per record, from which on a value says whose record it is
 LARGEST_HOUSEHOLDS = 50.0  # records of a household, on average
@@ -274,10 +275,19 @@ def _released(facts: ColumnFacts, adds_up: bool) -> Guess:
             f"there are more than {MAX_LISTED}" if many else f"since fewer than {MIN_COUNT} records hold one of them"
         )
         parts.append(f"levels not listed, {because}")
-    precision = observed_precision(facts.numbers) if kind == "continuous" else None
+    precision = _precision(facts.numbers) if kind == "continuous" else None
     missing = tuple(facts.missing_texts)
     variable = Variable(facts.name, kind, role=role, levels=levels, missing=missing, precision=precision)
     return Guess(variable, "; ".join(p for p in parts if p), confirm, _codes(facts), frequent)
+
+
+def _precision(values: np.ndarray) -> float | None:
+    """Return the unit of which every value is a multiple: tens or hundreds, too, of amounts that were rounded so."""
+    unit = observed_precision(values)
+    distinct = np.unique(values[~np.isnan(values)])
+    if unit != 1.0 or len(distinct) < FEWEST_MULTIPLES:
+        return unit
+    return max(u for u in (1.0, 10.0, 100.0, 1000.0) if not (distinct % u).any())
 
 
 def _levels(facts: ColumnFacts, kind: Kind) -> tuple[Any, ...] | None:
