@@ -11,6 +11,8 @@ from anoncore.errors import AnonymizationError
 from anoncore.methods import MDAV, RHS, DataShuffling, SpectralRHS, SpectralSwap
 from anoncore.risk.presence import value_presence
 
+WEIGHT_CLASSES = SpectralSwap(local=2, local_by="weights")
+
 
 def test_swapping_keeps_level_counts_and_gaps_on_real_data(nhefs_halves):
     original, _ = nhefs_halves
@@ -136,6 +138,48 @@ def test_local_swapping_keeps_a_non_linear_shape():
         return np.abs(out["y"] + 20 - out["x"] ** 2).mean()
 
     assert misfit(SpectralSwap(local=12, min_cluster=100)) < misfit(SpectralSwap()) / 4
+
+
+def weighted_people(weights, role="weight"):
+    """400 people whose income rises with their weight."""
+    income = weights * np.exp(np.random.default_rng(3).normal(0, 0.5, len(weights)))
+    variables = [Variable("income", "continuous"), Variable("w", "continuous", role=role)]
+    return Microdata(pd.DataFrame({"income": income, "w": weights}), Schema(variables))
+
+
+def test_classes_of_weights_keep_records_and_weighted_means_near_their_class():
+    data = weighted_people(np.random.default_rng(1).permutation(np.repeat([1.0, 50.0], 200)))
+
+    def moved(params, seed):
+        out = anoncore.anonymize(data, params, rng=np.random.default_rng(seed)).data.frame
+        return abs(np.average(out["income"], weights=out["w"]) / true - 1)
+
+    true = np.average(data.frame["income"], weights=data.frame["w"])
+    shifts = [[moved(params, s) for s in range(5)] for params in (SpectralSwap(), WEIGHT_CLASSES)]
+    assert np.mean(shifts[1]) < np.mean(shifts[0]) / 3
+    release = anoncore.anonymize(data, WEIGHT_CLASSES, rng=np.random.default_rng(0))
+    assert any(note.endswith("permuted: 2") for note in release.notes)
+    by_class, matrix, low = release.scores, Encoder.fit(data).encode(data), (data.frame["w"] == 1).to_numpy()
+    for members in (low, ~low):
+        np.testing.assert_allclose(by_class[members].mean(axis=0), matrix[members].mean(axis=0), atol=1e-12)
+
+
+def test_a_class_has_20_units_for_each_column_at_least():
+    data = weighted_people(np.random.default_rng(1).uniform(1, 9, 400))
+    params = SpectralSwap(local=50, local_by="weights", min_cluster=2)
+    release = anoncore.anonymize(data, params, rng=np.random.default_rng(0))
+    assert any(note.endswith("permuted: 10") for note in release.notes)
+
+
+def test_classes_of_weights_need_weights():
+    with pytest.raises(AnonymizationError, match="set local to at least 2"):
+        SpectralSwap(local_by="weights")
+    weights = np.random.default_rng(1).uniform(1, 9, 400)
+    with pytest.raises(AnonymizationError, match="number with the role weight"):
+        anoncore.anonymize(weighted_people(weights, "other"), WEIGHT_CLASSES, rng=np.random.default_rng(0))
+    weights[:3] = np.nan, 0.0, -1.0
+    with pytest.raises(AnonymizationError, match=r"'w': 3 record\(s\) have no weight above 0"):
+        anoncore.anonymize(weighted_people(weights), WEIGHT_CLASSES, rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("k", [3, 5, 10])
