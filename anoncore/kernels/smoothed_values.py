@@ -19,6 +19,7 @@ _RECORDS_PER_RANK = 8
 END = 5
 # Outermost units passed over at most, where how many is drawn, and of how many units one: no fewer than END.
 _DEEPEST, _OF_ALL = 20, 40
+_ROUNDING = 1e-12  # of the range
 
 
 def recommended_reach(n_records: int, n_columns: int) -> int:
@@ -153,8 +154,10 @@ def smoothed_order(ordered: Floats, reach: int, *, units: Integers | None = None
     middles = (edges[:-1] + edges[1:])[before : before + len(ordered)] / 2
     half = around + 0.5
     total = np.interp(middles + half, edges, sums) - np.interp(middles - half, edges, sums)
-    # Rounding of long sums must break neither the order nor the range.
-    return np.clip(np.maximum.accumulate(total / (2 * half) + center), ordered[0], ordered[-1])
+    result = total / (2 * half) + center
+    # Rounding of long sums must break neither the order nor the range, nor make 3e-16 of the average of zeros.
+    result = np.where(np.abs(result - ordered) <= _ROUNDING * np.ptp(ordered), ordered, result)
+    return np.clip(np.maximum.accumulate(result), ordered[0], ordered[-1])
 
 
 def read_near(ordered: Floats, reach: int, *, rng: np.random.Generator, units: Integers | None = None) -> Floats:

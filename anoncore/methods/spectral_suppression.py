@@ -65,12 +65,17 @@ class SpectralSuppression(Method):
         Raises
         ------
         AnonymizationError
-            When every score of an axis is shared by few, so that none is left to draw from.
+            When every score of an axis is shared by few, so that none is left to draw from, or there are fewer than k
+            units.
         """
+        if data.n_units < self.k:
+            raise AnonymizationError(
+                f"{data.n_units} records or units are fewer than k, which is {self.k}; state a smaller k"
+            )
         encoder = Encoder.fit(data)
         basis = score_basis(encoder.encode(data))
         scores, few = basis.scores, np.zeros(basis.scores.shape, dtype=bool)
-        for axis in basis.live if data.n_units >= self.k else ():
+        for axis in basis.live:
             column = scores[:, axis]
             few[:, axis] = isolated(column, self.within * float(column.std()), self.k, data.units)
             if few[:, axis].all():

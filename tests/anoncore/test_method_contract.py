@@ -207,7 +207,11 @@ def test_identifiers_and_households_are_not_released(params, mixed):
 @pytest.mark.parametrize("params", CASES, ids=str)
 def test_one_record_is_refused_or_handled(params, mixed):
     data = Microdata(mixed.frame.iloc[:1].reset_index(drop=True), mixed.schema)
-    if not params.prepares or params.hidden_variables or isinstance(params, (GlobalRecoding, WeightCalibration)):
+    if (
+        not params.prepares
+        or params.hidden_variables
+        or isinstance(params, (GlobalRecoding, SpectralSuppression, WeightCalibration))
+    ):
         with pytest.raises(AnonymizationError, match="counts" if params.hidden_variables else "record"):
             anoncore.anonymize(data, params, rng=np.random.default_rng(0))
     else:

@@ -162,3 +162,8 @@ def test_whose_largest_value_it_is_does_not_show_in_the_largest_released_one():
     known, drawn = areas
     assert known > 0.62
     assert drawn < 0.60
+
+
+def test_an_average_of_zeros_is_zero_beside_large_values():
+    ordered = np.sort(np.concatenate([np.zeros(60), np.random.default_rng(0).lognormal(0, 2, 900)]))
+    assert (smoothed_order(ordered, 20)[:40] == 0).all()
