@@ -82,9 +82,13 @@ def test_tied_and_duplicate_records_as_defined(x, k, block):
         assert mdav(x, k).tolist() == naive(x, k)
 
 
+# Of numbers smaller than 1e-300 a mean is not computed exactly.
+NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False)
+
+
 @settings(max_examples=50)
 @given(
-    npst.arrays(np.float64, st.tuples(st.integers(2, 120), st.integers(1, 5)), elements=st.floats(-1e6, 1e6)),
+    npst.arrays(np.float64, st.tuples(st.integers(2, 120), st.integers(1, 5)), elements=NUMBERS),
     st.integers(2, 9),
 )
 def test_any_numbers_as_defined(x, k):
