@@ -97,6 +97,8 @@ class HouseholdRules:
 class HouseholdRulesHold(Claim):
     """Every released household keeps all rules that hold in every household of the source.
 
+    Of what follows from the size, the check sees whether households of a size agree, not whether with the source's.
+
     Parameters
     ----------
     household : the variable that numbers the released households
