@@ -31,6 +31,11 @@ def aligned_values(tables: Sequence[Microdata], name: str) -> list[Floats]:
     columns = [table.frame[name] for table in tables]
     if all(column.dtype == np.float64 for column in columns):
         return [column.to_numpy() for column in columns]
+    if all(isinstance(column.dtype, pd.CategoricalDtype) for column in columns):
+        number: dict[object, int] = {}
+        of_levels = [[number.setdefault(level, len(number)) for level in c.cat.categories] for c in columns]
+        # The code of a missing value is −1, the last.
+        return [np.append(own, np.nan)[c.cat.codes] for own, c in zip(of_levels, columns, strict=True)]
     whole = pd.concat([column.astype("object") for column in columns], ignore_index=True)
     codes = pd.factorize(whole)[0].astype(np.float64)
     codes[codes < 0] = np.nan

@@ -155,7 +155,9 @@ def _weights(known: Floats, released: Floats, part: Flags, rng: np.random.Genera
     # Trees take no column without a value.
     present = ~np.isnan(np.concatenate([drawn, mixed])).all(axis=0)
     trees = _trained(drawn[:, present], mixed[:, present], rng)
-    odds = np.exp(np.clip(trees.decision_function(released[:, present]), -_CERTAIN, _CERTAIN))
+    # Odds of equally many: records that are weighed instead make trees ten times slower.
+    logs = trees.decision_function(released[:, present]) - np.log(_RECOMBINED)
+    odds = np.exp(np.clip(logs, -_CERTAIN, _CERTAIN))
     return np.asarray(odds / (1.0 + _COPIED * (odds - 1.0)))
 
 
@@ -174,8 +176,7 @@ def _trained(real: Floats, mixed: Floats, rng: np.random.Generator) -> HistGradi
         early_stopping=False,
         random_state=int(rng.integers(2**31)),
     )
-    sizes = [len(real), len(mixed)]
-    labels, weights = np.repeat([0, 1], sizes), np.repeat([1.0, len(real) / len(mixed)], sizes)
+    labels = np.repeat([0, 1], [len(real), len(mixed)])
     # More threads than free cores make trees slower by an order of magnitude.
     with threadpool_limits(limits=1, user_api="openmp"):
-        return trees.fit(np.concatenate([real, mixed]), labels, sample_weight=weights)
+        return trees.fit(np.concatenate([real, mixed]), labels)

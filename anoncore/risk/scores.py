@@ -6,13 +6,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta, hypergeom
+from scipy.stats import beta, hypergeom, norm
 
 from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.risk._checks import Floats, between, vector
 from anoncore.risk.membership import MembershipAttack, membership_attack
 
 _RANKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+# Standard deviations by which normal scores of members exceed those of non-members at the area that gates accept.
+_ACCEPTED = float(np.sqrt(2.0) * norm.ppf(0.55))
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class TopScores:
     n : records among the highest scores; ties are taken whole
     members : those of them that are members
     precision, lower : share of members among them, and its lower confidence bound over all ranks looked at
-    p : probability of as many members or more by chance, times the number of ranks looked at, at most 1
+    p : probability of as many members or more by chance, times the number of ranks looked at, at most 1; and 1 where
+        no rank has more than an attack has that is accepted
     baseline : share of members among all records scored
     """
 
@@ -169,7 +172,8 @@ def top_scores(members: ArrayLike, nonmembers: ArrayLike, *, confidence: float =
     The ranks are 10, 20, 50, … up to a tenth of the records, each enlarged by ties. Given that so many records
     are taken, the number of members is hypergeometric when scores do not depend on membership; p is multiplied
     by the number of ranks (Bonferroni), and the bound of the share is Clopper and Pearson's at the level
-    divided likewise.
+    divided likewise. Only ranks count that hold more members than an attack with an area of 0.55 shows, whose scores
+    are normal: among thousands of records chance excludes much smaller excesses, which give no one away.
 
     Parameters
     ----------
@@ -192,11 +196,20 @@ def top_scores(members: ArrayLike, nonmembers: ArrayLike, *, confidence: float =
     ranks = [rank for rank in _RANKS if rank <= total / 10] or [min(_RANKS[0], total)]
     thresholds = np.unique(merged[np.array(ranks) - 1])
     above = _at_least(one, thresholds), _at_least(other, thresholds)
-    p = np.asarray(hypergeom.sf(above[0] - 1, total, len(one), above[0] + above[1]))
-    worst = int(np.argmin(p))
-    hits, n = int(above[0][worst]), int(above[0][worst] + above[1][worst])
+    looked_at, base = above[0] + above[1], len(one) / total
+    by_chance = np.asarray(hypergeom.sf(above[0] - 1, total, len(one), looked_at))
+    p = np.where(above[0] > looked_at * _accepted(looked_at / total, base), by_chance, 1.0)
+    worst = int(np.lexsort((by_chance, p))[0])
+    hits, n = int(above[0][worst]), int(looked_at[worst])
     lower = float(beta.ppf(level / len(thresholds), hits, n - hits + 1)) if hits else 0.0
-    return TopScores(n, hits, hits / n, lower, min(1.0, float(p[worst]) * len(thresholds)), len(one) / total)
+    return TopScores(n, hits, hits / n, lower, min(1.0, float(p[worst]) * len(thresholds)), base)
+
+
+def _accepted(share: Floats, baseline: float) -> Floats:
+    """Return the share of members among the highest scores, of so many of all records, where the area is 0.55."""
+    threshold = norm.isf(share) + baseline * _ACCEPTED
+    members, others = baseline * norm.sf(threshold - _ACCEPTED), (1.0 - baseline) * norm.sf(threshold)
+    return np.asarray(np.where(share < 1.0, members / np.maximum(members + others, 1e-300), baseline))
 
 
 def _at_least(descending: Floats, thresholds: Floats) -> NDArray[np.intp]:

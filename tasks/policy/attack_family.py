@@ -21,8 +21,8 @@ SHARE = 1.0 / 6.0
 
 _RULE = (
     "Fail when an area under the ROC curve is shown to be above `membership_auc`, or when members are over-represented "
-    "among the highest scores at a sixth of the level `tail_p`; pass when all areas are shown to be within "
-    "`membership_pass`."
+    "among the highest scores at a sixth of the level `tail_p`, by more than an attack with an area of 0.55 shows. "
+    "Pass when all areas are shown to be within `membership_pass`."
 )
 
 

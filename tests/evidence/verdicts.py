@@ -3,19 +3,23 @@
 Run with ``python -m tests.evidence.verdicts nulls|leaks --seeds 0:20 --people 1000``. The tables are those of the
 folder ``ANONFLOW_EVIDENCE_DATA`` (adult_trn.csv.gz, adult_val.csv.gz, NHANESraw.csv.gz, testdata.csv.gz, EIA.csv.gz,
 origins in docs/reference/evidence.md), and `fair` and `randhie` of statsmodels. Every judgement is printed; counts come
-at the end.
+at the end. With ``--results FILE`` judgements are appended to a file, one JSON object a line, and those that it holds
+are not made again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -24,9 +28,18 @@ import pandas as pd
 from anoncore import Microdata, Schema, Variable
 from anoncore.kernels.neighbors import nearest
 from anoncore.microdata.units import joined_units
-from anoncore.risk import measure_risk
+from anoncore.risk import (
+    MEMBERSHIP_ATTACKS,
+    RiskReport,
+    RiskSettings,
+    agreement,
+    measure_risk,
+    value_presence,
+)
+from anoncore.risk.scores import Certainty
 from tasks.assessment.assess import AssessmentSection
 from tasks.policy.assessment import Assessment, ExternalFiles, Records
+from tasks.policy.gate import Gate
 from tasks.policy.gates import GATES
 from tasks.policy.halves import results_of
 from tasks.policy.section import PolicySection
@@ -48,6 +61,7 @@ KEYS = {
 Leak = Callable[[pd.DataFrame, pd.DataFrame, np.random.Generator], pd.DataFrame]
 
 
+@cache
 def table(name: str) -> tuple[pd.DataFrame, str | None]:
     """Return a table, and the column of its units; a name after a colon leaves them out."""
     if name == "fair":
@@ -108,18 +122,38 @@ def typed(frames: list[pd.DataFrame]) -> list[Microdata]:
 
 def judged(members: Microdata, others: Microdata, released: Microdata, linked: bool, seed: int) -> dict[str, list[str]]:
     """Return the names of the gates on single records by verdict."""
-    policy = PolicySection()
-    settings = AssessmentSection().settings(policy, rows_linked=linked)
+    settings = AssessmentSection().settings(PolicySection(), rows_linked=linked)
     risk = measure_risk(members, released, others, settings=settings, rng=np.random.default_rng([seed, 7]))
-    records = Records(len(members), len(released), len(others))
-    # As `anonflow assess` judges a file of unknown origin: independent samples stem from no masking of the members.
+    return verdicts_of(risk, Records(len(members), len(released), len(others)), GATES)
+
+
+def verdicts_of(risk: RiskReport, records: Records, gates: Sequence[Gate]) -> dict[str, list[str]]:
+    """Return the names of gates by verdict, as `anonflow assess` judges a file of unknown origin.
+
+    Independent samples stem from no masking of the members.
+    """
+    policy = PolicySection()
     assessment = Assessment(records, risk, utility=cast(Any, None), external=ExternalFiles(0, 0, None))
     verdicts: dict[str, list[str]] = {}
-    for gate in GATES:
+    for gate in gates:
         for result in results_of(gate, assessment, policy) if gate.individual else ():
             counts = result.verdict != "not tested" or gate.untested_as not in policy.untested
             verdicts.setdefault(result.verdict if counts else "pass", []).append(result.name)
     return verdicts
+
+
+def first_rejection(members: Microdata, others: Microdata, released: Microdata, seed: int) -> dict[str, list[str]]:
+    """Return the gates that fail of the two that find most leaks, with the figures of the whole assessment; or none."""
+    draws = np.random.default_rng([seed, 7]).spawn(7)[5]
+    certainty, tables = Certainty(RiskSettings().confidence, MEMBERSHIP_ATTACKS), (members, released, others)
+    keys = [n for n in released.schema.with_role("quasi-identifier") if n in members.schema]
+    for name, attack in (("presence", value_presence), ("agreement", agreement)):
+        found = attack(*tables, quasi_identifiers=keys, certainty=certainty, rng=draws)
+        risk = cast(RiskReport, SimpleNamespace(**{name: found}))
+        records, gates = Records(*map(len, tables)), [gate for gate in GATES if gate.publishes.get(f"risk.{name}")]
+        if "fail" in (verdicts := verdicts_of(risk, records, gates)):
+            return {"fail": verdicts["fail"]}
+    return {}
 
 
 def decision(verdicts: dict[str, list[str]]) -> str:
@@ -230,6 +264,7 @@ LEAKS: dict[str, Leak] = {
     "increasing transformation": transformed,
 }
 NULL: dict[str, Leak] = {"independent sample": lambda members, others, rng: others}
+KINDS = LEAKS | NULL
 
 
 def small_reference(name: str, reference: int, seed: int) -> dict[str, list[str]]:
@@ -241,18 +276,20 @@ def small_reference(name: str, reference: int, seed: int) -> dict[str, list[str]
     return judged(a, b, y.with_units(None), False, seed)
 
 
-def run(name: str, leaks: dict[str, Leak], people: int, seed: int) -> list[tuple[str, dict[str, list[str]]]]:
-    """Judge the release of every leak, of one draw."""
-    found = []
-    for kind, leak in leaks.items():
-        rng = np.random.default_rng([seed, people])
-        members, spare, others = samples(name, people, rng)
-        if kind not in NULL and not numbers(members):
-            continue
-        a, b, y = typed([members, spare, leak(members, others, rng)])
-        # Every other sample is released with rows that seem to stem from records: their law must reveal no one.
-        found.append((kind, judged(a, b, y.with_units(None), leaks is NULL and bool(seed % 2), seed)))
-    return found
+def run(what: str, name: str, kind: str, people: int, seed: int) -> dict[str, list[str]] | None:
+    """Judge one release; None where the table cannot have the leak."""
+    if what == "references":
+        return small_reference(name, people, seed)
+    rng = np.random.default_rng([seed, people])
+    members, spare, others = samples(name, people, rng)
+    if kind not in NULL and not numbers(members):
+        return None
+    a, b, y = typed([members, spare, KINDS[kind](members, others, rng)])
+    y = y.with_units(None)
+    # Every other sample is released with rows that seem to stem from records: their law must reveal no one.
+    return (what == "leaks" and first_rejection(a, b, y, seed)) or judged(
+        a, b, y, kind in NULL and bool(seed % 2), seed
+    )
 
 
 def main(arguments: list[str]) -> None:
@@ -262,23 +299,30 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--tables", default="adult,nhanes,survey,households,families,eia,utilities,fair")
     parser.add_argument("--seeds", default="0:5")
     parser.add_argument("--people", type=int, default=2000)
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
     asked = parser.parse_args(arguments)
     warnings.filterwarnings("ignore")
-    counts: Counter[tuple[str, str, str]] = Counter()
+    kinds = {"leaks": LEAKS, "nulls": NULL, "references": {f"copies, reference {asked.people}": None}}[asked.what]
+    before = asked.results.read_text().splitlines() if asked.results and asked.results.exists() else []
+    judgements = {tuple(one[:4]): one[4] for one in map(json.loads, before)}
+    until = time.monotonic() + 60.0 * asked.minutes
     for seed in range(*map(int, asked.seeds.split(":"))):
-        for name in asked.tables.split(","):
-            begun = time.process_time()
-            if asked.what == "references":
-                kind = f"copies, reference {asked.people}"
-                found = [(kind, small_reference(name, asked.people, seed))]
-            else:
-                found = run(name, NULL if asked.what == "nulls" else LEAKS, asked.people, seed)
-            for kind, verdicts in found:
+        for name, kind in ((name, kind) for name in asked.tables.split(",") for kind in kinds):
+            key, begun = (kind, name, asked.people, seed), time.process_time()
+            if key in judgements or time.monotonic() > until:
+                continue
+            verdicts = run(asked.what, name, kind, asked.people, seed)
+            judgements[key] = verdicts
+            if asked.results:
+                with asked.results.open("a") as file:
+                    file.write(json.dumps([*key, verdicts]) + "\n")
+            if verdicts is not None:
                 reasons = {v: names for v, names in verdicts.items() if v in ("fail", "inconclusive", "not tested")}
-                counts[kind, name, decision(verdicts)] += 1
-                sys.stdout.write(f"{seed} {name} {asked.people} {kind}: {decision(verdicts)} {reasons or ''}\n")
-            sys.stdout.write(f"  {time.process_time() - begun:.1f} s\n")
-            sys.stdout.flush()
+                took = time.process_time() - begun
+                sys.stdout.write(f"{seed} {name} {asked.people} {kind}: {decision(verdicts)} {reasons} {took:.1f} s\n")
+                sys.stdout.flush()
+    counts = Counter((kind, name, decision(v)) for (kind, name, *_), v in judgements.items() if v is not None)
     for (kind, name, decided), n in sorted(counts.items()):
         sys.stdout.write(f"{kind:30} {name:12} {decided:10} {n}\n")
 

@@ -15,8 +15,10 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
     found = assessment.risk.dominance
     if found is None or not found.looked_at:
         return ()
-    # Masking has no far number but the source's; another tool's file may hold someone else's.
-    verdict = "inconclusive" if found.verdict == "fail" and assessment.external else found.verdict
+    verdict = found.verdict
+    if found.followed and assessment.external:
+        # Masking has no far number but the source's; another tool's file may hold someone else's, as others have.
+        verdict = "pass" if found.as_far else "inconclusive"
     return (
         GateResult(
             name=NAME,
@@ -43,7 +45,8 @@ GATE = Gate(
     description="Numbers of which the outermost unit’s is at least ten times as far from the second’s as that is from "
     "the sixth’s. Fail when a released value lies beyond the second’s by more than that distance, as nothing but the "
     "one unit explains it, and known constants of the masking turn it into that unit’s number; inconclusive when the "
-    "reference reaches as far, and in files of other tools, where it may be someone else’s.",
+    "reference reaches as far. In a file of another tool it may be someone else’s: inconclusive, and passed where the "
+    "reference reaches as far.",
     evaluate=evaluate,
     individual=True,
     metrics=metrics,

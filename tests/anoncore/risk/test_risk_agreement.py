@@ -3,6 +3,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 
 from anoncore import Microdata, Schema, Variable, anonymize
 from anoncore.kernels.agreement import largest_agreement, log_mean_evidence
@@ -171,6 +172,19 @@ def test_ten_members_above_everybody_are_seen_and_the_area_does_not_see_them():
     assert found.area.lower < 0.5
     assert found.top.members == found.top.n == 10
     assert found.top.p < 0.01
+
+
+def test_an_excess_among_the_highest_scores_counts_where_it_is_more_than_an_accepted_area_shows():
+    draw = np.random.default_rng(3)
+    members, nonmembers = draw.normal(0.09, size=50_000), draw.normal(size=50_000)
+    small = top_scores(members, nonmembers)
+    by_chance = float(binomtest(small.members, small.n, alternative="greater").pvalue)
+    assert 0.5 < small.precision < 0.58
+    assert by_chance < 1e-4
+    assert small.p == 1.0
+    # One member in fifty is given away beside that.
+    members[:1000] += 4.0
+    assert top_scores(members, nonmembers).p < 1e-9
 
 
 def test_chance_among_the_highest_scores_is_what_it_is_said_to_be():

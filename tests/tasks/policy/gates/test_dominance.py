@@ -9,9 +9,18 @@ from tasks.policy.gates.dominance import GATE, NAME
 from tests.tasks.policy.sample import assessment, changed, results
 
 
-@pytest.mark.parametrize(("external", "verdict"), [(None, "fail"), (ExternalFiles(0, 0, None), "inconclusive")])
-def test_a_far_number_fails_a_release_and_leaves_another_tools_file_open(
-    external: ExternalFiles | None, verdict: str
+@pytest.mark.parametrize(
+    ("external", "as_far", "verdict"),
+    [
+        (None, False, "fail"),
+        (None, True, "inconclusive"),
+        (ExternalFiles(0, 0, None), False, "inconclusive"),
+        (ExternalFiles(0, 0, None), True, "pass"),
+    ],
+)
+def test_a_far_number_fails_a_release_and_leaves_another_tools_file_open_unless_other_people_have_one(
+    external: ExternalFiles | None, as_far: bool, verdict: str
 ) -> None:
-    given = changed(assessment(), risk__dominance__followed=("wealth",), external=external)
+    dominance = {"risk__dominance__followed": ("wealth",), "risk__dominance__as_far": as_far}
+    given = changed(assessment(), **dominance, external=external)
     assert results(GATE, given)[NAME].verdict == verdict
