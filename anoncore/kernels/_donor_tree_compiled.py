@@ -57,29 +57,24 @@ def grown(table, target, weights, classes, least):  # type: ignore[no-untyped-de
     left, right (−1 in a leaf), feature, cell (rows in it and before go left), weight, and impurity of each node: the
     mean squared distance from the mean, or Gini's
     """
-    n, capacity = len(target), 1024
-    left, right = np.full(capacity, -1, np.intp), np.full(capacity, -1, np.intp)
-    feature, cell = np.zeros(capacity, np.intp), np.zeros(capacity, np.intp)
-    size, impurity = np.zeros(capacity), np.zeros(capacity)
-    spans = np.zeros((capacity, 2), np.intp)
+    n = len(target)
+    # Leaves hold at least ``least``, and there is one node less inside than there are leaves.
+    capacity = 2 * min(n, int(weights.sum() / least) + 1)
+    left, right = np.empty(capacity, np.intp), np.empty(capacity, np.intp)
+    feature, cell = np.empty(capacity, np.intp), np.empty(capacity, np.intp)
+    size, impurity = np.empty(capacity), np.empty(capacity)
+    spans = np.empty((capacity, 2), np.intp)
     order, spare = np.arange(n), np.empty(n, np.intp)
     sums = np.zeros((256, max(classes, 1) + 1))
-    spans[0, 1], nodes, node = n, 1, 0
+    spans[0, 0], spans[0, 1], nodes, node = 0, n, 1, 0
     while node < nodes:
         rows = order[spans[node, 0] : spans[node, 1]]
         values, w = target[rows], weights[rows]
         size[node], impurity[node] = _impurity(values, w, sums[0], classes)
+        left[node], right[node], feature[node], cell[node] = -1, -1, 0, 0
         if size[node] >= 2.0 * least and impurity[node] > 1e-12:
             feature[node], cell[node] = _best(table, rows, values, w, sums, classes, least)
             if feature[node] >= 0:
-                if nodes + 2 > capacity:
-                    capacity *= 2
-                    left, right = _longer(left, capacity, -1), _longer(right, capacity, -1)
-                    feature, cell = _longer(feature, capacity, 0), _longer(cell, capacity, 0)
-                    size, impurity = _longer(size, capacity, 0), _longer(impurity, capacity, 0)
-                    longer = np.zeros((capacity, 2), np.intp)
-                    longer[: len(spans)] = spans
-                    spans = longer
                 middle = spans[node, 0] + _divided(table[feature[node]], rows, cell[node], spare)
                 left[node], right[node] = nodes, nodes + 1
                 spans[nodes, 0], spans[nodes, 1] = spans[node, 0], middle
@@ -164,12 +159,6 @@ def _divided(column, rows, cell, spare):  # type: ignore[no-untyped-def]
         else:
             spare[last] = i
             last += 1
-    rows[first:] = spare[:last]
+    for i in range(last):
+        rows[first + i] = spare[i]
     return first
-
-
-@compiled
-def _longer(values, capacity, fill):  # type: ignore[no-untyped-def]
-    longer = np.full(capacity, fill, values.dtype)
-    longer[: len(values)] = values
-    return longer

@@ -48,7 +48,9 @@ def peel(  # type: ignore[no-untyped-def]
     reach, seen_from = np.full(blocks, np.inf), np.zeros((columns, blocks))
     keys, rows = np.empty(k - 1, np.int64), np.empty(k - 1, np.int64)
     point, unused = np.empty(columns), np.empty(columns)
-    left = counts.sum()
+    left = np.int64(0)
+    for b in range(blocks):
+        left += counts[b]
     while left >= floor:
         for j in range(columns):
             point[j] = sums[j] / left / factors[j]
@@ -155,7 +157,10 @@ def _farthest_from_centroid(  # type: ignore[no-untyped-def]
     for b in range(blocks):
         limits[b] = ((np.sqrt(limits[b]) + reach[b]) * SLACK + TINY) ** 2
     keys, far = distances.view(np.int64), limits.view(np.int64)
-    start = limits.argmax()
+    start = 0
+    for b in range(1, blocks):
+        if far[b] > far[start]:
+            start = b
     most, row = np.int64(-1), np.int64(-1)
     for step in range(blocks):
         b = (start + step) % blocks
@@ -181,9 +186,9 @@ def _as_float(key):  # type: ignore[no-untyped-def]
 def _first_at(keys, index, count, greatest, most, row):  # type: ignore[no-untyped-def]
     """First of the rows at ``greatest``, and of ``row`` if that is at the same distance."""
     if greatest > most:
-        row = index[:count].max()
+        row = np.int64(-1)
     for i in range(count):
-        if keys[i] == greatest and index[i] < row:
+        if keys[i] == greatest and (row < 0 or index[i] < row):
             row = index[i]
     return row
 

@@ -21,9 +21,11 @@ def minimal_sets(codes, target, most):  # type: ignore[no-untyped-def]
         np.zeros(most + 1, np.intp),
     )
     if n > 0:
-        rows[0], ends[0, 0], sizes[0] = np.arange(n), n, 1
+        ends[0, 0], sizes[0] = n, 1
+        for i in range(n):
+            rows[0, i] = i
     counts = np.zeros((3, codes.max() + 2 if n > 0 else 1), np.int32)
-    head, found, capacity = np.full(n, -1, np.intp), 0, max(16, n)
+    head, found, capacity = np.full(n, -1, np.intp), np.int64(0), max(16, n)
     owner, sets, following = np.empty(capacity, np.intp), np.empty(capacity, np.int64), np.empty(capacity, np.intp)
     members, depth, mask = np.full(most + 1, m, np.intp), 0, np.int64(0)
     upcoming = np.zeros(most + 1, np.intp)
@@ -113,5 +115,6 @@ def _kept(span, mask, head, store):  # type: ignore[no-untyped-def]
 def _longer(values, capacity):  # type: ignore[no-untyped-def]
     """Return the values at the start of a longer array."""
     longer = np.empty(capacity, values.dtype)
-    longer[: len(values)] = values
+    for i in range(len(values)):
+        longer[i] = values[i]
     return longer
