@@ -85,9 +85,10 @@ def source_of(data: Path) -> SourceSection:
 def _checked(guess: Guess, frame: pd.DataFrame) -> Guess:
     """Drop a column that a spreadsheet could carry out or a terminal obey, until a person says otherwise."""
     name = guess.variable.name
-    texts = [name, *(v for v in frame[name].dropna().unique() if isinstance(v, str))]
     if not guess.variable.is_masked:
         return guess
+    values = () if pd.api.types.is_numeric_dtype(frame[name].dtype) else frame[name].dropna().unique()
+    texts = [name, *(v for v in values if isinstance(v, str))]
     if any(map(like_a_formula, texts)):
         return dropped(name, FORMULA)
     return dropped(name, CONTROL) if any(map(odd, texts)) else guess

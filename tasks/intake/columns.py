@@ -126,11 +126,13 @@ def _identity(column: pd.Series) -> pd.Series:
     known = column.dropna()
     if pd.api.types.is_float_dtype(column) and bool(((known % 1 == 0) & (known.abs() < 2**53)).all()):
         column = column.astype("Int64")
+    if pd.api.types.is_integer_dtype(column):
+        return column.astype("string")
     if column.dtype == object:
         column = column.map(str, na_action="ignore")
     text = column.astype("string").str.strip()
     text = text.str.replace(r"^([+-]?\d+)\.0+$", r"\1", regex=True)
-    text = text.str.replace(r"^0+(?=\d+$)", "", regex=True)
+    text = text.str.replace(r"^0+(\d+)$", r"\1", regex=True)
     return text.mask(text == "")
 
 

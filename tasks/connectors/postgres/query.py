@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -103,7 +104,7 @@ def _typed(values: list[Any], column: Any, *, exact: bool) -> Any:
 
 
 def _read_other(url: Any, statement: str, base: Path) -> pd.DataFrame:
-    """Run one query where SQLAlchemy and pandas know how."""
+    """Run one query where SQLAlchemy knows how."""
     import sqlalchemy
 
     try:
@@ -114,7 +115,7 @@ def _read_other(url: Any, statement: str, base: Path) -> pd.DataFrame:
         try:
             # The statement goes to the driver as it stands: a colon or a percent sign in it means itself.
             with engine.connect().execution_options(no_parameters=True) as connection:
-                return pd.read_sql_query(statement, connection)
+                return _table_of(connection.exec_driver_sql(statement))
         finally:
             engine.dispose()
     except Refused:
@@ -128,10 +129,29 @@ def _read_other(url: Any, statement: str, base: Path) -> pd.DataFrame:
     except sqlalchemy.exc.ResourceClosedError:
         problem = "the statement returns no table; write a query that only reads"
     except Exception as error:
-        cause = error.__cause__ if isinstance(error, pd.errors.DatabaseError) and error.__cause__ else error
-        kind = type(getattr(cause, "orig", None) or cause).__name__
+        kind = type(getattr(error, "orig", None) or error).__name__
         problem = f"the query failed in the database ({kind}); try it there, and check names and rights"
     raise Refused(problem)
+
+
+def _table_of(result: Any) -> pd.DataFrame:
+    """Return the rows of a result as a table, whose columns may have one name."""
+    names, rows = list(result.keys()), result.fetchall()
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    table = pd.DataFrame(dict(enumerate(_column(list(values)) for values in columns)))
+    table.columns = pd.Index(names)
+    return table
+
+
+def _column(values: list[Any]) -> Any:
+    """Return values of a driver as a column; whole numbers keep all digits beside missing ones."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds == {int} and all(v is None or abs(v) < 2**63 for v in values):
+        return pd.array(values, dtype="Int64")
+    if kinds == {timedelta} and all(v is None or timedelta(0) <= v < timedelta(days=1) for v in values):
+        # MySQL's type for times of a day holds durations, too.
+        return pd.Series([None if v is None else (datetime.min + v).time() for v in values], dtype=object)
+    return pd.Series(values, dtype="boolean" if kinds == {bool} else None)
 
 
 def _attach_nothing(connection: Any, record: Any) -> None:

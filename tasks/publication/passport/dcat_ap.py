@@ -13,6 +13,7 @@ CONTEXT = {
     "dcat": "http://www.w3.org/ns/dcat#",
     "dct": "http://purl.org/dc/terms/",
     "foaf": "http://xmlns.com/foaf/0.1/",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
     "spdx": "http://spdx.org/rdf/terms#",
     "vcard": "http://www.w3.org/2006/vcard/ns#",
     "xsd": "http://www.w3.org/2001/XMLSchema#",
@@ -21,7 +22,12 @@ IANA = "https://www.iana.org/assignments/media-types/"
 
 
 def write(passport: Passport) -> bytes:
-    """Return the data set with a distribution for each file; addresses of files are relative to the release."""
+    """Return the data set with a distribution for each file; addresses of files are relative to the release.
+
+    Whatever is referred to states its class, since the profile's shapes find no other document that does.
+    """
+    stated = {"@type": "dct:LicenseDocument", "rdfs:label": passport.licence}
+    licence: Document = {"dct:license": stated} if passport.licence else {}
     document: Document = {
         "@context": CONTEXT,
         "@id": f"urn:anonflow:{passport.id}",
@@ -35,16 +41,16 @@ def write(passport: Passport) -> bytes:
                 "@id": f"urn:anonflow:{passport.id}:{file.name}",
                 "@type": "dcat:Distribution",
                 "dct:title": ", ".join(filter(None, (file.name, passport.part(file)))),
-                "dcat:accessURL": {"@id": file.name},
-                "dcat:mediaType": {"@id": IANA + MEDIA_TYPES[PurePath(file.name).suffix]},
+                "dcat:accessURL": {"@id": file.name, "@type": "rdfs:Resource"},
+                "dcat:mediaType": {"@id": IANA + MEDIA_TYPES[PurePath(file.name).suffix], "@type": "dct:MediaType"},
                 "dcat:byteSize": {"@value": str(file.bytes), "@type": "xsd:nonNegativeInteger"},
                 "spdx:checksum": {
                     "@type": "spdx:Checksum",
-                    "spdx:algorithm": {"@id": "spdx:checksumAlgorithm_sha256"},
+                    "spdx:algorithm": {"@id": "spdx:checksumAlgorithm_sha256", "@type": "spdx:ChecksumAlgorithm"},
                     "spdx:checksumValue": {"@value": file.sha256, "@type": "xsd:hexBinary"},
                 },
             }
-            | ({"dct:rights": passport.licence} if passport.licence else {})
+            | licence
             for file in passport.files
         ],
     }

@@ -80,8 +80,7 @@ def _variable(parent: ET.Element, number: int, column: Column, records: int, ref
         "geog": "Y" if variable.role == "area" else "N",
     } | (references | {"weight": ""} if is_weight else references)
     element = ET.SubElement(parent, "var", {key: text for key, text in stated.items() if text})
-    if column.description:
-        _text(element, "labl", column.description)
+    _text(element, "labl", column.description or variable.name)
     if variable.universe:
         _text(element, "universe", variable.universe)
     _text(element, "sumStat", records - column.missing, type="vald")

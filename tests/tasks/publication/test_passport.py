@@ -162,6 +162,10 @@ def test_dcat_is_linked_data(folder: Path) -> None:
     assert len(set(graph.subjects(rdflib.RDF.type, dcat.Distribution))) == 3
     digests = {str(value) for value in graph.objects(None, spdx.checksumValue)}
     assert sha256_of(folder / "data.csv").upper() in {digest.upper() for digest in digests}
+    # The profile's shapes ask for the class of whatever is referred to.
+    entities = set(graph.objects()) - set(graph.objects(None, rdflib.RDF.type))
+    named = {thing for thing in entities if not isinstance(thing, rdflib.Literal)}
+    assert {thing for thing in named if (thing, rdflib.RDF.type, None) not in graph} == set()
 
 
 def test_the_crate_names_every_file_and_the_disclosure_check(folder: Path) -> None:
