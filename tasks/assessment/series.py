@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anoncore.microdata import Microdata
 from anoncore.risk import differencing
+from anoncore.risk.scores import Certainty
 from tasks.assessment.prior_releases import comparable, released_table, shared_names
 from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
@@ -32,12 +36,20 @@ PEOPLE = 2000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Earlier:
-    """An earlier release, and by unit of the candidate whether it joined since, and whether it stayed unchanged."""
+    """An earlier release, and by unit of the candidate whether it joined since, changed, or stayed unchanged.
+
+    Where the variables differ it is not known who changed: then no one did, and all others stayed.
+    """
 
     facts: ReleaseFacts
     changes: UnitChanges
-    joined: np.ndarray
-    stayed: np.ndarray
+    joined: NDArray[np.bool_]
+    changed: NDArray[np.bool_]
+
+    @property
+    def stayed(self) -> NDArray[np.bool_]:
+        """Whether a unit is in both releases with the same values."""
+        return ~(self.joined | self.changed)
 
 
 @dataclass(frozen=True)
@@ -76,8 +88,8 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
     """Compare the units behind a candidate with those of every published release that it follows.
 
     Each of the releases since which fewest units joined is subtracted from the candidate; how well that returns the
-    values of those who joined is set beside the reference sample, or beside units of both releases that did not change
-    where there is none. Units that changed are counted, and what the difference reveals of them is not measured.
+    values of those who joined, or changed, is set beside the reference sample, or beside units of both releases that
+    did not change where there is none.
     """
     stored, least = recognise(run, checked, sides, terms.shared), terms.least
     now = Members(**stored.load())
@@ -93,7 +105,7 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         few=tuple(one.changes for one in compared if one.changes.few),
         newest=compared[-1].changes if compared else None,
         pairs=pairs,
-        untested=tried - len(pairs),
+        untested=tried - sum(not pair.changed for pair in pairs),
         not_tried=sum(bool(one.joined.any()) for one in compared) - tried,
         elsewhere=tuple(_elsewhere(run, now, least)) if terms.shared else (),
         by_other_secrets=by_other_secrets(run.home, now.shared_key) if terms.shared else 0,
@@ -121,35 +133,53 @@ def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) ->
     if came is None or gone is None:
         came = gone = None
     counts = UnitChanges(facts.release, came, gone, None if changed is None else others, changed is not None)
-    return _Earlier(facts, counts, joined, ~joined if changed is None else ~(joined | changed))
+    return _Earlier(facts, counts, joined, np.zeros_like(joined) if changed is None else changed)
 
 
 def _subtracted(
     run: Run, compared: list[_Earlier], sides: Sides, masked: Masked
 ) -> tuple[tuple[PairDifferencing, ...], int]:
-    """Return the attack with some releases since which units joined, and of how many it was tried with."""
-    tried = sorted((one for one in compared if one.joined.any()), key=lambda one: int(one.joined.sum()))[:AT_MOST]
-    if not tried or isinstance(sides.original, StoredPartitions):
-        return (), len(tried)
+    """Return the attacks with some releases since which units joined or changed, and on how many that joined.
+
+    Where all of a panel changed there is no one to compare them with: nothing is asked about those who changed.
+    """
+    joined, changed = _fewest(compared, "joined"), _fewest(compared, "changed")
+    if not (joined or changed) or isinstance(sides.original, StoredPartitions):
+        return (), len(joined)
     original, candidate = sides.original.load(), masked.measured.load()
     names = comparable(original, candidate, masked)
+    targets = [(one, one.joined, False) for one in joined] + [(one, one.changed, True) for one in changed]
     pairs = []
-    for one in tried if names else ():
+    for one, units, only_changed in targets if names else ():
         folder = run.home.files_of(one.facts.name, one.facts.release)
         shared = shared_names(folder, original.schema.select(names))
         before = released_table(run, folder, original.schema.select(shared)) if shared else None
-        tables = (candidate, *_people(run, one, original, sides))
-        attack = before and differencing(before, *(table.select(shared) for table in tables), tests=len(tried))
-        pairs += [PairDifferencing(one.facts.release, one.changes.few, attack)] if attack else []
-    return tuple(pairs), len(tried)
+        tables = (
+            candidate,
+            original.take(np.flatnonzero(units[original.unit_codes])),
+            _control(run, one, original, sides),
+        )
+        attack = before and differencing(
+            before,
+            *(table.select(shared) for table in tables),
+            arrived=int(one.joined[original.unit_codes].sum()),
+            certainty=Certainty(tests=len(targets)),
+        )
+        pairs += [PairDifferencing(one.facts.release, one.changes.few, attack, only_changed)] if attack else []
+    return tuple(pairs), len(joined)
 
 
-def _people(run: Run, earlier: _Earlier, original: Microdata, sides: Sides) -> Iterator[Microdata]:
-    """Yield all records of the units that joined, and a random part of the control."""
-    yield original.take(np.flatnonzero(earlier.joined[original.unit_codes]))
+def _fewest(compared: list[_Earlier], what: Literal["joined", "changed"]) -> list[_Earlier]:
+    """Return the releases since which units joined, or changed, those since which fewest did first."""
+    some = [(int(getattr(one, what).sum()), one) for one in compared]
+    return [one for n, one in sorted(some, key=itemgetter(0)) if n][:AT_MOST]
+
+
+def _control(run: Run, earlier: _Earlier, original: Microdata, sides: Sides) -> Microdata:
+    """Return a random part of the people who joined neither, nor changed."""
     control, others = original, np.flatnonzero(earlier.stayed)
     if sides.reference is not None:
         control = sides.reference.load()
         others = np.arange(control.n_units)
     drawn = run.rng("series").permutation(others)[:PEOPLE]
-    yield control.take(np.flatnonzero(np.isin(control.unit_codes, drawn)))
+    return control.take(np.flatnonzero(np.isin(control.unit_codes, drawn)))

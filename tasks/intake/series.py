@@ -37,7 +37,7 @@ class SeriesSection(Section):
     """
 
     kind: Literal["register", "panel", "snapshot"] | None = None
-    left_out: int = Field(default=120, ge=1, le=10_000)
+    left_out: int = Field(default=200, ge=1, le=10_000)
     shared: str | None = None
     pseudonym: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")
 
@@ -56,8 +56,8 @@ class SeriesSection(Section):
 
         Examples
         --------
-        >>> [SeriesSection(kind="register").omitted(units) for units in (120, 814, 100_000)]
-        [60, 105, 120]
+        >>> [SeriesSection(kind="register").omitted(units) for units in (200, 814, 100_000)]
+        [100, 161, 200]
         """
         return round(self.left_out * units / (units + self.left_out)) if self.draws else 0
 

@@ -91,11 +91,13 @@ class PairDifferencing:
     release : the earlier one
     few : so few units joined, left or changed that their number could be computed from the figures: none is shown
     attack : None in what is published of it, where few did
+    changed : whether it asks about units that changed, and not about those that joined
     """
 
     release: str
     few: bool
     attack: Differencing | None
+    changed: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Series:
     identified : units are known by identifiers; otherwise by the values of their records
     few : releases since which fewer did, or of other variables
     newest : changes since the newest release whose units are known; None where there is none
-    pairs : the differencing attack with each earlier release that it was tried with
+    pairs : the differencing attack with each earlier release that it was tried with, on who joined and who changed
     untested : earlier releases since which units joined, with which it was tried and could not be carried out
     not_tried : those with which it was not tried, since more units joined since than since the others
     elsewhere : changes since releases of other homes, named office/release, that hold units of the candidate

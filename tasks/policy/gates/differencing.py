@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from anoncore.risk import Differencing, three_way, worst_of
+from anoncore.risk import Decoded, Differencing, three_way, worst_of
 from anoncore.risk.differencing import PASSES_WITHIN
 from tasks.common.formatting import count, percent, points
 from tasks.common.sections import Section
@@ -16,8 +16,8 @@ from tasks.policy.published import PublishedAssessment, published_series
 
 NAME = "differencing"
 MEANING = (
-    "how many more of their values are read off from the difference of two releases for people who joined in between "
-    "than for others; for people who changed it is not measured"
+    "how many more of their values are read off from the difference of two releases for people who joined or changed "
+    "in between than for others, and how much better than by guessing it tells who they are"
 )
 MORE = "; more newcomers between two releases decide it, so publish less often, or let a person accept it"
 WHY = "as there are too few other people, no variable in common or no files"
@@ -30,7 +30,8 @@ class DifferencingLimit(Section):
     Parameters
     ----------
     differencing : Fail when the difference of two releases is shown to reveal a larger share of the values of people
-        who joined than of others'. Pass when it is shown to be within three times as much.
+        who joined or changed than of others', or who they are by an area under the ROC curve that is further above
+        0.5. Pass when it is shown to be within three times as much.
     """
 
     differencing: float = Field(default=0.05, gt=0, le=1)
@@ -56,9 +57,9 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingL
             verdict=worst_of(verdicts | undecided),
             figure="; ".join(figure),
             limit=limit_phrase(passes, policy.differencing),
-            baseline=f"{worst.control:.2f} right for others" if worst else "as much as for others",
+            baseline=_baseline(worst) if worst else "as much as for others",
             records=shown[0].n_control if shown else 0,
-            meaning=f"{MEANING}; worst of {count(len(series.pairs))} earlier release(s)",
+            meaning=f"{MEANING}; worst of {count(len({pair.release for pair in series.pairs}))} earlier release(s)",
             needed=MORE,
         ),
     )
@@ -66,13 +67,21 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingL
 
 def _shown(series: Series) -> list[tuple[str, Differencing]]:
     """Return the earlier releases with the attacks whose figures may be shown, the worst first."""
-    shown = [(pair.release, pair.attack) for pair in series.pairs if pair.attack and not pair.few]
+    shown = [
+        (f"{pair.release}, who {'changed' if pair.changed else 'joined'}", pair.attack)
+        for pair in series.pairs
+        if pair.attack and not pair.few
+    ]
     return sorted(shown, key=lambda pair: (pair[1].worst.lower, pair[1].upper), reverse=True)
+
+
+def _baseline(worst: Decoded) -> str:
+    return "area 0.50, guessing" if worst.traced else f"{worst.control:.2f} right for others"
 
 
 def _without_figures(series: Series) -> list[str]:
     """Return a phrase for each kind of pair of releases without figures."""
-    withheld = sum(pair.few for pair in series.pairs)
+    withheld = len({pair.release for pair in series.pairs if pair.few})
     kinds = (
         (withheld, "not shown, as few joined, left or changed, or it is not known how many"),
         (series.untested, f"not tested, {WHY}"),
@@ -95,7 +104,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     series, name, aim = assessment.series, "Difference of two releases", Aim.INFERENCE
     attacker = (
         "An attacker subtracts an earlier release from this one and ascribes the difference to the people who joined "
-        "in between."
+        "or changed in between."
     )
     if series is None or not (series.pairs or series.untested):
         return ()
@@ -104,15 +113,15 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
         return (untested(aim, name, attacker, WHY if series.untested else FEW, NAME),)
     release, attack = shown[0]
     worst = attack.worst
+    right = f"area {worst.joined:.2f}" if worst.traced else f"right for {percent(worst.joined, 0)} of the values"
     return (
         Attack(
             aim,
             name,
-            f"{attacker} Worst of {count(len(shown))}: {release}, by {worst.way}, right for "
-            f"{percent(worst.joined, 0)} of the values.",
+            f"{attacker} Worst of {count(len(shown))}: {release}, by {worst.way}, {right}.",
             f"{points(worst.excess)} points",
             f"{points(worst.lower)} to {points(worst.upper)} points",
-            f"{percent(worst.control, 0)} right for others",
+            _baseline(worst) if worst.traced else f"{percent(worst.control, 0)} right for others",
             f"{count(attack.n_control)} others",
             NAME,
         ),
@@ -121,12 +130,14 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 
 GATE = Gate(
     name=NAME,
-    description="Each of the earlier releases since which fewest people joined, up to twelve, is subtracted from the "
-    "candidate: counts of levels, sums of numbers, and values that are new, on average over the variables of each way. "
-    "Fail when more of the values of people who joined are shown to be read off than of others by more than "
-    "`differencing`, all pairs together at 99 % confidence; pass when each is shown at 95 % to be within three times "
-    "as much. Inconclusive where a pair cannot be subtracted. People who changed are not covered, and no figure is "
-    "shown of pairs between which few joined, left or changed.",
+    description="Each of the earlier releases since which fewest people joined, or changed, up to twelve, is "
+    "subtracted from the candidate: counts of levels, sums of numbers, and values that are new or, of numbers, more "
+    "frequent, on average over the variables of "
+    "each way; and the traces of all variables together, which tell who joined or changed by an area under the ROC "
+    "curve, of which what is above 0.5 counts. Fail when more of their values are shown to be read off than of others, "
+    "or they are shown to be distinguished, by more than `differencing`, all pairs together at 99 % confidence; pass "
+    "when each is shown at 95 % to be within three times as much. Inconclusive where a pair cannot be subtracted since "
+    "which people joined. No figure is shown of pairs between which few joined, left or changed.",
     evaluate=evaluate,
     limits=DifferencingLimit,
     individual=True,

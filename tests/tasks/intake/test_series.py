@@ -43,12 +43,12 @@ def test_whole_units_are_left_out_by_the_law_and_others_every_time(tmp_path: Pat
         summary = SplitSummary("leave-one-out", 2 * UNITS, 2 * UNITS - 1, 0, UNITS, UNITS - 1, "", 0)
         split = draw(run, Split(run.workspace.store("source", table()), None, summary=summary), REGISTER)
         data = split.original.load()
-        assert (split.summary.original, split.summary.original_units, split.summary.unused) == (120, 60, 120)
+        assert (split.summary.original, split.summary.original_units, split.summary.unused) == (90, 45, 150)
         assert (np.unique(data.units, return_counts=True)[1] == 2).all()
         drawn.append(set(data.units))
     assert drawn[0] != drawn[1]
     (note,) = REGISTER.notes(UNITS)
-    assert note.startswith("of 120 statistical units 60 were left out")
+    assert note.startswith("of 120 statistical units 75 were left out")
     assert SeriesSection(kind="snapshot").omitted(UNITS) == len(SeriesSection().notes(UNITS)) == 0
 
 
