@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 
 from anoncore.edits.conditions import numbers
+from anoncore.edits.functions import Function, function_of
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Units
 from anoncore.microdata.precision import observed_precision
@@ -34,19 +35,28 @@ class _Cell:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Curve:
-    """A number that rises, or falls, with its determinant.
+    """A number that rises, or falls, with its determinant, or is a function of it.
 
     Parameters
     ----------
     entries : (E,), the determinant of each entry of the table
     x, y : (R,), determinant and dependent of those that are looked up, in order
     unit : of which the dependent's values are multiples, if any
+    function : by which every value of the source follows; what follows from it then says nothing of single records
     """
 
     entries: np.ndarray
     x: np.ndarray
     y: np.ndarray
     unit: float | None
+    function: Function | None = None
+
+    def between(self, at: np.ndarray) -> np.ndarray:
+        """Return (M,) what follows from numbers (M,) that no entry has, rounded as the values are."""
+        with np.errstate(all="ignore"):
+            joined = np.interp(at, self.x, self.y) if self.function is None else self.function(at)
+        joined = np.where(np.isfinite(joined), joined, np.nan)
+        return joined if self.unit is None else np.round(np.round(joined / self.unit) * self.unit, 9)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,17 +114,16 @@ class LookupTable:
     def find_values(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Return (N,) the entry of each record, as `find`, and (N,) what follows from it; missing where nothing does.
 
-        Between two entries of a curve what follows is on the line that joins them, rounded as the values are.
+        Between two entries of a curve what follows is on the line that joins them, or the value of the function.
         """
         entry = self.find(frame)
         empty: Any = None if self.values.dtype == object else np.nan
         values = np.asarray(np.where(entry >= 0, self.values[entry], empty))
         if self.curve is not None:
             at, curve = _keys(frame, self.levels)[1][:, 0], self.curve
-            between = (entry >= 0) & (curve.entries[entry] != at) & (curve.x[0] < at) & (at < curve.x[-1])
-            joined = np.interp(at[between], curve.x, curve.y)
-            unit = curve.unit
-            values[between] = joined if unit is None else np.round(np.round(joined / unit) * unit, 9)
+            inside = (curve.x[0] < at) & (at < curve.x[-1])
+            between = (entry >= 0) & (curve.entries[entry] != at) & (inside | (curve.function is not None))
+            values[between] = curve.between(at[between])
         return entry, values
 
 
@@ -124,9 +133,10 @@ class LookupEdit:
 
      The dependent is not masked but looked up again after masking. The table of values is learned from the source when
     the plan runs and is not part of the plan. A number takes the value of the nearest number in the source; where the
-    dependent is a number that rises, or falls, with a single determinant all along, as a logarithm does, it is
-    interpolated. An unknown combination and a missing determinant give a missing value, the latter unless the source
-    determines one; so does a combination in which fewer than 3 statistical units of the source hold the value.
+    dependent is a number that rises, or falls, with a single determinant all along, it is interpolated, and where
+    it is its logarithm, its square or on a straight line in every record, it is computed. An unknown combination
+    and a missing determinant give a missing value, the latter unless the source determines one; so does a
+    combination in which fewer than 3 statistical units of the source hold the value.
     Neighbouring numbers with one value, such as the ages of an age group, count as one combination. A record that
     holds another value than most records of its combination violates the edit; a missing dependent does not.
 
@@ -180,6 +190,8 @@ class LookupEdit:
             When they do, so that the lookup would hardly say more than what single records hold.
         """
         table = _learned(self, frame, units, 0)
+        if table.curve is not None and table.curve.function is not None:
+            return
         majority = pd.factorize(table.values)[0]
         if _identifying(table.cells, majority, len(frame) if units is None else len(np.unique(units))):
             raise AnonymizationError(
@@ -254,21 +266,26 @@ def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, fewest:
     rare = np.append((_units_of(own, units, len(names)) < fewest) & (not number), False)
     released = filled & frequent[band] & ~rare[majority]
     single = number and len(levels) == 1 and levels[0] is None
-    curve = _curve(combinations[:, -1], values[majority], released & (patterns[:, 0] == NUMBER)) if single else None
+    present = patterns[:, 0] == NUMBER
+    function = function_of(amounts[:, 0], numbers(frame[edit.dependent])) if single else None
+    if function is not None:
+        released = filled & present
+    curve = _curve(combinations[:, -1], values[majority], released & present, function) if single else None
     return LookupTable(levels, scale, cells, values[majority], released, undetermined, tuple(values[rare]), curve)
 
 
-def _curve(x: np.ndarray, values: np.ndarray, released: np.ndarray) -> _Curve | None:
+def _curve(x: np.ndarray, values: np.ndarray, released: np.ndarray, function: Function | None) -> _Curve | None:
     """Return the curve on which the released entries lie, those in the order of ``x``; None where they rise and fall.
 
-    All are (E,). The values of few units are not on it, so that nothing between them tells them.
+    All are (E,). The values of few units are not on it, so that nothing between them tells them, but where a function
+    of the determinant does.
     """
     on = released & ~np.isnan(values)
     y = values[on]
     steps = np.diff(y)
-    if len(y) < FEWEST_ON_CURVE or not ((steps > 0).all() or (steps < 0).all()):
+    if function is None and (len(y) < FEWEST_ON_CURVE or not ((steps > 0).all() or (steps < 0).all())):
         return None
-    return _Curve(x, x[on], y, observed_precision(y))
+    return _Curve(x, x[on], y, observed_precision(y), function)
 
 
 def _cells(

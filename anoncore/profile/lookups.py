@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anoncore.edits.functions import function_of
 from anoncore.microdata.inference import MAX_CODES, MAX_LISTED, MIN_RECORDS
 from anoncore.profile.support import arrangements, choices, needed
 from anoncore.profile.tables import Table
 
+FIRST = 40  # records, on which functions are tried first
 SCREENED = 128  # records in groups, on which all pairs are tried first
 FEWEST = 5.0  # records of a value, on average, unless levels occupy ranges of a number
-MAX_NUMBERS = 100  # between which the nearest value would say little, unless levels occupy ranges
+MAX_NUMBERS = 200  # between which the nearest value would say little, unless levels occupy ranges
 LEFT_EMPTY = 0.02  # of the records: cells that a lookup may fill
 
 
@@ -31,6 +33,7 @@ def lookups(table: Table, computed: Collection[str], determined: Collection[str]
     Of variables that determine each other the one that holds few numbers, or else the first one with levels,
     determines the others. Variables in ``computed`` take no part, and those in ``determined`` follow from no other one;
     others may follow from them (products and their factors). Where a determinant is missing, so is its dependent.
+    A number that is a function of another one follows from it, however many there are.
     """
     barred = table.weights.union(computed)
     names = [n for n in table.values if n not in barred and len(np.unique(table.values[n])) > 1]
@@ -44,14 +47,48 @@ def lookups(table: Table, computed: Collection[str], determined: Collection[str]
     preferred = np.where(numeric, np.where(sizes <= MAX_LISTED, 0, 2), 1)
     order = np.lexsort((np.arange(len(names)), preferred, -sizes))
     free = (sizes > 1) & ~np.isin(names, list(determined))
-    chosen: dict[int, int] = {}
+    functions = _functions(table, names, numeric & free)
+    free[list(functions)] = False
+    chosen = dict(functions)
     limit = needed(len(names) ** 2)
     for place, at in enumerate(order.tolist()):
+        if at in functions:
+            continue
         later = order[place + 1 :][free[order[place + 1 :]]]
         for to in _screened(codes, at, later):
             if _depends(codes[:, at], codes[:, to], bool(numeric[at]), limit / table.weight):
                 chosen[to] = at  # a later determinant is coarser
     return [Dependency(names[to], names[at]) for to, at in sorted(chosen.items())]
+
+
+def _functions(table: Table, names: list[str], free: np.ndarray) -> dict[int, int]:
+    """Return the places of the numbers among ``names`` that are a function of another one, with that one's place.
+
+    Only those in ``free`` (n,) bool follow; what others follow from follows from nothing.
+    """
+    places = [at for at, name in enumerate(names) if name in table.numeric]
+    chosen: dict[int, int] = {}
+    # Of two units of measurement the later column follows.
+    for to in (at for at in reversed(places) if free[at]):
+        y = table.numeric[names[to]]
+        some = np.flatnonzero(~np.isnan(y))
+        some = some[:: max(1, len(some) // FIRST)]
+        for at in places:
+            x = table.numeric[names[at]]
+            if to in _chain(chosen, at) or function_of(x[some], y[some], 2) is None:
+                continue
+            if function_of(x, y) is not None:
+                chosen[to] = at
+                break
+    return chosen
+
+
+def _chain(chosen: dict[int, int], at: int) -> list[int]:
+    """Return the places from which ``at`` follows, itself first."""
+    chain = [at]
+    while chain[-1] in chosen:
+        chain.append(chosen[chain[-1]])
+    return chain
 
 
 def _screened(codes: np.ndarray, at: int, later: np.ndarray) -> Iterator[int]:

@@ -16,7 +16,7 @@ from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.product import ProductEdit
 from anoncore.edits.serialization import to_dict
-from anoncore.profile import Finding, Guess, StandsOut
+from anoncore.profile import GROUP_NUMBERS, Finding, Guess, StandsOut
 from flows.draft.table import Table
 from flows.draft.units import Units
 from tasks.assessment.assess import AssessmentSection
@@ -225,6 +225,11 @@ def _question(guess: Guess) -> tuple[int, str]:
     """Return what a person should confirm of a column, and how much it matters; nothing of most."""
     if guess.confirm and guess.variable.role == "identifier":
         return 2, "identifiers by their values, not by name: if they do not say whose record it is, another role"
+    if guess.confirm and guess.reason.startswith(GROUP_NUMBERS):
+        return (
+            2,
+            "numbers of groups of records: identifier or household if they say whose record it is, continuous if not",
+        )
     if guess.confirm and guess.variable.is_masked and guess.variable.role != "weight":
         return 3, "whole numbers that hardly repeat, taken for amounts: role identifier if they say whose record it is"
     return (

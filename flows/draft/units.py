@@ -10,7 +10,7 @@ import pandas as pd
 
 from anoncore.microdata import Variable
 from anoncore.microdata.inference import MAX_LEVELS, TIMES, words_of
-from anoncore.profile import Guess
+from anoncore.profile import GROUP_NUMBERS, Guess
 from tasks.intake.units import Declared, joins_most, keys_of, units_of
 
 TOO_COMMON = "its values join most of the records, so that they do not say whose record it is"
@@ -18,8 +18,10 @@ BY_CHANCE = "; it repeats in few records, perhaps by chance; identifier if it sa
 
 
 PANEL = "each value has one record for each {}, so that it names the unit of a panel"
+WITHIN = "it counts from the start again within each {}, so that equal values are of different units"
 NESTED = "whole numbers in the order of {}, which repeat, so that they number groups of records"
 FEWEST_UNITS = 5
+LARGEST = 5  # records of a mother, on average; schools have more
 COLLISIONS = 20.0  # records of one unit at one time that chance would give, where there are none
 
 
@@ -59,7 +61,8 @@ def panel_named(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, .
         return guesses
     rest = [g.variable.name for g in guesses if g.variable.role not in ("identifier", "weight", "household")]
     names = [n for n in rest if not frame[n].isna().any()]
-    times = [n for n in names if words_of(n) & TIMES and frame[n].nunique() > 2]
+    # A time that hardly repeats tells records apart by itself.
+    times = [n for n in names if words_of(n) & TIMES and 2 < frame[n].nunique() <= len(frame) / 2]
     for time in times:
         for place, guess in enumerate(guesses):
             name = guess.variable.name
@@ -107,16 +110,18 @@ def _rises(column: pd.Series) -> bool:
 
 
 def _numbers_groups(column: pd.Series) -> bool:
-    return _rises(column) and MAX_LEVELS < column.nunique() <= 0.9 * len(column)
+    return _rises(column) and MAX_LEVELS < column.nunique() <= 0.9 * len(column) <= LARGEST * column.nunique()
 
 
 def distinguished(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, ...]:
     """Exclude guessed identifiers and households that would join records which have nothing to do with each other.
 
-    Those are columns that join most of the records, and, where a name says which column tells units apart, numbers
-    that are taken for identifiers because they hardly repeat.
+    Those are columns that join most of the records, numbers that are given out within each group, as to the pupils of a
+    school, and, where a name says which column tells units apart, numbers that are taken for identifiers because they
+    hardly repeat.
     """
     checked = {guess.variable.name: guess for guess in guesses}
+    groups = [name for name, g in checked.items() if g.reason.startswith(GROUP_NUMBERS)]
     joining = [name for name, g in checked.items() if g.variable.role in ("identifier", "household")]
     named = [name for name in joining if _is_named(checked[name])]
     kept: list[Guess] = []
@@ -125,11 +130,20 @@ def distinguished(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess,
         by_chance = not _numbers_groups(frame[name]) and _repeats(_keys([guess], frame).iloc[:, 0])
         if name not in named and named and by_chance:
             checked[name] = _excluded(guess, guess.reason + BY_CHANCE)
+        elif guess.variable.role == "identifier" and (group := _within(frame, name, groups)):
+            checked[name] = _excluded(guess, WITHIN.format(group))
         elif joins_most(_keys([*kept, guess], frame)):
             checked[name] = _excluded(guess, TOO_COMMON)
         else:
             kept.append(guess)
     return tuple(checked.values())
+
+
+def _within(frame: pd.DataFrame, name: str, groups: Iterable[str]) -> str:
+    """Return the numbers of groups, of ``groups``, with which an identifier that repeats tells records apart; or ""."""
+    n = len(frame)
+    several = 2 * frame[name].nunique() <= n
+    return next((g for g in groups if several and len(frame[[g, name]].drop_duplicates()) >= 0.98 * n), "")
 
 
 def _is_named(guess: Guess) -> bool:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from anoncore.edits.conditions import Condition
 from anoncore.edits.dependents import complete, without_dependents
+from anoncore.edits.functions import function_of
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
@@ -117,6 +118,32 @@ def test_steps_and_waves_are_no_curve(follows):
     frame["y"] = follows(frame["x"])
     learned = LookupEdit(name="y", dependent="y", of=("x",)).learned(frame)
     assert learned.look_up(pd.DataFrame({"x": [54.0]})).tolist() == [follows(50.0)]
+
+
+@pytest.mark.parametrize(
+    ("function", "digits"), [(np.log, 15), (np.log1p, 3), (np.log10, 15), (np.square, 6), (lambda x: 2.54 * x - 7, 15)]
+)
+def test_a_function_of_numbers_that_hardly_repeat_is_computed(function, digits):
+    x = np.random.default_rng(4).lognormal(3, 1, 400).round(4)
+    frame = pd.DataFrame({"x": [*x, np.nan], "y": [*function(x).round(digits), np.nan]})
+    edit = LookupEdit(name="y", dependent="y", of=("x",))
+    edit.refuse_identifying(frame)
+    learned = edit.learned(frame)
+    assert edit.holds(frame).all()
+    asked = pd.DataFrame({"x": [0.5, 27.00005, 5000.0, np.nan]})
+    followed = learned.look_up(asked)
+    np.testing.assert_allclose(followed, [*function(asked["x"][:3]).round(digits), np.nan], rtol=1e-9)
+    assert learned.holds(asked.assign(y=followed)).all()
+    assert learned.look_up(frame[["x"]]).tolist()[:-1] == frame["y"].tolist()[:-1]
+
+
+def test_one_record_off_the_function_makes_it_none():
+    x = np.random.default_rng(4).lognormal(3, 1, 400).round(4)
+    frame = pd.DataFrame({"x": x, "y": np.log(x)})
+    frame.loc[7, "y"] += 0.001
+    assert function_of(frame["x"].to_numpy(), frame["y"].to_numpy()) is None
+    learned = LookupEdit(name="y", dependent="y", of=("x",)).learned(frame)
+    assert np.isnan(learned.look_up(frame[["x"]])).mean() > 0.9
 
 
 def test_an_interpolated_whole_number_stays_whole():

@@ -106,6 +106,16 @@ def test_kind_and_role_from_the_values(column, kind, role):
         ("commune", RNG.permutation(150).repeat(2), "nominal", "excluded"),
         ("fat_free", ["yes"] * 7 + [None] * (N - 7), "nominal", "excluded"),
         ("idcode", RNG.integers(0, 100, N), "nominal", "identifier"),
+        ("schoolNR", np.arange(N) * 7 % 25, "nominal", "quasi-identifier"),
+        ("dcode", RNG.integers(1, 120, N), "nominal", "excluded"),
+        ("school", RNG.integers(0, 18, N), "continuous", "quasi-identifier"),
+        ("schoolSES", RNG.integers(0, 60, N), "continuous", "quasi-identifier"),
+        ("hamlet", np.arange(N) // 12, "nominal", "other"),
+        ("hamlet", np.arange(N)[::-1] // 12, "continuous", "other"),
+        ("case", np.cumsum(RNG.geometric(0.01, N)), "nominal", "identifier"),
+        ("BirthWeightGm", RNG.normal(3300, 500, N).round(2), "continuous", "quasi-identifier"),
+        ("lwage", RNG.lognormal(2, 1, N), "continuous", "sensitive"),
+        ("huseduc", RNG.integers(1, 30, N), "continuous", "quasi-identifier"),
         ("begun", [f"2020-01-01T{i // 60:02d}:{i % 60:02d}" for i in range(N)], "continuous", "excluded"),
     ],
 )
@@ -420,6 +430,12 @@ def lookups(frame):
 
 def test_flags_and_classes_of_a_number_are_looked_up():
     assert lookups(survey()) == {("older", "age"), ("band", "age")}
+
+
+def test_logarithms_squares_and_other_units_follow():
+    x = np.random.default_rng(6).lognormal(3, 1, 4000).round(2)
+    frame = pd.DataFrame({"lx": np.float32(np.log(x)), "x": x, "lxsq": np.float32(np.log(x) ** 2), "euro": x / 1.95583})
+    assert lookups(frame) == {("lx", "x"), ("lxsq", "lx"), ("euro", "x")}
 
 
 def test_levels_are_looked_up_from_the_coarsest_that_determine_them():

@@ -2,6 +2,7 @@
 
 from anoncore.microdata.inference.columns import MAX_LISTED, NESTED, facts_of, words_of
 from anoncore.microdata.inference.guesses import (
+    GROUP_NUMBERS,
     MAX_CODES,
     MAX_LEVELS,
     MAYBE_IDENTIFIER,
@@ -16,6 +17,7 @@ from anoncore.microdata.precision import MIN_COUNT
 __all__ = [
     "BODY",
     "DIFFERENCES",
+    "GROUP_NUMBERS",
     "MAX_CODES",
     "MAX_LEVELS",
     "MAX_LISTED",

@@ -38,6 +38,7 @@ class ColumnFacts:
     numeric_dtype : whether its dtype is one of numbers
     leading_zeros : whether text is numbers with leading zeros, which are codes
     parsed : whether its numbers are spelled as text
+    rises : whether its numbers rise from record to record or stay, none missing
     problem : why it cannot be used, "" when it can
     """
 
@@ -50,6 +51,7 @@ class ColumnFacts:
     numeric_dtype: bool = True
     leading_zeros: bool = False
     parsed: bool = False
+    rises: bool = False
     problem: str = ""
 
     @cached_property
@@ -105,9 +107,17 @@ class ColumnFacts:
 
 def words_of(name: str) -> set[str]:
     """Return the words of a column's name, and all of them in one."""
-    parts = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).casefold()
-    words = [w for w in re.split(r"[\W_\d]+", parts) if w]
-    return {*words, "".join(words), *re.split(r"[\W_]+", parts)}
+    words = words_in_order(name)
+    return {*words, "".join(words), *re.split(r"[\W_]+", _spaced(name))}
+
+
+def words_in_order(name: str) -> list[str]:
+    """Return the words of a column's name, without numbers."""
+    return [w for w in re.split(r"[\W_\d]+", _spaced(name)) if w]
+
+
+def _spaced(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).casefold()
 
 
 def facts_of(column: pd.Series) -> ColumnFacts:
@@ -122,7 +132,9 @@ def facts_of(column: pd.Series) -> ColumnFacts:
     except (TypeError, ValueError):
         return ColumnFacts(name, "other", records, {}, problem=NESTED)
     ordered = isinstance(column.dtype, pd.CategoricalDtype) and bool(column.dtype.ordered)
-    facts = ColumnFacts(name, "empty", records, counts, ordered=ordered, numeric_dtype=types.is_numeric_dtype(kind))
+    numeric = types.is_numeric_dtype(kind)
+    rises = numeric and not types.is_bool_dtype(kind) and not column.isna().any() and column.is_monotonic_increasing
+    facts = ColumnFacts(name, "empty", records, counts, ordered=ordered, numeric_dtype=numeric, rises=bool(rises))
     return _with_content(facts) if counts else facts
 
 

@@ -15,24 +15,30 @@ from anoncore.microdata.inference.columns import (
     ColumnFacts,
     as_number_or_text,
     facts_of,
+    words_in_order,
 )
 from anoncore.microdata.inference.vocabulary import (
     AMOUNT,
     AREA,
+    BODY,
     DATE_PARTS,
     DESIGN,
+    GROUPS,
     HOUSEHOLD,
     IDENTIFIER,
     MEASURED,
     MISSING_CODES,
     MISSING_TEXTS,
     NO_HOUSEHOLD,
+    NUMBERED,
     ONE_UNIT,
     PERSONAL,
+    PREFIXES,
     QUASI,
     SCALES,
     SENSITIVE,
     TEXT_PATTERNS,
+    TIMES,
     UNORDERED,
 )
 from anoncore.microdata.inference.weights import weighs_records
@@ -54,6 +60,7 @@ LARGEST_HOUSEHOLDS = 50.0  # records of a household, on average
 COLLISIONS = 7.0  # equal values that chance would give; with none, the numbers were given out one by one
 FILLED = 0.5  # of the numbers in a range
 MAYBE_IDENTIFIER = "whole numbers that hardly repeat, taken for an amount"
+GROUP_NUMBERS = "whole numbers that seem to number groups of records"
 DATES = "write them by ISO 8601 (2024-12-31), or turn them into a year, and give it another role"
 
 
@@ -126,6 +133,7 @@ def guess(facts: ColumnFacts, *, adds_up: bool = False, bodies: bool = False) ->
         return Guess(variable, f"name and values suggest a survey weight{constant}", True)
     if dropped := _unreleasable(facts, adds_up):
         confirm = dropped.names_unit and not facts.words & (IDENTIFIER | ONE_UNIT)
+        confirm = confirm or dropped.reason.startswith(GROUP_NUMBERS)
         role: Role = "identifier" if dropped.names_unit else "excluded"
         variable = Variable(facts.name, "nominal", role=role)
         if dropped.temporal is not None:
@@ -194,6 +202,8 @@ def _number_reason(facts: ColumnFacts, adds_up: bool) -> _Reason | None:
         return _Reason("holds dates written as year, month, day; turn them into a year and give it another role")
     if _hardly_repeats(facts) and _given_out(facts):
         return _Reason("whole numbers that do not repeat and were given out one by one", names_unit=True)
+    if len(values) > MAX_LEVELS and _numbers_of_groups(facts):
+        return _Reason(f"{GROUP_NUMBERS}, too many to mask; identifier or household if they say whose record it is")
     if _unordered(facts) and len(values) > MAX_LEVELS:
         return _Reason(f"more than {MAX_LEVELS} codes, too many to mask; group them and give another role")
     return None
@@ -205,19 +215,40 @@ def _hardly_repeats(facts: ColumnFacts) -> bool:
 
 
 def _given_out(facts: ColumnFacts) -> bool:
-    """Whether whole numbers that never repeat fill their range, or are spread evenly.
+    """Whether whole numbers that never repeat rise from record to record, fill their range, or are spread evenly.
 
     Spread evenly, they must never repeat where chance would repeat some, or have all one length.
     """
     values, n = facts.numbers, len(facts.numbers)
     if facts.distinct_share < 1 or not (values % 10).any():
         return False
+    if facts.rises:
+        return True
     low, high = values[[0, -1]]
     if n >= FILLED * (high - low + 1):
         return True
     even = np.abs((values - low) / (high - low) - np.linspace(0, 1, n)).max() <= 1.63 / np.sqrt(n)
     repeats = n**2 / (high - low) / 2 >= COLLISIONS
     return bool(even and (repeats or (low >= 10_000 and len(str(int(low))) == len(str(int(high))))))
+
+
+def _numbers_of_groups(facts: ColumnFacts) -> bool:
+    """Whether whole numbers that repeat are those of schools, mothers or communities.
+
+    Their name says so and nothing else, or the records stand in their order, which a measured quantity seldom gives.
+    """
+    repeat = facts.all_whole and len(facts.counts) > MAX_LISTED and facts.distinct_share < UNIQUE
+    if not repeat or facts.numbers[0] < 0 or _falls_off(facts):
+        return False
+    words = words_in_order(facts.name)
+    named = all(_names_group(word) or word in NUMBERED for word in words) and any(map(_names_group, words))
+    if named or (words and words[-1].endswith("code")):
+        return True
+    return facts.rises and not facts.words & (AMOUNT | MEASURED | QUASI | SENSITIVE | BODY | TIMES)
+
+
+def _names_group(word: str) -> bool:
+    return word in GROUPS or any(word.endswith(end) and word.removesuffix(end) in GROUPS for end in NUMBERED)
 
 
 def _unordered(facts: ColumnFacts) -> bool:
@@ -316,8 +347,9 @@ def _kind(facts: ColumnFacts, adds_up: bool) -> tuple[Kind, str, bool]:
         return "nominal", f"{count} levels", False
     if not facts.all_whole:
         return "continuous", "", False
-    if _unordered(facts) and count <= MAX_LEVELS:
-        return "nominal", f"{count} codes, by the name without an order", False
+    groups = _numbers_of_groups(facts)
+    if count <= MAX_LEVELS and (groups or _unordered(facts)):
+        return "nominal", GROUP_NUMBERS if groups else f"{count} codes, by the name without an order", groups
     if _few_codes(facts):
         return _codes_or_numbers(facts)
     if _hardly_repeats(facts):
@@ -362,10 +394,11 @@ def _role(facts: ColumnFacts) -> tuple[Role, str]:
         return "other", ""
     if _words_for(facts) & AREA:
         return "area", "the name suggests an area"
-    if words & SENSITIVE:
+    meant = words | {w.removeprefix(p) for w in words for p in PREFIXES}
+    if meant & SENSITIVE:
         return "sensitive", ""
     # Hours per day are no date.
-    if words & (QUASI - DATE_PARTS if words & MEASURED else QUASI):
+    if meant & (QUASI - DATE_PARTS if words & MEASURED else QUASI):
         return "quasi-identifier", ""
     return "other", ""
 

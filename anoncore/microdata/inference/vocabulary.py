@@ -54,6 +54,7 @@ WEIGHT = _words(
 # Body weights are called so as well; their values decide.
 PERHAPS_WEIGHT = _words("weight weights wt wts w wght pond ponderation factor fexp expansion ipw")
 WEIGHS_A_SAMPLE = _words("sampling sample survey household hh person design base final replicate population jackknife")
+BODY_UNITS = _words("gm gms gram grams kg kgs kilo oz ounce ounces lb lbs pound pounds birth bw baby")
 BODY = _words("height ht bmi waist stature length headcirc bodyweight")
 DESIGN = _words("psu strata stratum stra cluster clusters sdmvpsu sdmvstra vpsu vstrat vstratum segment")
 # What is counted or measured has an order, whatever else the name says.
@@ -65,14 +66,20 @@ QUASI = _words(
     "age agegroup sex gender race ethnic ethnicity birth birthday birthdate birthyear birthmonth birthplace dob yob "
     "born marital maritalstatus marstat married education educ school schooling degree qualification occupation occ "
     "job profession industry sector nationality citizenship citizen country region zip zipcode postcode postal plz "
+    "maried maritl husband wife spouse male female black white nonwhite nwhite hispanic hispan asian afam minority "
     "language migrant migration children kids height ht weight wt date year month day died death deathyear"
 )
 SENSITIVE = _words(
     "income salary wage wages earnings wealth debt benefit benefits disease diagnosis icd hiv aids cancer diabetes "
     "drug drugs alcohol smoke smoking smoker religion faith politics political party vote union sexual orientation "
     "crime criminal conviction disability disabled health pregnancy pregnancies pregnant abortion depression mental "
-    "medication treatment cholesterol bmi sbp dbp"
+    "medication treatment cholesterol chol bmi sbp dbp hbp highbp hypertension asthma bronchitis tb tuberculosis "
+    "hepatitis colitis ulcer pepticulcer tumor tumour stroke angina glucose insulin diabetic illness ill suicide "
+    "disab disable drink drinks drinking cigs cigarettes marijuana arrest arrests convicted jail prison medicaid "
+    "welfare poverty inc earn earns hourlywage savings orientation"
 )
+# Before a word, whose value it is, or a transformed one: fincome, huswage, lwage.
+PREFIXES = tuple(_words("l ln log h hh hr hus husb fam f m d w wife mom dad moth fath mother father parent pre tot"))
 AMOUNT = _words(
     "income salary wage wages earnings amount price cost costs revenue turnover sales tax taxes expenditure spending "
     "assets debt wealth value total sum profit loss balance payment rent budget weight population count expend exp "
@@ -85,6 +92,13 @@ UNORDERED = AREA | _words(
     "relationship relation relat rel relhead civil hhcivil walls wall roof floor water fuel toilet lighting material "
     "heating housing tenure mode nation ethn firm company brand precinct"
 )
+# What groups of records are numbered by, alone or with one of the words after it.
+GROUPS = _words(
+    "school sch class classroom teacher mother mom mum father dad parent sibship litter comm community neighborhood "
+    "neighbourhood cluster block clinic hospital doctor physician practice provider interviewer enumerator firm "
+    "company branch plant site centre center court judge team club"
+)
+NUMBERED = _words("id ids nr no num number code cd idx")
 DATE_PARTS = _words("date year month day")
 # With one record of each unit per point in time, a table is a panel.
 TIMES = _words("year month quarter week day date wave round visit period time yr qtr semester season")

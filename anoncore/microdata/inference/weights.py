@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from anoncore.microdata.inference.columns import ColumnFacts
-from anoncore.microdata.inference.vocabulary import PERHAPS_WEIGHT, WEIGHS_A_SAMPLE, WEIGHT
+from anoncore.microdata.inference.vocabulary import BODY_UNITS, PERHAPS_WEIGHT, WEIGHS_A_SAMPLE, WEIGHT
 
 NAMED = re.compile(r"wgt|fnlw|(^|[^a-z])p?weights?_?(yr|final|samp)")
 PERHAPS_NAMED = re.compile(r"^wt[a-z]{3,}|wt$")  # WTINT2YR of a health survey, popwt
@@ -26,9 +26,9 @@ def weighs_records(facts: ColumnFacts, *, bodies: bool) -> bool:
     facts : of the column
     bodies : whether the table describes bodies, by a height or an index of body mass
     """
-    if facts.content != "number" or facts.numbers[0] < 0:
-        return False
     words = facts.words
+    if facts.content != "number" or facts.numbers[0] < 0 or words & BODY_UNITS:
+        return False
     weighs = words & PERHAPS_WEIGHT or PERHAPS_NAMED.search(facts.name.casefold())
     if words & WEIGHT or NAMED.search(facts.name.casefold()) or (weighs and words & WEIGHS_A_SAMPLE):
         return True

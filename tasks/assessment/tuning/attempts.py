@@ -18,6 +18,8 @@ FOLLOWING: dict[Stage, tuple[Stage, ...]] = {
     "confirm": ("judge", "judge"),
     "judge": (),
 }
+# Of the first trial's time, what is not for loading and compiling libraries: a twelfth where it was measured.
+START_UP = 0.3
 # Called with each trial, whether it was known from an earlier search, and its stage.
 OnTrial = Callable[[Trial, bool, Stage], None]
 
@@ -41,6 +43,7 @@ class Attempts:
     carry_out: Callable[[Variation, Stage], Trial]
     on_trial: OnTrial
     _slowest: float = 0.0  # seconds for a record
+    _started: bool = False
     _stopped: bool = False
 
     def within_time(self, variation: Variation, stage: Stage) -> Trial | None:
@@ -63,15 +66,20 @@ class Attempts:
         begun = time.perf_counter()
         trial = self.carry_out(variation, stage)
         trial = replace(trial, seconds=round(time.perf_counter() - begun, 2))
-        self._seen(trial, stage)
+        self._seen(trial, stage, first=not self._started)
+        self._started = True
         self.store.add(variation, stage, trial)
         self.on_trial(trial, False, stage)
         return trial
 
-    def _seen(self, trial: Trial, stage: Stage) -> None:
-        """Learn how long trials take; a first look, mostly of fixed cost, says so only until there is a longer one."""
+    def _seen(self, trial: Trial, stage: Stage, *, first: bool = False) -> None:
+        """Learn how long trials take; a first look, mostly of fixed cost, says so only until there is a longer one.
+
+        The first trial takes the time in which libraries are loaded and compiled, too.
+        """
         if stage != "screen":
-            self._slowest = max(self._slowest, trial.seconds / self.records[stage])
+            seconds = trial.seconds / self.records[stage]
+            self._slowest = max(self._slowest, seconds * START_UP if first else seconds)
 
     def _allows(self, stage: Stage) -> bool:
         """Return whether there is time for one more trial and what must follow it."""

@@ -630,6 +630,21 @@ def test_numbers_of_groups_that_rise_with_an_identifier_are_the_unit(tmp_path):
     assert loaded(csv(tmp_path, frame)).plan.unit == ("mother",)
 
 
+def test_numbers_within_schools_are_no_identifiers_and_schools_no_unit(tmp_path):
+    school, pupil = np.divmod(np.arange(900), 15)
+    data = csv(tmp_path, people(900).drop(columns=["name"]).assign(school=school, memberid=pupil + 1 + school % 7))
+    text = drafted(data)
+    assert loaded(data, text).plan.unit == ()
+    assert "(school): numbers of groups of records: identifier or household if" in text
+    assert "it counts from the start again within each school" in text.replace("\n#    ", "")
+
+
+def test_a_day_that_hardly_repeats_makes_no_panel(tmp_path):
+    day = np.arange(600)
+    frame = pd.DataFrame({"day": day, "band": day % 7, "births": np.random.default_rng(2).poisson(200, 600)})
+    assert loaded(csv(tmp_path, frame)).plan.unit == ()
+
+
 def test_levels_that_are_names_of_columns_are_no_missing_header(tmp_path):
     others = {f"group{i}": list("xyz") * 20 for i in range(4)}
     frame = people(60).assign(f=["f", "m"] * 30, north=["north", "south"] * 30, **others)
