@@ -11,8 +11,9 @@ from anoncore.method import Method
 from anoncore.microdata import Variable
 from anoncore.registry import METHODS
 from tasks.common.errors import named
+from tasks.connectors.formats import SUFFIXES
 from tasks.connectors.parquet import cells_of
-from tasks.intake.partitions import UNSUPPORTED_ROLES
+from tasks.intake.partitions import PARTITIONED_FORMATS, UNSUPPORTED_ROLES
 from tasks.intake.series import SeriesSection
 from tasks.intake.source import SourceSection
 from tasks.intake.split import ReferenceSection
@@ -42,14 +43,21 @@ class Plan(Protocol):
 def beyond_memory(plan: Plan, base: Path) -> bool:
     """Return whether a plan's tables are put into partitions.
 
-    ``auto`` does so where the plan can be carried out there and its Parquet files hold more than `MOST_IN_MEMORY`
-    cells.
+    ``auto`` does so where the plan can be carried out there and its files hold more than `MOST_IN_MEMORY` cells.
     """
     if plan.engine != "auto":
         return plan.engine in BEYOND
     if any(True for _ in obstacles(plan)):
         return False
-    return cells_of(plan.source.file(base)) > MOST_IN_MEMORY
+    return _cells(plan.source, base) > MOST_IN_MEMORY
+
+
+def _cells(source: SourceSection, base: Path) -> int:
+    """Return how many cells Parquet files state, or a CSV file holds where a field takes five bytes."""
+    path = source.file(base)
+    if path.is_file() and source.kind(path) == "csv":
+        return path.stat().st_size // 5
+    return cells_of(path)
 
 
 def engine_problems(plan: Plan) -> Iterator[str]:
@@ -92,8 +100,8 @@ def _source_obstacles(plan: Plan) -> Iterator[str]:
     source = plan.source
     suffix = Path(str(source.path)).suffix.lower()
     if source.sql is not None or source.remote or source.package is not None:
-        yield "reads Parquet files on this machine, and no database, address or package"
-    elif source.format not in (None, "parquet") or (source.format is None and suffix not in ("", ".parquet")):
-        yield "reads Parquet files"
+        yield "reads Parquet and CSV files on this machine, and no database, address or package"
+    elif (source.format or SUFFIXES.get(suffix, "parquet" if not suffix else "")) not in PARTITIONED_FORMATS:
+        yield "reads Parquet and CSV files"
     if roles := [v.name for v in plan.variables if v.role in UNSUPPORTED_ROLES]:
         yield f"has no variables with the role {' or '.join(UNSUPPORTED_ROLES)}: {named(roles)}"

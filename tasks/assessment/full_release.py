@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from anoncore.encoding import Encoder
-from anoncore.microdata import ComparedUnits, Variable
+from anoncore.microdata import ComparedUnits, Microdata, Variable
+from anoncore.partitions.close_records import CloseRecords, ComparedTables, close_records
 from anoncore.partitions.identical import identical_counts
-from anoncore.partitions.neighbours import nearest_distances
+from anoncore.partitions.neighbours import Sought, nearest_distances
 from anoncore.partitions.order import Column, kolmogorov_distance
 from anoncore.partitions.outermost import outermost
+from anoncore.partitions.store import Executor
 from anoncore.risk import MEMBERSHIP_ATTACKS, TailTest
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
@@ -27,6 +29,8 @@ from tasks.policy.section import PolicySection
 
 # People of either side whose nearest record is looked for among all released ones.
 PEOPLE = 5_000
+# Of the members, those whose close records are looked for among all records, of the original and the reference too.
+CLOSE = 2_000
 
 
 def with_full_release(
@@ -43,10 +47,13 @@ def with_full_release(
     assert isinstance(reference, StoredPartitions | None)
     assert split.sub_table is not None
     names = [name for name in released.schema.masked if name in original.schema]
+    people = _People.of(run, split.sub_table, names)
+    tables = ComparedTables(original.table, released.table, None if reference is None else reference.table)
     full = FullRelease(
         records=Records(len(original), len(released), None if reference is None else len(reference)),
         identical=_identical(run, original, released, reference, names, policy.tail_p),
-        nearest=_nearest(run, split.sub_table, released, names),
+        nearest=_nearest(released, people),
+        close=_close(run, original.executor, tables, people, section.tau, policy.tail_p),
         shifts=tuple(_shift(released.schema[name], original, released) for name in names),
     )
     return replace(
@@ -89,17 +96,42 @@ def _dominance(original: StoredPartitions, released: StoredPartitions, reference
     return dominance(sides[0], sides[1], sides[2])
 
 
-def _nearest(run: Run, sub: Sides, released: StoredPartitions, names: list[str]) -> ScoreAttack | None:
+def _close(
+    run: Run, executor: Executor, tables: ComparedTables, people: _People, tau: float, level: float
+) -> CloseRecords:
+    """Look for close records of some members, and of isolated ones, among all released records."""
+    members = people.encoder.encode(people.members.take(np.arange(min(len(people.members), CLOSE))))
+    rng = run.rng("close-records")
+    return close_records(executor, tables, people.encoder, members, rng=rng, tau=tau, level=level)
+
+
+def _nearest(released: StoredPartitions, people: _People) -> ScoreAttack | None:
     """Distinguish members from non-members by the nearest of all released records; None without non-members."""
-    if sub.reference is None:
+    if people.nonmembers is None:
         return None
-    sides = [side.load().select(names) for side in (sub.original, sub.reference)]
-    encoder, rng = Encoder.fit(sides[0]), run.rng("full-release")
-    sides = [side.take(np.sort(rng.permutation(len(side))[:PEOPLE])) for side in sides]
-    asked = np.concatenate([encoder.encode(side) for side in sides])
-    least = np.split(nearest_distances(released.executor, asked, released.table, names, encoder), [len(sides[0])])
+    sides = people.members, people.nonmembers
+    asked = np.concatenate([people.encoder.encode(side) for side in sides])
+    least = nearest_distances(released.executor, asked, Sought(released.table, people.encoder))[:, 0]
+    members, nonmembers = np.split(-least, [len(sides[0])])
     certainty = Certainty(tests=MEMBERSHIP_ATTACKS, units=ComparedUnits(*(side.units for side in sides)))
-    return score_attack(-least[0], -least[1], certainty=certainty)
+    return score_attack(members, nonmembers, certainty=certainty)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _People:
+    """Random members and non-members of the sub-table, and the encoder in which they are measured."""
+
+    encoder: Encoder
+    members: Microdata
+    nonmembers: Microdata | None
+
+    @classmethod
+    def of(cls, run: Run, sub: Sides, names: list[str]) -> _People:
+        """Draw them."""
+        members, rng = sub.original.load().select(names), run.rng("full-release")
+        sides = [members] if sub.reference is None else [members, sub.reference.load().select(names)]
+        drawn = [side.take(rng.permutation(len(side))[:PEOPLE]) for side in sides]
+        return cls(Encoder.fit(members), drawn[0], drawn[1] if len(drawn) > 1 else None)
 
 
 def _counts(name: str, data: StoredPartitions) -> dict[Any, int]:

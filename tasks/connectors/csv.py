@@ -10,6 +10,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -33,51 +34,146 @@ T = TypeVar("T")
 
 def read_csv(path: Path, dialect: Dialect, variables: list[Variable], shown: str) -> pd.DataFrame:
     """Parse a CSV file; codes are read as text, and become numbers only where nothing is lost by it."""
-    header = check_header(path, dialect, shown, [v.name for v in variables])
-    numbers = {v.name for v in variables if v.kind == "continuous" and not v.is_dropped}
-    texts = {v.name for v in variables if v.is_dropped or (v.levels and isinstance(v.levels[0], str))}
-    codes = {v.name for v in variables} - numbers
+    layout = _Layout.of(path, dialect, variables, shown)
 
     def parse() -> pd.DataFrame:
         _check_fields(path, dialect, shown)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            warnings.simplefilter("ignore", pd.errors.DtypeWarning)
-            with open_bytes(path, shown) as file:
-                frame = pd.read_csv(
-                    file,
-                    sep=dialect.delimiter,
-                    decimal=dialect.decimal,
-                    encoding=dialect.encoding,
-                    dtype=dict.fromkeys(codes, "str"),
-                    keep_default_na=False,
-                    na_values=dict.fromkeys(numbers, MISSING) | {name: [""] for name in codes},
-                    index_col=False,
-                    low_memory=False,
-                    engine="c",
-                )
-        # Of a record that ends early, pandas fills the rest with missing values.
-        if len(header) > 1 and frame[frame.columns[-1]].isna().any():
-            _check_lengths(path, dialect, len(header), shown)
+        frame = next(_frames(path, dialect, layout, shown), pd.DataFrame(columns=layout.header))
+        if layout.may_end_early(frame):
+            _check_lengths(path, dialect, len(layout.header), shown)
         return frame
 
     frame = _refusing(dialect, shown, parse)
-    as_numbers = (codes - texts) & set(frame.columns)
     return pd.DataFrame(
-        {n: read_codes(frame[n], dialect.decimal) if n in as_numbers else frame[n] for n in frame.columns}
+        {n: read_codes(frame[n], dialect.decimal) if n in layout.as_numbers else frame[n] for n in frame.columns}
     )
+
+
+def csv_batches(
+    path: Path, dialect: Dialect, variables: list[Variable], rows: int, shown: str
+) -> Iterator[pd.DataFrame]:
+    """Yield the table of a CSV file in frames of exactly so many rows, but for the last.
+
+    The file is read three times, since whether the codes of a column are numbers depends on all of them. The frames
+    together are what `read_csv` returns.
+
+    Raises
+    ------
+    Refused
+        As `read_csv`; and where some records of a column of numbers hold truth values.
+    """
+    layout = _Layout.of(path, dialect, variables, shown)
+
+    def survey() -> dict[str, Codes]:
+        _check_fields(path, dialect, shown, copied=False)
+        seen = {name: Codes() for name in layout.as_numbers}
+        truths: set[str] = set()
+        for frame in _frames(path, dialect, layout, shown, rows):
+            seen = {name: codes.and_those_of(frame[name], dialect.decimal) for name, codes in seen.items()}
+            own = {name for name in layout.numbers if frame[name].dtype == bool}
+            if frame.index[0] and own != truths:
+                raise Refused(f"source: {shown} holds numbers and truth values in {named(sorted(own ^ truths))}")
+            truths = own
+            if layout.may_end_early(frame) and not layout.lengths_checked:
+                _check_lengths(path, dialect, len(layout.header), shown)
+                layout.lengths_checked = True
+        return seen
+
+    seen = _refusing(dialect, shown, survey)
+    frames = _frames(path, dialect, layout, shown, rows)
+    while (frame := _refusing(dialect, shown, lambda: next(frames, None))) is not None:
+        yield frame.assign(**{name: codes.read(frame[name], dialect.decimal) for name, codes in seen.items()})
+
+
+@dataclass
+class _Layout:
+    """The columns of a CSV file: those of numbers, those of codes, and the codes that may be numbers."""
+
+    header: list[str]
+    numbers: set[str]
+    codes: set[str]
+    as_numbers: set[str]
+    lengths_checked: bool = False
+
+    @classmethod
+    def of(cls, path: Path, dialect: Dialect, variables: list[Variable], shown: str) -> _Layout:
+        header = check_header(path, dialect, shown, [v.name for v in variables])
+        numbers = {v.name for v in variables if v.kind == "continuous" and not v.is_dropped}
+        texts = {v.name for v in variables if v.is_dropped or (v.levels and isinstance(v.levels[0], str))}
+        codes = {v.name for v in variables} - numbers
+        return cls(header, numbers & set(header), codes, (codes - texts) & set(header))
+
+    def may_end_early(self, frame: pd.DataFrame) -> bool:
+        """Return whether a record may have fewer fields than the header: pandas fills the rest with missing values."""
+        return len(self.header) > 1 and bool(frame[frame.columns[-1]].isna().any())
+
+
+def _frames(
+    path: Path, dialect: Dialect, layout: _Layout, shown: str, rows: int | None = None
+) -> Iterator[pd.DataFrame]:
+    """Yield the table as pandas reads it, at most so many rows at a time, or at once."""
+    missing = dict.fromkeys(layout.numbers, MISSING) | {name: [""] for name in layout.codes}
+    with open_bytes(path, shown) as file:
+        read = _strictly(
+            lambda: pd.read_csv(
+                file,
+                sep=dialect.delimiter,
+                decimal=dialect.decimal,
+                encoding=dialect.encoding,
+                dtype=dict.fromkeys(layout.codes, "str"),
+                keep_default_na=False,
+                na_values=missing,
+                index_col=False,
+                low_memory=False,
+                engine="c",
+                chunksize=rows,
+            )
+        )
+        frames = iter([read] if isinstance(read, pd.DataFrame) else read)
+        while (frame := _strictly(lambda: next(frames, None))) is not None:
+            yield frame
+
+
+def _strictly(parse: Callable[[], T]) -> T:
+    """Return what is parsed; that records are longer than the header is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        warnings.simplefilter("ignore", pd.errors.DtypeWarning)
+        return parse()
 
 
 def read_codes(column: pd.Series, decimal: str = ".") -> pd.Series:
     """Return numbers, or 0 and 1 for truth values, where every text is one; 01 is another code than 1."""
-    texts = column.drop_duplicates().dropna()
-    if texts.empty:
+    return Codes().and_those_of(column, decimal).read(column, decimal)
+
+
+@dataclass(frozen=True)
+class Codes:
+    """What the codes of a column are, by those seen so far: whether there is one, all are truth values, or numbers."""
+
+    present: bool = False
+    truths: bool = True
+    numbers: bool = True
+
+    def and_those_of(self, column: pd.Series, decimal: str) -> Codes:
+        """Return what they are with some more."""
+        texts = column.drop_duplicates().dropna()
+        if texts.empty or not (self.truths or self.numbers):
+            return self
+        number = rf"-?(0|[1-9]\d{{0,14}})(\{decimal}\d{{1,9}})?"
+        return Codes(
+            True,
+            self.truths and bool(texts.str.lower().isin(["true", "false"]).all()),
+            self.numbers and bool(texts.str.fullmatch(number).all()),
+        )
+
+    def read(self, column: pd.Series, decimal: str) -> pd.Series:
+        """Return some of them as numbers where all are."""
+        if self.present and self.truths:
+            return column.str.lower().map({"true": 1, "false": 0})
+        if self.present and self.numbers:
+            return pd.to_numeric(column.str.replace(decimal, ".", regex=False))
         return column
-    if texts.str.lower().isin(["true", "false"]).all():
-        return column.str.lower().map({"true": 1, "false": 0})
-    if texts.str.fullmatch(rf"-?(0|[1-9]\d{{0,14}})(\{decimal}\d{{1,9}})?").all():
-        return pd.to_numeric(column.str.replace(decimal, ".", regex=False))
-    return column
 
 
 def check_header(path: Path, dialect: Dialect, shown: str, declared: Sequence[str] = ()) -> list[str]:
@@ -135,7 +231,7 @@ def _records(path: Path, dialect: Dialect, shown: str) -> Iterator[tuple[int, li
             yield reader.line_num, fields
 
 
-def _check_fields(path: Path, dialect: Dialect, shown: str) -> None:
+def _check_fields(path: Path, dialect: Dialect, shown: str, *, copied: bool = True) -> None:
     """Refuse fields that are too long or hold NUL.
 
     Only quotes hide where a field ends, and only some encodings where a line does: other files have been
@@ -143,9 +239,9 @@ def _check_fields(path: Path, dialect: Dialect, shown: str) -> None:
     """
     packed = packed_in(path)
     if not WIDE.search(dialect.encoding):
-        if packed:
+        if packed or not copied:
             _check_lines(path, shown)
-        elif _plain_lines(path):
+        if not packed and _plain_lines(path):
             return
     for _, fields in _records(path, dialect, shown):
         if any("\0" in field for field in fields):
@@ -153,7 +249,7 @@ def _check_fields(path: Path, dialect: Dialect, shown: str) -> None:
 
 
 def _check_lines(path: Path, shown: str) -> None:
-    """Refuse what `LineCheck` refuses in a packed file, which was copied unseen."""
+    """Refuse what `LineCheck` refuses in a file that was not copied, or packed and so copied unseen."""
     lines = LineCheck(f"source: {shown}")
     with open_bytes(path, shown) as file:
         while block := file.read(BLOCK):

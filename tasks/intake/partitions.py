@@ -18,6 +18,7 @@ from tasks.common.keys import keyed_digest
 from tasks.common.partitions import IDENTIFIED, NAME, VALUES, StoredPartitions, recode
 from tasks.common.run import Run
 from tasks.connectors.copies import CHANGED, STATE, check_file, parquet_names
+from tasks.connectors.csv import csv_batches
 from tasks.connectors.fingerprint import ContentDigest, record_digests, records_digest
 from tasks.connectors.limits import check_table
 from tasks.connectors.parquet import batches
@@ -32,6 +33,7 @@ from tasks.record.dossier import SourceSummary
 # Records of a partition: random streams depend on it, and the number of workers does not matter.
 ROWS = 500_000
 UNSUPPORTED_ROLES = ("household", "stratum", "sampling-unit")
+PARTITIONED_FORMATS = ("parquet", "csv")
 SOURCE = "source"
 
 
@@ -48,13 +50,17 @@ def ingest_partitions(
     assert run.executor is not None
     with source_errors():
         files, shown = _files(run, source, base)
+        parts = batches(files, ROWS, shown)
+        folder = source.folder_at(source.place(base, run.home))
+        if not folder and source.kind(shown) == "csv":
+            parts = csv_batches(files[0][1], source, list(variables), ROWS, shown)
         before = [_state(path) for _, path in files]
         reading = _Reading(run.executor, variables, Declared(variables, unit).keys, shown)
-        for frame in batches(files, ROWS, shown):
+        for frame in parts:
             check_table(frame, shown)
             check_types(frame, shown, variables)
             reading.add(frame)
-        digest = sha256_of(files[0][1]) if source.folder_at(source.place(base, run.home)) is False else None
+        digest = None if folder else sha256_of(files[0][1])
         if _files(run, source, base)[0] != files or [_state(path) for _, path in files] != before:
             raise Refused(CHANGED.format(shown))
     if not reading.rows:
@@ -76,8 +82,8 @@ def ingest_partitions(
 
 
 def _files(run: Run, source: SourceSection, base: Path) -> tuple[list[tuple[str, Path]], str]:
-    """Return the source's Parquet files where they lie, and how messages call it."""
-    what = "tables beyond memory are read from Parquet files on this machine; write the table there, or choose "
+    """Return the source's files where they lie, and how messages call it."""
+    what = "tables beyond memory are read from Parquet or CSV files on this machine; write the table there, or choose "
     if source.sql is not None or source.remote:
         raise Refused(f"{what}engine: memory")
     place = source.place(base, run.home)
@@ -91,7 +97,7 @@ def _files(run: Run, source: SourceSection, base: Path) -> tuple[list[tuple[str,
             )
         return [(name, place.local / name) for name in names], place.shown
     check_file(place.local)
-    if source.kind(place.shown) != "parquet":
+    if source.kind(place.shown) not in PARTITIONED_FORMATS:
         raise Refused(f"{what}engine: memory")
     return [(place.shown, place.local)], place.shown
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anoncore.claims import ClaimCheck
+from anoncore.partitions.close_records import CloseRecords
 from anoncore.risk import (
     AveragingAttack,
     Comparison,
@@ -204,12 +205,14 @@ class FullRelease:
     identical : records of the original that are released unchanged, beside the reference or the rest of the source
     nearest : how well the distance to the nearest of all released records distinguishes some members from some
         non-members; None without non-members
+    close : how close the release comes to some people, to the most isolated and to the extreme ones of all
     shifts : of each variable
     """
 
     records: Records
     identical: TailTest
     nearest: ScoreAttack | None
+    close: CloseRecords
     shifts: tuple[VariableShift, ...]
 
 

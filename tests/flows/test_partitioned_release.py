@@ -163,7 +163,7 @@ def test_an_earlier_release_is_not_compared_with_a_sub_table(in_partitions):
     ("plan", "message"),
     [
         ({"reference": "leave-one-out"}, "has the references cross and holdout, and not leave-one-out"),
-        ({"suffix": ".csv"}, "reads Parquet files"),
+        ({"suffix": ".sav"}, "reads Parquet and CSV files"),
         ({"step": "{method: optimal-boxes}"}, "has no optimal-boxes with these parameters"),
         ({"step": "{method: mdav, k: 3, within: [region]}"}, "has no mdav with within, .* do not: (?!.*mdav)"),
         ({"more": "series: {kind: register}"}, "has no series"),
@@ -182,6 +182,9 @@ def test_auto_chooses_partitions_by_the_size_that_the_files_state(tmp_path, monk
     assert not engine.beyond_memory(file.plan, file.base)
     monkeypatch.setattr(engine, "MOST_IN_MEMORY", 1600 * 5 - 1)
     assert engine.beyond_memory(file.plan, file.base)
+    (tmp_path / "people.csv").write_bytes(b"1234," * 8000)
+    as_csv = file.plan.model_copy(update={"source": file.plan.source.model_copy(update={"path": "people.csv"})})
+    assert engine.beyond_memory(as_csv, file.base)
     assert not engine.beyond_memory(file.with_engine("memory").plan, file.base)
     with pytest.raises(Refused, match="--engine must be one of memory, local, dask, auto"):
         file.with_engine("spark")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from anoncore.risk import TailTest
 from tasks.common.formatting import plain
 from tasks.policy.assessment import Assessment
-from tasks.policy.attack import Aim, Attack, by_count, p_phrase
-from tasks.policy.gate import Chance, Gate, GateResult, GateVerdict, Metrics
+from tasks.policy.attack import Aim, Attack, by_count
+from tasks.policy.close_records import result_of
+from tasks.policy.gate import Gate, GateResult, Metrics
 from tasks.policy.limits import ChanceLimit
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import people_counted
@@ -20,28 +20,8 @@ def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, .
     risk = assessment.risk
     people = "records that the release matches ten times closer than their nearest neighbour does"
     return (
-        _result(NAME, risk.tail, policy.tail_p, people),
-        _result(ISOLATED, risk.isolated, policy.tail_p, f"the same among the most isolated 1 %: {people}"),
-    )
-
-
-def _result(name: str, rule: TailTest, level: float, meaning: str) -> GateResult:
-    verdict: GateVerdict = "inconclusive"
-    chance = Chance((("", rule.p),), level)
-    if rule.verdict != "inconclusive":
-        verdict = "fail" if chance.fails else "pass"
-    paired = rule.n_close_pairs is not None
-    pairs = f" (pairs at most {rule.close_pairs_released} of at most {rule.n_close_pairs})" if paired else ""
-    third = "; chance gives the release at most a third of close pairs" if paired else ""
-    return GateResult(
-        name=name,
-        verdict=verdict,
-        figure=f"at most {rule.n_released}{pairs}, {p_phrase(rule.p)}",
-        limit=f"p ≥ {level:g}",
-        baseline=f"at most {rule.n_reference}, the reference",
-        records=rule.n,
-        meaning=f"{meaning}{third}",
-        chance=chance,
+        result_of(NAME, risk.tail, policy.tail_p, people),
+        result_of(ISOLATED, risk.isolated, policy.tail_p, f"the same among the most isolated 1 %: {people}"),
     )
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from anoncore.partitions.close_records import CloseRecords
 from anoncore.risk.scores import ScoreAttack
 from tasks.policy.assessment import Assessment, FullRelease
 from tasks.policy.attack import p_phrase
+from tasks.policy.close_records import extremes_counted, result_of_extremes
+from tasks.policy.close_records import result_of as result_of_close
 from tasks.policy.gate import BoundedFigure, Chance, Gate, GateResult, Metrics
 from tasks.policy.identical_records import result_of
 from tasks.policy.limits import MembershipPolicy, UtilityLimit
@@ -28,19 +31,16 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: FullReleasePo
         return ()
     same = result_of("identical records, full release", full.identical, policy)
     nearest = () if full.nearest is None else (_nearest(full.nearest, policy),)
-    return (same, *nearest, _rare(full), _shift(full, policy))
+    return (same, *nearest, *_close(full.close, policy), _shift(full, policy))
 
 
-def _rare(full: FullRelease) -> GateResult:
-    return GateResult(
-        name="rare people, full release",
-        verdict="inconclusive",
-        figure="not tested",
-        limit="sought in the sub-table alone",
-        baseline="0, the reference",
-        records=full.records.original,
-        meaning="whether a released record is close to one of the most isolated or extreme of all people: those "
-        "outside the sub-table are not sought, so that a person decides",
+def _close(close: CloseRecords, policy: FullReleasePolicy) -> tuple[GateResult, ...]:
+    people = "which the nearest of all released records matches ten times closer than their nearest neighbour does"
+    level = policy.tail_p / 2  # both are tests of the same people beside those of the sub-table
+    return (
+        result_of_close("unusually close records, full release", close.tail, level, f"records {people}"),
+        result_of_close("isolated records, full release", close.isolated, level, f"the most isolated records {people}"),
+        result_of_extremes("extreme records, full release", close.extreme),
     )
 
 
@@ -92,6 +92,11 @@ def published(full: FullRelease | None, step: float) -> FullRelease | None:
     return full and replace(
         full,
         identical=people_counted(full.identical, step),
+        close=CloseRecords(
+            tail=people_counted(full.close.tail, step),
+            isolated=people_counted(full.close.isolated, step),
+            extreme=extremes_counted(full.close.extreme, step),
+        ),
         nearest=attacks_in_steps(full.nearest, step),
         shifts=coarse(full.shifts, step),
     )
@@ -103,8 +108,9 @@ GATE = Gate(
     "20 000 units of either side that the same plan has masked: over all records, those released unchanged are counted "
     "and decided on as for a table in memory; the nearest of all released records must not distinguish 5000 members "
     "from 5000 non-members, by the limits of `membership` and `tail_p`; and no variable's distribution may move by "
-    "more than `utility.marginal`. Isolated and extreme people outside the sub-table are not sought: this is "
-    "inconclusive, so that no table in partitions is published without a person.",
+    "more than `utility.marginal`. Of 2000 people, and of the most isolated 1 % of all, at most 1000, no more may be "
+    "near a released record than near the reference, and no extreme record of all may be matched, by the rules of "
+    "`close_records`, at half of `tail_p` each, and `extreme`.",
     evaluate=evaluate,
     individual=False,
     publishes={"full_release": published},

@@ -9,9 +9,11 @@ from scipy.stats import ks_2samp
 
 from anoncore.encoding import Encoder
 from anoncore.kernels.neighbors import nearest
+from anoncore.kernels.streams import Stream
 from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.partitions.close_records import ComparedTables, close_records
 from anoncore.partitions.identical import identical_counts
-from anoncore.partitions.neighbours import nearest_distances
+from anoncore.partitions.neighbours import Sought, isolated_records, nearest_distances
 from anoncore.partitions.order import Column, kolmogorov_distance
 from anoncore.partitions.outermost import outermost
 from anoncore.partitions.pairs import pair_changes
@@ -38,6 +40,7 @@ def people(seed: int, levels: tuple[str, ...]) -> Microdata:
 
 SIDES = people(1, ("a", "b", "c")), people(2, ("c", "b", "a", "d")), people(3, ("b", "a"))
 NAMES = ["x", "y", "school"]
+SCHEMA = Schema([Variable(name, "continuous") for name in "xyz"])
 
 
 def stored(run: Serial, rows: int) -> list[PartitionedTable]:
@@ -86,8 +89,53 @@ def test_the_nearest_record_is_that_of_all_partitions(rows: int) -> None:
     tables = stored(run, rows)
     encoder = Encoder.fit(SIDES[0])
     asked = encoder.encode(SIDES[0].take(np.arange(40)))
-    found = nearest_distances(run, asked, tables[1], NAMES, encoder)
+    found = nearest_distances(run, asked, Sought(tables[1], encoder))[:, 0]
     np.testing.assert_array_equal(found, nearest(asked, encoder.encode(SIDES[1]), 1)[0][:, 0])
+
+
+@pytest.mark.parametrize("rows", [300, 70])
+def test_isolated_records_are_those_of_their_partition_and_none_of_the_whole_table_is_missed(rows: int) -> None:
+    run, rng = Serial(), np.random.default_rng(4)
+    data = Microdata(pd.DataFrame(rng.normal(size=(300, 3)), columns=[*"xyz"]), SCHEMA)
+    encoder, table = Encoder.fit(data), partitioned(run.store, "t", data, rows)
+    points = encoder.encode(data)
+    whole = nearest(points, points, 1, skip_self=True)[0][:, 0]
+    reach = float(np.quantile(whole, 0.9))
+    found, gaps = isolated_records(run, Sought(table, encoder), reach)
+    among = nearest(found, points, 2)
+    assert not among[0][:, 0].any()
+    assert set(np.flatnonzero(whole > reach)) <= set(among[1][:, 0])
+    assert (gaps >= among[0][:, 1]).all()
+    assert (len(found) == 30) == (rows == 300)
+    half = Sought(table, encoder, 0.5, Stream.of(rng))
+    assert 120 < sum(len(half.rows(run.store, part)) for part in table.partitions()) < 180
+
+
+@pytest.mark.parametrize("with_reference", [True, False])
+def test_close_records_are_found_where_isolated_ones_or_a_part_of_all_are_copied(with_reference: bool) -> None:
+    run, rng = Serial(), np.random.default_rng(4)
+    original, others, released = rng.standard_t(5, size=(3, 1500, 3))
+    original[7] = 400.0
+    isolated = np.argsort(-nearest(original, original, 1, skip_self=True)[0][:, 0])[:12]
+    leaks = {"none": [], "isolated": isolated[1:], "part": np.arange(200, 260), "extreme": isolated[:1]}
+    data = Microdata(pd.DataFrame(original, columns=[*"xyz"]), SCHEMA)
+    encoder = Encoder.fit(data)
+    verdicts = {}
+    for name, copied in leaks.items():
+        rows = released.copy()
+        rows[: len(copied)] = original[copied] + 1e-3
+        sides = [
+            partitioned(run.store, kind, Microdata(pd.DataFrame(side, columns=[*"xyz"]), SCHEMA), 400)
+            for kind, side in (("original", original), ("released", rows), ("reference", others[:1400]))
+        ]
+        tables = ComparedTables(*sides[:2], sides[2] if with_reference else None)
+        found = close_records(run, tables, encoder, encoder.encode(data), rng=rng)
+        verdicts[name] = [found.tail.verdict, found.isolated.verdict, found.extreme.verdict]
+        assert (found.tail.n, found.isolated.n, found.extreme.n) == (1500, 15, 1500)
+    assert verdicts["none"] == ["pass"] * 3
+    assert verdicts["isolated"][1:] == ["fail", "pass"]
+    assert verdicts["part"][0] == "fail"
+    assert verdicts["extreme"][1:] == ["pass", "fail"]
 
 
 @pytest.mark.parametrize(("shift", "digits"), [(0.0, 3), (0.3, 1), (50.0, 8)])

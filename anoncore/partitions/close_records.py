@@ -1,0 +1,152 @@
+"""How close a release in partitions comes to people, isolated ones above all, searched among all of its records."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anoncore.encoding import Encoder
+from anoncore.kernels.neighbors import Floats
+from anoncore.kernels.streams import Stream
+from anoncore.partitions.neighbours import Sought, isolated_records, nearest_distances
+from anoncore.partitions.store import Executor
+from anoncore.partitions.table import PartitionedTable
+from anoncore.risk.tail import ExtremeRecords, TailTest, extreme_distance, matched_extremes, tail_test
+
+_ISOLATED = 0.01  # of all people
+_FEWEST = 10
+_MOST = 1000  # isolated people, each of whom is compared with all records of all tables
+
+
+@dataclass(frozen=True)
+class CloseRecords:
+    """What `close_records` finds.
+
+    Parameters
+    ----------
+    tail : of the people asked about
+    isolated : of the most isolated of all people
+    extreme : of all people who are extremely far from everyone else
+    """
+
+    tail: TailTest
+    isolated: TailTest
+    extreme: ExtremeRecords
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ComparedTables:
+    """Tables in partitions that are compared; ``reference`` holds other people, None where nobody else is known."""
+
+    original: PartitionedTable
+    released: PartitionedTable
+    reference: PartitionedTable | None
+
+
+def close_records(
+    run: Executor,
+    tables: ComparedTables,
+    encoder: Encoder,
+    people: Floats,
+    *,
+    rng: np.random.Generator,
+    tau: float = 0.1,
+    level: float = 0.01,
+) -> CloseRecords:
+    """Test whether a release comes closer to some people, and to the most isolated of all, than chance does.
+
+    Parameters
+    ----------
+    run : Executor
+    tables : at least two records of the original
+    encoder : Encoder, in whose standard deviations distances are
+    people : (q, m) float64, encoded records of the original, a random sample of it; at least two
+    rng : draws which records are searched where release and reference differ in size; its seed is a secret
+    tau, level : see `anoncore.risk.tail.tail_test`
+
+    Returns
+    -------
+    CloseRecords
+
+    Notes
+    -----
+    Claim: `tail_test` of the people and of the most isolated records, `extreme_records` of all records, with nearest
+    distances that are exact over all partitions. Two departures: how far is usual is known from the sample; and the
+    most isolated 1 %, at most 1000, are chosen by their nearest record of the same partition, which looks at the
+    original only and keeps the test exact. Who is extreme is sought among all records. Without a reference d₁²/d₂ of
+    the two nearest in the original stands for chance. Source: docs/explanation/risk.md.
+    """
+    measured = _Measured(run, tables, encoder, Stream.of(rng))
+    sample = measured.of(people)
+    usual = sample.own[sample.own > 0.0] if sample.own.any() else sample.own
+    far, n = extreme_distance(sample.own), len(tables.original)
+    most = min(max(math.ceil(_ISOLATED * n), _FEWEST), _MOST)
+    # Twice as many as are wanted: the quantile of a sample is uncertain. No extreme record may be missed.
+    reach = min(float(np.quantile(usual, max(1.0 - 2.0 * most / n, 0.0))), far)
+    rows, gaps = isolated_records(run, Sought(tables.original, encoder), reach)
+    lonely = gaps >= np.sort(gaps)[::-1][:most].min(initial=np.inf)
+    # A partition has fewer others than the whole table: whoever is extreme there is among these.
+    asked = lonely | (gaps > far)
+    found, lonely = measured.of(rows[asked]), lonely[asked]
+    extreme = found.own > far
+    return CloseRecords(
+        tail=sample.tail(tau, level),
+        isolated=found.taken(lonely).tail(tau, level),
+        extreme=found.taken(extreme).extreme(n, tau),
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Distances:
+    """(q,) distances of records of the original, as those of `anoncore.risk.closeness.Closeness`."""
+
+    own: Floats
+    chance: Floats
+    gap: Floats
+    released: Floats
+    whole: Floats
+
+    def taken(self, rows: NDArray[np.bool_]) -> _Distances:
+        """Return those of some records."""
+        return _Distances(*(values[rows] for values in vars(self).values()))
+
+    def tail(self, tau: float, level: float) -> TailTest:
+        """Return `tail_test`."""
+        return tail_test(self.released, self.chance, self.gap, tau=tau, level=level)
+
+    def extreme(self, n: int, tau: float) -> ExtremeRecords:
+        """Return `matched_extremes`, of n records."""
+        return matched_extremes(self.whole, self.chance, self.own, n, tau=tau)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Measured:
+    """Measures records of the original against all partitions of each table."""
+
+    run: Executor
+    tables: ComparedTables
+    encoder: Encoder
+    stream: Stream
+
+    def of(self, asked: Floats) -> _Distances:
+        """Return the distances of some records of the original."""
+        # The nearest of all is the record itself.
+        _, own, next_ = self._to(self.tables.original, asked, 3).T
+        whole = released = self._to(self.tables.released, asked)[:, 0]
+        others = self.tables.reference
+        size = len(self.tables.original) - 1 if others is None else len(others)
+        if len(self.tables.released) > size:
+            released = self._to(self.tables.released, asked, share=size / len(self.tables.released))[:, 0]
+        if others is not None:
+            share = min(len(self.tables.released) / size, 1.0)
+            return _Distances(own, self._to(others, asked, share=share)[:, 0], own, released, whole)
+        far = np.isfinite(next_) & (next_ > 0.0)
+        chance = own**2 / np.where(far, next_, 1.0)
+        return _Distances(own, chance, np.where(own > 0.0, own, np.finfo(float).tiny), released, whole)
+
+    def _to(self, table: PartitionedTable, asked: Floats, k: int = 1, share: float = 1.0) -> Floats:
+        sought = Sought(table, self.encoder, share, self.stream.named(table.name))
+        return nearest_distances(self.run, asked, sought, k)

@@ -1,0 +1,62 @@
+"""How gates decide on records that the release comes close to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anoncore.risk import ExtremeRecords, TailTest
+from tasks.common.formatting import count
+from tasks.policy.attack import p_phrase
+from tasks.policy.gate import Chance, GateResult, GateVerdict
+from tasks.policy.rounding import people_counted
+
+
+def result_of(name: str, rule: TailTest, level: float, meaning: str) -> GateResult:
+    """Return the result of one test of close records."""
+    verdict: GateVerdict = "inconclusive"
+    chance = Chance((("", rule.p),), level)
+    if rule.verdict != "inconclusive":
+        verdict = "fail" if chance.fails else "pass"
+    paired = rule.n_close_pairs is not None
+    pairs = f" (pairs at most {rule.close_pairs_released} of at most {rule.n_close_pairs})" if paired else ""
+    third = "; chance gives the release at most a third of close pairs" if paired else ""
+    return GateResult(
+        name=name,
+        verdict=verdict,
+        figure=f"at most {rule.n_released}{pairs}, {p_phrase(rule.p)}",
+        limit=f"p ≥ {level:g}",
+        baseline=f"at most {rule.n_reference}, the reference",
+        records=rule.n,
+        meaning=f"{meaning}{third}",
+        chance=chance,
+    )
+
+
+def result_of_extremes(name: str, extreme: ExtremeRecords) -> GateResult:
+    """Return the result of the rule for extreme records: one that is matched is too many."""
+    return GateResult(
+        name=name,
+        verdict=extreme.verdict,
+        figure=f"{matched(extreme)} matched",
+        limit="0",
+        baseline=f"{up_to(extreme.baseline)}, the reference",
+        records=extreme.n,
+        meaning="people far from everyone else, whom a close released record would disclose",
+    )
+
+
+def matched(extreme: ExtremeRecords) -> str:
+    """Return how many of the extreme records are matched, in words."""
+    return f"{up_to(extreme.n_matched)} of {up_to(extreme.n_extreme)}"
+
+
+def up_to(n: int) -> str:
+    """Return a published count in words."""
+    return f"at most {count(n)}" if n else "0"
+
+
+def extremes_counted(extreme: ExtremeRecords, step: float) -> ExtremeRecords:
+    """Publish how many are matched as the next ten; that none is stands in the verdict."""
+    shown = people_counted(extreme, step)
+    none = {name: 0 for name in ("n_matched", "baseline") if not getattr(extreme, name)}
+    return replace(shown, **none)  # type: ignore[arg-type]
