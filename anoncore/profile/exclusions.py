@@ -17,7 +17,7 @@ from anoncore.profile.support import beyond, edge_rate, needed, never_meeting
 from anoncore.profile.tables import Table
 
 EXPECTED = 10.0  # records that chance would give
-RANK = 30  # see `beyond`
+RANK, LEAST_RANK = 30, 10  # see `beyond`; of a level with few records, the rank is a fifth of them
 
 
 def exclusive_levels(table: Table, marks: Marks, computed: set[str]) -> list[Finding]:
@@ -170,9 +170,10 @@ def _limits(table: Table, groups: _Groups, by: str, limit: float) -> Iterator[tu
         by_chance = 0.0
         for level in range(len(groups.levels)):
             inside = sign * column[both & (codes == level)]
-            if len(inside) < 5 * RANK:
+            rank = min(RANK, len(inside) // 5)
+            if rank < LEAST_RANK:
                 continue
-            within = beyond(inside, RANK)
+            within = beyond(inside, rank)
             constant = inside.min() == inside.max()
             if groups.zeros and not (constant and inside[0] == 0):
                 continue
@@ -180,7 +181,7 @@ def _limits(table: Table, groups: _Groups, by: str, limit: float) -> Iterator[tu
             if not len(outside):
                 continue
             evidence = never_meeting(total, len(outside), len(inside))
-            if evidence * edge_rate(inside, (sign * column)[both], RANK) < limit:
+            if evidence * edge_rate(inside, (sign * column)[both], rank) < limit:
                 continue
             value = float(sign * inside[0])
             bound = value if constant else _bound(column, sign, float(outside.max()), within, table.precision[by])

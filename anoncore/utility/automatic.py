@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
+from scipy.stats import spearmanr
+
 from anoncore.microdata import Microdata, Variable
 from anoncore.utility.pairs import associations
 from anoncore.utility.regression_model import Regression
@@ -10,6 +14,7 @@ PREDICTORS = 4
 WEAK, NEARLY_EQUAL = 0.05, 0.95  # associations of outcome and predictor, between which a predictor is of use
 MISSING = 0.3  # share of records without a value, above which a variable is not used
 LEVELS = 8
+IN_ORDER = 0.999  # rank correlation from which one number is taken for a function of the other
 
 
 def automatic_regressions(original: Microdata, most: int = 3) -> tuple[Regression, ...]:
@@ -22,8 +27,8 @@ def automatic_regressions(original: Microdata, most: int = 3) -> tuple[Regressio
 
     Returns
     -------
-    Regressions with at most four predictors; numbers that one other variable nearly equals, and variables of which
-    30 % are missing, are left out.
+    Regressions with at most four predictors; variables of which 30 % are missing are left out. No two variables of a
+    regression nearly equal or determine each other, as a wage and its logarithm: nothing would be estimated.
 
     Notes
     -----
@@ -35,13 +40,38 @@ def automatic_regressions(original: Microdata, most: int = 3) -> tuple[Regressio
         if {a, b} <= usable and WEAK <= abs(value) <= NEARLY_EQUAL:
             partners.setdefault(a, []).append((abs(value), b))
             partners.setdefault(b, []).append((abs(value), a))
+    codes = pd.DataFrame({name: pd.factorize(original.frame[name], sort=True)[0] for name in partners})
     chosen = {
-        name: sorted(found, key=lambda one: -one[0])[:PREDICTORS]
+        name: predictors
         for name, found in partners.items()
-        if original.schema[name].kind == "continuous"
+        if original.schema[name].kind == "continuous" and (predictors := _predictors(name, found, codes))
     }
     by_strength = sorted(chosen, key=lambda name: -sum(value**2 for value, _ in chosen[name]))
     return tuple(Regression(outcome=n, predictors=tuple(p for _, p in chosen[n])) for n in by_strength[:most])
+
+
+def _predictors(outcome: str, found: list[tuple[float, str]], codes: pd.DataFrame) -> list[tuple[float, str]]:
+    """Return the strongest of ``found``, none of which determines, or follows from, the outcome or another one."""
+    chosen: list[tuple[float, str]] = []
+    for value, name in sorted(found, key=lambda one: -one[0]):
+        if not any(_tied(codes[name].to_numpy(), codes[b].to_numpy()) for b in (outcome, *(n for _, n in chosen))):
+            chosen.append((value, name))
+        if len(chosen) == PREDICTORS:
+            break
+    return chosen
+
+
+def _tied(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether one of two variables, as codes (N,) in their order and -1 where missing, follows from the other."""
+    both = (a >= 0) & (b >= 0)
+    a, b = a[both], b[both]
+    if not len(a):
+        return False
+    combinations = len(np.unique(a * (int(b.max()) + 1) + b))
+    different = [len(np.unique(one)) for one in (a, b)]
+    if combinations in different and min(different) > 1 and combinations <= len(a) / 2:
+        return True
+    return min(different) > LEVELS and bool(abs(spearmanr(a, b).statistic) >= IN_ORDER)
 
 
 def _usable(variable: Variable, original: Microdata) -> bool:

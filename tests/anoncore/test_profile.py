@@ -111,6 +111,7 @@ def test_kind_and_role_from_the_values(column, kind, role):
         ("school", RNG.integers(0, 18, N), "continuous", "quasi-identifier"),
         ("schoolSES", RNG.integers(0, 60, N), "continuous", "quasi-identifier"),
         ("hamlet", np.arange(N) // 12, "nominal", "other"),
+        ("ori_hid", np.arange(N) // 2, "nominal", "household"),
         ("hamlet", np.arange(N)[::-1] // 12, "continuous", "other"),
         ("case", np.cumsum(RNG.geometric(0.01, N)), "nominal", "identifier"),
         ("BirthWeightGm", RNG.normal(3300, 500, N).round(2), "continuous", "quasi-identifier"),

@@ -238,7 +238,7 @@ def _numbers_of_groups(facts: ColumnFacts) -> bool:
     Their name says so and nothing else, or the records stand in their order, which a measured quantity seldom gives.
     """
     repeat = facts.all_whole and len(facts.counts) > MAX_LISTED and facts.distinct_share < UNIQUE
-    if not repeat or facts.numbers[0] < 0 or _falls_off(facts):
+    if not repeat or facts.numbers[0] < 0 or _falls_off(facts) or facts.words & HOUSEHOLD:
         return False
     words = words_in_order(facts.name)
     named = all(_names_group(word) or word in NUMBERED for word in words) and any(map(_names_group, words))

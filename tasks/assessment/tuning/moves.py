@@ -14,7 +14,7 @@ from tasks.assessment.tuning.variation import Variation
 
 # Settings of a method worth a look besides its defaults.
 SETTINGS: dict[str, tuple[dict[str, object], ...]] = {
-    "sequential-trees": ({"significance": 0.2},),
+    "sequential-trees": ({"significance": 0.2}, {"leaf": 20}),
     "spectral-swap": (
         {"numeric": "normal"},
         {"numeric": "normal", "marginals": "drawn"},

@@ -81,6 +81,18 @@ def test_few_records_that_carry_a_number_do_not_carry_a_correlation() -> None:
     assert found["x", "sex"] == pytest.approx(np.corrcoef(ranks, data.frame["sex"].cat.codes)[0, 1], abs=1e-6)
 
 
+def test_automatic_regressions_join_nothing_that_determines_the_other() -> None:
+    draw = np.random.default_rng(5)
+    size = draw.integers(1, 40, 1500).astype(float)
+    wage = np.exp(draw.normal(size / 20, 1.0)).round(4)
+    frame = pd.DataFrame({"size": size, "wage": wage, "lwage": np.log(wage), "shift": np.abs(size - 10) // 4})
+    frame["tax"] = 0.3 * frame["lwage"] + draw.normal(size=1500)
+    data = Microdata(frame, Schema([Variable(name, "continuous") for name in frame]))
+    chosen = {one.outcome: set(one.predictors) for one in automatic_regressions(data, most=5)}
+    assert chosen["tax"] in ({"wage", "size"}, {"lwage", "size"}, {"lwage", "shift"})
+    assert all(not {"wage", "lwage"} <= {n, *of} and not {"size", "shift"} <= {n, *of} for n, of in chosen.items())
+
+
 def test_automatic_regressions_join_what_belongs_together() -> None:
     chosen = {one.outcome: one.predictors for one in automatic_regressions(table(1))}
     assert set(chosen["y"]) >= {"x", "town"}
