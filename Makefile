@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo setup setup-dev test test-served test-served-long soak series test-cluster test-reliability \
+.PHONY: demo setup setup-dev test test-served test-served-long soak year series test-cluster test-reliability \
   reliability reproduction evidence lint types contracts docs check bench lock clean test-install
 
 demo: setup  ## release real microdata, from plan to published file
@@ -55,6 +55,9 @@ test-served-long: setup-dev  ## every part dies, while people are awaited and wh
 
 soak: setup-dev  ## hundreds of runs of twelve plans while everything fails: hours; docs/explanation/reliability.md
 	$(BIN)/python -m tests.served.soak.run --runs 1000 --minutes 600 --write
+
+year: setup-dev  ## 365 nightly releases in one home, the disk they need, the audit; docs/explanation/reliability.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.reliability.year --nights 365 --write
 
 series: setup-dev  ## 24 monthly releases of a register by its schedule, and the areas of those who stay, join and leave
 	$(SERVED) -s tests/served/series

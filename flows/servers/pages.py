@@ -41,6 +41,20 @@ _LOGIN = """<script>
 if (!localStorage.getItem("prefect-password") && location.pathname !== "/login")
   location.replace("/login?redirect=" + encodeURIComponent(location.pathname + location.search));
 </script>"""
+# The columns of a list of runs that nobody has arranged yet: what was decided, by whom, with what risk and utility.
+_COLUMNS = """<script>
+const stored = Storage.prototype.getItem, chosen = {
+  "tags.`release.status`": 115, "tags.`release.since`": 190, "tags.`release.approver`": 130,
+  "metrics.`risk/gates_failed`": 130, "metrics.`risk/gates_inconclusive`": 170, "metrics.`risk/linkability/upper`": 160,
+  "metrics.`risk/inference/upper`": 150, "metrics.`utility/variable/largest`": 165,
+  "metrics.`utility/propensity/released_ratio`": 230, "tags.`release.reason`": 300};
+const columns = JSON.stringify({selectedColumns: Object.keys(chosen), columnWidths: chosen,
+  columnOrder: ["0", "attributes.`Run Name`", "runDateAndNestInfo", ...Object.keys(chosen)]});
+const untouched = /^MLflowLocalStorage-[0-9.]+-ExperimentPage-.*ComponentState$/;
+Storage.prototype.getItem = function (key) {
+  return stored.call(this, key) ?? (untouched.test(key) ? columns : null);
+};
+</script>"""
 # It opens as a tool for language models, with its assistant.
 _MLFLOW = (
     _PREFER
@@ -49,6 +63,7 @@ _MLFLOW = (
     + """<script>
 if (location.hash.length < 3) location.hash = "#/experiments?workflowType=machine_learning";
 </script><style>[data-assistant-ui] { display: none !important; }</style>"""
+    + _COLUMNS
 )
 _HEADS = {"prefect": _PREFECT, "mlflow": _MLFLOW}
 # Request headers that would bring the document packed, in part, or not at all.

@@ -88,14 +88,15 @@ def _of_run(where: str, entries: list[Entry], parts: Mapping[str, str], now: Sto
 
 
 def _decision_problems(where: str, entries: list[Entry], tags: Mapping[str, str]) -> Iterator[Finding]:
-    """Check who decided and why, as the tags of a run say it, against the decisions in the ledger.
+    """Check who decided, why and when, as the tags of a run say it, against the ledger.
 
     The last decision is not asked for: one that a crash has cut short is carried out without these tags.
     """
     decisions = [e.facts.decided for e in entries if e.facts.decided]
     entered = {"approver": [d.approver for d in decisions], "approval_reason": [d.reason for d in decisions]}
+    entered |= {"since": [e.time for e in entries]}
     for key, values in entered.items():
         tag = tags.get(f"release.{key}")
         if tag is not None and not any(same(tag, track.tag(value)) for value in values):
-            sentence = f"{where}: its tag release.{key} is in no decision of the ledger about it"
+            sentence = f"{where}: its tag release.{key} is in no entry of the ledger about it"
             yield Finding("mlflow decision", where, sentence)

@@ -164,6 +164,7 @@ def show_entry(home: Home, entry: Entry) -> bool:
     if entry.event not in SHOWN:
         return False
     tags = {"approver": decided.approver, "approval_reason": decided.reason} if decided else {}
+    tags |= {"since": entry.time}
     run = Mirrors.of(ledger.find(home, MirrorFacts)).run_of(entry.facts)
     if not run:
         return False

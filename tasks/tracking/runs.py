@@ -13,7 +13,8 @@ from tasks.tracking.mlflow import STATUS, RunIdentity, TrackedRun
 
 COMPARISONS = " comparisons"
 STATUSES = {"publish": "accepted", "reject": "rejected", "await": "awaiting"}
-DECISIONS = {"publish": "may be published", "reject": "is rejected", "await": "waits for a person"}
+# Stays true when people have decided: `release.status` says what became of it.
+DECISIONS = {"publish": "may be published", "reject": "is rejected", "await": "the policy asks a person"}
 COUNTED = ("passes", "awaiting", "rejected")
 
 

@@ -16,14 +16,14 @@ pytestmark = pytest.mark.platform
 
 
 def test_whatever_is_killed_every_run_ends_in_a_stated_outcome() -> None:
-    words = ["--runs", "8", "--minutes", "1", "--patience", "5", "--pace", "15", "--seed", "3"]
+    words = ["--runs", "8", "--minutes", "10", "--patience", "5", "--pace", "15", "--seed", "3", "--at-once", "2"]
     words += ["--only", "SIGKILL", "--json"]
     command = [sys.executable, "-m", "tests.served.soak.run", *words]
     root = Path(__file__).resolve().parents[2]
-    # A session of its own, so that nothing of it outlives the time that it may take.
+    # It ends when nothing moves on. A session of its own, so that nothing of it outlives the time that it may take.
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
-            written, _ = process.communicate(timeout=900)
+            written, _ = process.communicate(timeout=3600)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

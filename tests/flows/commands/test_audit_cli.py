@@ -136,6 +136,7 @@ CHANGES: dict[str, tuple[Change, ...]] = {
     ),
     "names and files": (
         (renamed("another"), "mlflow run"),
+        (lambda r: client().set_tag(r, "release.since", "2026-01-01"), "mlflow decision"),
         (lambda r: shutil.rmtree(artifact(r)), "mlflow artifacts"),
     ),
 }
@@ -166,6 +167,7 @@ def own(tmp_path: Path, tracked: tuple[Home, str, str]) -> tuple[Home, str]:
     facts = replace(last_facts(mine), mlflow_run=copy.info.run_id, mlflow=track.fingerprint(copy.info.run_id))
     entry = ledger.append(mine, "published", facts)
     client().set_tag(copy.info.run_id, "release.entry", f"{entry.number} {entry.digest}")
+    client().set_tag(copy.info.run_id, "release.since", entry.time)
     assert audit.verify(mine) == []
     return mine, copy.info.run_id
 

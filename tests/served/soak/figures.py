@@ -15,7 +15,7 @@ STATED = (
     "Published", "Unchanged", "Rejected", "Expired", "Superseded", "Awaits already", "Skipped", "Withdrawn", "Refused",
     "Failed", "Crashed",
 )  # fmt: skip
-# Seconds for which a plan may stand still while none of its runs ends or asks people.
+# Seconds for which a plan may stand still: none of its runs ends, asks people or works.
 LONGEST = 300.0
 FOLDERS = ("postgres", "releases", "candidates", "assessments", "mlflow", "logs", "notices")
 
@@ -28,7 +28,7 @@ class Figures:
     ----------
     ends : how many runs ended how
     faults, decisions : how often what failed, and how often people decided what
-    blocked : by plan, the longest time in which a due run neither ended nor asked people, in seconds
+    blocked : by plan, the longest time in which it stood still, in seconds: `Standstill`
     memory : sums over all processes of the stack, in MB, one a sample
     disk : the home's size by folder, in MB, at the start, in the middle and at the end
     notices, twice : events of which people were told, and messages that came more than once, by way
@@ -69,16 +69,17 @@ class Figures:
         return [
             f"{datetime.now(UTC):%Y-%m-%d}: {runs} runs of {self.plans} plans in {self.seconds / 60:.0f} minutes, "
             f"{sum(self.faults.values())} faults, {sum(self.decisions.values())} decisions of people, {self.published} "
-            f"releases published, {self.entries} entries of the ledger. Longest time in which a due run of a plan "
-            f"neither ended nor asked people: {max(self.blocked.values(), default=0):.0f} s (limit {LONGEST:.0f}). "
+            f"releases published, {self.entries} entries of the ledger. Longest time in which a plan's due "
+            "run neither worked, nor ended, nor asked people: "
+            f"{max(self.blocked.values(), default=0):.0f} s (limit {LONGEST:.0f}). "
             f"{self.notices} events were told; messages that came twice: "
             + ", ".join(f"{count} by {way}" for way, count in self.twice.items())
             + ".",
-            *_table(("end", "runs"), self.ends.most_common()),
-            *_table(("fault", "times"), kinds),
-            *_table(("decision of a person", "times"), sorted(self.decisions.items())),
-            *_table(("memory of all processes", "MB"), self._memory()),
-            *_table(
+            *table(("end", "runs"), self.ends.most_common()),
+            *table(("fault", "times"), kinds),
+            *table(("decision of a person", "times"), sorted(self.decisions.items())),
+            *table(("memory of all processes", "MB"), self._memory()),
+            *table(
                 ("disk, MB", "start", "middle", "end"),
                 [(name, *(f"{one[name]:.1f}" for one in self._three())) for name in (*FOLDERS, "whole home")],
             ),
@@ -111,6 +112,7 @@ def size_of(path: Path) -> float:
     return sizes / 1e6
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> list[str]:
+def table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> list[str]:
+    """Return a table in Markdown, after an empty line."""
     lines = [head, ("---",) * len(head), *rows]
     return ["", *("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)]

@@ -32,15 +32,16 @@ from tasks.record.entry import ReleaseFacts
 from tests.limits import NO_LOSS
 from tests.reliability.sections import replace_section
 from tests.served.soak.figures import LONGEST, STATED, Figures
+from tests.served.soak.progress import Standstill
 from tests.served.soak.site import Site
 
 # Set where this process has a mount of its own, and a small disk is its folder.
 DISK = "SOAK_DISK"
 SIZE = "1500m"
 OPEN = {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"]}}
-# Runs under way at once, those that await people left aside; seconds between two looks and two samples.
-AT_ONCE, PACE, SAMPLE_PACE = 6, 1.0, 10.0
-# Seconds in which everything must have ended when nothing fails any more.
+# Seconds between two looks and two samples.
+PACE, SAMPLE_PACE = 1.0, 10.0
+# Seconds without any change after which the end of everything is no longer awaited, when nothing fails any more.
 DRAINED = 600.0
 TABLE = ", to: [{table: public.released, database: office_db}]"
 LATE = ", decide_within_days: 0.0004"
@@ -81,15 +82,13 @@ class Soak:
         # Seconds in which people decide at most, and between two faults in the mean.
         self.patience, self.pace = 60.0, 25.0
         self.figures = Figures(plans=len(PLANS))
+        self.standstill = Standstill(site.home, site.at_once)
         self.started, self.seed = 0, 0
-        # Runs that are due, with their plans; and since when each plan has had one that neither ended nor asked people.
-        self.ran: dict[str, str] = {}
-        self.since: dict[str, float] = {}
         self.due: dict[tuple[str, int], float] = {}
         self.order: list[str] = []
         self.terminals: list[subprocess.Popen[bytes]] = []
         self.failing = threading.Thread()
-        self.next_fault = time.monotonic() + self.pace
+        self.next_fault, self.through = time.monotonic() + self.pace, 0
         self.sampled = self.spaced = 0.0
 
     def carry_out(self, runs: int, minutes: float) -> Figures:
@@ -105,9 +104,9 @@ class Soak:
         if self.failing.is_alive():
             self.failing.join(300)
         self.site.mail.refuses = self.site.receiver.refuses = 0
-        end = time.monotonic() + DRAINED
-        while self.round(starting=False) and time.monotonic() < end:
+        while self.round(starting=False) and self.standstill.quiet < DRAINED:
             pass
+        self.figures.blocked = self.standstill.longest
         self.figures.measure_disk(self.site.home.path)
         self.count_ends()
         self.check()
@@ -131,16 +130,16 @@ class Soak:
         self.sample()
         open_runs = self.ask("/flow_runs/filter", {"flow_runs": {"state": OPEN}, "limit": 200})
         if open_runs is None:
-            self.note_blocked()
+            self.standstill.look(None)
             return True
         # What a schedule will start later is not due.
         now = f"{datetime.now(UTC).isoformat()}"
         due = [r for r in open_runs if r["state_type"] != "SCHEDULED" or r["expected_start_time"] <= now]
-        self.look(due)
+        self.standstill.look(due)
         self.decide()
         busy = {r["parameters"].get("plan") for r in due if r["state_type"] != "PAUSED"}
         paused = {r["parameters"].get("plan") for r in due if r["state_type"] == "PAUSED"}
-        if starting and len(busy) < AT_ONCE:
+        if starting and len(busy) < self.site.at_once:
             self.start(busy, paused)
         return bool(due)
 
@@ -150,20 +149,6 @@ class Soak:
             return self.site.api(path, body, attempts=1)
         except (OSError, ValueError, AssertionError):
             return None
-
-    def look(self, due: list[dict[str, Any]]) -> None:
-        """Note for how long each plan has had a run that is due, and none that ended or asked people."""
-        ran = {str(r["id"]): str(r["parameters"].get("plan")) for r in due if r["state_type"] != "PAUSED"}
-        moved_on = {plan for run, plan in self.ran.items() if run not in ran}
-        now = time.monotonic()
-        self.since = {plan: now if plan in moved_on else self.since.get(plan, now) for plan in ran.values()}
-        self.ran = ran
-        self.note_blocked()
-
-    def note_blocked(self) -> None:
-        now, blocked = time.monotonic(), self.figures.blocked
-        for plan, since in self.since.items():
-            blocked[plan] = max(blocked.get(plan, 0.0), now - since)
 
     def start(self, busy: set[Any], paused: set[Any]) -> None:
         """Start a plan that has no run under way, mostly with a new table; seldom one whose candidate waits."""
@@ -218,8 +203,13 @@ class Soak:
                 self.figures.decisions[f"form filled in: {chosen}"] += 1
 
     def let_fail(self) -> None:
-        """Begin the next fault, when the last one was mended a while ago; each once, then each again."""
-        if not self.failing.is_alive() and time.monotonic() > self.next_fault and self.faults:
+        """Begin the next fault, when the last one was mended a while ago; each once, then each again.
+
+        On a loaded machine not before a run came through since: a run that is given up after four kills shows nothing.
+        """
+        late = time.monotonic() - self.next_fault
+        has_recovered = self.standstill.through > self.through or late > LONGEST
+        if not self.failing.is_alive() and late > 0 and has_recovered and self.faults:
             if not self.order:
                 self.order = self.rng.sample([*self.faults], len(self.faults))
             name = self.order.pop()
@@ -234,6 +224,7 @@ class Soak:
         except BaseException as error:
             self.figures.problems.append(f"{name}: {type(error).__name__}: {error}")
         finally:
+            self.through = self.standstill.through
             self.next_fault = time.monotonic() + self.rng.uniform(0.5, 1.5) * self.pace
 
     def sample(self) -> None:
@@ -331,6 +322,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--patience", type=float, default=60, help="seconds in which people decide")
     options.add_argument("--pace", type=float, default=25, help="seconds between two faults, in the mean")
+    options.add_argument("--at-once", type=int, default=6, help="runs under way, those that await people left aside")
     options.add_argument("--only", default="", help="part of the names of the faults")
     options.add_argument("--json", action="store_true", help="print the figures")
     options.add_argument("--write", action="store_true", help="write the section of the page about reliability")
@@ -339,7 +331,7 @@ def main() -> int:
     rng = random.Random(given.seed)
     disk = os.environ.get(DISK)
     with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as scratch:
-        site = Site(Path(scratch), rng, Path(disk) if disk else None)
+        site = Site(Path(scratch), rng, given.at_once, Path(disk) if disk else None)
         site.start()
         try:
             faults = {n: f for n, f in site.faults().items() if given.only in n}

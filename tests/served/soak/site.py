@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import shutil
@@ -18,6 +17,7 @@ import psutil
 from flows.served.settings import AT_ONCE
 from flows.served.state import active_runs
 from tasks.common.home import Home
+from tests.served.clock import Clock
 from tests.served.conftest import Served, until
 from tests.served.receiver import Receiver
 
@@ -28,33 +28,19 @@ OUTAGE = (10.0, 40.0)
 STEPS = (2.0, -2.0, 26.0, -0.2)
 
 
-def faked_clock() -> Path | None:
-    """Return the library that makes the clock of a process step, None where it is not installed."""
-    spec = importlib.util.find_spec("libfaketime")
-    if spec is None or spec.origin is None:
-        return None
-    found = sorted(Path(spec.origin).parent.rglob("libfaketime.so.1"))
-    return found[0] if found else None
-
-
 class Site(Served):
     """A stack with a mail server and a web server, beside which things go wrong; its home may lie on a small disk."""
 
-    def __init__(self, folder: Path, rng: random.Random, disk: Path | None) -> None:
+    def __init__(self, folder: Path, rng: random.Random, at_once: int, disk: Path | None) -> None:
         super().__init__(folder)
-        self.rng, self.disk, self.hosts = rng, disk, 0
+        self.rng, self.at_once, self.disk, self.hosts = rng, at_once, disk, 0
         if disk is not None:
             self.home = Home.locate(disk / "home")
         self.receiver = Receiver()
-        # More than this machine has processors: runs that wait in a queue say nothing of what fails.
-        self.variables[AT_ONCE] = "6"
-        self.clock = folder / "clock"
-        if (library := faked_clock()) is not None:
-            self.clock.write_text("+0")
-            self.variables |= {
-                "LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_CACHE_DURATION": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DISABLE_SHM": "1", "NO_FAKE_STAT": "1",
-            }  # fmt: skip
+        # Each run on one processor: with more they take them from each other.
+        self.variables |= {AT_ONCE: str(at_once), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        self.clock = Clock(folder / "clock")
+        self.variables |= self.clock.variables
 
     def faults(self) -> dict[str, Callable[[], None]]:
         """Return everything that can be made to fail here, by name; each ends when it is mended."""
@@ -68,7 +54,7 @@ class Site(Served):
             "mail server refuses": self.refuse_mail,
             "web server refuses": self.refuse_posts,
         }
-        if self.clock.exists():
+        if self.clock.variables:
             found["the clock steps"] = self.step
         if self.disk is not None:
             found["the disk is full"] = self.fill
@@ -137,9 +123,9 @@ class Site(Served):
 
     def step(self) -> None:
         """Let the clock of all parts but PostgreSQL step, and step back."""
-        self.clock.write_text(f"{self.rng.choice(STEPS) * 3600:+.0f}")
+        self.clock.step(self.rng.choice(STEPS))
         time.sleep(self.rng.uniform(*OUTAGE))
-        self.clock.write_text("+0")
+        self.clock.step(0.0)
 
     def refuse_mail(self) -> None:
         self.mail.refuses = 3

@@ -379,6 +379,7 @@ def test_an_approval_cut_short_is_carried_out_by_the_next_run(office: Any, monke
     in_order(office)
     (status, tags), *more = shown
     assert (status, tags["approver"], tags["approval_reason"], more) == ("published", "Ann", "read", [])
+    assert tags["since"] == last(office).time
     assert audit.mirror(office.home) == 1
     assert shown[1:] == [(status, tags)]
 
