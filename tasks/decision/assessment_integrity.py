@@ -12,7 +12,7 @@ from tasks.record.dossier import stored_digest
 from tasks.record.entry import ReleaseFacts
 
 PAGES = ("report.html", AUTHORITY)
-CUSTODIAN = re.compile(r"custodian-(step[0-9]+|game)\.html")
+CUSTODIAN = re.compile(r"custodian-(step[0-9]+|game|structure)\.html")
 
 
 def custodian_pages(home: Home, release: str) -> dict[str, str]:

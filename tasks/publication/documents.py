@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anoncore.custodian import CustodianReport
+from anoncore.custodian import CustodianReport, Section, Table
 from anoncore.encoding import Encoder
 from anoncore.utility import kept_columns
+from anoncore.utility.structure import Structure
 from tasks.common.home import DOSSIER, make_private, write_private
 from tasks.common.run import Run
 from tasks.common.workspace import StoredArrays
@@ -61,6 +62,8 @@ def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], 
         arrays = _of_step(confidential, number)
         if arrays and (own := step.custodian_report(arrays)) is not None:
             write_private(home / f"custodian-step{number}.html", custodian_page(own).encode())
+    if (broken := broken_dependencies(dossier.assessment.utility.structure)) is not None:
+        write_private(home / "custodian-structure.html", custodian_page(broken).encode())
     if shown.at_risk is not None:
         write_private(home / "custodian-game.html", custodian_page(shown.at_risk).encode())
     show("risk", prefect_artifacts.risk_markdown(assessment), "Disclosure risk with its baseline")
@@ -71,6 +74,24 @@ def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], 
     )
     show("verdict", prefect_artifacts.verdict_markdown(dossier), "Verdict of the policy, gate by gate")
     return candidate
+
+
+def broken_dependencies(structure: Structure) -> CustodianReport | None:
+    """Return the page that names the dependencies of the source that the release breaks; None where it breaks none."""
+    if not structure.broken:
+        return None
+    columns = ("variable", "determines", "released records that break it")
+    rows = tuple((*one.variables, one.records) for one in structure.broken)
+    caption = (
+        "In every record of the source the first variable determines the second. An edit of kind lookup keeps that: "
+        "{edit: lookup, name: …, dependent: SECOND, of: [FIRST]}. Leave a variable out where the dependency is chance."
+    )
+    return CustodianReport(
+        warning="This page names dependencies that may hold because single people are, or are not, in the source.",
+        title="Dependencies that the release breaks",
+        introduction=f"The release breaks {len(rows)} of the {structure.dependencies} dependencies that were tested.",
+        sections=(Section("Broken dependencies", tables=(Table(caption, columns, rows, columns[2:]),)),),
+    )
 
 
 def _of_step(arrays: dict[str, np.ndarray], number: int) -> dict[str, np.ndarray]:

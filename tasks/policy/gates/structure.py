@@ -46,7 +46,7 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
             baseline="0, the source",
             records=records,
             meaning="records that break what holds in every record of the source: one variable follows from another; "
-            "an edit of kind lookup keeps it",
+            "an edit of kind lookup keeps it; the custodian's page names the two",
             topic="Sense",
         ),
     )
