@@ -11,7 +11,7 @@ from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
 from anoncore.microdata import Microdata
-from anoncore.risk._checks import Floats, Indices
+from anoncore.risk._checks import Floats
 from anoncore.risk._values import ComparedPeople, Flags
 
 if TYPE_CHECKING:
@@ -147,11 +147,11 @@ def _tested(people: ComparedPeople, name: str, part: Flags, rng: np.random.Gener
 def _weights(known: Floats, released: Floats, part: Flags, rng: np.random.Generator) -> Floats:
     """Return what each released record weighs: the more, the more it looks put together."""
     n = len(known)
-    # Draws with replacement: of a permutation every single column has the same distribution, and trees find no split.
-    size = min(n, _TRAINED)
-    drawn = known[_drawn(n, size, rng)]
-    mixed = known[_drawn(n, _RECOMBINED * size, rng)]
-    mixed[:, part] = known[_drawn(n, len(mixed), rng)][:, part]
+    drawn = known[rng.permutation(n)[:_TRAINED]]
+    # With replacement: of a permutation every single column has the same distribution, and trees find no split.
+    first, second = rng.integers(n, size=(2, _RECOMBINED * len(drawn)))
+    mixed = known[first]
+    mixed[:, part] = known[second][:, part]
     # Trees take no column without a value.
     present = ~np.isnan(np.concatenate([drawn, mixed])).all(axis=0)
     trees = _trained(drawn[:, present], mixed[:, present], rng)
@@ -161,16 +161,12 @@ def _weights(known: Floats, released: Floats, part: Flags, rng: np.random.Genera
     return np.asarray(odds / (1.0 + _COPIED * (odds - 1.0)))
 
 
-def _drawn(people: int, size: int, rng: np.random.Generator) -> Indices:
-    return rng.integers(people, size=size)
-
-
 def _trained(real: Floats, mixed: Floats, rng: np.random.Generator) -> HistGradientBoostingClassifier:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     trees = HistGradientBoostingClassifier(
-        max_iter=60,
-        max_leaf_nodes=12,
+        max_iter=150,
+        max_leaf_nodes=20,
         min_samples_leaf=15,
         l2_regularization=5.0,
         early_stopping=False,
