@@ -16,6 +16,7 @@ from flows.studio.access import OnePerson, People
 from flows.studio.app import application
 from flows.studio.jobs import Jobs
 from flows.studio.pages import Studio
+from flows.studio.releases import entries_of
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.record.logins import logins
@@ -58,6 +59,8 @@ def serve_studio(home: Home, serving: Serving, ready: Callable[[str, bool], obje
         config = uvicorn.Config(
             application(studio, backend), log_config=None, access_log=False, timeout_graceful_shutdown=5
         )
+        # The first reading of a long ledger takes longer than a page may.
+        entries_of(home)
         try:
             ready(f"http://{serving.host}:{port}/" + ("" if people else f"?token={token}"), people)
             with contextlib.suppress(KeyboardInterrupt):

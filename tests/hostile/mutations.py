@@ -14,7 +14,6 @@ import io
 import json
 import os
 import random
-import resource
 import signal
 import sys
 import tempfile
@@ -91,7 +90,7 @@ def ending(kind: str, path: Path) -> str:
     if child == 0:
         sys.stdout = io.TextIOWrapper(io.BytesIO())
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+        parser_process.MOST_MEMORY = BYTES
         signal.alarm(SECONDS)
         sys.argv = ["", kind, str(path), "", str(10**9), str(4 * 10**9), "table"]
         try:
@@ -116,6 +115,9 @@ def main() -> int:
         for suffix, kind in FORMATS.items():
             draw, content = random.Random(1), seed(suffix, Path(name))
             path = Path(name) / f"mutated.{suffix}"
+            path.write_bytes(content)
+            if (sound := ending(kind, path)) != "read":
+                raise SystemExit(f"the {suffix} file is {sound} before it is mutated")
             endings: Counter[str] = Counter()
             for _ in range(each):
                 path.write_bytes(mutated(content, draw))

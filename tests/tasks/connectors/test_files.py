@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import openpyxl
 import pandas as pd
+import pyreadstat
 import pytest
 
 from anoncore.microdata import Variable
@@ -95,6 +96,22 @@ def test_the_same_table_is_the_same_file_whenever_it_is_written(folder: Path, tm
         kind = SUFFIXES[Path(name).suffix]
         FORMATS[kind].write(tmp_path / name, FRAME, VARIABLES)  # type: ignore[misc]
         assert (tmp_path / name).read_bytes() == content
+
+
+def test_values_that_a_file_declares_missing_are_read_as_missing(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"code": [1.0, -9.0, 90.0, 99.0, 2.5], "word": ["x", "NA", "y", "z", "NA"]})
+    ranges = {"code": [-9, {"lo": 90, "hi": 99}], "word": ["NA"]}
+    pyreadstat.write_sav(frame, tmp_path / "a.sav", missing_ranges=ranges)
+    extended = frame.astype({"code": object}).replace({"code": {-9.0: "a", 90.0: "b", 99.0: "z"}})
+    pyreadstat.write_dta(extended, tmp_path / "a.dta", missing_user_values={"code": ["a", "b", "z"]})
+    stated = {"a.sav": {"code": ((90, 99), (-9, -9)), "word": (("NA", "NA"),)}, "a.dta": {}}
+    for name, expected in stated.items():
+        notes, read = parse(SUFFIXES[Path(name).suffix], tmp_path / name, name)
+        assert read is not None
+        np.testing.assert_array_equal(read["code"].to_numpy("float64"), [1, np.nan, np.nan, np.nan, 2.5])
+        assert notes.missing == expected
+        # Stata has no missing text.
+        assert read["word"].isna().tolist() == [name == "a.sav" and word == "NA" for word in frame["word"]]
 
 
 def test_names_that_a_format_cannot_hold_are_refused(tmp_path: Path) -> None:
