@@ -39,17 +39,20 @@ class CloseRecords:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComparedTables:
-    """Tables in partitions that are compared; ``reference`` holds other people, None where nobody else is known."""
+    """Tables in partitions that are compared, by an encoder in whose standard deviations distances are.
+
+    ``reference`` holds other people; None where nobody else is known.
+    """
 
     original: PartitionedTable
     released: PartitionedTable
     reference: PartitionedTable | None
+    encoder: Encoder
 
 
 def close_records(
     run: Executor,
     tables: ComparedTables,
-    encoder: Encoder,
     people: Floats,
     *,
     rng: np.random.Generator,
@@ -62,7 +65,6 @@ def close_records(
     ----------
     run : Executor
     tables : at least two records of the original
-    encoder : Encoder, in whose standard deviations distances are
     people : (q, m) float64, encoded records of the original, a random sample of it; at least two
     rng : draws which records are searched where release and reference differ in size; its seed is a secret
     tau, level : see `anoncore.risk.tail.tail_test`
@@ -79,14 +81,14 @@ def close_records(
     original only and keeps the test exact. Who is extreme is sought among all records. Without a reference d₁²/d₂ of
     the two nearest in the original stands for chance. Source: docs/explanation/risk.md.
     """
-    measured = _Measured(run, tables, encoder, Stream.of(rng))
+    measured = _Measured(run, tables, Stream.of(rng))
     sample = measured.of(people)
     usual = sample.own[sample.own > 0.0] if sample.own.any() else sample.own
     far, n = extreme_distance(sample.own), len(tables.original)
     most = min(max(math.ceil(_ISOLATED * n), _FEWEST), _MOST)
     # Twice as many as are wanted: the quantile of a sample is uncertain. No extreme record may be missed.
     reach = min(float(np.quantile(usual, max(1.0 - 2.0 * most / n, 0.0))), far)
-    rows, gaps = isolated_records(run, Sought(tables.original, encoder), reach)
+    rows, gaps = isolated_records(run, Sought(tables.original, tables.encoder), reach)
     lonely = gaps >= np.sort(gaps)[::-1][:most].min(initial=np.inf)
     # A partition has fewer others than the whole table: whoever is extreme there is among these.
     asked = lonely | (gaps > far)
@@ -128,7 +130,6 @@ class _Measured:
 
     run: Executor
     tables: ComparedTables
-    encoder: Encoder
     stream: Stream
 
     def of(self, asked: Floats) -> _Distances:
@@ -148,5 +149,5 @@ class _Measured:
         return _Distances(own, chance, np.where(own > 0.0, own, np.finfo(float).tiny), released, whole)
 
     def _to(self, table: PartitionedTable, asked: Floats, k: int = 1, share: float = 1.0) -> Floats:
-        sought = Sought(table, self.encoder, share, self.stream.named(table.name))
+        sought = Sought(table, self.tables.encoder, share, self.stream.named(table.name))
         return nearest_distances(self.run, asked, sought, k)

@@ -53,7 +53,9 @@ def beyond_memory(plan: Plan, base: Path) -> bool:
 
 
 def _cells(source: SourceSection, base: Path) -> int:
-    """Return how many cells Parquet files state, or a CSV file holds where a field takes five bytes."""
+    """Return how many cells Parquet files state, or a CSV file holds where a field takes five bytes; 0 of a query."""
+    if source.sql is not None:
+        return 0
     path = source.file(base)
     if path.is_file() and source.kind(path) == "csv":
         return path.stat().st_size // 5
@@ -99,9 +101,10 @@ def _able(other: str) -> str:
 def _source_obstacles(plan: Plan) -> Iterator[str]:
     source = plan.source
     suffix = Path(str(source.path)).suffix.lower()
-    if source.sql is not None or source.remote or source.package is not None:
-        yield "reads Parquet and CSV files on this machine, and no database, address or package"
-    elif (source.format or SUFFIXES.get(suffix, "parquet" if not suffix else "")) not in PARTITIONED_FORMATS:
+    kind = source.format or SUFFIXES.get(suffix, "" if suffix else "parquet")
+    if source.remote or source.package is not None:
+        yield "reads PostgreSQL, and Parquet and CSV files on this machine, and no address or package"
+    elif source.sql is None and kind not in PARTITIONED_FORMATS:
         yield "reads Parquet and CSV files"
     if roles := [v.name for v in plan.variables if v.role in UNSUPPORTED_ROLES]:
         yield f"has no variables with the role {' or '.join(UNSUPPORTED_ROLES)}: {named(roles)}"

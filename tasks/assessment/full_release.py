@@ -48,12 +48,13 @@ def with_full_release(
     assert split.sub_table is not None
     names = [name for name in released.schema.masked if name in original.schema]
     people = _People.of(run, split.sub_table, names)
-    tables = ComparedTables(original.table, released.table, None if reference is None else reference.table)
+    others = None if reference is None else reference.table
+    tables = ComparedTables(original.table, released.table, others, people.encoder)
     full = FullRelease(
         records=Records(len(original), len(released), None if reference is None else len(reference)),
         identical=_identical(run, original, released, reference, names, policy.tail_p),
         nearest=_nearest(released, people),
-        close=_close(run, original.executor, tables, people, section.tau, policy.tail_p),
+        close=_close(run.rng("close-records"), original.executor, tables, people.members, section.tau, policy.tail_p),
         shifts=tuple(_shift(released.schema[name], original, released) for name in names),
     )
     return replace(
@@ -97,12 +98,11 @@ def _dominance(original: StoredPartitions, released: StoredPartitions, reference
 
 
 def _close(
-    run: Run, executor: Executor, tables: ComparedTables, people: _People, tau: float, level: float
+    rng: np.random.Generator, executor: Executor, tables: ComparedTables, members: Microdata, tau: float, level: float
 ) -> CloseRecords:
     """Look for close records of some members, and of isolated ones, among all released records."""
-    members = people.encoder.encode(people.members.take(np.arange(min(len(people.members), CLOSE))))
-    rng = run.rng("close-records")
-    return close_records(executor, tables, people.encoder, members, rng=rng, tau=tau, level=level)
+    asked = tables.encoder.encode(members.take(np.arange(min(len(members), CLOSE))))
+    return close_records(executor, tables, asked, rng=rng, tau=tau, level=level)
 
 
 def _nearest(released: StoredPartitions, people: _People) -> ScoreAttack | None:

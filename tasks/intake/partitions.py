@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,14 @@ from tasks.common.keys import keyed_digest
 from tasks.common.partitions import IDENTIFIED, NAME, VALUES, StoredPartitions, recode
 from tasks.common.run import Run
 from tasks.connectors.copies import CHANGED, STATE, check_file, parquet_names
-from tasks.connectors.csv import csv_batches
+from tasks.connectors.csv import check_names, csv_batches
 from tasks.connectors.fingerprint import ContentDigest, record_digests, records_digest
 from tasks.connectors.limits import check_table
 from tasks.connectors.parquet import batches
 from tasks.connectors.storage import source_errors
 from tasks.intake.columns import check_levels, to_microdata, value_notes
 from tasks.intake.ingest import Ingested
-from tasks.intake.read import check_types
+from tasks.intake.read import check_types, database_of
 from tasks.intake.source import SourceSection
 from tasks.intake.units import Declared, keys_of, numbered
 from tasks.record.dossier import SourceSummary
@@ -49,22 +50,16 @@ def ingest_partitions(
     """
     assert run.executor is not None
     with source_errors():
-        files, shown = _files(run, source, base)
-        parts = batches(files, ROWS, shown)
-        folder = source.folder_at(source.place(base, run.home))
-        if not folder and source.kind(shown) == "csv":
-            parts = csv_batches(files[0][1], source, list(variables), ROWS, shown)
-        before = [_state(path) for _, path in files]
-        reading = _Reading(run.executor, variables, Declared(variables, unit).keys, shown)
-        for frame in parts:
-            check_table(frame, shown)
-            check_types(frame, shown, variables)
+        table = _query(run, source, variables) if source.sql is not None else _place(run, source, variables, base)
+        reading = _Reading(run.executor, variables, Declared(variables, unit).keys, table.shown)
+        for frame in table.frames:
+            check_table(frame, table.shown)
+            check_types(frame, table.shown, variables)
+            check_names(list(frame.columns), table.shown, list(frame.columns))
             reading.add(frame)
-        digest = None if folder else sha256_of(files[0][1])
-        if _files(run, source, base)[0] != files or [_state(path) for _, path in files] != before:
-            raise Refused(CHANGED.format(shown))
+        digest = table.digest()
     if not reading.rows:
-        raise Refused(f"source: {shown} holds no records")
+        raise Refused(f"source: {table.shown} holds no records")
     data = reading.stored()
     notes = [*reading.notes(), *check_levels(data.schema, variables)]
     of_records = keyed_digest(run.home, f"records {records_digest(np.concatenate(reading.records))}")
@@ -81,10 +76,47 @@ def ingest_partitions(
     return Ingested(data, None, summary)
 
 
+@dataclass(frozen=True)
+class _Table:
+    """A source: how messages call it, its table in frames, and what to call after the last of them.
+
+    ``digest`` returns the SHA-256 of a file's bytes, None of others, and refuses what has changed meanwhile.
+    """
+
+    shown: str
+    frames: Iterator[pd.DataFrame]
+    digest: Callable[[], str | None]
+
+
+def _query(run: Run, source: SourceSection, variables: tuple[Variable, ...]) -> _Table:
+    from tasks.connectors.postgres.query import query_batches
+
+    dropped = [v.name for v in variables if v.is_dropped]
+    frames = query_batches(database_of(run, source), str(source.sql), ROWS, verbatim=dropped)
+    return _Table("the query", frames, lambda: None)
+
+
+def _place(run: Run, source: SourceSection, variables: tuple[Variable, ...], base: Path) -> _Table:
+    files, shown = _files(run, source, base)
+    before = [_state(path) for _, path in files]
+    folder = source.folder_at(source.place(base, run.home))
+    frames = batches(files, ROWS, shown)
+    if not folder and source.kind(shown) == "csv":
+        frames = csv_batches(files[0][1], source, list(variables), ROWS, shown)
+
+    def digest() -> str | None:
+        found = None if folder else sha256_of(files[0][1])
+        if _files(run, source, base)[0] != files or [_state(path) for _, path in files] != before:
+            raise Refused(CHANGED.format(shown))
+        return found
+
+    return _Table(shown, frames, digest)
+
+
 def _files(run: Run, source: SourceSection, base: Path) -> tuple[list[tuple[str, Path]], str]:
     """Return the source's files where they lie, and how messages call it."""
     what = "tables beyond memory are read from Parquet or CSV files on this machine; write the table there, or choose "
-    if source.sql is not None or source.remote:
+    if source.remote:
         raise Refused(f"{what}engine: memory")
     place = source.place(base, run.home)
     assert place.local is not None

@@ -104,9 +104,8 @@ def _types(column: pd.Series) -> set[type]:
     return set(map(type, values.dropna())) if values.dtype == object else {values.dtype.type}
 
 
-def _read_query(run: Run, source: SourceSection, variables: Iterable[Variable], base: Path) -> pd.DataFrame:
-    from tasks.connectors.postgres.query import read_query
-
+def database_of(run: Run, source: SourceSection) -> str:
+    """Return the address of a query's database, with the password that a secret or a variable holds."""
     address = source.url
     if source.database is not None:
         address = secret(source.database, run.home)
@@ -114,6 +113,13 @@ def _read_query(run: Run, source: SourceSection, variables: Iterable[Variable], 
         address = os.environ.get(source.url_from)
     if not address:
         raise Refused(f"the environment variable {source.url_from} holds no database address")
+    return address
+
+
+def _read_query(run: Run, source: SourceSection, variables: Iterable[Variable], base: Path) -> pd.DataFrame:
+    from tasks.connectors.postgres.query import read_query
+
+    address = database_of(run, source)
     dropped = [v.name for v in variables if v.is_dropped]
     frame = read_query(address, str(source.sql), base, verbatim=dropped)
     names = [str(name) for name in frame.columns]

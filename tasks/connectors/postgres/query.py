@@ -22,6 +22,7 @@ BOOLEAN = 16
 NUMERIC = 1700
 TEXT = (18, 19, 25, 1042, 1043, 2950)
 EXACT_DIGITS = 18
+IN_MEMORY = "choose engine: memory"
 
 # The server itself says whether the text is one query: as a cursor it opens nothing else.
 OPEN = f"""
@@ -62,15 +63,45 @@ def read_query(address: str, statement: str, base: Path, *, verbatim: Collection
     return _read_other(url, statement, base)
 
 
+def query_batches(address: str, statement: str, rows: int, *, verbatim: Collection[str] = ()) -> Iterator[pd.DataFrame]:
+    """Yield what a query of PostgreSQL finds in frames of exactly so many rows, but for the last.
+
+    The frames together are what `read_query` returns, of one moment of the database; no more than one of them is in
+    memory.
+
+    Raises
+    ------
+    Refused, InputOutputFault
+        As `read_query`; and for other databases.
+    """
+    url = parse_address(address)
+    if not is_postgres(url):
+        raise Refused("tables beyond memory are read from PostgreSQL, and not from other databases; " + IN_MEMORY)
+    with session(url, "the query", readonly=True) as connection:
+        waiting: list[pd.DataFrame] = []
+        held = 0
+        for piece in _pieces(connection, statement, set(verbatim)):
+            while held + len(piece) >= rows:
+                yield pd.concat([*waiting, piece[: rows - held]], ignore_index=True)
+                piece, waiting, held = piece[rows - held :], [], 0
+            waiting, held = [*waiting, piece], held + len(piece)
+        if held:
+            yield pd.concat(waiting, ignore_index=True)
+
+
 def _all_rows(connection: Any, statement: str, verbatim: set[str]) -> pd.DataFrame:
+    pieces = list(_pieces(connection, statement, verbatim))
+    return pd.concat(pieces, ignore_index=True) if len(pieces) > 1 else pieces[0]
+
+
+def _pieces(connection: Any, statement: str, verbatim: set[str]) -> Iterator[pd.DataFrame]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('anonflow.statement', %s, true)", (statement,))
         cursor.execute(OPEN)
     with connection.cursor(PORTAL) as cursor:
-        pieces = list(rows_in_pieces(cursor, verbatim))
-    whole = pd.concat([frame for _, frame in pieces], ignore_index=True) if len(pieces) > 1 else pieces[0][1]
-    whole.columns = pd.Index(pieces[0][0])
-    return whole
+        for names, frame in rows_in_pieces(cursor, verbatim):
+            frame.columns = pd.Index(names)
+            yield frame
 
 
 def rows_in_pieces(cursor: Any, verbatim: Collection[str] = ()) -> Iterator[tuple[list[str], pd.DataFrame]]:

@@ -128,8 +128,8 @@ def test_close_records_are_found_where_isolated_ones_or_a_part_of_all_are_copied
             partitioned(run.store, kind, Microdata(pd.DataFrame(side, columns=[*"xyz"]), SCHEMA), 400)
             for kind, side in (("original", original), ("released", rows), ("reference", others[:1400]))
         ]
-        tables = ComparedTables(*sides[:2], sides[2] if with_reference else None)
-        found = close_records(run, tables, encoder, encoder.encode(data), rng=rng)
+        tables = ComparedTables(*sides[:2], sides[2] if with_reference else None, encoder)
+        found = close_records(run, tables, encoder.encode(data), rng=rng)
         verdicts[name] = [found.tail.verdict, found.isolated.verdict, found.extreme.verdict]
         assert (found.tail.n, found.isolated.n, found.extreme.n) == (1500, 15, 1500)
     assert verdicts["none"] == ["pass"] * 3

@@ -8,6 +8,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from anoncore.microdata import Variable
+from anoncore.partitions.store import Serial
 from tasks.common.errors import InputOutputFault, Refused, sanitise_errors
 from tasks.common.home import Home
+from tasks.common.partitions import StoredPartitions
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.connectors.fingerprint import content_digest
 from tasks.connectors.postgres import query
 from tasks.connectors.postgres import table as table_module
-from tasks.connectors.postgres.query import read_query
+from tasks.connectors.postgres.query import query_batches, read_query
 from tasks.connectors.postgres.table import Table, keep_table, remove_table
 from tasks.intake.ingest import ingest
+from tasks.intake.partitions import ingest_partitions
 from tasks.intake.source import SourceSection
 
 CANARY = "CANARY4711"
@@ -125,6 +129,11 @@ def test_many_pieces_make_one_table(postgres_url: str, monkeypatch: pytest.Monke
     pd.testing.assert_frame_equal(whole, pieces)
     assert content_digest(whole) == content_digest(pieces)
     assert content_digest(read_query(postgres_url, f"{sql} ORDER BY random()", HERE)) == content_digest(whole)
+    parts = list(query_batches(postgres_url, sql, 333))
+    assert [len(part) for part in parts] == [333, 333, 333, 2]
+    pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), whole)
+    assert list(query_batches(postgres_url, f"{sql} LIMIT 0", 333)) == []
+    assert "from PostgreSQL, and not from other databases" in refusal(list, query_batches("sqlite:///a.db", sql, 333))
 
 
 BAD = {
@@ -231,6 +240,11 @@ def test_what_is_read_is_what_a_file_of_the_same_table_gives(
     for source in (SourceSection(sql=sql, database="OFFICE"), SourceSection(path="t.csv")):
         run = Run.start(Home.locate(tmp_path / "home"), SeedSection())
         frames.append(ingest(run, source, variables, tmp_path).data.load())
+    run = replace(Run.start(Home.locate(tmp_path / "home"), SeedSection()), executor=Serial())
+    stored = ingest_partitions(run, SourceSection(sql=sql, database="OFFICE"), variables, tmp_path).data
+    assert isinstance(stored, StoredPartitions)
+    pd.testing.assert_frame_equal(next(stored.parts()).frame, frames[0].frame)
+    assert stored.schema == frames[0].schema
     assert frames[0].schema == frames[1].schema
     pd.testing.assert_frame_equal(frames[0].frame, frames[1].frame)
 
