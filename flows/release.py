@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from anoncore.risk.halves import with_error_ratios
 from expectations.suite import Suite
 from flows.engine import with_engine
 from flows.plan.model import Plan, PlanFile
@@ -268,7 +269,7 @@ def _with_earlier(
         step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated)
         for number, half in enumerate(tested.halves, start=1)
     )
-    return replace(assessment, halves=halves, prior_releases=without), followed.members
+    return replace(assessment, halves=with_error_ratios(*halves), prior_releases=without), followed.members
 
 
 def _compared(split: Split, earlier: tuple[Predecessor, ...]) -> tuple[tuple[ReleaseFacts, ...], PriorReleases | None]:

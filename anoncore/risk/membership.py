@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,7 +34,12 @@ class MembershipAttack:
     baseline : the AUC of guessing
     gate, confidence : the bar set for ``lower``, and the coverage of the bounds
     tests : attacks that are made on the same release, this one included
+    error_ratio : standard error of the mean of this area and that of the other half of a cross, as a share of that of
+        independent errors; see `anoncore.risk.halves`
     """
+
+    # No field: what concerns one person is neither stored, shown nor compared.
+    placements: ClassVar[tuple[Floats, Floats] | None] = None
 
     auc: float
     lower: float
@@ -46,6 +51,7 @@ class MembershipAttack:
     gate: float = 0.55
     confidence: float = 0.99
     tests: int = 1
+    error_ratio: float = 1.0
 
 
 def membership_attack(
@@ -99,9 +105,9 @@ def membership_attack(
     between("confidence", confidence, 0, 1)
     forms = units.forms(vector("member_scores", member_scores), vector("nonmember_scores", nonmember_scores))
     areas = [_area(*sides, 1.0 - confidence, tests * len(forms)) for sides in forms]
-    auc, lower, _ = max(areas, key=lambda one: one[1])
+    auc, lower, _, placements = max(areas, key=lambda one: one[1])
     upper = max(one[2] for one in areas)
-    return MembershipAttack(
+    attack = MembershipAttack(
         auc=auc,
         lower=lower,
         upper=upper,
@@ -112,17 +118,21 @@ def membership_attack(
         confidence=confidence,
         tests=tests,
     )
+    object.__setattr__(attack, "placements", placements)
+    return attack
 
 
-def _area(members: Floats, others: Floats, error_rate: float, tests: int) -> tuple[float, float, float]:
-    """Return the area with its bounds, the lower one over all tests together."""
+def _area(
+    members: Floats, others: Floats, error_rate: float, tests: int
+) -> tuple[float, float, float, tuple[Floats, Floats]]:
+    """Return the area with its bounds, the lower one over all tests together, and what each person adds to it."""
     z, single = float(norm.isf(error_rate / 2.0 / tests)), float(norm.isf(error_rate / 2.0))
-    above = _placements(members, others)
-    sides = [_plus_two(above), _plus_two(1.0 - _placements(others, members))]
+    above, below = _placements(members, others), 1.0 - _placements(others, members)
+    sides = [_plus_two(above), _plus_two(below)]
     centre = sum(float(side.mean()) for side in sides) / 2.0
     error = math.sqrt(sum(float(side.var(ddof=1)) / len(side) for side in sides))
     auc = float(above.mean())
-    return auc, min(auc, max(0.0, centre - z * error)), max(auc, min(1.0, centre + single * error))
+    return auc, min(auc, max(0.0, centre - z * error)), max(auc, min(1.0, centre + single * error)), (above, below)
 
 
 def nearest_distance_attack(

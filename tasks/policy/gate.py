@@ -32,6 +32,7 @@ class BoundedFigure:
     name : of the form of an attack; "" where there is one
     value, lower, upper : the figure and its bounds
     reach : how far the upper bound is above the figure; 0 where it is the bound of something else
+    error_ratio : standard error of the mean of two halves, by that of independent errors
     """
 
     name: str
@@ -39,11 +40,13 @@ class BoundedFigure:
     lower: float
     upper: float
     reach: float
+    error_ratio: float = 1.0
 
     @classmethod
     def of(cls, value: float, interval: Interval, name: str = "") -> BoundedFigure:
         """Return a figure with its own interval."""
-        return cls(name, value, interval.lower, interval.upper, interval.upper - value)
+        error_ratio = getattr(interval, "error_ratio", 1.0)
+        return cls(name, value, interval.lower, interval.upper, interval.upper - value, error_ratio)
 
 
 @dataclass(frozen=True)

@@ -129,13 +129,14 @@ def _pooled(bounds: Sequence[Bounds]) -> Bounds:
 def _mean_figure(halves: Sequence[BoundedFigure]) -> BoundedFigure:
     """Return the mean of a figure of the halves.
 
-    The halves' errors are taken as independent. They are opposed where records that are easily mistaken for members
-    of one half are so for members of the other, so that the bounds are too wide rather than too narrow. Bounds of
-    something else are averaged as they are.
+    Errors of areas cancel or add up as `anoncore.risk.halves` measures; those of other figures are taken as
+    independent. Bounds of something else are averaged as they are.
     """
+    if len(halves) == 1:
+        return halves[0]
     value = _mean([one.value for one in halves])
     down, up = (
-        math.hypot(*reaches) / len(halves)
+        max(one.error_ratio for one in halves) * math.hypot(*reaches) / len(halves)
         for reaches in ([one.value - one.lower for one in halves], [one.reach for one in halves])
     )
     beyond = _mean([one.upper - one.reach for one in halves])
