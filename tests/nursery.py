@@ -79,7 +79,11 @@ def main(home: str | None) -> None:
         import great_expectations  # noqa: F401
         import matplotlib.backends.backend_svg
         import matplotlib.figure  # noqa: F401
+        import numba  # noqa: F401
+        import sklearn.ensemble
+        import sklearn.tree  # noqa: F401
 
+        import flows.cli
         import flows.draft
         import flows.release  # noqa: F401
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 import time
@@ -255,25 +256,29 @@ def _parts(run: Any, experiment: str, history: Mapping[str, object], attached: M
 def _histories(run_ids: list[str], keys: Iterable[str]) -> dict[tuple[str, str], list[tuple[float, int, int]]]:
     """Return value, step and time of everything that was logged of these metrics, by run and metric.
 
-    A request for each metric of all runs: one for each metric of each run takes a second for a run.
+    One query of the store, and through a server a request for each metric of all runs: one for each metric of each run
+    takes a second for a run.
     """
     from mlflow import get_tracking_uri
     from mlflow.store.tracking import sqlalchemy_store
+    from mlflow.store.tracking.dbmodels.models import SqlMetric
     from mlflow.utils import credentials, rest_utils
 
     sql: Any = sqlalchemy_store
     access: Any = credentials
     rest: Any = rest_utils
     uri = get_tracking_uri()
-    store = None if uri.startswith("http") else sql.SqlAlchemyStore(uri, None)
     histories: dict[tuple[str, str], list[tuple[float, int, int]]] = defaultdict(list)
+    if not uri.startswith("http"):
+        with sql.SqlAlchemyStore(uri, None).ManagedSessionMaker() as session:
+            for one in session.query(SqlMetric).filter(SqlMetric.run_uuid.in_(run_ids)):
+                value = math.nan if one.is_nan else one.value
+                histories[one.run_uuid, one.key].append((value, one.step, one.timestamp))
+        return histories
     for key in sorted(keys):
-        if store is not None:
-            logged = [one.to_dict() for one in store.get_metric_history_bulk(run_ids, key, VALUES_AT_ONCE)]
-        else:
-            asked = {"run_id": run_ids, "metric_key": key, "max_results": VALUES_AT_ONCE}
-            answer = rest.http_request(access.get_default_host_creds(uri), HISTORIES, "GET", params=asked)
-            logged = rest.verify_rest_response(answer, HISTORIES).json()["metrics"]
+        asked = {"run_id": run_ids, "metric_key": key, "max_results": VALUES_AT_ONCE}
+        answer = rest.http_request(access.get_default_host_creds(uri), HISTORIES, "GET", params=asked)
+        logged = rest.verify_rest_response(answer, HISTORIES).json()["metrics"]
         for run_id, value, step, time_ in map(itemgetter("run_id", "value", "step", "timestamp"), logged):
             histories[run_id, key].append((value, step, time_))
     return histories
