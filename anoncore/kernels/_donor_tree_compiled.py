@@ -73,7 +73,7 @@ def grown(table, target, weights, classes, least):  # type: ignore[no-untyped-de
         size[node], impurity[node] = _impurity(values, w, sums[0], classes)
         left[node], right[node], feature[node], cell[node] = -1, -1, 0, 0
         if size[node] >= 2.0 * least and impurity[node] > 1e-12:
-            feature[node], cell[node] = _best(table, rows, values, w, sums, classes, least)
+            feature[node], cell[node] = _best(table, (rows, values, w), sums, classes, least)
             if feature[node] >= 0:
                 middle = spans[node, 0] + _divided(table[feature[node]], rows, cell[node], spare)
                 left[node], right[node] = nodes, nodes + 1
@@ -104,11 +104,12 @@ def _impurity(target, weights, sums, classes):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _best(table, rows, target, weights, sums, classes, least):  # type: ignore[no-untyped-def]
+def _best(table, sample, sums, classes, least):  # type: ignore[no-untyped-def]
     """Return the predictor and the cell of the best split, −1 where no split leaves enough on both sides.
 
-    ``target`` and ``weights`` are those of ``rows``. ``sums`` is zero before and after.
+    ``sample`` holds rows, and the targets and weights of these. ``sums`` is zero before and after.
     """
+    rows, target, weights = sample
     width = max(classes, 1)
     before, whole = np.zeros(width + 1), np.zeros(width + 1)
     feature, cell, best = -1, 0, -np.inf

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from anoncore.kernels._compiled import compiled
 
 _BLOCK = 2048
+
+
+class Keys(NamedTuple):
+    """Packed keys of n items, as `anoncore.kernels.key_groups.Items` documents them; numba knows no dataclass."""
+
+    words: Any
+    low: Any
+    top: Any
+    missing: Any
+    weights: Any
+    units: Any
 
 
 @compiled
@@ -58,13 +71,13 @@ def unit_counts(group, weights, units):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def differences(words, low, top, row, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write to ``out`` the bits of the keys in which items ``start`` to ``stop`` of ``words`` differ from ``row``.
+def differences(keys, row, start, stop, out):  # type: ignore[no-untyped-def]
+    """Write to ``out`` the bits of the keys in which items ``start`` to ``stop`` differ from ``row``.
 
     A field's top bit is 0 in every code, and set by adding ``low`` where any of its other bits is 1.
     """
-    for v in range(words.shape[0]):
-        column, value, add, keep = words[v, start:stop], row[v], low[v], top[v]
+    for v in range(keys.words.shape[0]):
+        column, value, add, keep = keys.words[v, start:stop], row[v], keys.low[v], keys.top[v]
         if v == 0:
             for j in range(stop - start):
                 out[j] = ((column[j] ^ value) + add) & keep
@@ -74,13 +87,14 @@ def differences(words, low, top, row, start, stop, out):  # type: ignore[no-unty
 
 
 @compiled
-def matching(words, low, top, missing, weights, units, row, mask, limit):  # type: ignore[no-untyped-def]
+def matching(keys, row, mask, limit):  # type: ignore[no-untyped-def]
     """Return the weight of the items that agree with ``row`` where neither is missing; at least ``limit`` is enough."""
     out = np.empty(_BLOCK, dtype=np.uint64)
+    missing, weights, units = keys.missing, keys.weights, keys.units
     total, last = 0, -1
-    for start in range(0, words.shape[1], _BLOCK):
-        stop = min(start + _BLOCK, words.shape[1])
-        differences(words, low, top, row, start, stop, out)
+    for start in range(0, keys.words.shape[1], _BLOCK):
+        stop = min(start + _BLOCK, keys.words.shape[1])
+        differences(keys, row, start, stop, out)
         for j in range(stop - start):
             if out[j] & ~(mask | missing[start + j]) == np.uint64(0) and units[start + j] != last:
                 total += weights[start + j]
@@ -91,10 +105,10 @@ def matching(words, low, top, missing, weights, units, row, mask, limit):  # typ
 
 
 @compiled
-def matching_counts(words, low, top, missing, weights, units, rows, limit):  # type: ignore[no-untyped-def]
+def matching_counts(keys, rows, limit):  # type: ignore[no-untyped-def]
     """Return (m,) `matching` of the items ``rows`` (m,)."""
     counts = np.empty(len(rows), dtype=np.int64)
     for i in range(len(rows)):
-        row = words[:, rows[i]].copy()
-        counts[i] = matching(words, low, top, missing, weights, units, row, missing[rows[i]], limit)
+        row = keys.words[:, rows[i]].copy()
+        counts[i] = matching(keys, row, keys.missing[rows[i]], limit)
     return counts

@@ -27,7 +27,7 @@ def search(people, caps, rows, marks, best, place):  # type: ignore[no-untyped-d
                 if caps[t, j] > 0:
                     _add(people[t, j], caps[t, j], rows[j][start:end], sums)
             for j in range(columns):
-                least = _without(people[t, j], caps[t, j], rows[j][start:end], sums, marks[0], marks[1], gaps)
+                least = _without(people[t, j], caps[t, j], rows[j][start:end], sums, marks, gaps)
                 if least < best[t, j]:
                     best[t, j], place[t, j] = least, start + _first(gaps, least)
 
@@ -39,8 +39,9 @@ def _add(value, cap, row, sums):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _without(value, cap, row, sums, missing, none, gaps):  # type: ignore[no-untyped-def]
+def _without(value, cap, row, sums, marks, gaps):  # type: ignore[no-untyped-def]
     """Write the distances without one column, ``none`` where its value is missing; return the least."""
+    missing, none = marks
     least = none
     for i in range(len(sums)):
         gaps[i] = sums[i] - min(abs(row[i] - value), cap)

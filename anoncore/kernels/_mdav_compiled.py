@@ -10,6 +10,8 @@ extremes are found several times as fast.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from anoncore.kernels._compiled import compiled
@@ -19,67 +21,79 @@ SLACK = 1.0 + 1e-9  # above the rounding error of a distance
 TINY = 1e-150  # above the underflow of a distance
 
 
+class Blocks(NamedTuple):
+    """Records in blocks, all changed in place as groups are taken.
+
+    data : (blocks, t, B) float, index : (blocks, B) int, counts : (blocks,) int
+        Records, their row numbers and how many there are in each block.
+    where : (N,) int
+        Place of each row, block * B + slot.
+    sums : (t,) int, factors : (t,) float
+        Sums of the records that are left, in units of 1 / factors.
+    labels : (N,) int
+        Filled for the groups taken.
+    """
+
+    data: Any
+    index: Any
+    counts: Any
+    where: Any
+    sums: Any
+    factors: Any
+    labels: Any
+
+
 @compiled
-def peel(  # type: ignore[no-untyped-def]
-    data, index, counts, low, high, where, sums, factors, k, floor, labels, label
-):
+def peel(blocks, low, high, k, floor, label):  # type: ignore[no-untyped-def]
     """Take pairs of groups off until fewer than ``floor`` records are left; return the next free label.
 
     Parameters
     ----------
-    data : (blocks, t, B) float, index : (blocks, B) int, counts : (blocks,) int
-        Records, their row numbers and how many there are in each block. Changed in place.
+    blocks : Blocks
     low, high : (t, blocks) float
         Bounding boxes of the blocks.
-    where : (N,) int
-        Place of each row, block * B + slot. Changed in place.
-    sums : (t,) int, factors : (t,) float
-        Sums of the records that are left, in units of 1 / factors. Changed in place.
     k, floor : int
         Group size, at least 2, and at least 3k.
-    labels : (N,) int
-        Filled for the groups taken.
     label : int
         Of the first group.
     """
-    blocks, columns, size = data.shape
+    number, columns, size = blocks.data.shape
     distances = np.empty(size)
-    nearest, farthest = np.empty(blocks), np.empty(blocks)
-    reach, seen_from = np.full(blocks, np.inf), np.zeros((columns, blocks))
+    nearest, farthest = np.empty(number), np.empty(number)
+    reach, seen_from = np.full(number, np.inf), np.zeros((columns, number))
     keys, rows = np.empty(k - 1, np.int64), np.empty(k - 1, np.int64)
     point, unused = np.empty(columns), np.empty(columns)
     left = np.int64(0)
-    for b in range(blocks):
-        left += counts[b]
+    for b in range(number):
+        left += blocks.counts[b]
     while left >= floor:
         for j in range(columns):
-            point[j] = sums[j] / left / factors[j]
-        row = _farthest_from_centroid(data, index, counts, point, reach, seen_from, farthest, distances)
+            point[j] = blocks.sums[j] / left / blocks.factors[j]
+        row = _farthest_from_centroid(blocks, point, reach, seen_from, farthest, distances)
         for second in range(2):
-            home = where[row] // size
-            _take(row, label, data, index, counts, where, sums, factors, labels, point)
+            home = blocks.where[row] // size
+            _take(row, label, blocks, point)
             _box_limits(low, high, point, nearest, farthest)
             if second == 0:
-                row = _farthest_and_nearest(data, index, counts, point, home, nearest, farthest, distances, keys, rows)
+                row = _farthest_and_nearest(blocks, point, home, (nearest, farthest), distances, (keys, rows))
             else:
-                _nearest(data, index, counts, point, home, nearest, distances, keys, rows)
+                _nearest(blocks, point, home, nearest, distances, (keys, rows))
             for i in range(k - 1):
-                _take(rows[i], label, data, index, counts, where, sums, factors, labels, unused)
+                _take(rows[i], label, blocks, unused)
                 if second == 0 and rows[i] == row:
                     # All the others are just as far away.
                     row = np.int64(-1)
             if row < 0:
-                row = _first(index, counts)
+                row = _first(blocks.index, blocks.counts)
             label += 1
         left -= 2 * k
     return label
 
 
 @compiled
-def _take(  # type: ignore[no-untyped-def]
-    row, label, data, index, counts, where, sums, factors, labels, point
-):
+def _take(row, label, blocks, point):  # type: ignore[no-untyped-def]
     """Remove a record, whose values go to ``point``; the last one of its block moves to its place."""
+    data, index, counts, where, sums, factors, labels = blocks
     size = index.shape[1]
     block, slot = where[row] // size, where[row] % size
     counts[block] -= 1
@@ -140,30 +154,29 @@ def _box_limits(low, high, point, nearest, farthest):  # type: ignore[no-untyped
 
 
 @compiled
-def _farthest_from_centroid(  # type: ignore[no-untyped-def]
-    data, index, counts, point, reach, seen_from, limits, distances
-):
+def _farthest_from_centroid(blocks, point, reach, seen_from, limits, distances):  # type: ignore[no-untyped-def]
     """Row of the farthest record, the first of equals.
 
     A block's farthest record was at distance ``reach`` of ``seen_from``: it is now at most as much farther
     away as the centroid has moved.
     """
-    blocks = len(counts)
+    data, index, counts = blocks.data, blocks.index, blocks.counts
+    number = len(counts)
     limits[:] = 0.0
     for j in range(len(point)):
-        for b in range(blocks):
+        for b in range(number):
             delta = seen_from[j, b] - point[j]
             limits[b] += delta * delta
-    for b in range(blocks):
+    for b in range(number):
         limits[b] = ((np.sqrt(limits[b]) + reach[b]) * SLACK + TINY) ** 2
     keys, far = distances.view(np.int64), limits.view(np.int64)
     start = 0
-    for b in range(1, blocks):
+    for b in range(1, number):
         if far[b] > far[start]:
             start = b
     most, row = np.int64(-1), np.int64(-1)
-    for step in range(blocks):
-        b = (start + step) % blocks
+    for step in range(number):
+        b = (start + step) % number
         count = counts[b]
         if count == 0 or far[b] < most:
             continue
@@ -194,10 +207,10 @@ def _first_at(keys, index, count, greatest, most, row):  # type: ignore[no-untyp
 
 
 @compiled
-def _farthest_and_nearest(  # type: ignore[no-untyped-def]
-    data, index, counts, point, home, nearest, farthest, distances, best, rows
-):
-    """Fill ``rows`` with the nearest records, return the farthest: the first of equals in both."""
+def _farthest_and_nearest(blocks, point, home, limits, distances, heap):  # type: ignore[no-untyped-def]
+    """Fill the heap with the nearest records, return the farthest: the first of equals in both."""
+    data, index, counts = blocks.data, blocks.index, blocks.counts
+    (nearest, farthest), (best, rows) = limits, heap
     keys, near, far = distances.view(np.int64), nearest.view(np.int64), farthest.view(np.int64)
     held, most, row = 0, np.int64(-1), np.int64(-1)
     for step in range(-1, len(counts)):
@@ -217,10 +230,9 @@ def _farthest_and_nearest(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _nearest(  # type: ignore[no-untyped-def]
-    data, index, counts, point, home, nearest, distances, best, rows
-):
-    """Fill ``rows`` with the nearest records, the first of equals."""
+def _nearest(blocks, point, home, nearest, distances, heap):  # type: ignore[no-untyped-def]
+    """Fill the heap with the nearest records, the first of equals."""
+    data, index, counts, (best, rows) = blocks.data, blocks.index, blocks.counts, heap
     keys, near = distances.view(np.int64), nearest.view(np.int64)
     held = 0
     for step in range(-1, len(counts)):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anoncore.errors import AnonymizationError
+
+if TYPE_CHECKING:
+    from anoncore.kernels._key_groups_compiled import Keys
 
 Codes = NDArray[np.int32]
 Counts = NDArray[np.int64]
@@ -152,10 +156,14 @@ class Items:
         """Return (m,) the units that the items ``rows`` (m,) agree with; too few where ``limit`` is reached."""
         from anoncore.kernels._key_groups_compiled import matching_counts
 
-        counts: Counts = matching_counts(
-            self.words, self.low, self.top, self.missing, self.weights, self.units, rows, np.int64(limit)
-        )
+        counts: Counts = matching_counts(self.packed(), rows, np.int64(limit))
         return counts
+
+    def packed(self) -> Keys:
+        """Return the keys as compiled kernels take them."""
+        from anoncore.kernels._key_groups_compiled import Keys
+
+        return Keys(self.words, self.low, self.top, self.missing, self.weights, self.units)
 
 
 def _layout(widths: list[int]) -> tuple[list[tuple[int, int]], list[int]]:

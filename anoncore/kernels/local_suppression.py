@@ -143,7 +143,7 @@ def suppression_of_wildcards(
     >>> suppression_of_wildcards(keys, 2, importance=np.ones(2)).sum(axis=0).tolist()
     [1, 0]
     """
-    from anoncore.kernels._local_suppression_compiled import put_back, suppress
+    from anoncore.kernels._local_suppression_compiled import Agreement, Choices, put_back, suppress
 
     items = Items(keys, units, apart=k)
     have = items.alike()
@@ -157,16 +157,16 @@ def suppression_of_wildcards(
         single[v] = items.alike([v])
     fallback = _fallback(items, rare[single[:, rare].max(axis=0, initial=0) < k], may, importance, k)
     natural = items.missing.copy()
-    packed = items.words, items.low, items.top, items.missing
     runs = np.empty((0, n), dtype=np.int64) if units is None else _runs(items.units)
     choices = (single[:, rare] >= k).sum(axis=0)
     order = rare[np.lexsort((choices, choices == 0))]
-    suppress(*packed, have, m, runs, order, single, fallback, items.bits, importance, k)
+    packed, state = items.packed(), Agreement(have, m, runs, k)
+    suppress(packed, state, order, Choices(single, fallback, items.bits, importance))
     changed = np.flatnonzero(items.missing != natural)
     have[changed] = items.agreeing(changed)
     at, key = np.nonzero((items.missing & ~natural)[:, None] & items.bits)
     tried = np.lexsort((-importance[key], -np.bincount(at, minlength=n)[at]))
-    put_back(*packed, have, m, runs, at[tried], items.bits[key[tried]], items.weights, items.units, k)
+    put_back(packed, state, at[tried], items.bits[key[tried]])
     return (((items.missing & ~natural)[:, None] & items.bits) != 0)[items.of_record]
 
 

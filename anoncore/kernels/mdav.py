@@ -62,7 +62,7 @@ def mdav(x: Floats, k: int) -> Labels:
     >>> mdav(np.array([[1.0], [9.0], [2.0], [8.0], [1.5], [5.0], [9.5]]), 2).tolist()
     [1, 0, 2, 2, 1, 2, 0]
     """
-    from anoncore.kernels._mdav_compiled import peel
+    from anoncore.kernels._mdav_compiled import Blocks, peel
 
     x = snapped(x)
     n_records = len(x)
@@ -72,10 +72,10 @@ def mdav(x: Floats, k: int) -> Labels:
     left, label = np.arange(n_records), 0
     where = np.empty(n_records, dtype=np.int64)
     while len(left) >= 3 * k:
-        blocks = _blocks(x, left, where)
+        data, index, counts, low, high = _blocks(x, left, where)
+        blocks = Blocks(data, index, counts, where, sums, factors, labels)
         floor = max(3 * k, len(left) // _REBUILD)
-        label = peel(*blocks, where, sums, factors, k, floor, labels, label)
-        index, counts = blocks[1:3]
+        label = peel(blocks, low, high, k, floor, label)
         left = np.sort(index[np.arange(index.shape[1]) < counts[:, None]])
     if len(left) >= 2 * k:
         point = sums / len(left) / factors
