@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from tests.limits import UTILITY
@@ -46,9 +47,12 @@ class Year:
         ends = ", ".join(f"{count} {name}" for name, count in self.ends.most_common())
         rows = [(name, *(f"{sizes[name]:.1f}" for sizes in self.disk.values())) for name in (*FOLDERS, "whole home")]
         return [
-            f"{len(self.nights)} nights, a new table of {records} records each, decided by a person: {ends}. "
-            f"Processor seconds of a night in a process that has imported everything, median: {first:.1f} in the first "
-            f"tenth, {last:.1f} in the last. Pruned at the end: {self.pruned:.1f} MB.",
+            fill(
+                f"{len(self.nights)} nights, a new table of {records} records each, decided by a person: {ends}. "
+                "Processor seconds of a night in a process that has imported everything, median: "
+                f"{first:.1f} in the first tenth, {last:.1f} in the last. Pruned at the end: {self.pruned:.1f} MB.",
+                120,
+            ),
             *table(("disk, MB, after nights", *map(str, self.disk)), rows),
             *table(("command", "exit code", "processor seconds", "what it says"), [
                 (f"`{name}`", code, f"{seconds:.1f}", said) for name, code, seconds, said in self.commands

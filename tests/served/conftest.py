@@ -38,6 +38,9 @@ from tests.limits import UTILITY
 PROGRAM = Path(sys.executable).parent / "anonflow"
 CANARY = "Qx7-Canary-Zw"
 
+# Waits are stated in seconds of a quiet machine; what does not come in so many times as long does not come.
+PATIENCE = 4.0
+
 # Few records and wide limits: what is tested is the stack, and no release may fail its policy by chance.
 PLAN = """
 anonflow: 1
@@ -81,9 +84,9 @@ def people(seed: int, records: int = 300) -> pd.DataFrame:
 
 def until(there: Callable[[], bool], seconds: float, told: Callable[[], str] = lambda: "") -> None:
     """Wait for something; fail with what is told when it does not come."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE * seconds
     while not there():
-        assert time.monotonic() < end, f"not within {seconds:g} s\n{told()}"
+        assert time.monotonic() < end, f"not within {PATIENCE * seconds:g} s\n{told()}"
         time.sleep(0.25)
 
 
@@ -137,7 +140,7 @@ class Served:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        self.process.wait(60)
+        self.process.wait(60 * PATIENCE)
 
     def said(self) -> str:
         return self.out.read_text()

@@ -63,7 +63,7 @@ class Apart:
             env=self.served.environment() | variables,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=480,
         )
 
     def start(self, part: str, **variables: str) -> None:
@@ -84,7 +84,7 @@ class Apart:
             stdout=out,
             stderr=subprocess.STDOUT,
         )
-        self.stack.callback(process.wait, 60)
+        self.stack.callback(process.wait, 240)
         self.stack.callback(process.send_signal, signal.SIGTERM)
 
         def ready() -> bool:

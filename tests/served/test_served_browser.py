@@ -62,7 +62,7 @@ class Browser:
     def sees(self, *texts: str) -> None:
         """Wait until every text is there to be read."""
         for text in texts:
-            self.page.get_by_text(text).filter(visible=True).first.wait_for(timeout=30_000)
+            self.page.get_by_text(text).filter(visible=True).first.wait_for(timeout=120_000)
 
     def shoot(self, name: str) -> None:
         """Take a picture of a page that has come to rest and is not without its style."""
@@ -95,7 +95,7 @@ def browser(served: Any, folder: Path) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         context = chromium.new_context(viewport={"width": 1366, "height": 768}, http_credentials=known)
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(120_000)
         yield Browser(context, layout, folder)
         chromium.close()
 

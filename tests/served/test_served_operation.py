@@ -62,4 +62,4 @@ def test_a_worker_of_another_home_is_refused(served: Any, tmp_path: Path) -> Non
         served.until(lambda: log.exists() and "belongs to another home" in log.read_text(), 120, served.logs)
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(240)

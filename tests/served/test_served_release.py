@@ -299,7 +299,7 @@ def test_the_pages_ask_for_a_password_and_know_their_name(served: Any) -> None:
 
 def test_a_second_serve_of_the_home_says_that_one_runs(served: Any) -> None:
     command = [Path(sys.executable).parent / "anonflow", "serve", served.plans, "--home", served.home.path]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 2
     assert "runs for this home already" in done.stderr
 

@@ -144,7 +144,7 @@ def test_from_a_file_to_a_release_by_two_people(tmp_path, nhefs_frame: pd.DataFr
         assert [given.approver for given in published.approvals] == ["P. One", "P. Two"]
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(240)
 
 
 def spss(frame: pd.DataFrame, path: Path) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import fill
 
 import psutil
 
@@ -67,14 +68,17 @@ class Figures:
         runs = sum(self.ends.values())
         kinds = sorted(self.faults.items())
         return [
-            f"{datetime.now(UTC):%Y-%m-%d}: {runs} runs of {self.plans} plans in {self.seconds / 60:.0f} minutes, "
-            f"{sum(self.faults.values())} faults, {sum(self.decisions.values())} decisions of people, {self.published} "
-            f"releases published, {self.entries} entries of the ledger. Longest time in which a plan's due "
-            "run neither worked, nor ended, nor asked people: "
-            f"{max(self.blocked.values(), default=0):.0f} s (limit {LONGEST:.0f}). "
-            f"{self.notices} events were told; messages that came twice: "
-            + ", ".join(f"{count} by {way}" for way, count in self.twice.items())
-            + ".",
+            fill(
+                f"{datetime.now(UTC):%Y-%m-%d}: {runs} runs of {self.plans} plans in {self.seconds / 60:.0f} minutes, "
+                f"{sum(self.faults.values())} faults, {sum(self.decisions.values())} decisions of people, "
+                f"{self.published} releases published, {self.entries} entries of the ledger. Longest time in which a "
+                "plan's due run neither worked, nor ended, nor asked people: "
+                f"{max(self.blocked.values(), default=0):.0f} s (limit {LONGEST:.0f}). "
+                f"{self.notices} events were told; messages that came twice: "
+                + ", ".join(f"{count} by {way}" for way, count in self.twice.items())
+                + ".",
+                120,
+            ),
             *table(("end", "runs"), self.ends.most_common()),
             *table(("fault", "times"), kinds),
             *table(("decision of a person", "times"), sorted(self.decisions.items())),
