@@ -231,6 +231,7 @@ def _identity(plan: Plan, digest: str, masking: str) -> PlanIdentity:
         contact=about.contact,
         licence=about.licence,
         passport=about.passport,
+        health=about.health.facts if about.health else None,
     )
 
 

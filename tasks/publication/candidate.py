@@ -29,6 +29,7 @@ from tasks.common.workspace import StoredRecords
 from tasks.connectors.formats import FORMATS
 from tasks.policy.disclosure_control import published
 from tasks.policy.published import PublishedAssessment
+from tasks.publication.health import HealthSection
 from tasks.publication.passport import WRITERS, Passport
 from tasks.publication.targets import Target
 from tasks.record import ledger
@@ -62,6 +63,7 @@ class PublicationSection(Section):
     contact : Who answers questions.
     licence : Under which the release may be used.
     passport : The release's passport: formats of catalogues and archives in which its metadata are published with it.
+    health : What HealthDCAT-AP asks of a data set on health.
     to : Where a published release is delivered. A target that is added later receives the current release.
     """
 
@@ -77,6 +79,7 @@ class PublicationSection(Section):
         "ddi-codebook",
         "croissant",
     )
+    health: HealthSection | None = None
     to: tuple[Target, ...] = ()
 
     @model_validator(mode="after")
@@ -85,6 +88,8 @@ class PublicationSection(Section):
             raise ValueError("a table is filled from data.parquet; add parquet to formats")
         if len(set(self.to)) < len(self.to):
             raise ValueError("a target occurs twice in to; remove one")
+        if self.health is not None and ("dcat-ap" not in self.passport or not self.contact):
+            raise ValueError("health is written into dcat-ap.jsonld: add dcat-ap to passport, and state contact")
         if "ro-crate" in self.passport and not self.licence:
             raise ValueError("an RO-Crate names a licence; state licence, or leave ro-crate out of passport")
         return self

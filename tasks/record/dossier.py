@@ -24,6 +24,28 @@ FORMAT = 1
 CHANGED = "the dossier was changed, or is of another format; restore it from a backup"
 
 
+@dataclass(frozen=True, kw_only=True)
+class HealthFacts:
+    """What a plan states of a data set on health; its section `publication: health` says what each means."""
+
+    categories: tuple[str, ...]
+    themes: tuple[str, ...]
+    purposes: tuple[str, ...]
+    places: tuple[str, ...]
+    kind: str
+    keywords: tuple[str, ...]
+    provenance: str
+    access: str
+    email: str
+    page: str
+    publisher_type: str
+    publisher_note: str
+    trusted: bool
+    access_body: str
+    access_body_email: str
+    access_body_page: str
+
+
 @dataclass(frozen=True)
 class PlanIdentity:
     """The plan of a run, the digests by which it and what masks in it are recognised, and what it says to readers.
@@ -31,6 +53,7 @@ class PlanIdentity:
     Parameters
     ----------
     passport : the formats of metadata that are published
+    health : what it states of a data set on health, if it is one
     """
 
     name: str
@@ -41,6 +64,7 @@ class PlanIdentity:
     contact: str = ""
     licence: str = ""
     passport: tuple[str, ...] = ()
+    health: HealthFacts | None = None
 
 
 @dataclass(frozen=True)

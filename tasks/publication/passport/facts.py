@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from anoncore.microdata import Variable
 from tasks.common.digests import jsonable
 from tasks.common.errors import CONTROL
-from tasks.record.dossier import Dossier, ReleasedFile
+from tasks.record.dossier import Dossier, HealthFacts, ReleasedFile
 
 # A JSON document, or a part of one, as it is written.
 Document: TypeAlias = dict[str, Any]
@@ -72,6 +72,7 @@ class Passport:
     records : of the release
     columns, files : as released
     methods : of disclosure control, in the order of the steps
+    health : what the plan states of a data set on health, if it is one
     """
 
     id: str
@@ -85,6 +86,7 @@ class Passport:
     columns: tuple[Column, ...]
     files: tuple[ReleasedFile, ...]
     methods: tuple[str, ...]
+    health: HealthFacts | None
 
     @classmethod
     def of(cls, dossier: Dossier) -> Passport:
@@ -102,6 +104,7 @@ class Passport:
             columns=tuple(Column.of(v, release.missing.get(v.name, 0)) for v in release.variables),
             files=release.files,
             methods=tuple(step.method for step in dossier.method.steps),
+            health=plan.health,
         )
 
     @cached_property

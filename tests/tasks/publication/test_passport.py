@@ -14,10 +14,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import rdflib
+from pydantic import ValidationError
 
 from anoncore.microdata import Microdata, Schema, Variable
 from tasks.common.digests import sha256_of
+from tasks.common.values import from_json, to_json
 from tasks.connectors.formats import FORMATS
+from tasks.publication.candidate import PublicationSection
+from tasks.publication.health import HealthSection
 from tasks.publication.passport import WRITERS, Passport
 from tasks.publication.passport.ddi import NAMESPACE
 from tasks.record.dossier import MethodFacts, MethodStep, PlanIdentity, ReleasedFile, ReleaseIdentity
@@ -44,6 +48,22 @@ FRAME = pd.DataFrame(
         "w": [1, 2, 3, 4],
     }
 )
+HEALTH = {
+    "categories": ["https://example.org/category/survey"],
+    "themes": ["https://example.org/theme/smoking"],
+    "purposes": ["https://w3id.org/dpv#ResearchAndDevelopment"],
+    "places": ["http://publications.europa.eu/resource/authority/country/BEL"],
+    "kind": "http://publications.europa.eu/resource/authority/dataset-type/STATISTICAL",
+    "keywords": [HOSTILE],
+    "provenance": "A survey",
+    "email": "data@example.org",
+    "page": "https://example.org/data",
+    "publisher_type": "https://example.org/publisher/statistics",
+    "publisher_note": "Publishes statistics",
+    "access_body": "Access body",
+    "access_body_email": "body@example.org",
+    "access_body_page": "https://example.org/body",
+}
 # The order of elements in the schema of DDI-Codebook 2.5, of those that are written.
 ORDER = {
     "codeBook": ["stdyDscr", "fileDscr", "dataDscr"],
@@ -69,7 +89,8 @@ def _with_passports(folder: Path, frame: pd.DataFrame, files: dict[str, int]) ->
         files=tuple(ReleasedFile(f, (folder / f).stat().st_size, sha256_of(folder / f), n) for f, n in files.items()),
         missing={str(n): int(c) for n, c in frame.isna().sum().items()},
     )
-    plan = PlanIdentity("people", "0" * 64, "People", HOSTILE, contact="Office", licence="CC-BY-4.0")
+    about = {"contact": "Office", "licence": "CC-BY-4.0", "health": HealthSection(**HEALTH).facts}
+    plan = PlanIdentity("people", "0" * 64, "People", HOSTILE, **about)
     method = MethodFacts((MethodStep("rare-levels", {"k": 5}), MethodStep("mdav", {"k": 3})))
     dossier = replace(small_dossier(), plan=plan, release=release, method=method)
     for file, write in WRITERS.values():
@@ -163,9 +184,42 @@ def test_dcat_is_linked_data(folder: Path) -> None:
     digests = {str(value) for value in graph.objects(None, spdx.checksumValue)}
     assert sha256_of(folder / "data.csv").upper() in {digest.upper() for digest in digests}
     # The profile's shapes ask for the class of whatever is referred to.
-    entities = set(graph.objects()) - set(graph.objects(None, rdflib.RDF.type))
+    places = ("hasEmail", "hasURL", "mbox", "homepage")
+    pages = {o for _, p, o in graph if str(p).endswith(places)}
+    entities = set(graph.objects()) - set(graph.objects(None, rdflib.RDF.type)) - pages
     named = {thing for thing in entities if not isinstance(thing, rdflib.Literal)}
     assert {thing for thing in named if (thing, rdflib.RDF.type, None) not in graph} == set()
+
+
+def test_a_data_set_on_health_states_what_its_profile_asks_for(folder: Path) -> None:
+    graph = rdflib.Graph().parse(folder / "dcat-ap.jsonld", format="json-ld")
+    health = rdflib.Namespace("http://healthdataportal.eu/ns/health#")
+    (data,) = graph.subjects(rdflib.RDF.type, rdflib.DCAT.Dataset)
+    assert [str(one) for one in graph.objects(data, health.healthCategory)] == HEALTH["categories"]
+    assert str(graph.value(graph.value(data, health.hdab), rdflib.FOAF.mbox)) == "mailto:body@example.org"
+    assert str(graph.value(data, rdflib.DCTERMS.accessRights)).endswith("/PUBLIC")
+    laws = set(graph.objects(None, rdflib.URIRef("http://data.europa.eu/r5r/applicableLegislation")))
+    assert len(laws) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"passport": ["croissant"]}, "add dcat-ap to passport"),
+        ({"contact": ""}, "state contact"),
+        ({"health": HEALTH | {"page": "javascript:alert(1)"}}, "must be an address"),
+        ({"health": HEALTH | {"email": "nobody"}}, "email"),
+        ({"health": HEALTH | {"themes": []}}, "themes"),
+    ],
+)
+def test_statements_on_health_are_checked_in_the_plan(changed: dict[str, object], message: str) -> None:
+    sound = {"health": HEALTH, "contact": "Office", "passport": ["dcat-ap"]}
+    health = PublicationSection.model_validate(sound).health
+    assert health is not None
+    plan = PlanIdentity("people", "0" * 64, health=health.facts)
+    assert from_json(PlanIdentity, to_json(plan)) == plan
+    with pytest.raises(ValidationError, match=message):
+        PublicationSection.model_validate(sound | changed)
 
 
 def test_the_crate_names_every_file_and_the_disclosure_check(folder: Path) -> None:
