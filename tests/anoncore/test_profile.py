@@ -111,6 +111,8 @@ def test_kind_and_role_from_the_values(column, kind, role):
         ("school", RNG.integers(0, 18, N), "continuous", "quasi-identifier"),
         ("schoolSES", RNG.integers(0, 60, N), "continuous", "quasi-identifier"),
         ("hamlet", np.arange(N) // 12, "nominal", "other"),
+        ("fraction", RNG.choice([8.33, 12.5, 25.0], N), "ordinal", "other"),
+        ("fraction", RNG.choice(np.linspace(0, 1, 14), N), "continuous", "other"),
         ("ori_hid", np.arange(N) // 2, "nominal", "household"),
         ("hamlet", np.arange(N)[::-1] // 12, "continuous", "other"),
         ("case", np.cumsum(RNG.geometric(0.01, N)), "nominal", "identifier"),
@@ -445,7 +447,7 @@ def test_levels_are_looked_up_from_the_coarsest_that_determine_them():
     frame["region"] = [f"r{v // 3}" for v in village]
     frame["side"] = ["west" if v < 6 else "east" for v in village]
     frame["number"] = (village // 3) * 7.5 + 1
-    assert lookups(frame) == {("number", "village"), ("region", "number"), ("side", "region")}
+    assert lookups(frame) == {("region", "village"), ("number", "region"), ("side", "number")}
 
 
 def test_a_dependency_with_an_exception_or_a_missing_determinant_is_none():

@@ -346,7 +346,8 @@ def _kind(facts: ColumnFacts, adds_up: bool) -> tuple[Kind, str, bool]:
             return "ordinal", f"{count} levels that seem to be ordered", False
         return "nominal", f"{count} levels", False
     if not facts.all_whole:
-        return "continuous", "", False
+        few = facts.listable_levels is not None and count <= MAX_CODES and facts.present >= 10 * count
+        return ("ordinal", f"{count} numbers and none between them", False) if few else ("continuous", "", False)
     groups = _numbers_of_groups(facts)
     if count <= MAX_LEVELS and (groups or _unordered(facts)):
         return "nominal", GROUP_NUMBERS if groups else f"{count} codes, by the name without an order", groups
