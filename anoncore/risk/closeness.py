@@ -26,6 +26,7 @@ from anoncore.risk.tail import (
 )
 
 _FAR = 1e6  # in units of the own distance
+_ALIKE = 0.05  # by how much the numbers of members and non-members may differ for chance to be equal
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,11 +80,15 @@ class Closeness:
 
     def tail(self, tau: float, level: float) -> TailTest:
         """Return `tail_test` of all units, with `close_pairs` where there are other people."""
-        return tail_test(*self._by_unit(self.gap), tau=tau, level=level, pairs=self.pairs(tau))
+        return tail_test(*self._members_by_unit, tau=tau, level=level, pairs=self.pairs(tau))
 
     def isolated(self, tau: float, level: float) -> TailTest:
-        """Return `isolated_test`."""
-        return isolated_test(*self._by_unit(self.gap), tau=tau, level=level)
+        """Return `isolated_test`, beside that of non-members where there are as many."""
+        found = isolated_test(*self._members_by_unit, tau=tau, level=level)
+        if (theirs := self._as_many) is None:
+            return found
+        sides = _by_unit(theirs.released, theirs.other, theirs.own, self.units.nonmembers)
+        return found.beside(isolated_test(*sides, tau=tau, level=level))
 
     def extreme(self, tau: float) -> ExtremeRecords:
         """Return `extreme_records` of the whole original, sought in the whole release."""
@@ -97,36 +102,60 @@ class Closeness:
 
         A neighbour's twin is one more of its kind, so that kinds cannot be compared with A − A_j.
         """
-        sides = [self.whole, self.reference.distance, self.own]
         records = None if self.people is None else self.people.records
-        if self.units.members is not None:
-            # Of each unit the record that is nearest to either stands for all.
-            first = least_of_units(np.minimum(sides[0], sides[1]), self.units.members)
-            sides = [_least(side, self.units.members) for side in sides]
-            records = None if records is None else records[first]
-        return identical_records(*sides, level=level, records=records, share=self.share)
+        sides = self.whole, self.reference.distance, self.own
+        found = _identical(sides, records, self.units.members, level, self.share)
+        # A release of another size meets people by chance at another rate.
+        if (theirs := self._as_many) is None or self.share != 0.5:
+            return found
+        sides = theirs.released, theirs.other, theirs.own
+        return found.beside(_identical(sides, theirs.records, self.units.nonmembers, level))
 
-    def _by_unit(self, gap: Floats) -> list[Floats]:
-        """Return the distances to release, to what stands for A*, and to other people, one of each unit.
+    @property
+    def _as_many(self) -> Neighbours | None:
+        """The non-members where about as many units were measured, against all of the original, as of members."""
+        if self.nonmembers is None or self.released.n_queries < self.released.n_original:
+            return None
+        sides = (self.own, self.units.members), (self.nonmembers.own, self.units.nonmembers)
+        one, other = (len(rows) if units is None else len(np.unique(units)) for rows, units in sides)
+        return self.nonmembers if abs(one - other) <= _ALIKE * one else None
 
-        A unit is in the tail of a set where one of its records is: where the least of its ratios to the own distance
-        is below τ. Its own distance is that of its most isolated record.
-        """
-        units = self.units.members
-        if units is None:
-            return [self.released.distance, self.chance, gap]
-        most = -_least(-gap, units)
-        ratios = (
-            np.divide(side, gap, out=np.full(len(gap), np.inf), where=gap > 0.0)
-            for side in (self.released.distance, self.chance)
-        )
-        # Beyond τ it does not matter how far.
-        return [*(np.minimum(_least(ratio, units), _FAR) * most for ratio in ratios), most]
+    @property
+    def _members_by_unit(self) -> tuple[Floats, Floats, Floats]:
+        return _by_unit(self.released.distance, self.chance, self.gap, self.units.members)
 
 
-def _least(values: Floats, units: Indices) -> Floats:
+def _identical(
+    sides: tuple[Floats, Floats, Floats],
+    records: Floats | None,
+    units: Indices | None,
+    level: float,
+    share: float = 0.5,
+) -> TailTest:
+    """Return `identical_records` of units; of each the record that is nearest to either of both sets stands for all."""
+    if units is not None and records is not None:
+        records = records[least_of_units(np.minimum(sides[0], sides[1]), units)]
+    return identical_records(*(_least(side, units) for side in sides), level=level, records=records, share=share)
+
+
+def _by_unit(released: Floats, chance: Floats, gap: Floats, units: Indices | None) -> tuple[Floats, Floats, Floats]:
+    """Return the distances to release, to what stands for chance, and to other people, one of each unit.
+
+    A unit is in the tail of a set where one of its records is: where the least of its ratios to the own distance
+    is below τ. Its own distance is that of its most isolated record.
+    """
+    if units is None:
+        return released, chance, gap
+    most = -_least(-gap, units)
+    ratios = (np.divide(side, gap, out=np.full(len(gap), np.inf), where=gap > 0.0) for side in (released, chance))
+    # Beyond τ it does not matter how far.
+    near, other = (np.minimum(_least(ratio, units), _FAR) * most for ratio in ratios)
+    return near, other, most
+
+
+def _least(values: Floats, units: Indices | None) -> Floats:
     """Return the least value of each unit."""
-    return values[least_of_units(values, units)]
+    return values if units is None else values[least_of_units(values, units)]
 
 
 def closeness(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -52,6 +52,18 @@ class TailTest:
     verdict: Literal["pass", "fail", "inconclusive"]
     n_close_pairs: int | None = None
     close_pairs_released: int | None = None
+
+    def beside(self, nonmembers: TailTest) -> TailTest:
+        """Return the test with what as many non-members show, for whom the original stands for other people.
+
+        Release, original and reference being samples of one population and one size, members whom the release alone
+        comes close to, members whom the reference alone does, and non-members whom the release alone does are equally
+        many by chance: p = P(Bin(all three, ⅓) ≥ the first). Without non-members the second alone shows chance.
+        """
+        trials = self.only_released + self.only_reference + nonmembers.only_released
+        p = float(binom.sf(self.only_released - 1, trials, 1.0 / 3.0))
+        verdict = "fail" if p < self.level else "pass" if self.verdict == "fail" else self.verdict
+        return replace(self, p=p, verdict=verdict)
 
     @property
     def baseline(self) -> float:

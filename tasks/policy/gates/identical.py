@@ -28,8 +28,9 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Records of the original that are in the release value by value, against the same for the reference. "
-    "Fail when the exact one-sided McNemar test, with equal records counted once, gives p below `tail_p`; inconclusive "
-    "where any is released and neither original nor reference repeats a record.",
+    "Fail when the exact one-sided McNemar test, with equal records counted once and released non-members where "
+    "sizes are equal, gives p below `tail_p`; inconclusive where any is released and neither original nor reference "
+    "repeats a record.",
     evaluate=evaluate,
     limits=ChanceLimit,
     individual=True,

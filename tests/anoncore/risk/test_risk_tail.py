@@ -13,6 +13,7 @@ from anoncore.risk import (
     ClosePairs,
     closeness,
     extreme_records,
+    identical_records,
     isolated_test,
     prediction_measures,
     tail_test,
@@ -247,3 +248,30 @@ def test_extreme_records_among_duplicates_are_found():
     whole = closeness(x, x, None, 5, queries=np.arange(1000), rng=np.random.default_rng(0)).extreme(0.1)
     assert sampled == whole
     assert sampled.n_extreme == 1
+
+
+def test_non_members_whom_the_release_alone_comes_close_to_show_what_chance_does():
+    own = np.append(np.ones(1990), np.full(10, 9.0))
+
+    def test(copied):
+        released = np.ones(2000)
+        released[1990 : 1990 + copied] = 0.0
+        return isolated_test(released, np.ones(2000), own), identical_records(released, np.ones(2000), own)
+
+    for members, none, as_many in zip(test(6), test(0), test(6), strict=True):
+        assert members.beside(none).p == pytest.approx(3.0**-6)
+        assert members.beside(none).verdict == "fail"
+        assert members.beside(as_many).verdict == none.beside(members).verdict == "pass"
+    # Six of ten and none of the reference are no proof without them.
+    assert test(6)[0].verdict == "pass"
+
+
+def test_sets_of_one_population_show_as_many_isolated_and_identical_records_as_the_level_says():
+    failed = 0
+    for seed in range(60):
+        sides = np.random.default_rng(seed).integers(4, size=(3, 200, 5)).astype(float)
+        close = closeness(sides[0], sides[1], sides[2], 5, queries=np.arange(200), rng=np.random.default_rng(seed))
+        assert close.identical(0.01).only_released > 0
+        failed += close.identical(0.05).p < 0.05
+        failed += close.isolated(0.1, 0.05).p < 0.05
+    assert failed <= 0.05 * 120 + 2 * np.sqrt(0.05 * 0.95 * 120)
