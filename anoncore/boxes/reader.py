@@ -33,7 +33,7 @@ MARKS = ("|", ";", "/")
 
 # Values a statistic can have at all; any where it is not listed.
 POSSIBLE = {"variance": (0.0, np.inf), "sd": (0.0, np.inf), "correlation": (-1.0, 1.0)}
-NOTHING = "the guaranteed range is all that is possible, so it tells nothing"
+NOTHING = "the guaranteed range is all that is possible, so it says nothing"
 WEIGHTED = (
     "the weights are larger where records lie close together, so they go with the values: this describes the "
     "weighted table and is biased for the population; read it beside the unweighted estimate"

@@ -211,7 +211,7 @@ def reported(released: Microdata, statistics: Sequence[Wanted]) -> tuple[tuple[s
     figures: dict[str, float] = {}
     for one in statistics:
         found = read.estimate(one.statistic.statistic, *one.statistic.of, within=one.statistic.within)
-        note = str(replace(found, note="")) + ("; tells nothing" if NOTHING in found.note else "")
+        note = str(replace(found, note="")) + ("; says nothing" if NOTHING in found.note else "")
         if one.statistic.accuracy is not None:
             note += f"; wanted was ± {one.statistic.accuracy:g}"
         notes.append(note + _weighted(read, one.statistic))

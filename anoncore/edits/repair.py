@@ -273,7 +273,7 @@ class _Settling:
         raise InfeasibleError(
             f"{int(counts[left].sum())} record(s) could not be made to satisfy all edits after {PASSES} "
             f"passes; still violated: {', '.join(names)}. Loosen one of them, or an edit it meets, or "
-            "leave a variable of theirs out of the masking"
+            "leave one of their variables out of the masking"
         )
 
 

@@ -36,7 +36,7 @@ class AveragingAttack:
     """
 
     meaning: ClassVar[str] = (
-        "How well somebody who took part is distinguished from a non-member by all releases of these data together; "
+        "How well a member is distinguished from a non-member by all releases of these data together; "
         "0.5 is guessing. Fresh randomness in every release averages out, and what is left is the person."
     )
 

@@ -46,7 +46,7 @@ class ScoreCoincidence:
     """
 
     meaning: ClassVar[str] = (
-        "How well somebody who took part is distinguished from a non-member by principal scores that recur in the "
+        "How well a member is distinguished from a non-member by principal scores that recur in the "
         "release; 0.5 is guessing."
     )
 

@@ -47,8 +47,8 @@ class GroupRisk:
     """
 
     meaning: ClassVar[str] = (
-        "How many people share a combination of quasi-identifiers: whoever is alone with his could be found "
-        "by an attacker who knows them and knows that he took part."
+        "How many people share a combination of quasi-identifiers: an attacker who knows a person's combination, "
+        "and that the person took part, could find a record that is alone with it."
     )
 
     n: int
@@ -80,7 +80,7 @@ class SensitiveRisk:
     """
 
     meaning: ClassVar[str] = (
-        "What belonging to a group of quasi-identifiers tells about a sensitive variable even if nobody in "
+        "What belonging to a group of quasi-identifiers discloses about a sensitive variable even if no one in "
         "the group can be distinguished from the others."
     )
 
@@ -128,7 +128,7 @@ class Disclosure:
 
     meaning: ClassVar[str] = (
         "Released records are taken at face value, as if they were the people's own: masked values make "
-        "groups too, and finding one of them finds nobody. Other people's records, published as they are, "
+        "groups too, and finding one of them finds no one. Other people's records, published as they are, "
         "would give the figures beside them."
     )
 

@@ -39,7 +39,7 @@ class MatchSignal:
     """
 
     meaning: ClassVar[str] = (
-        "An area near 0.5 says that an attacker cannot tell right matches from wrong ones; near 1, he can."
+        "An area near 0.5 says that an attacker cannot distinguish right matches from wrong ones; near 1, that he can."
     )
 
     name: str
@@ -75,7 +75,7 @@ class Linkage:
 
     meaning: ClassVar[str] = (
         "The share of people whose nearest released row is their own, for an attacker who knows all their "
-        "values; it does harm where it exceeds guessing and a measure tells which matches are right."
+        "values; it does harm where it exceeds guessing and a measure shows which matches are right."
     )
 
     rate: Proportion

@@ -40,7 +40,7 @@ def studio(
 
     def ready(address: str, people: bool) -> None:
         plain.print(f"Studio   {visible(address)}")
-        plain.print("People log in by name and password." if people else "Whoever has this address may use it.")
+        plain.print("People log in by name and password." if people else "Anyone who has this address may use it.")
         plain.print("Press Ctrl-C to stop.")
         sys.stdout.flush()
         if browser and not people and sys.stdout.isatty():

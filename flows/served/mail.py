@@ -55,7 +55,7 @@ class MailServer:
         if parts.scheme not in SCHEMES or not parts.hostname or parts.password or not receivers:
             raise Refused(
                 f"{SMTP} must be smtp://, smtp+starttls:// or smtps:// with USER@HOST:PORT, {MAIL_TO} the addresses of "
-                f"those who are told, and the password the secret {PASSWORD}"
+                f"the recipients, and the password the secret {PASSWORD}"
             )
         if parts.scheme == "smtp" and parts.username and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
             raise Refused(f"{SMTP} must be smtp+starttls:// or smtps:// with a user: the password would go in clear")

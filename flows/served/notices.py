@@ -128,7 +128,7 @@ async def run_sender(client: PrefectClient, home: Home) -> None:
 
 
 async def ways(client: PrefectClient, home: Home) -> dict[str, Send]:
-    """Return the ways by which people are told: mail, a notification block, both or none.
+    """Return the ways by which people are notified: mail, a notification block, both or none.
 
     One that cannot be used now fails with each notice, so that notices wait for it and the other is used.
     """

@@ -107,7 +107,7 @@ class Watch:
             notices.enqueue(self.home, about)
 
     async def _untold(self) -> None:
-        """Tell of runs that failed, and could not say so themselves: the disk was full, or Prefect ended them."""
+        """Report runs that failed, and could not say so themselves: the disk was full, or Prefect ended them."""
         from prefect.client.schemas.filters import (
             FlowRunFilter,
             FlowRunFilterEndTime,

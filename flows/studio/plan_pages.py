@@ -132,7 +132,7 @@ def _job(one: Asked) -> Job:
     """Return the work that is asked for; raises `NotAllowed` where it is somebody else's."""
     job = one.studio.jobs.find(one.subject)
     if not _may_see(one, job):
-        raise NotAllowed("This is the work of somebody with another role. Nothing was done.")
+        raise NotAllowed("A person with another role started this work. Nothing was done.")
     return job
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tasks.policy.gate import GateResult
 
-QUESTION = "Do they still tell what the source tells?"
+QUESTION = "Does the release support the same conclusions as the source?"
 HEADLINES = ("worst variable", "worst pair", "propensity score")
 
 

@@ -300,7 +300,7 @@ def test_a_range_of_all_that_is_possible_tells_nothing():
     boxes = read_boxes(pd.DataFrame(wide))
     found = boxes.estimate("correlation", "u", "v")
     assert (found.guaranteed, found.linearised) == ((-1, 1), (-1, 1))
-    assert "tells nothing" in found.note
+    assert "says nothing" in found.note
     assert boxes.estimate("sd", "u").linearised[0] == 0
     assert "-0.0" not in str(boxes.estimate("sd", "u"))
-    assert "tells nothing" not in boxes.estimate("mean", "u").note
+    assert "says nothing" not in boxes.estimate("mean", "u").note

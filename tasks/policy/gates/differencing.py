@@ -17,7 +17,7 @@ from tasks.policy.published import PublishedAssessment, published_series
 NAME = "differencing"
 MEANING = (
     "how many more of their values are read off from the difference of two releases for people who joined or changed "
-    "in between than for others, and how much better than by guessing it tells who they are"
+    "in between than for others, and how much better than by guessing it shows who they are"
 )
 MORE = "; more newcomers between two releases decide it, so publish less often, or let a person accept it"
 WHY = "as there are too few other people, no variable in common or no files"

@@ -37,8 +37,8 @@ def _results(assessment: Assessment) -> Iterator[GateResult]:
             limit="0",
             baseline="0, after a step rare-levels",
             records=records,
-            meaning="variables with a released level, or a missing value, of one or two people of the source: who "
-            "knows that somebody alone has it sees from the release whether that person took part",
+            meaning="variables with a released level, or a missing value, of one or two people of the source: an "
+            "attacker who knows the only person with it sees from the release whether that person took part",
             variables=assessment.source_levels,
         )
 

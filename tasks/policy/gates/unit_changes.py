@@ -62,8 +62,8 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
             limit=f"none, or at least {count(series.least)} of each",
             baseline="0, the same people with the same values",
             records=assessment.records.original,
-            meaning=f"{_units(series)} that joined, left or changed; where few did, the difference of two releases is "
-            "theirs",
+            meaning=f"{_units(series)} that joined, left or changed; where few did, the difference of two releases "
+            "discloses their values",
             needed=_needed(series),
         ),
     )

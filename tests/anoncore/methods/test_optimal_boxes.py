@@ -156,8 +156,8 @@ def test_notes_say_where_a_range_tells_nothing():
         Statistic(statistic="mean", of=("w",), probability=1e4),
     )
     notes = released(table(40), k=10, statistics=asked).notes
-    assert any(n.startswith("correlation(u, v)") and n.endswith("; tells nothing") for n in notes)
-    assert not any(n.startswith("mean(w)") and "tells nothing" in n for n in notes)
+    assert any(n.startswith("correlation(u, v)") and n.endswith("; says nothing") for n in notes)
+    assert not any(n.startswith("mean(w)") and "says nothing" in n for n in notes)
 
 
 def test_inner_faces_are_no_possible_values():
