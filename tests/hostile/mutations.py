@@ -31,7 +31,7 @@ import python_calamine  # noqa: F401
 
 from tasks.connectors import parser_process
 
-SECONDS, BYTES = 20, 4 << 30
+SECONDS, BYTES = 90, 4 << 30
 FORMATS = {
     "sav": "spss",
     "zsav": "spss",
