@@ -67,22 +67,26 @@ def csv_batches(
     def survey() -> dict[str, Codes]:
         _check_fields(path, dialect, shown, copied=False)
         seen = {name: Codes() for name in layout.as_numbers}
-        truths: set[str] = set()
+        kinds: dict[str, set[bool]] = {name: set() for name in layout.numbers}
         for frame in _frames(path, dialect, layout, shown, rows):
             seen = {name: codes.and_those_of(frame[name], dialect.decimal) for name, codes in seen.items()}
-            own = {name for name in layout.numbers if frame[name].dtype == bool}
-            if frame.index[0] and own != truths:
-                raise Refused(f"source: {shown} holds numbers and truth values in {named(sorted(own ^ truths))}")
-            truths = own
+            for name in layout.numbers:
+                if (present := frame[name].dropna()).size:
+                    kinds[name].add(pd.api.types.infer_dtype(present) == "boolean")
             if layout.may_end_early(frame) and not layout.lengths_checked:
                 _check_lengths(path, dialect, len(layout.header), shown)
                 layout.lengths_checked = True
+        if mixed := sorted(name for name, found in kinds.items() if len(found) > 1):
+            raise Refused(f"source: {shown} holds numbers and truth values in {named(mixed)}")
         return seen
 
     seen = _refusing(dialect, shown, survey)
     frames = _frames(path, dialect, layout, shown, rows)
     while (frame := _refusing(dialect, shown, lambda: next(frames, None))) is not None:
-        yield frame.assign(**{name: codes.read(frame[name], dialect.decimal) for name, codes in seen.items()})
+        for name, codes in seen.items():
+            frame[name] = codes.read(frame[name], dialect.decimal)
+        if len(frame):
+            yield frame
 
 
 @dataclass

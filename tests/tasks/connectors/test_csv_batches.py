@@ -39,6 +39,18 @@ def test_the_parts_are_the_table(tmp_path: Path, rows: int, encoding: str, last:
     pd.testing.assert_frame_equal(together, whole)
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_columns_of_any_name_truth_values_with_missing_ones_and_no_record_at_all(tmp_path: Path, rows: int) -> None:
+    path, source = tmp_path / "a.csv", SourceSection(path="a.csv")
+    variables = [Variable("self", "nominal"), Variable("works", "continuous")]
+    path.write_text("self,works\n1,true\n2,\n3,false\n4,true\n")
+    parts = pd.concat(csv_batches(path, source, variables, rows, "the file"), ignore_index=True)
+    assert parts["self"].tolist() == [1, 2, 3, 4]
+    assert parts["works"].astype("float").tolist() == pytest.approx([1, float("nan"), 0, 1], nan_ok=True)
+    path.write_text("self,works\n")
+    assert list(csv_batches(path, source, variables, rows, "the file")) == []
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
