@@ -103,7 +103,7 @@ def dependent(edit: Computing, frame: pd.DataFrame, variable: Variable) -> tuple
 
 
 def _computed(edit: LinearEdit | ProductEdit, frame: pd.DataFrame, variable: Variable) -> tuple[pd.Series, Variable]:
-    values = edit.solve(frame)
+    values = edit.solve(frame) + 0.0  # no negative zeros
     if variable.levels is not None:
         return _computed_levels(edit, values, frame.index, variable), variable
     finer = [10.0**-d for d in range(MAX_DECIMALS + 1)]

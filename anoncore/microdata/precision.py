@@ -33,7 +33,8 @@ def round_to(values: np.ndarray, unit: float | None) -> np.ndarray:
     """Round to multiples of ``unit``; None leaves the values as they are.
 
     Values are rounded to a millionth of the unit first: whether one that lies half-way between two multiples
-    goes up or down is then no matter of rounding errors, which differ between processors.
+    goes up or down is then no matter of rounding errors, which differ between processors. No zero is negative: files
+    would show -0.0.
 
     Examples
     --------
@@ -44,8 +45,8 @@ def round_to(values: np.ndarray, unit: float | None) -> np.ndarray:
         return values
     decimals = -np.log10(unit)
     if abs(decimals - round(decimals)) < 1e-12:
-        return np.round(np.round(values, round(decimals) + 6), round(decimals))
-    return np.round(np.round(values / unit, 6)) * unit
+        return np.round(np.round(values, round(decimals) + 6), round(decimals)) + 0.0
+    return np.round(np.round(values / unit, 6)) * unit + 0.0
 
 
 def outward(value: float, *, upward: bool) -> float:

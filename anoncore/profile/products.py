@@ -26,7 +26,9 @@ FEW = 0.02
 
 
 def products(table: Table, computed: Collection[str], sums: Collection[frozenset[str]]) -> list[Finding]:
-    """Find columns of positive numbers that are products of powers of two earlier ones, up to rounding.
+    """Find columns of numbers from 0 on that are products of powers of two earlier ones, up to rounding.
+
+    Powers are fitted to the records in which all three are positive; those with a 0 must give the product, too.
 
     Parameters
     ----------
@@ -37,13 +39,14 @@ def products(table: Table, computed: Collection[str], sums: Collection[frozenset
     Returns
     -------
     list of Finding, a `ProductEdit` for each column at most. Those are not active that are present where a factor is
-    missing, or missing where none is, in more than 1 % of the records. Tables of more than `MOST_COLUMNS` columns of
-    positive numbers give none.
+    missing or divides and is 0, or missing where none is, in more than 1 % of the records. Tables of more than
+    `MOST_COLUMNS` columns of numbers from 0 on, most of them positive, give none.
     """
-    names = [n for n in table.numbers(computed, 5 * MIN_RECORDS) if np.nanmin(table.numeric[n]) > 0]
+    names = [n for n in table.numbers(computed, 5 * MIN_RECORDS) if _mostly_positive(table.numeric[n])]
     if not 3 <= len(names) <= MOST_COLUMNS:
         return []
-    logs = np.log(np.column_stack([table.numeric[n] for n in names]))
+    numbers = np.column_stack([table.numeric[n] for n in names])
+    logs = np.log(np.where(numbers > 0, numbers, np.nan))
     accepted: dict[str, Finding] = {}
     for result in range(2, len(names)):
         for factors in _alike(logs, result):
@@ -54,6 +57,11 @@ def products(table: Table, computed: Collection[str], sums: Collection[frozenset
                 accepted[names[result]] = finding
                 break
     return list(accepted.values())
+
+
+def _mostly_positive(column: np.ndarray) -> bool:
+    present = column[~np.isnan(column)]
+    return bool(present.min() >= 0 and 2 * (present > 0).sum() > len(present))
 
 
 def _alike(logs: np.ndarray, result: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
@@ -87,23 +95,24 @@ def _alike(logs: np.ndarray, result: int) -> Iterator[tuple[tuple[int, int], tup
 def _product(table: Table, result: str, of: dict[str, int], second: int, logs: np.ndarray) -> Finding | None:
     """Return the edit, where nearly all records hold up to rounding and beside what the second factor explains."""
     columns = {name: table.numeric[name] for name in (*of, result)}
-    here = ~np.isnan(np.column_stack(list(columns.values()))).any(axis=1)
-    value, plain = columns[result][here], np.prod([columns[n][here] ** p for n, p in of.items()], axis=0)
-    if len(value) < 5 * MIN_RECORDS:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        computed = np.prod([columns[n] ** float(p) for n, p in of.items()], axis=0)
+    here = np.isfinite(computed) & ~np.isnan(columns[result])
+    value, plain = columns[result][here], computed[here]
+    positive = (value > 0) & (plain > 0)
+    if positive.sum() < 5 * MIN_RECORDS:
         return None
-    factor = float(np.median(value / plain))
+    factor = float(np.median(value[positive] / plain[positive]))
     rounding = NOISE + (observed_precision(columns[result]) or 0.0) / value.max()
     factor = roundest(factor * (1 - rounding), factor * (1 + rounding))
     away = np.abs(value - factor * plain)
     tolerance = outward(float(np.quantile(away, NEARLY_ALL)), upward=True)
-    small = np.median(away / value) < FEW * logs[here, second].std()
+    small = np.median(away[positive] / value[positive]) < FEW * np.nanstd(logs[here, second])
     if not small or tolerance > FEW * value.std():
         return None
     broken = int((away > tolerance).sum())
-    alike = np.mean(here != ~np.isnan(columns[result])) + np.mean(
-        ~here & ~np.isnan(np.column_stack([columns[n] for n in of])).any(axis=1)
-    )
+    alike = np.mean(np.isfinite(computed) != ~np.isnan(columns[result]))
     edit = ProductEdit(name=f"{result} is a product", dependent=result, of=of, factor=factor, tolerance=tolerance)
     why = f"in all but {broken} of {len(value)} records" if broken else ""
-    why = why if alike <= UNLIKE else "missing cells are not those of its factors"
+    why = why if alike <= UNLIKE else "present where a factor is missing or divides and is 0, or the reverse"
     return Finding(edit, why, active=bool(alike <= UNLIKE), broken=broken)

@@ -53,6 +53,46 @@ def test_products_are_found_with_a_round_factor_and_what_follows_from_them():
     assert not [f for f in find_rules(Microdata.from_frame(masked_alike)) if f.active and f.edit.edit == "product"]
 
 
+def workers(n=900, seed=0):
+    draw = np.random.default_rng(seed)
+    hours = np.where(draw.random(n) < 0.3, 0, draw.integers(5, 60, n))
+    frame = pd.DataFrame({"hours": hours, "rate": draw.lognormal(2.5, 0.4, n).round(2)})
+    return frame.assign(pay=(frame.hours * frame.rate).round(2))
+
+
+def test_products_are_found_beside_zeros():
+    (edit,) = [f.edit for f in find_rules(Microdata.from_frame(workers())) if f.active and f.edit.edit == "product"]
+    assert (edit.dependent, dict(edit.of), edit.factor) == ("pay", {"hours": 1, "rate": 1}, 1)
+    schema = Schema(
+        [Variable(n, "continuous", precision=p) for n, p in {"hours": 1, "rate": 0.01, "pay": 0.01}.items()]
+    )
+    edits = EditSet([edit])
+    given = without_dependents(Microdata(workers(), schema), edits)
+    drawn = anoncore.anonymize(given, SequentialTrees(leaf=20), edits=edits, rng=np.random.default_rng(0)).data
+    masked = complete(drawn, edits, schema).frame
+    assert edit.holds(masked).all()
+    assert ((masked.hours == 0) == (masked.pay == 0)).all()
+    assert (masked.hours == 0).mean() == pytest.approx(0.3, abs=0.05)
+
+
+def test_a_ratio_is_proposed_where_it_has_values_beside_a_divisor_of_zero():
+    source = workers()[["hours", "pay"]]
+    rate = (source.pay / source.hours.where(source.hours > 0)).round(3)
+    for values, active in ((rate, True), (rate.fillna(0), False)):
+        rules = find_rules(Microdata.from_frame(source.assign(hourly=values)))
+        (found,) = [f for f in rules if f.edit.edit == "product"]
+        assert (found.edit.dependent, dict(found.edit.of)) == ("hourly", {"hours": -1, "pay": 1})
+        assert found.active == active
+        assert ("divides and is 0" in found.reason) == (not active)
+
+
+def test_a_column_of_zeros_beside_positive_factors_is_no_product():
+    source = workers()
+    source["some"] = np.where(np.arange(len(source)) % 4 == 0, 0, source.pay)
+    rules = find_rules(Microdata.from_frame(source))
+    assert "some" not in {f.edit.dependent for f in rules if f.edit.edit == "product"}
+
+
 def test_an_average_is_no_product():
     draw = np.random.default_rng(0)
     first = draw.normal(120, 15, 500).round()

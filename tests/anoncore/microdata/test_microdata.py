@@ -118,3 +118,8 @@ def test_observed_precision(values, unit):
 
 def test_round_to_a_unit_that_is_no_power_of_ten():
     np.testing.assert_allclose(round_to(np.array([7.4, 8.1]), 5.0), [5.0, 10.0])
+
+
+def test_no_rounded_zero_is_negative():
+    for unit in (1.0, 5.0):
+        assert not np.signbit(round_to(np.array([-0.2, -0.0, 0.2]), unit)).any()
