@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anoncore.microdata import Microdata
 from anoncore.microdata.units import unit_codes
@@ -27,7 +28,8 @@ class Dominance:
     looked_at : ends of numbers, two of each variable
     dominated : those that one unit dominates; confidential
     followed : variables in which the release reaches as far as nothing but that unit explains
-    as_far : whether the reference, too, reaches as far in every one of them
+    as_far : whether the reference, too, reaches as far in every one of them, and the release has no number of that
+        unit that the reference lacks
     """
 
     meaning: ClassVar[str] = (
@@ -59,7 +61,7 @@ def dominance(original: Microdata, released: Microdata, reference: Microdata | N
 
     Parameters
     ----------
-    original, released, reference : Microdata; without a reference nothing is said to reach as far
+    original, released, reference : Microdata; without a reference no one else is said to reach as far
 
     Returns
     -------
@@ -88,9 +90,10 @@ def dominance(original: Microdata, released: Microdata, reference: Microdata | N
             if limit is None:
                 continue
             dominated += 1
-            if _reaches(released, name, sign, limit):
+            own, far, others = (_beyond(data, name, sign, limit) for data in (original, released, reference))
+            if len(far):
                 followed.append(name)
-                as_far &= reference is not None and _reaches(reference, name, sign, limit)
+                as_far &= bool(len(others)) and not np.isin(far, np.setdiff1d(own, others)).any()
     return Dominance(2 * len(names), dominated, tuple(dict.fromkeys(followed)), as_far and bool(followed))
 
 
@@ -115,5 +118,9 @@ def _limit(data: Microdata, name: str, sign: float) -> float | None:
     return float(outermost[1] + spread)
 
 
-def _reaches(data: Microdata, name: str, sign: float, limit: float) -> bool:
-    return name in data.schema and bool((sign * data.frame[name] > limit).any())
+def _beyond(data: Microdata | None, name: str, sign: float, limit: float) -> NDArray[np.float64]:
+    """Return (q,) the values that lie further out than the limit."""
+    if data is None or name not in data.schema:
+        return np.empty(0)
+    values = data.frame[name].to_numpy(dtype=np.float64)
+    return values[sign * values > limit]

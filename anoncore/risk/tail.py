@@ -35,7 +35,8 @@ class TailTest:
     only_released, only_reference : tail records against one of them only, on which McNemar's test rests
     tau, level : share of the own neighbour's distance that counts as close, and the test's level
     p : one-sided p-value; where close pairs were tested too, the smaller of both with the level shared out
-    verdict : "pass", "fail", or "inconclusive" when even n copied records could not reach the level
+    verdict : "pass", "fail", or "inconclusive" when even n copied records could not reach the level, or when the
+        reference alone excludes chance and non-members do not
     n_close_pairs, close_pairs_released : close pairs that were looked at, and those of them with a released
         row, see `close_pairs`; None where pairs say nothing or nobody else is known
     """
@@ -58,11 +59,12 @@ class TailTest:
 
         Release, original and reference being samples of one population and one size, members whom the release alone
         comes close to, members whom the reference alone does, and non-members whom the release alone does are equally
-        many by chance: p = P(Bin(all three, ⅓) ≥ the first). Without non-members the second alone shows chance.
+        many by chance: p = P(Bin(all three, ⅓) ≥ the first). Without non-members the second alone shows chance. Where
+        that fails and this does not, the release may be made from non-members, too, so that nothing is decided.
         """
         trials = self.only_released + self.only_reference + nonmembers.only_released
         p = float(binom.sf(self.only_released - 1, trials, 1.0 / 3.0))
-        verdict = "fail" if p < self.level else "pass" if self.verdict == "fail" else self.verdict
+        verdict = "fail" if p < self.level else "inconclusive" if self.verdict == "fail" else self.verdict
         return replace(self, p=p, verdict=verdict)
 
     @property

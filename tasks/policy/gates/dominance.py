@@ -45,8 +45,8 @@ GATE = Gate(
     description="Numbers of which the outermost unit’s is at least ten times as far from the second’s as that is from "
     "the sixth’s. Fail when a released value lies beyond the second’s by more than that distance, as nothing but the "
     "one unit explains it, and known constants of the masking turn it into that unit’s number; inconclusive when the "
-    "reference reaches as far. In a file of another tool it may be someone else’s: inconclusive, and passed where the "
-    "reference reaches as far.",
+    "reference reaches as far and the value is not the unit’s own. In a file of another tool it may be someone else’s: "
+    "inconclusive, and passed where the reference reaches as far and the value is not the unit’s own.",
     evaluate=evaluate,
     individual=True,
     metrics=metrics,

@@ -44,6 +44,11 @@ def test_independent_samples_with_heavy_tails_pass():
     assert verdicts.count("fail") == 0
 
 
+@pytest.mark.parametrize(("released", "verdict"), [(6e7, "fail"), (6.1e7, "inconclusive"), (5e7, "inconclusive")])
+def test_a_number_far_out_that_others_have_is_left_open_unless_it_is_the_units_own(released, verdict):
+    assert dominance(people(1, 6e7), people(2, released), people(3, 5e7)).verdict == verdict
+
+
 def test_many_records_of_one_unit_dominate_together():
     data = people(3)
     frame = data.frame.copy()

@@ -262,6 +262,9 @@ def test_non_members_whom_the_release_alone_comes_close_to_show_what_chance_does
         assert members.beside(none).p == pytest.approx(3.0**-6)
         assert members.beside(none).verdict == "fail"
         assert members.beside(as_many).verdict == none.beside(members).verdict == "pass"
+    # Made from non-members as well: the reference alone excludes chance.
+    for both in test(8):
+        assert (both.verdict, both.beside(both).verdict) == ("fail", "inconclusive")
     # Six of ten and none of the reference are no proof without them.
     assert test(6)[0].verdict == "pass"
 
