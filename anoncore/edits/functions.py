@@ -28,7 +28,8 @@ def function_of(x: np.ndarray, y: np.ndarray, fewest: int = FEWEST) -> Function 
     x, y = x[both], y[both]
     if np.isnan(x).any() or (different := len(np.unique(x))) < fewest:
         return None
-    within = 0.501 * (observed_precision(y) or 0.0) + NOISE * np.abs(y)
+    # Numbers far from zero that differ little, such as times in seconds, are all alike but for such noise.
+    within = 0.501 * (observed_precision(y) or 0.0) + NOISE * np.minimum(np.abs(y), np.ptp(y))
     low, high = int(x.argmin()), int(x.argmax())
     slope = (y[high] - y[low]) / (x[high] - x[low])
     line = partial(_line, slope=slope, at=x[low], value=y[low])

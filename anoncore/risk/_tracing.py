@@ -30,8 +30,8 @@ def trait_differences(columns: list[Floats], numeric: bool, scale: float) -> tup
     """
     people = np.concatenate(columns[2:])
     present = people[~np.isnan(people)]
-    known = np.unique(np.quantile(present, np.arange(1, _CLASSES) / _CLASSES)) if numeric and len(present) else present
-    known = known if numeric else np.unique(present)
+    cut = numeric and len(present)
+    known = np.unique(np.quantile(present, np.arange(1, _CLASSES) / _CLASSES) if cut else present)
     sides = [_classes(side, known, numeric) for side in (*columns[:2], people)]
     width = len(known) + 2
     earlier, released = (np.bincount(side, minlength=width) for side in sides[:2])

@@ -30,7 +30,7 @@ from tasks.record.predecessors import Lineage, Predecessor, predecessors
 
 # Earlier releases that are subtracted: those since which fewest units joined.
 AT_MOST = 12
-# People of the control.
+# People who joined or changed, and people of the control, at most.
 PEOPLE = 2000
 
 
@@ -156,7 +156,7 @@ def _subtracted(
         before = released_table(run, folder, original.schema.select(shared)) if shared else None
         tables = (
             candidate,
-            original.take(np.flatnonzero(units[original.unit_codes])),
+            _some(run, original, np.flatnonzero(units)),
             _control(run, one, original, sides),
         )
         attack = before and differencing(
@@ -181,5 +181,10 @@ def _control(run: Run, earlier: _Earlier, original: Microdata, sides: Sides) -> 
     if sides.reference is not None:
         control = sides.reference.load()
         others = np.arange(control.n_units)
-    drawn = run.rng("series").permutation(others)[:PEOPLE]
-    return control.take(np.flatnonzero(np.isin(control.unit_codes, drawn)))
+    return _some(run, control, others)
+
+
+def _some(run: Run, data: Microdata, units: NDArray[np.intp]) -> Microdata:
+    """Return all records of some units, at most `PEOPLE`, drawn at random."""
+    drawn = run.rng("series").permutation(units)[:PEOPLE]
+    return data.take(np.flatnonzero(np.isin(data.unit_codes, drawn)))
