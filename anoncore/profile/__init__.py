@@ -8,7 +8,7 @@ Values appear in a result only where at least `MIN_COUNT` records hold them; lim
 outward, away from the extremes.
 """
 
-from anoncore.microdata.inference import GROUP_NUMBERS, MIN_COUNT, NESTED, Guess
+from anoncore.microdata.inference import GROUP_NUMBERS, MIN_COUNT, NAMES, NESTED, Guess
 from anoncore.microdata.precision import outward
 from anoncore.profile.columns import Profile, profile
 from anoncore.profile.findings import Finding
@@ -19,6 +19,7 @@ from anoncore.profile.sums import find_sums
 __all__ = [
     "GROUP_NUMBERS",
     "MIN_COUNT",
+    "NAMES",
     "NESTED",
     "Finding",
     "Guess",

@@ -17,7 +17,7 @@ from anoncore.profile import NESTED, Guess, find_rules, groups_that_stand_out, p
 from flows.draft.document import document
 from flows.draft.readable import dropped, readable
 from flows.draft.table import NESTED_COLUMNS, Table
-from flows.draft.units import Units, distinguished, numbered_groups, panel_named
+from flows.draft.units import Units, distinguished, names_asked_about, numbered_groups, panel_named
 from tasks.common.errors import Refused, named, odd, visible
 from tasks.intake.columns import like_a_formula
 from tasks.intake.source import SourceSection
@@ -62,7 +62,7 @@ def draft_plan(data: Path, base: Path) -> str:
     if nested:
         raise Refused(NESTED_COLUMNS.format(visible(data.name), named(nested)))
     guesses = numbered_groups(panel_named((_checked(guess, frame) for guess in profiled.guesses), frame), frame)
-    guesses = _of_one_weight(distinguished(guesses, frame))
+    guesses = names_asked_about(_of_one_weight(distinguished(guesses, frame)), frame)
     guesses, microdata = readable(table, guesses)
     units = Units.of(guesses, frame)
     if microdata is None:

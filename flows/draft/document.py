@@ -16,7 +16,8 @@ from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.product import ProductEdit
 from anoncore.edits.serialization import to_dict
-from anoncore.profile import GROUP_NUMBERS, Finding, Guess, StandsOut
+from anoncore.microdata.inference import AREA, words_of
+from anoncore.profile import GROUP_NUMBERS, NAMES, Finding, Guess, StandsOut
 from flows.draft.table import Table
 from flows.draft.units import Units
 from tasks.assessment.assess import AssessmentSection
@@ -54,6 +55,14 @@ DROPPED = "# Dropped, never released; give a column another role to keep it:"
 VARIABLES = """\
 # kind is the scale of the values, role what the variable means for disclosure; levels lists the values, missing the
 # codes for missing values."""
+
+GROUPS_NUMBERED = (
+    "numbers of groups of records: identifier or household if they say whose record it is, continuous if not"
+)
+AREA_NUMBERS = (
+    "numbers of areas: role area to release them, best grouped into larger ones; identifier or household if they say "
+    "whose record it is"
+)
 
 NOTHING_LEFT = """\
 # confirm: every column would be dropped, so nothing would be released; give one another role."""
@@ -226,10 +235,9 @@ def _question(guess: Guess) -> tuple[int, str]:
     if guess.confirm and guess.variable.role == "identifier":
         return 2, "identifiers by their values, not by name: if they do not say whose record it is, another role"
     if guess.confirm and guess.reason.startswith(GROUP_NUMBERS):
-        return (
-            2,
-            "numbers of groups of records: identifier or household if they say whose record it is, continuous if not",
-        )
+        return (2, AREA_NUMBERS if words_of(guess.variable.name) & AREA else GROUPS_NUMBERED)
+    if guess.confirm and guess.reason == NAMES:
+        return 2, "names that repeat: identifier if they say whose record it is, so that all records of one count once"
     if guess.confirm and guess.variable.is_masked and guess.variable.role != "weight":
         return 3, "whole numbers that hardly repeat, taken for amounts: role identifier if they say whose record it is"
     return (

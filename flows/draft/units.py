@@ -10,7 +10,7 @@ import pandas as pd
 
 from anoncore.microdata import Variable
 from anoncore.microdata.inference import MAX_LEVELS, TIMES, words_of
-from anoncore.profile import GROUP_NUMBERS, Guess
+from anoncore.profile import GROUP_NUMBERS, NAMES, Guess
 from tasks.intake.units import Declared, joins_most, keys_of, units_of
 
 TOO_COMMON = "its values join most of the records, so that they do not say whose record it is"
@@ -137,6 +137,19 @@ def distinguished(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess,
         else:
             kept.append(guess)
     return tuple(checked.values())
+
+
+def names_asked_about(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, ...]:
+    """Ask about names that repeat in few records, where no identifier joins records: they may be of one person."""
+    guesses = tuple(guesses)
+    if Units.of(guesses, frame).keys:
+        return guesses
+    return tuple(replace(g, confirm=g.confirm or _may_join(g, frame[g.variable.name])) for g in guesses)
+
+
+def _may_join(guess: Guess, column: pd.Series) -> bool:
+    texts = guess.reason == NAMES and not pd.api.types.is_numeric_dtype(column.dtype)
+    return texts and _repeats(column) and 2 * column.nunique() > column.notna().sum()
 
 
 def _within(frame: pd.DataFrame, name: str, groups: Iterable[str]) -> str:

@@ -7,14 +7,16 @@ from anoncore.microdata.inference.guesses import (
     MAX_LEVELS,
     MAYBE_IDENTIFIER,
     MIN_RECORDS,
+    NAMES,
     Guess,
     guess,
     guess_columns,
 )
-from anoncore.microdata.inference.vocabulary import BODY, DIFFERENCES, TIMES, TOTALS
+from anoncore.microdata.inference.vocabulary import AREA, BODY, DIFFERENCES, TIMES, TOTALS
 from anoncore.microdata.precision import MIN_COUNT
 
 __all__ = [
+    "AREA",
     "BODY",
     "DIFFERENCES",
     "GROUP_NUMBERS",
@@ -24,6 +26,7 @@ __all__ = [
     "MAYBE_IDENTIFIER",
     "MIN_COUNT",
     "MIN_RECORDS",
+    "NAMES",
     "NESTED",
     "TIMES",
     "TOTALS",

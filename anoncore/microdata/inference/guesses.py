@@ -60,6 +60,7 @@ LARGEST_HOUSEHOLDS = 50.0  # records of a household, on average
 COLLISIONS = 7.0  # equal values that chance would give; with none, the numbers were given out one by one
 FILLED = 0.5  # of the numbers in a range
 MAYBE_IDENTIFIER = "whole numbers that hardly repeat, taken for an amount"
+NAMES = "the name suggests names, addresses or free text; identifier if it says whose record it is"
 GROUP_NUMBERS = "whole numbers that seem to number groups of records"
 DATES = "write them by ISO 8601 (2024-12-31), or turn them into a year, and give it another role"
 
@@ -170,7 +171,7 @@ def _unreleasable(facts: ColumnFacts, adds_up: bool) -> _Reason | None:
         if named or (numbered and (facts.content == "text" or facts.all_whole)):
             return _Reason("the name suggests an identifier", names_unit=True)
         if facts.words & PERSONAL:
-            return _Reason("the name suggests names, addresses or free text; identifier if it says whose record it is")
+            return _Reason(NAMES)
     return _text_reason(facts, two_levels) if facts.content == "text" else _number_reason(facts, adds_up)
 
 

@@ -639,6 +639,24 @@ def test_numbers_within_schools_are_no_identifiers_and_schools_no_unit(tmp_path)
     assert "it counts from the start again within each school" in text.replace("\n#    ", "")
 
 
+def test_numbers_of_areas_may_get_the_role_of_areas(tmp_path):
+    text = drafted(csv(tmp_path, people(900).drop(columns=["name"]).assign(commune=np.arange(900) // 6)))
+    assert "(commune): numbers of areas: role area to release them" in text
+
+
+def test_names_that_repeat_are_asked_about_where_no_identifier_joins_records(tmp_path):
+    once = [f"Person {i}" for i in range(600)]
+    frame = people(600).drop(columns=["name"]).assign(name=once)
+    question = "(name): names that repeat: identifier if they say whose record it is"
+    assert question not in drafted(csv(tmp_path, frame))
+    frame["name"] = [*once[:560], *once[:40]]
+    data = csv(tmp_path, frame)
+    assert question in drafted(data)
+    assert variables(loaded(data).plan)["name"].role == "excluded"
+    frame["patientid"] = [*range(560), *range(40)]
+    assert question not in drafted(csv(tmp_path, frame))
+
+
 def test_a_day_that_hardly_repeats_makes_no_panel(tmp_path):
     day = np.arange(600)
     frame = pd.DataFrame({"day": day, "band": day % 7, "births": np.random.default_rng(2).poisson(200, 600)})
