@@ -85,9 +85,9 @@ class Closeness:
     def isolated(self, tau: float, level: float) -> TailTest:
         """Return `isolated_test`, beside that of non-members where there are as many."""
         found = isolated_test(*self._members_by_unit, tau=tau, level=level)
-        if (theirs := self._as_many) is None:
+        if (others := self._as_many) is None:
             return found
-        sides = _by_unit(theirs.released, theirs.other, theirs.own, self.units.nonmembers)
+        sides = _by_unit(others.released, others.other, others.own, self.units.nonmembers)
         return found.beside(isolated_test(*sides, tau=tau, level=level))
 
     def extreme(self, tau: float) -> ExtremeRecords:
@@ -106,10 +106,10 @@ class Closeness:
         sides = self.whole, self.reference.distance, self.own
         found = _identical(sides, records, self.units.members, level, self.share)
         # A release of another size meets people by chance at another rate.
-        if (theirs := self._as_many) is None or self.share != 0.5:
+        if (others := self._as_many) is None or self.share != 0.5:
             return found
-        sides = theirs.released, theirs.other, theirs.own
-        return found.beside(_identical(sides, theirs.records, self.units.nonmembers, level))
+        sides = others.released, others.other, others.own
+        return found.beside(_identical(sides, others.records, self.units.nonmembers, level))
 
     @property
     def _as_many(self) -> Neighbours | None:

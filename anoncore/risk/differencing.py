@@ -56,7 +56,7 @@ class Decoded:
 
     @property
     def traced(self) -> bool:
-        """Whether it tells who joined, and reads no values off."""
+        """Whether it shows who joined, and reads no values off."""
         return self.way == TRACED
 
 
@@ -170,7 +170,7 @@ def differencing(
 
 
 def _traced(joined: Floats, control: Floats, certain: Certainty, variables: int) -> Decoded:
-    """Return how well the scores tell who joined, as an area beyond one half."""
+    """Return how well the scores show who joined, as an area beyond one half."""
     area = membership_attack(joined, control, confidence=certain.confidence, tests=certain.tests, units=certain.units)
     upper = membership_attack(joined, control, confidence=UPPER, units=certain.units).upper
     return Decoded(TRACED, area.auc, 0.5, area.auc - 0.5, area.lower - 0.5, upper - 0.5, variables)

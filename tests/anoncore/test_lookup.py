@@ -147,7 +147,7 @@ def test_one_record_off_the_function_makes_it_none():
 
 
 def test_numbers_far_from_zero_that_differ_little_follow_from_nothing():
-    """Seconds of a clock on one day are equal to one part in a hundred thousand."""
+    """Seconds of a clock on one day agree to one part in ten thousand."""
     draw = np.random.default_rng(4)
     assert function_of(np.arange(500.0), 1.7e9 + 1000 * draw.random(500)) is None
     assert function_of(draw.normal(size=500), 1e12 + draw.normal(size=500)) is None

@@ -131,13 +131,13 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Each of the earlier releases since which fewest people joined, or changed, up to twelve, is "
-    "subtracted from the candidate: counts of levels, sums of numbers, and values that are new or, of numbers, more "
-    "frequent, on average over the variables of "
-    "each way; and the traces of all variables together, which tell who joined or changed by an area under the ROC "
-    "curve, of which what is above 0.5 counts. Fail when more of their values are shown to be read off than of others, "
-    "or they are shown to be distinguished, by more than `differencing`, all pairs together at 99 % confidence; pass "
-    "when each is shown at 95 % to be within three times as much. Inconclusive where a pair cannot be subtracted since "
-    "which people joined. No figure is shown of pairs between which few joined, left or changed.",
+    "subtracted from the candidate: counts of levels, sums of numbers, and values that are new or, of numbers, "
+    "more frequent, on average over the variables of each way; and the traces of all variables together, which "
+    "show who joined or changed by an area under the ROC curve, of which what is above 0.5 counts. Fail when more "
+    "of their values are shown to be read off than of others, or they are shown to be distinguished, by more than "
+    "`differencing`, all pairs together at 99 % confidence; pass when each is shown at 95 % to be within three "
+    "times as much. Inconclusive where a pair cannot be subtracted since which people joined. No figure is shown "
+    "of pairs between which few joined, left or changed.",
     evaluate=evaluate,
     limits=DifferencingLimit,
     individual=True,

@@ -74,7 +74,7 @@ class Figures:
                 f"{self.published} releases published, {self.entries} entries of the ledger. Longest time in which a "
                 "plan's due run neither worked, nor ended, nor asked people: "
                 f"{max(self.blocked.values(), default=0):.0f} s (limit {LONGEST:.0f}). "
-                f"{self.notices} events were told; messages that came twice: "
+                f"{self.notices} events were reported; messages that came twice: "
                 + ", ".join(f"{count} by {way}" for way, count in self.twice.items())
                 + ".",
                 120,
