@@ -49,6 +49,7 @@ GATES = {
 }
 # Verdicts that a search for other settings may change.
 OPEN = ("fail", "inconclusive", "to decide")
+SEARCH = "anonflow tune PLAN searches for settings that pass every gate; below 200 units, anonflow compare PLAN"
 SETTINGS = {
     "passes": Text("passes", "green"),
     "awaiting": Text("awaiting", "yellow"),
@@ -189,7 +190,7 @@ def _next_steps(results: tuple[GateResult, ...]) -> None:
     for one in waits:
         line("Next", one.name + one.needed)
     if any(g.verdict in OPEN and g not in waits for g in results):
-        line("Next", "anonflow tune PLAN searches for settings that pass every gate")
+        line("Next", SEARCH)
 
 
 def judged(judgement: Judgement, name: str) -> None:

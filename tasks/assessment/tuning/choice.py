@@ -57,7 +57,8 @@ class Choice:
     def _kept(self) -> str:
         if self.unclear is None:
             return ""
-        return f"; the plan was kept, since {self.unclear.name} is not clearly better (loss {_loss(self.unclear)})"
+        own = "" if self.judged is None else f"; of the plan {_loss(self.judged)}"
+        return f"; the plan was kept, since {self.unclear.name} is not clearly better (loss {_loss(self.unclear)}{own})"
 
 
 def _of_judged(judged: Trial, *, another: bool) -> str:

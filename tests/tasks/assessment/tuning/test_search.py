@@ -9,7 +9,7 @@ import pytest
 from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, RareLevels, SequentialTrees, SpectralSwap
 from anoncore.microdata import Schema, Variable
 from tasks.assessment.tuning import moves
-from tasks.assessment.tuning.choice import clearly_better
+from tasks.assessment.tuning.choice import Choice, clearly_better
 from tasks.assessment.tuning.search import SearchResult, Stage, confirmed, search
 from tasks.assessment.tuning.trial import Trial, Tried, unproven_gates
 from tasks.assessment.tuning.variation import Variation
@@ -175,3 +175,12 @@ def test_a_plan_is_changed_for_gates_or_for_a_clearly_smaller_loss() -> None:
 def test_a_variation_is_named_by_what_differs_from_the_defaults(changes: dict, name: str) -> None:
     steps = (RareLevels(), SpectralSwap(local=4))
     assert Variation(steps, **changes).name == f"rare-levels + spectral-swap local 4{name}"
+
+
+def test_a_plan_that_is_kept_is_compared_with_what_was_not_clearly_better() -> None:
+    plan = Trial("own", "await", "a person must decide", loss=0.948, baseline=0.444)
+    other = Trial("other", "await", "a person must decide", loss=0.654, baseline=0.444)
+    kept = Choice(SearchResult((Tried(Variation(()), other),), 0, True, True), None, plan, other).sentence
+    assert kept.endswith(
+        "not clearly better (loss 0.654, another sample 0.444; of the plan 0.948, another sample 0.444)"
+    )
