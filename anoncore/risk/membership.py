@@ -53,6 +53,10 @@ class MembershipAttack:
     tests: int = 1
     error_ratio: float = 1.0
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is pickled: the fields alone."""
+        return {name: value for name, value in vars(self).items() if name != "placements"}
+
 
 def membership_attack(
     member_scores: ArrayLike,

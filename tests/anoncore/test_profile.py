@@ -118,6 +118,7 @@ def test_kind_and_role_from_the_values(column, kind, role):
         ("case", np.cumsum(RNG.geometric(0.01, N)), "nominal", "identifier"),
         ("BirthWeightGm", RNG.normal(3300, 500, N).round(2), "continuous", "quasi-identifier"),
         ("lwage", RNG.lognormal(2, 1, N), "continuous", "sensitive"),
+        ("hill", RNG.lognormal(2, 1, N), "continuous", "other"),
         ("huseduc", RNG.integers(1, 30, N), "continuous", "quasi-identifier"),
         ("begun", [f"2020-01-01T{i // 60:02d}:{i % 60:02d}" for i in range(N)], "continuous", "excluded"),
     ],

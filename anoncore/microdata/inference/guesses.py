@@ -40,6 +40,7 @@ from anoncore.microdata.inference.vocabulary import (
     TEXT_PATTERNS,
     TIMES,
     UNORDERED,
+    UNPREFIXED,
 )
 from anoncore.microdata.inference.weights import weighs_records
 from anoncore.microdata.precision import MIN_COUNT, observed_precision
@@ -396,7 +397,7 @@ def _role(facts: ColumnFacts) -> tuple[Role, str]:
         return "other", ""
     if _words_for(facts) & AREA:
         return "area", "the name suggests an area"
-    meant = words | {w.removeprefix(p) for w in words for p in PREFIXES}
+    meant = words | ({w.removeprefix(p) for w in words for p in PREFIXES} - UNPREFIXED)
     if meant & SENSITIVE:
         return "sensitive", ""
     # Hours per day are no date.

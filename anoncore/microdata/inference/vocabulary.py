@@ -80,6 +80,8 @@ SENSITIVE = _words(
 )
 # Before a word, whose value it is, or a transformed one: fincome, huswage, lwage.
 PREFIXES = tuple(_words("l ln log h hh hr hus husb fam f m d w wife mom dad moth fath mother father parent pre tot"))
+# After a letter it is another word: hill, mill, fill.
+UNPREFIXED = _words("ill")
 AMOUNT = _words(
     "income salary wage wages earnings amount price cost costs revenue turnover sales tax taxes expenditure spending "
     "assets debt wealth value total sum profit loss balance payment rent budget weight population count expend exp "

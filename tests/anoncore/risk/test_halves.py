@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -65,4 +66,5 @@ def test_what_one_person_adds_is_no_field_and_goes_with_the_first_change() -> No
     assert "placements" not in {field.name for field in fields(one)}
     assert "placements" not in repr(one)
     assert replace(one, tests=2).placements is None
+    assert pickle.loads(pickle.dumps(one)).placements is None
     assert with_error_ratios(one, other)[0].placements is None
