@@ -95,7 +95,8 @@ class Microdata(Summarised):
 
         Examples
         --------
-        >>> Microdata.from_frame(pd.DataFrame({"height": [1.71, 1.68, 1.93] * 10})).schema["height"].precision
+        >>> heights = np.arange(150, 210) / 100
+        >>> Microdata.from_frame(pd.DataFrame({"height": heights})).schema["height"].precision
         0.01
         """
         return cls(frame, Schema.infer(frame) if schema is None else schema)

@@ -171,6 +171,15 @@ def test_roles_come_from_the_login_and_nothing_in_a_request_adds_one(studio):
     assert person("auditor").post("/upload?name=a.csv", content=b"a").status_code == 403
 
 
+def environment(pid: int) -> bytes:
+    """Return what a process was given; the kernel shows nothing until the program has been loaded."""
+    for _ in range(1000):
+        if shown := Path(f"/proc/{pid}/environ").read_bytes():
+            return shown
+        time.sleep(0.01)
+    raise AssertionError("the process shows no environment")
+
+
 def test_an_author_publishes_nothing_alone_and_work_is_seen_by_its_role(studio, office, people):
     passwords = {"Ann": add_login(studio.home, "Ann", ("author",)), "Bob": add_login(studio.home, "Bob", ("approver",))}
     passwords["Cleo"] = add_login(studio.home, "Cleo", ("author", "approver"))
@@ -186,7 +195,7 @@ def test_an_author_publishes_nothing_alone_and_work_is_seen_by_its_role(studio, 
         form = {"version": version(browsers[name].get(f"{page}/run").text), "kind": "run"}
         browsers[name].post(f"{page}/start", data=form, follow_redirects=False)
         (job,) = [job for job in studio.jobs.all() if job.by == name]
-        given[name] = Path(f"/proc/{job.process.pid}/environ").read_bytes()
+        given[name] = environment(job.process.pid)
         assert Path(f"/proc/{job.process.pid}/cwd").resolve() == studio.home.path
         assert browsers["Bob"].get(f"/work/{job.id}").status_code == 403
         assert browsers["Bob"].post(f"/work/{job.id}/cancel").status_code == 403
