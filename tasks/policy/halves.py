@@ -81,12 +81,19 @@ def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResul
     return replace(
         surest,
         verdict=pooled.verdict,
-        figure=f"{worst.value:.3f} [{worst.lower:.3f}, {pooled.upper:.3f}]; {OWN}: {figures}",
+        figure=f"{_bounded(worst, pooled.upper)}; {OWN}: {figures}",
         records=sum(one.records for one in halves),
         meaning=f"{surest.meaning}; mean of the halves in the form that is worst for both: {EACH}",
         bounds=pooled,
         needed="",
     )
+
+
+def _bounded(worst: BoundedFigure, upper: float) -> str:
+    """Return a figure with its bounds; an upper one that lies below it is of all people, or of all forms."""
+    if worst.value > upper:
+        return f"{worst.value:.3f}, shown > {worst.lower:.3f}; of all ≤ {upper:.3f}"
+    return f"{worst.value:.3f} [{worst.lower:.3f}, {upper:.3f}]"
 
 
 def _failed(halves: Sequence[GateResult]) -> GateResult | None:

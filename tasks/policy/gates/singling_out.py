@@ -44,9 +44,13 @@ def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResu
         return (GateResult(NAME, "pass", none, limit, baseline, 2 * attack.n_people, MEANING),)
     worst, upper = attack.worst, max(one.upper for one in attack.sizes)
     risk = worst.residual
-    figure = f"{_conditions(worst.n_conditions)}: {risk.value:+.2f} [{risk.lower:+.2f}, {upper:+.2f}]"
+    meaning, bound = MEANING, f" [{risk.lower:+.2f}, {upper:+.2f}]"
+    if worst.pooled is not None:
+        bound = f", shown > {risk.lower:+.2f}; of all ≤ {upper:+.2f}"
+        meaning += ". “Of all” is the upper bound of several numbers of conditions taken together"
+    figure = f"{_conditions(worst.n_conditions)}: {risk.value:+.2f}{bound}"
     bounds = Bounds(tuple(_bounded(one) for one in attack.sizes), 2 * most, most)
-    return (GateResult(NAME, bounds.verdict, figure, limit, baseline, 2 * attack.n_people, MEANING, bounds=bounds),)
+    return (GateResult(NAME, bounds.verdict, figure, limit, baseline, 2 * attack.n_people, meaning, bounds=bounds),)
 
 
 def _bounded(one: SinglingOutBySize) -> BoundedFigure:

@@ -10,6 +10,10 @@ from tasks.policy.gate import Gate, GateResult, Metrics
 from tasks.policy.limits import UtilityLimit
 from tasks.policy.published import published_utility
 
+# Shares of the records, of one pattern and of all, that chance does not excuse beyond ten records: of few units it
+# accounts for nearly everything, and a person judges what so few cannot show.
+OF_ONE, OF_ALL, FEW = 0.02, 0.05, 10
+
 
 def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, ...]:
     """Count released records with combinations that the source never holds, and those that break a dependency."""
@@ -19,7 +23,9 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
     allowed = math.floor(structure.most_impossible)
     most = max((one.records for one in worst), default=0)
     # One record can show every combination.
-    few = structure.impossible <= accepted * structure.absent + structure.most_impossible
+    of_one, of_all = (max(share * records, FEW) for share in (OF_ONE, OF_ALL))
+    by_chance = min(structure.most_impossible, of_all)
+    few = structure.impossible <= accepted * structure.absent + by_chance and most <= accepted + of_one
     proven = not most <= accepted + structure.per_pattern
     pair = f"; most of {' and '.join(worst[0].variables)}, {count(most)} of one combination" if worst else ""
     combinations = GateResult(
@@ -27,7 +33,7 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
         verdict="fail" if proven else policy.utility.loss_verdict(few),
         figure=f"{count(structure.impossible)} records{pair}",
         limit=f"{count(accepted)}, and by chance at most about {count(allowed)} in all, "
-        f"{count(structure.per_pattern)} of one",
+        f"{count(structure.per_pattern)} of one{_excused(structure.per_pattern, records)}",
         baseline=f"about {number(structure.by_chance, 0)}, another sample",
         records=records,
         meaning="levels, missing values and tenths of numbers that never meet in the source, though independence "
@@ -36,13 +42,15 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
         variables=worst[0].variables if worst else (),
     )
     count_ = broken[0].records if broken else 0
+    kept = policy.utility.loss_verdict(count_ <= accepted + of_one)
     return (
         combinations,
         GateResult(
             name="dependencies",
-            verdict="pass" if count_ <= accepted + structure.per_pattern else "fail",
+            verdict=kept if count_ <= accepted + structure.per_pattern else "fail",
             figure=f"{count(count_)} records",
-            limit=f"{count(accepted)}, and at most {count(structure.per_pattern)} by chance",
+            limit=f"{count(accepted)}, and at most {count(structure.per_pattern)} by chance"
+            f"{_excused(structure.per_pattern, records)}",
             baseline="0, the source",
             records=records,
             meaning="records that break what holds in every record of the source: one variable follows from another; "
@@ -50,6 +58,13 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
             topic="Sense",
         ),
     )
+
+
+def _excused(by_chance: float, records: int) -> str:
+    """Return what chance does not excuse, where it accounts for more of one pattern."""
+    if by_chance <= max(OF_ONE * records, FEW):
+        return ""
+    return f"; beyond {100 * OF_ONE:g} % of the records in one, or {100 * OF_ALL:g} % in all, a person decides"
 
 
 def metrics(assessment: Assessment) -> Metrics:
@@ -68,7 +83,9 @@ GATE = Gate(
     description="Combinations of two levels that no record of the source holds and at least ten would, were the "
     "variables independent, which takes in who is not asked (missing) and tenths of numbers; and variables that follow "
     "from another in every record. Fail when the release holds one of them more often than the policy accepts (never) "
-    "and chance accounts for; where only all combinations together exceed what chance accounts for, a person decides.",
+    "and chance accounts for. A person decides where only all combinations together exceed what chance accounts for, "
+    "and where the release holds one in more than 2 % of its records, or any in more than 5 %, and chance accounts for "
+    "that, as it does where units are few.",
     evaluate=evaluate,
     limits=UtilityLimit,
     publishes={"utility": published_utility},

@@ -14,9 +14,9 @@ from anoncore.risk._proportions import Difference
 from anoncore.risk.halves import with_error_ratios
 from tasks.policy.assessment import Assessment, Half, PriorReleases, Records
 from tasks.policy.disclosure_control import published
-from tasks.policy.gate import Gate, GateResult
+from tasks.policy.gate import BoundedFigure, Gate, GateResult
 from tasks.policy.gates import GATES
-from tasks.policy.halves import metrics_of, results_of, rows_of
+from tasks.policy.halves import _bounded, metrics_of, results_of, rows_of
 from tasks.policy.section import PolicySection
 from tasks.policy.verdict import decide
 from tests.tasks.policy.sample import assessment, changed
@@ -152,3 +152,9 @@ def test_metrics_and_rows_of_non_members_are_those_of_the_halves() -> None:
     rows = rows_of(MEMBERSHIP, published(given))
     assert not any(row.reason for row in rows)
     assert all(row.name.endswith("(worse half)") for row in rows)
+
+
+def test_an_upper_bound_below_the_figure_is_called_that_of_all() -> None:
+    worst = BoundedFigure("hatype", 0.595, 0.0, 0.335, 0.0)
+    assert _bounded(worst, 0.335) == "0.595, shown > 0.000; of all ≤ 0.335"
+    assert _bounded(replace(worst, value=0.2), 0.335) == "0.200 [0.000, 0.335]"

@@ -33,6 +33,21 @@ def test_more_than_chance_accounts_for_fails(change: dict[str, object], gate: st
     assert accepted[gate].verdict == "pass", f"1 % of {N} records more are accepted"
 
 
+def test_chance_excuses_no_large_part_of_the_records() -> None:
+    """Of few units, chance accounts for nearly everything: a release of a panel held 12 % of impossible records."""
+    wide = changed(assessment(), utility__structure__per_pattern=200)
+    for change, gate in (
+        ({"impossible": int(0.06 * N)}, "impossible combinations"),
+        ({"combinations": (Pattern(("a", "b"), int(0.03 * N)),)}, "impossible combinations"),
+        ({"broken": (Pattern(("a", "b"), int(0.03 * N)),)}, "dependencies"),
+    ):
+        given = changed(wide, **{f"utility__structure__{name}": value for name, value in change.items()})
+        result = results(GATE, given)[gate]
+        assert result.verdict == "to decide"
+        assert "a person decides" in result.limit
+    assert {one.verdict for one in results(GATE, wide).values()} == {"pass"}
+
+
 def test_the_number_of_combinations_of_single_source_records_is_not_published() -> None:
     """What chance accounts for counts them: texts hold it to the next ten, and no metric does."""
     few, more = (changed(assessment(), utility__structure__by_chance=by_chance) for by_chance in (3.0, 7.0))
