@@ -205,7 +205,7 @@ def test_the_lists_name_plans_and_alarms(browser: Browser, run: str) -> None:
             ("dashboard", "Flow Runs"),
             ("runs", "seen ·"),
             ("deployments", "seen"),
-            ("automations", "anonflow: a run stopped", "anonflow: a release awaits a decision"),
+            ("automations", "anonflow: a run is late"),
             ("events", "Event Feed"),
         ),
         start=9,

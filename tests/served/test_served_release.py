@@ -149,7 +149,7 @@ def test_events_and_artifacts_tell_of_the_release(served: Any, released: dict[st
     keys = {a["key"] for a in served.api("/artifacts/filter", {})}
     assert {"office-risk", "office-utility", "office-verdict", "office-decision"} <= keys
     names = {a["name"] for a in served.api("/automations/filter", {})}
-    assert {"anonflow: a run stopped", "anonflow: a run is late"} <= names
+    assert "anonflow: a run is late" in names
 
 
 def test_mlflow_mirrors_what_the_ledger_says(served: Any, released: dict[str, Any]) -> None:
