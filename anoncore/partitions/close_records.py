@@ -19,6 +19,7 @@ from anoncore.risk.tail import ExtremeRecords, TailTest, extreme_distance, match
 _ISOLATED = 0.01  # of all people
 _FEWEST = 10
 _MOST = 1000  # isolated people, each of whom is compared with all records of all tables
+_WIDER = 3  # times as many are compared with the original: nobody near in a partition is not nobody near at all
 
 
 @dataclass(frozen=True)
@@ -77,28 +78,35 @@ def close_records(
     -----
     Claim: `tail_test` of the people and of the most isolated records, `extreme_records` of all records, with nearest
     distances that are exact over all partitions. Two departures: how far is usual is known from the sample; and the
-    most isolated 1 %, at most 1000, are chosen by their nearest record of the same partition, which looks at the
-    original only and keeps the test exact. Who is extreme is sought among all records. Without a reference d₁²/d₂ of
-    the two nearest in the original stands for chance. Source: docs/explanation/risk.md.
+    most isolated 1 %, at most 1000, are sought among three times as many, whose nearest record of the same partition
+    is farthest. That looks at the original only and keeps the test exact. Who is extreme is sought among all records.
+    Without a reference d₁²/d₂ of the two nearest in the original stands for chance. Source: docs/explanation/risk.md.
     """
     measured = _Measured(run, tables, Stream.of(rng))
-    sample = measured.of(people)
-    usual = sample.own[sample.own > 0.0] if sample.own.any() else sample.own
-    far, n = extreme_distance(sample.own), len(tables.original)
+    near = measured.others(people)
+    sample, own = measured.of(people, near), near[:, 0]
+    far, n = extreme_distance(own), len(tables.original)
     most = min(max(math.ceil(_ISOLATED * n), _FEWEST), _MOST)
     # Twice as many as are wanted: the quantile of a sample is uncertain. No extreme record may be missed.
+    usual = own[own > 0.0] if own.any() else own
     reach = min(float(np.quantile(usual, max(1.0 - 2.0 * most / n, 0.0))), far)
     rows, gaps = isolated_records(run, Sought(tables.original, tables.encoder), reach)
-    lonely = gaps >= np.sort(gaps)[::-1][:most].min(initial=np.inf)
     # A partition has fewer others than the whole table: whoever is extreme there is among these.
-    asked = lonely | (gaps > far)
-    found, lonely = measured.of(rows[asked]), lonely[asked]
-    extreme = found.own > far
+    rows = rows[_largest(gaps, _WIDER * most) | (gaps > far)]
+    near = measured.others(rows)
+    lonely, extreme = _largest(near[:, 0], most), near[:, 0] > far
+    asked = lonely | extreme
+    found = measured.of(rows[asked], near[asked])
     return CloseRecords(
         tail=sample.tail(tau, level),
-        isolated=found.taken(lonely).tail(tau, level),
-        extreme=found.taken(extreme).extreme(n, tau),
+        isolated=found.taken(lonely[asked]).tail(tau, level),
+        extreme=found.taken(extreme[asked]).extreme(n, tau),
     )
+
+
+def _largest(distances: Floats, most: int) -> NDArray[np.bool_]:
+    """Return (q,) whether a distance is one of the largest, ties with the least of them included."""
+    return np.asarray(distances >= np.sort(distances)[::-1][:most].min(initial=np.inf))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,10 +140,14 @@ class _Measured:
     tables: ComparedTables
     stream: Stream
 
-    def of(self, asked: Floats) -> _Distances:
-        """Return the distances of some records of the original."""
+    def others(self, asked: Floats) -> Floats:
+        """Return (q, 2) distances of records of the original to the nearest other two of it."""
         # The nearest of all is the record itself.
-        _, own, next_ = self._to(self.tables.original, asked, 3).T
+        return self._to(self.tables.original, asked, 3)[:, 1:]
+
+    def of(self, asked: Floats, near: Floats) -> _Distances:
+        """Return the distances of records of the original, of which `others` are known."""
+        own, next_ = near.T
         whole = released = self._to(self.tables.released, asked)[:, 0]
         others = self.tables.reference
         size = len(self.tables.original) - 1 if others is None else len(others)

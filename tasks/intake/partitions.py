@@ -53,9 +53,9 @@ def ingest_partitions(
         table = _query(run, source, variables) if source.sql is not None else _place(run, source, variables, base)
         reading = _Reading(run.executor, variables, Declared(variables, unit).keys, table.shown)
         for frame in table.frames:
+            check_names(list(frame.columns), table.shown, list(frame.columns))
             check_table(frame, table.shown)
             check_types(frame, table.shown, variables)
-            check_names(list(frame.columns), table.shown, list(frame.columns))
             reading.add(frame)
         digest = table.digest()
     if not reading.rows:

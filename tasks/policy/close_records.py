@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from anoncore.risk import ExtremeRecords, TailTest
 from tasks.common.formatting import count
 from tasks.policy.attack import p_phrase
-from tasks.policy.gate import Chance, GateResult, GateVerdict
+from tasks.policy.gate import Chance, GateResult, GateVerdict, Metrics
 from tasks.policy.rounding import people_counted
 
 
@@ -30,6 +31,16 @@ def result_of(name: str, rule: TailTest, level: float, meaning: str) -> GateResu
         meaning=f"{meaning}{third}",
         chance=chance,
     )
+
+
+def figures(rules: Mapping[str, TailTest], prefix: str) -> Metrics:
+    """Return all figures of some tests, by the names of these."""
+    return {
+        f"{prefix}{rule}/{name}": value
+        for rule, result in rules.items()
+        for name, value in vars(result).items()
+        if isinstance(value, int | float)
+    }
 
 
 def result_of_extremes(name: str, extreme: ExtremeRecords) -> GateResult:

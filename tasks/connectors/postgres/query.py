@@ -22,7 +22,6 @@ BOOLEAN = 16
 NUMERIC = 1700
 TEXT = (18, 19, 25, 1042, 1043, 2950)
 EXACT_DIGITS = 18
-IN_MEMORY = "choose engine: memory"
 
 # The server itself says whether the text is one query: as a cursor it opens nothing else.
 OPEN = f"""
@@ -76,7 +75,9 @@ def query_batches(address: str, statement: str, rows: int, *, verbatim: Collecti
     """
     url = parse_address(address)
     if not is_postgres(url):
-        raise Refused("tables beyond memory are read from PostgreSQL, and not from other databases; " + IN_MEMORY)
+        raise Refused(
+            "tables beyond memory are read from PostgreSQL, and not from other databases; choose engine: memory"
+        )
     with session(url, "the query", readonly=True) as connection:
         waiting: list[pd.DataFrame] = []
         held = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tasks.common.formatting import plain
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_count
-from tasks.policy.close_records import result_of
+from tasks.policy.close_records import figures, result_of
 from tasks.policy.gate import Gate, GateResult, Metrics
 from tasks.policy.limits import ChanceLimit
 from tasks.policy.published import PublishedAssessment
@@ -27,13 +27,7 @@ def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, .
 
 def metrics(assessment: Assessment) -> Metrics:
     """Return all figures of both rules."""
-    rules = {"tail": assessment.risk.tail, "isolated": assessment.risk.isolated}
-    return {
-        f"risk/{rule}/{name}": value
-        for rule, result in rules.items()
-        for name, value in vars(result).items()
-        if isinstance(value, int | float)
-    }
+    return figures({"tail": assessment.risk.tail, "isolated": assessment.risk.isolated}, "risk/")
 
 
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:

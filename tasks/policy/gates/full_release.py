@@ -8,9 +8,9 @@ from anoncore.partitions.close_records import CloseRecords
 from anoncore.risk.scores import ScoreAttack
 from tasks.policy.assessment import Assessment, FullRelease
 from tasks.policy.attack import p_phrase
-from tasks.policy.close_records import extremes_counted, result_of_extremes
+from tasks.policy.close_records import extremes_counted, figures, result_of_extremes
 from tasks.policy.close_records import result_of as result_of_close
-from tasks.policy.gate import BoundedFigure, Chance, Gate, GateResult, Metrics
+from tasks.policy.gate import BoundedFigure, Chance, Gate, GateResult, Metrics, fields_of
 from tasks.policy.identical_records import result_of
 from tasks.policy.limits import MembershipPolicy, UtilityLimit
 from tasks.policy.published import PublishedAssessment
@@ -84,6 +84,8 @@ def metrics(assessment: Assessment) -> Metrics:
         "full/records": float(full.records.released),
         "full/distance": max(one.distance for one in full.shifts),
     }
+    own |= figures({"tail": full.close.tail, "isolated": full.close.isolated}, "full/")
+    own |= fields_of(full.close.extreme, ("n_extreme", "n_matched", "baseline"), "full/extreme/")
     return own | ({} if full.nearest is None else {"full/membership": full.nearest.area.auc})
 
 

@@ -22,9 +22,9 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
     worst, broken = structure.combinations[:1], structure.broken[:1]
     allowed = math.floor(structure.most_impossible)
     most = max((one.records for one in worst), default=0)
-    # One record can show every combination.
     of_one, of_all = (max(share * records, FEW) for share in (OF_ONE, OF_ALL))
     by_chance = min(structure.most_impossible, of_all)
+    # One record can show every combination.
     few = structure.impossible <= accepted * structure.absent + by_chance and most <= accepted + of_one
     proven = not most <= accepted + structure.per_pattern
     pair = f"; most of {' and '.join(worst[0].variables)}, {count(most)} of one combination" if worst else ""

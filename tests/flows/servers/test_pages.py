@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import resources
+from pathlib import Path
+
 import pytest
 
 from flows.servers.pages import Page
@@ -37,3 +40,12 @@ def test_mlflow_offers_no_assistant_and_no_models(ask, document) -> None:
     models = ask(page, "/ajax-api/2.0/mlflow/gateway-proxy")
     assert (models.status, models.body) == (200, b'{"endpoints":[]}')
     assert ask(page, "/gateway/x", kind="websocket").kind == "websocket.close"
+
+
+def test_mlflow_keeps_the_columns_of_a_list_under_the_names_that_are_set() -> None:
+    """Names of MLflow's own: after an upgrade that changes them, lists would show no status and no approver."""
+    folder = Path(str(resources.files("mlflow"))) / "server" / "js" / "build" / "static" / "js"
+    sources = "".join(path.read_text() for path in folder.glob("*.js"))
+    for name in ("MLflowLocalStorage", "ExperimentPage", "selectedColumns", "columnWidths", "columnOrder"):
+        assert name in sources
+    assert "runDateAndNestInfo" in sources

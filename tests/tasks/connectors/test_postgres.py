@@ -244,6 +244,8 @@ def test_what_is_read_is_what_a_file_of_the_same_table_gives(
     stored = ingest_partitions(run, SourceSection(sql=sql, database="OFFICE"), variables, tmp_path).data
     assert isinstance(stored, StoredPartitions)
     pd.testing.assert_frame_equal(next(stored.parts()).frame, frames[0].frame)
+    twice = SourceSection(sql="SELECT 1 AS age, 2 AS age", database="OFFICE")
+    assert "holds columns twice" in refusal(ingest_partitions, run, twice, variables, tmp_path)
     assert stored.schema == frames[0].schema
     assert frames[0].schema == frames[1].schema
     pd.testing.assert_frame_equal(frames[0].frame, frames[1].frame)

@@ -171,6 +171,10 @@ def test_copies_are_found_in_the_full_release_that_no_sub_table_holds(tmp_path, 
     assert results(masked)["membership, full release"] != "fail"
     close = [f"{one} records, full release" for one in ("unusually close", "isolated", "extreme")]
     assert [results(masked)[name] for name in close] == ["pass"] * 3
+    measured = full_release.with_full_release(
+        given.run, given.split, masked, assessment(), AssessmentSection(), PolicySection()
+    )
+    assert {"full/tail/p", "full/isolated/n_released", "full/extreme/n_matched"} <= GATE.metrics(measured).keys()
     leaking = replace(masked, released=_with_copies(masked.released, original, 0.2))
     failed = {name for name, verdict in results(leaking).items() if verdict == "fail"}
     assert {"identical records, full release", "membership, full release", close[0]} <= failed
