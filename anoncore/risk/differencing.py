@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
 
 from anoncore.microdata import ComparedUnits, Microdata
 from anoncore.microdata.units import unit_means
@@ -152,7 +153,7 @@ def differencing(
     more = len(joined) if arrived is None else arrived
     scale = (len(released) - more) / len(earlier)
     hits: dict[str, list[tuple[Flags, Flags]]] = {way: [] for way in WAYS}
-    traits: list[tuple[Floats, Floats]] = []
+    traits: list[tuple[csr_array, Floats]] = []
     for name in names:
         columns = aligned_values(tables, name)
         numeric = joined.schema[name].kind == "continuous"
@@ -163,7 +164,7 @@ def differencing(
     certain = replace(certainty.over(len(WAYS) + 1), units=units)
     z = normal_quantile(1.0 - (1.0 - certain.confidence) / certain.tests), normal_quantile(UPPER)
     ways = [_decoded(way, pairs, joined, control, z) for way, pairs in hits.items() if pairs]
-    people, moved = np.hstack([one for one, _ in traits]), np.concatenate([one for _, one in traits])
+    people, moved = hstack([one for one, _ in traits], format="csr"), np.concatenate([one for _, one in traits])
     scores = np.split(trace_scores(people, moved, more), [len(joined)])
     ways.append(_traced(scores[0], scores[1], certain, len(names)))
     return Differencing(tuple(ways), control.n_units, certain.confidence)

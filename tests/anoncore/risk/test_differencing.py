@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import hstack
 
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import Differencing, differencing
+from anoncore.risk._tracing import trace_scores, trait_differences
 
 N, LEVELS, NUMBERS = 300, 30, 20
 
@@ -114,3 +116,18 @@ def test_without_anyone_new_or_a_control_there_is_no_attack() -> None:
     nobody, someone, few = data.take(np.arange(0)), data.take(np.arange(1)), data.take(np.arange(10))
     assert differencing(data, data, nobody, data) is None
     assert differencing(data, data, someone, few) is None
+
+
+def test_traces_are_weighed_by_the_inverse_covariance() -> None:
+    """Beside the dense solution, with levels that no one holds and a number."""
+    rng = np.random.default_rng(3)
+    levels = [rng.integers(0, 40, size).astype(float) for size in (90, 100, 12, 60)]
+    numbers = [rng.normal(size=size) for size in (90, 100, 12, 60)]
+    parts = [trait_differences(levels, False, 0.9), trait_differences(numbers, True, 0.9)]
+    traits, moved = np.hstack([one.toarray() for one, _ in parts]), np.concatenate([one for _, one in parts])
+    scores = trace_scores(hstack([one for one, _ in parts], format="csr"), moved, 12.0)
+    kept = traits.std(axis=0) > 0
+    people = (traits - traits.mean(axis=0))[:, kept] / traits.std(axis=0)[kept]
+    ridged = people.T @ people / len(people) + 0.3 * np.eye(people.shape[1])
+    difference = (moved - 12.0 * traits.mean(axis=0))[kept] / traits.std(axis=0)[kept]
+    np.testing.assert_allclose(scores, people @ np.linalg.solve(ridged, difference), rtol=1e-5, atol=1e-4)
