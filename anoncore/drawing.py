@@ -356,8 +356,8 @@ class Drawing:
 
         def number(records: Integers) -> Floats:
             drawn = expected[records] + left[tree.donors(leaf[records], self.rng)]
-            nearest = np.rint(np.interp(drawn, places, np.arange(len(places)))).astype(np.intp)
-            return np.asarray(round_to(pool[nearest], variable.precision)) + 0.0  # no −0
+            at = np.interp(drawn, places, np.arange(len(places))) + self.rng.uniform(-0.5, 0.5, len(drawn))
+            return np.asarray(round_to(_read_between(pool, at), variable.precision)) + 0.0  # no −0
 
         return number
 
@@ -431,6 +431,21 @@ class Drawing:
 def _between(values: Floats, points: Floats, scores: Floats) -> Singles:
     """Return the normal scores of ``values``, interpolated; 0, the mean, where missing."""
     return np.where(np.isnan(values), 0.0, np.interp(values, points, scores)).astype(np.float32)
+
+
+def _read_between(ordered: Floats, places: Floats) -> Floats:
+    """Return ascending numbers (n,) at ``places`` between their ranks 0 … n − 1: those that repeat only themselves.
+
+    Numbers that are drawn repeatedly would otherwise repeat where those of the source do not.
+    """
+    last = len(ordered) - 1
+    places = last - np.abs(last - np.abs(places))  # reflected at the ends, which would repeat otherwise
+    nearest, below = ordered[np.rint(places).astype(np.intp)], np.floor(places).astype(np.intp)
+    above = np.minimum(below + 1, last)
+    repeats = np.diff(ordered, prepend=np.nan) == 0
+    repeats[:-1] |= repeats[1:]
+    between = ordered[below] + (places - below) * (ordered[above] - ordered[below])
+    return np.where(repeats[below] | repeats[above], nearest, between)
 
 
 def _beside(table: Singles, column: Floats) -> Singles:

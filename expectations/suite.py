@@ -186,7 +186,8 @@ def describe(edit: Edit) -> str:
         return f"{edit.dependent} follows from {', '.join(edit.of)}"
     if isinstance(edit, ProductEdit):
         powers = " × ".join(name if power == 1 else f"{name}^{power:g}" for name, power in edit.of.items())
-        return f"{edit.dependent} is {powers}, times its stated factor, within its tolerance"
+        rest = "" if edit.otherwise is None else ", or a stated number where that is none"
+        return f"{edit.dependent} is {powers}, times its stated factor, within its tolerance{rest}"
     return f"{edit.variable} lies within its stated bounds"
 
 

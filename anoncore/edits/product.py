@@ -25,6 +25,7 @@ class ProductEdit:
     factor : A constant, as of units: not 0.
     tolerance : Absolute slack, in the units of the dependent, for products of rounded numbers; 1e-9 of the product
         when not stated.
+    otherwise : The dependent where the factors give no number, as where one divides and is 0; missing when not stated.
     """
 
     edit: Literal["product"] = "product"
@@ -33,6 +34,7 @@ class ProductEdit:
     of: Mapping[str, float]
     factor: float = 1.0
     tolerance: float | None = None
+    otherwise: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "of", {name: float(power) for name, power in self.of.items()})
@@ -45,6 +47,8 @@ class ProductEdit:
             raise AnonymizationError(f"edit {self.name!r}: factor must be finite and not 0")
         if self.tolerance is not None and not (np.isfinite(self.tolerance) and self.tolerance >= 0):
             raise AnonymizationError(f"edit {self.name!r}: tolerance must be 0 or more")
+        if self.otherwise is not None and not np.isfinite(self.otherwise):
+            raise AnonymizationError(f"edit {self.name!r}: otherwise must be finite")
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -67,7 +71,9 @@ class ProductEdit:
         return np.asarray(np.abs(numbers(frame[self.dependent]) - computed) <= slack) | ~self.applies(frame)
 
     def solve(self, frame: pd.DataFrame) -> np.ndarray:
-        """Return (N,) values of the dependent; NaN where a part is missing, or 0 or less and its power not whole."""
+        """Return (N,) values of the dependent; NaN where a part is missing, ``otherwise`` where they give no number."""
+        parts = [numbers(frame[name]) for name in self.of]
         with np.errstate(divide="ignore", invalid="ignore"):
-            value = self.factor * np.prod([numbers(frame[name]) ** power for name, power in self.of.items()], axis=0)
-        return np.where(np.isfinite(value), value, np.nan)
+            value = self.factor * np.prod([v**p for v, p in zip(parts, self.of.values(), strict=True)], axis=0)
+        absent = np.nan if self.otherwise is None else self.otherwise
+        return np.where(np.isfinite(value), value, np.where(np.isnan(parts).any(axis=0), np.nan, absent))

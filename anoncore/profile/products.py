@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from anoncore.edits.product import ProductEdit
-from anoncore.microdata.inference import MIN_RECORDS
+from anoncore.microdata.inference import MIN_COUNT, MIN_RECORDS
 from anoncore.microdata.precision import observed_precision, outward
 from anoncore.profile.dependents import UNLIKE
 from anoncore.profile.edges import roundest
@@ -38,9 +38,10 @@ def products(table: Table, computed: Collection[str], sums: Collection[frozenset
 
     Returns
     -------
-    list of Finding, a `ProductEdit` for each column at most. Those are not active that are present where a factor is
-    missing or divides and is 0, or missing where none is, in more than 1 % of the records. Tables of more than
-    `MOST_COLUMNS` columns of numbers from 0 on, most of them positive, give none.
+    list of Finding, a `ProductEdit` for each column at most, with the number that stands where a factor divides and is
+    0, if it is always the same. Those are not active that are present where a factor is missing, or missing where none
+    is, in more than 1 % of the records. Tables of more than `MOST_COLUMNS` columns of numbers from 0 on, most of them
+    positive, give none.
     """
     names = [n for n in table.numbers(computed, 5 * MIN_RECORDS) if _mostly_positive(table.numeric[n])]
     if not 3 <= len(names) <= MOST_COLUMNS:
@@ -97,6 +98,7 @@ def _product(table: Table, result: str, of: dict[str, int], second: int, logs: n
     columns = {name: table.numeric[name] for name in (*of, result)}
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         computed = np.prod([columns[n] ** float(p) for n, p in of.items()], axis=0)
+    otherwise, undefined = _otherwise(table, columns, computed, result)
     here = np.isfinite(computed) & ~np.isnan(columns[result])
     value, plain = columns[result][here], computed[here]
     positive = (value > 0) & (plain > 0)
@@ -111,8 +113,24 @@ def _product(table: Table, result: str, of: dict[str, int], second: int, logs: n
     if not small or tolerance > FEW * value.std():
         return None
     broken = int((away > tolerance).sum())
-    alike = np.mean(np.isfinite(computed) != ~np.isnan(columns[result]))
-    edit = ProductEdit(name=f"{result} is a product", dependent=result, of=of, factor=factor, tolerance=tolerance)
+    present = np.isfinite(computed) if otherwise is None else np.isfinite(computed) | undefined
+    alike = np.mean(present != ~np.isnan(columns[result]))
+    name = f"{result} is a product"
+    edit = ProductEdit(name=name, dependent=result, of=of, factor=factor, tolerance=tolerance, otherwise=otherwise)
     why = f"in all but {broken} of {len(value)} records" if broken else ""
     why = why if alike <= UNLIKE else "present where a factor is missing or divides and is 0, or the reverse"
     return Finding(edit, why, active=bool(alike <= UNLIKE), broken=broken)
+
+
+def _otherwise(
+    table: Table, columns: dict[str, np.ndarray], computed: np.ndarray, result: str
+) -> tuple[float | None, np.ndarray]:
+    """Return the one number of ``result`` where its factors are present and give none, and (N,) where that is.
+
+    None where there is another one or none at all, or fewer than `MIN_COUNT` units hold it.
+    """
+    undefined = ~np.isfinite(computed) & ~np.any([np.isnan(v) for n, v in columns.items() if n != result], axis=0)
+    stated = np.unique(columns[result][undefined])
+    holders = undefined.sum() if table.units is None else len(np.unique(table.units[undefined]))
+    alone = len(stated) == 1 and np.isfinite(stated[0]) and holders >= MIN_COUNT
+    return (float(stated[0]) if alone else None), undefined

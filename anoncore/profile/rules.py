@@ -22,7 +22,7 @@ from anoncore.profile.lookups import Dependency, lookups
 from anoncore.profile.marks import Marks
 from anoncore.profile.products import products
 from anoncore.profile.skips import skips
-from anoncore.profile.support import needed
+from anoncore.profile.support import at_a_wall, needed
 from anoncore.profile.tables import SPIKE, Table
 
 FACTORS = (7, 12, 24, 60, 100, 1000)  # days of a week, months, hours, minutes, per cent
@@ -162,20 +162,20 @@ def _spike(present: np.ndarray, low: float) -> str:
 
 
 def _orders(table: Table, sums: Sequence[Finding], computed: set[str]) -> list[Finding]:
-    """Find numbers that never exceed another, though many come up to it: as an age at first and the age."""
+    """Find numbers that never exceed another, though many come near it: as an age at first and the age."""
     names = table.numbers(computed, 5 * MIN_RECORDS)
     if len(names) < 2:
         return []
     together = {frozenset(pair) for f in sums for pair in combinations(f.edit.variables, 2)}
     numbers = np.column_stack([table.numeric[n] for n in names])
     sample = numbers[:: max(1, table.records // 1000)]
-    limit = needed(len(names) ** 2) / math.log(2) / table.weight
+    evidence = needed(2 * len(names) ** 2)
     held = np.zeros((len(names), len(names)), dtype="float32")
     for low in range(len(names)):
         for high in _never_above(sample, low).tolist():
             apart = np.nanmax(numbers[:, low]) <= np.nanmin(numbers[:, high])
             if not apart and frozenset((names[low], names[high])) not in together:
-                held[low, high] = _comes_up_to(numbers[:, low], numbers[:, high], limit)
+                held[low, high] = _ordered(numbers[:, low], numbers[:, high], evidence, table.weight)
     direct = np.argwhere((held > 0) & (held @ held == 0)).tolist()
     return [Finding(_order(names[low], names[high])) for low, high in direct]
 
@@ -210,18 +210,28 @@ def _order(low: str, high: str) -> LinearEdit:
     return LinearEdit(name=f"{low} is at most {high}", terms={high: 1.0, low: -1.0}, relation=">=")
 
 
-def _comes_up_to(low: np.ndarray, high: np.ndarray, limit: float) -> bool:
-    """Whether ``low`` (N,) never exceeds ``high`` (N,), and equals it in at least ``limit`` records.
+def _ordered(low: np.ndarray, high: np.ndarray, needed: float, weight: float) -> bool:
+    """Whether ``low`` (N,) never exceeds ``high`` (N,), and differences end there as at a wall.
 
-    Not counted are those in which it has its least value: many columns share one, as 0 or what stands for it.
+    Either both are equal in records, each of which might as well have exceeded it by a unit, or as many of the
+    differences, or of the parts by which ``low`` falls short, are next to 0 as no smooth tail has, and another
+    record's number would often be exceeded. Not counted are records that are equal where ``low`` has its least value:
+    many columns share one, as 0 or what stands for it.
 
-    Where one number may exceed the other, a record in which they are equal might as well have exceeded it by a unit.
+    ``needed`` is the evidence, −log probability; a record has that of ``weight`` statistical units.
     """
     gap = high - low
-    gap = gap[~np.isnan(gap) & ~((high == low) & (low == np.nanmin(low)))]
-    if len(gap) < 5 * MIN_RECORDS or gap.min() < 0:
+    counted = ~np.isnan(gap) & ~((high == low) & (low == np.nanmin(low)))
+    gap = gap[counted]
+    if len(gap) < 5 * MIN_RECORDS or gap.min() < 0 or (gap > 0).mean() <= SOME_BELOW:
         return False
-    return bool((gap == 0).sum() >= limit and (gap > 0).mean() > SOME_BELOW)
+    if (gap == 0).sum() * weight >= needed / math.log(2):
+        return True
+    if np.searchsorted(np.sort(high[counted]), low[counted]).mean() < SOME_BELOW * len(gap):
+        return False
+    # A sum or a part of it: the larger number is positive wherever the smaller one is.
+    parts = gap[low[counted] > 0] / high[counted][low[counted] > 0] if np.nanmin(low) >= 0 else gap[:0]
+    return any(at_a_wall(one, weight) >= needed for one in (gap, parts))
 
 
 def _never_above(sample: np.ndarray, low: int) -> np.ndarray:

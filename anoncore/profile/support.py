@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 SHARP = 0.25  # of the rate that chance gives: below it, a range thins out and has no edge
+WIDTHS = (0.05, 0.1, 0.2, 0.3)  # shares of the numbers in the range next to a wall
+NEAR = 0.15  # of the range next to a wall in its nearest quarter: 0.25 where evenly spread, 0.06 where growing from 0
 FAMILY = 0.01  # probability, for each kind of rule, that a table of independent columns gives one
 
 
@@ -66,3 +68,24 @@ def edge_rate(sample: np.ndarray, everyone: np.ndarray, rank: int) -> float:
     there = float(((everyone >= low) & (everyone <= high)).mean())
     rate = here / max(there, 1e-12)
     return min(1.0, rate) if rate >= SHARP else 0.0
+
+
+def at_a_wall(distances: np.ndarray, weight: float) -> float:
+    """Return the evidence, −log probability, that numbers from 0 on end at 0 and do not merely thin out towards it.
+
+    The numbers that a tail would have next beyond 0 are extrapolated from three equally wide ranges on this side, with
+    the slope, and with the slope and curvature, of the logarithm of their counts; the smaller of the two counts, each
+    taken at the unfavourable end of chance. A normal tail has the second, an exponential one the first. Of widths that
+    are quantiles the best counts, against all, where the range next to 0 does not thin out itself. A number has the
+    evidence of ``weight`` statistical units.
+    """
+    best = 0.0
+    for share in WIDTHS if len(distances) else ():
+        width = np.nextafter(np.quantile(distances, share), np.inf)
+        counts = np.bincount(np.minimum(distances / width, 3).astype(np.intp), minlength=4)[:3] * weight
+        less, more = counts - 2 * np.sqrt(counts), counts + 2 * np.sqrt(counts)
+        near = (distances < width / 4).sum() * weight
+        if less[0] > 0 and near >= NEAR * counts[0]:
+            steep = less[0] ** 2 / more[1]
+            best = max(best, min(steep, less[0] ** 3 * max(less[2], 0.0) / more[1] ** 3))
+    return best - math.log(len(WIDTHS))

@@ -1,5 +1,7 @@
 """Products and ratios: found with their factor, computed after masking, and kept within limits while drawing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -75,15 +77,26 @@ def test_products_are_found_beside_zeros():
     assert (masked.hours == 0).mean() == pytest.approx(0.3, abs=0.05)
 
 
-def test_a_ratio_is_proposed_where_it_has_values_beside_a_divisor_of_zero():
+def test_a_ratio_is_found_with_what_stands_beside_a_divisor_of_zero():
     source = workers()[["hours", "pay"]]
     rate = (source.pay / source.hours.where(source.hours > 0)).round(3)
-    for values, active in ((rate, True), (rate.fillna(0), False)):
+    some = rate.fillna(pd.Series(np.arange(len(rate)) % 3, rate.index))
+    for values, otherwise, active in ((rate, None, True), (rate.fillna(0), 0, True), (some, None, False)):
         rules = find_rules(Microdata.from_frame(source.assign(hourly=values)))
         (found,) = [f for f in rules if f.edit.edit == "product"]
         assert (found.edit.dependent, dict(found.edit.of)) == ("hourly", {"hours": -1, "pay": 1})
-        assert found.active == active
+        assert (found.active, found.edit.otherwise) == (active, otherwise)
         assert ("divides and is 0" in found.reason) == (not active)
+
+
+def test_what_stands_where_a_product_gives_no_number_is_computed_and_checked():
+    edit = ProductEdit(name="rate", dependent="rate", of={"hits": 1, "tries": -1}, otherwise=0)
+    frame = pd.DataFrame({"hits": [1.0, 0, 0, np.nan], "tries": [2.0, 0, 0, 0], "rate": [0.5, 0, 1, np.nan]})
+    np.testing.assert_array_equal(edit.solve(frame), [0.5, 0, 0, np.nan])
+    assert edit.holds(frame).tolist() == [True, True, False, True]
+    assert from_dict(to_dict(edit)) == edit
+    with pytest.raises(AnonymizationError, match="otherwise must be finite"):
+        replace(edit, otherwise=np.inf)
 
 
 def test_a_column_of_zeros_beside_positive_factors_is_no_product():

@@ -534,6 +534,30 @@ def test_a_number_that_is_zero_wherever_another_is():
     assert ("paid", (0,), "stays", 0) in found or ("stays", (0,), "paid", 0) in found
 
 
+def test_parts_and_dates_are_in_order_and_what_merely_differs_is_not():
+    draw = np.random.default_rng(0)
+    n = 1500
+    start, total = draw.uniform(0, 3650, n).round(), draw.lognormal(5, 1, n).round(2)
+    tries = draw.gamma(0.7, 200, n).round()
+    age, height = draw.normal(45, 12, n).round(1), draw.normal(170, 9, n).round(1)
+    frame = pd.DataFrame(
+        {
+            "start": start,
+            "end": start + draw.exponential(200, n).round(),
+            "total": total,
+            "part": (total * draw.beta(2, 2, n)).round(2),
+            "tries": tries,
+            "hits": draw.binomial(tries.astype(int), 0.26),
+            "weight": (height - 100 + draw.normal(0, 12, n)).round(1),
+            "height": height,
+            "age": age,
+            "later": age + draw.gamma(5, 4, n).round(1),
+        }
+    )
+    found = {tuple(sorted(e.terms, key=lambda name: e.terms[name])) for e in active(frame, LinearEdit)}
+    assert found == {("start", "end"), ("part", "total"), ("hits", "tries")}
+
+
 def test_an_order_that_limits_imply_is_none():
     draw = np.random.default_rng(6)
     frame = pd.DataFrame({"part": draw.random(2000).round(1), "plan": draw.integers(1, 30, 2000)})

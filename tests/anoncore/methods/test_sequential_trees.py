@@ -157,3 +157,17 @@ def test_missing_that_few_units_have_is_drawn_as_a_number(spiked):
     done = anoncore.anonymize(data, SequentialTrees(), rng=rng).data.frame
     assert not done.v.isna().any()
     assert not spiked or (done.v == 7).all()
+
+
+def test_numbers_repeat_as_often_as_in_the_source():
+    draw = np.random.default_rng(5)
+    single = draw.lognormal(3, 1, 1200)
+    shared = np.where(np.arange(1200) % 3 == 0, 40.0, single)
+    frame = pd.DataFrame({"single": single, "shared": draw.permutation(shared), "whole": single.round()})
+    units = {"single": None, "shared": None, "whole": 1}
+    data = Microdata(frame, Schema([Variable(n, "continuous", precision=unit) for n, unit in units.items()]))
+    drawn = anoncore.anonymize(data, SequentialTrees(leaf=20), rng=np.random.default_rng(0)).data.frame
+    assert drawn.single.is_unique
+    assert (drawn.shared == 40).mean() == pytest.approx(1 / 3, abs=0.05)
+    assert drawn.shared[drawn.shared != 40].is_unique
+    assert (drawn.whole % 1 == 0).all()
