@@ -14,6 +14,7 @@ from tasks.record import ledger
 from tasks.record.dossier import read_dossier
 from tasks.record.entry import LedgerEntry, MirrorFacts, ReleaseFacts
 from tasks.tracking import mlflow as track
+from tasks.tracking.curves import mirror_curves
 from tasks.tracking.runs import release_run
 
 
@@ -39,6 +40,8 @@ def rebuild(home: Home, *, by: str, reason: str) -> LedgerEntry[MirrorFacts]:
     for run in lost:
         for last in [one for one in runs[run] if one.event in SHOWN][-1:]:
             show_entry(home, last)
+    for plan in {facts.name for facts in lost.values()}:
+        mirror_curves(home, plan, whole=True)
     return entry
 
 

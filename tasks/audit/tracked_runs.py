@@ -17,6 +17,7 @@ from tasks.record.ledger_verification import Entries, Finding, reference_problem
 from tasks.record.mirrored import Mirrors
 from tasks.record.pruned import Pruned
 from tasks.tracking import mlflow as track
+from tasks.tracking.curves import curve_problems
 from tasks.tracking.mlflow import StoredRun
 
 Entry = LedgerEntry[ReleaseFacts]
@@ -41,6 +42,7 @@ def run_problems(home: Home, known: Entries) -> Iterator[Finding]:
             number, _, digest = tags.get("release.entry", "").partition(" ")
             where = f"the MLflow run of {visible(tags.get('release.id', 'a release'))}"
             problems += reference_problems(known, where, int(number) if number.isdecimal() else None, digest)
+        problems += curve_problems(home, known)
     except ReleaseError as error:
         sentence = f"MLflow was not reached, so its runs are not checked: {error}"
         problems.append(Finding("mlflow not reached", "mlflow", sentence))

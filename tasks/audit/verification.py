@@ -16,6 +16,7 @@ from tasks.record import approvers, ledger, secret_keys
 from tasks.record.entry import FORMAT, START, Facts, LedgerEntry, ReleaseFacts, canonical, entry_json
 from tasks.record.ledger_verification import Entries, Finding
 from tasks.record.replay import unauthorised
+from tasks.tracking.curves import mirror_curves
 
 HINT = (
     "Each further line is one entry. Its digest is the SHA-256 of its JSON without digest and signature, "
@@ -64,7 +65,7 @@ def verify(
 
 
 def mirror(home: Home) -> int:
-    """Set the status tags in MLflow to what the ledger says, and return how many runs there are.
+    """Set the status tags and the curves in MLflow to what the ledger says, and return how many runs there are.
 
     Raises
     ------
@@ -77,6 +78,8 @@ def mirror(home: Home) -> int:
     last = {e.facts.mlflow_run: e for e in ledger.find(home, ReleaseFacts, *SHOWN)}
     for entry in last.values():
         show_entry(home, entry)
+    for plan in {entry.facts.name for entry in last.values()}:
+        mirror_curves(home, plan, whole=True)
     return len(last)
 
 

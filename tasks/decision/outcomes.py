@@ -19,6 +19,7 @@ from tasks.record.mirrored import Mirrors
 from tasks.record.predecessors import Lineage, predecessors
 from tasks.record.replay import LedgerReplay
 from tasks.tracking import mlflow as track
+from tasks.tracking.curves import mirror_curves
 
 Status = Literal["published", "unchanged", "rejected", "awaiting", "withdrawn", "expired", "superseded"]
 Entry = LedgerEntry[ReleaseFacts]
@@ -145,11 +146,14 @@ def waiting_after(home: Home, last: Entry) -> WaitingCandidate | None:
 
 
 def mirror_entry(home: Home, entry: Entry) -> bool:
-    """Show an entry in MLflow's tags; return False when MLflow does not take it, for the ledger has it."""
+    """Show an entry in MLflow's tags and curves; return False when MLflow does not take it, for the ledger has it."""
     try:
-        return sanitise_errors(show_entry)(home, entry)
+        shown = sanitise_errors(show_entry)(home, entry)
+        if shown and SHOWN[entry.event] in ("published", "withdrawn"):
+            sanitise_errors(mirror_curves)(home, entry.facts.name)
     except ReleaseError:
         return False
+    return shown
 
 
 def show_entry(home: Home, entry: Entry) -> bool:

@@ -106,6 +106,20 @@ class Chance:
 
 
 @dataclass(frozen=True)
+class Threshold:
+    """A figure that one limit decides as it is: at most as large, or ``at_least``."""
+
+    figure: float
+    limit: float
+    at_least: bool = False
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the figure is within its limit; what is not a number is not."""
+        return self.figure >= self.limit if self.at_least else self.figure <= self.limit
+
+
+@dataclass(frozen=True)
 class GateResult:
     """One question that the policy asks, its answer, and the figures behind it.
 
@@ -121,6 +135,7 @@ class GateResult:
     bounds : the interval that is compared with limits; None where something else decides
     chance : the test that fails the release by itself; None without one
     needed : what would decide an inconclusive result, the end of a sentence
+    threshold : the figure and the limit as numbers, where neither bounds nor chance decide
     """
 
     name: str
@@ -135,6 +150,16 @@ class GateResult:
     bounds: Bounds | None = None
     chance: Chance | None = None
     needed: str = ""
+    threshold: Threshold | None = None
+
+    @property
+    def decisive(self) -> Threshold | None:
+        """The number that decides and its limit: the upper bound, else the p-value, else the figure."""
+        if self.bounds is not None:
+            return Threshold(self.bounds.upper, self.bounds.passes_within)
+        if self.chance is not None:
+            return Threshold(self.chance.p, self.chance.level, at_least=True)
+        return self.threshold
 
     @property
     def explanation(self) -> str:

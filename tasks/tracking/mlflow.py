@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -34,9 +34,14 @@ OWN = "anonflow.run"
 NOTE = "mlflow.note.content"
 EXPERIMENT = (
     "One run for each assessed release of this plan, published or not: the curves of its metrics are risk "
-    "and utility over releases. The signed ledger is the record: `anonflow audit verify` compares the two."
+    "and utility over releases. The experiment whose name ends in “curves” has those of the published releases "
+    "beside the limits. The signed ledger is the record: `anonflow audit verify` compares the two."
 )
 TRIED = "Settings of this plan that were tried beside each other with `anonflow compare`; none is a release."
+CURVE = "curves"
+CurveRun = Literal["releases", "limits"]
+CURVE_RUNS: tuple[CurveRun, ...] = get_args(CurveRun)
+METRICS_AT_ONCE = 1000
 # The limits of MLflow: parameters in one request, characters in a parameter, in a tag and in a digest.
 PARAMS_AT_ONCE, PARAM_LENGTH, TAG_LENGTH, DIGEST_LENGTH = 100, 500, 5000, 36
 # How many runs, and how many values of a metric, are asked for in one request; the server takes no more.
@@ -120,6 +125,23 @@ class StoredRun:
     deleted: bool
 
 
+@dataclass(frozen=True, order=True)
+class CurvePoint:
+    """A point of a curve over the releases of a plan: of what was measured, or of the limit.
+
+    Parameters
+    ----------
+    run : in which it is; each chart of MLflow shows one metric of all runs
+    step, time : the number of the release, and when it was published, in milliseconds since 1970
+    """
+
+    run: CurveRun
+    metric: str
+    value: float
+    step: int
+    time: int
+
+
 def track(run: TrackedRun, nested: Iterable[TrackedRun] = ()) -> str:
     """Log a run, and others nested in it; return its id in MLflow.
 
@@ -175,6 +197,54 @@ def set_status(run_id: str, status: str, **tags_: str) -> None:
     facts = {STATUS: status} | {f"release.{k}": v for k, v in tags_.items()}
     with _store() as client:
         client.log_batch(run_id, tags=[RunTag(k, tag(v)) for k, v in facts.items()])
+
+
+def curves(experiment: str, home: str) -> set[CurvePoint]:
+    """Return the points that the store has of a home's curves in an experiment."""
+    with _store() as client:
+        existing = client.get_experiment_by_name(experiment)
+        runs = _curve_runs(client, existing.experiment_id, home) if existing else {}
+        return {point for name, run in runs.items() for point in _curve(name, run)}
+
+
+def show_curves(experiment: str, home: str, points: Iterable[CurvePoint], description: str) -> None:
+    """Let the store have these points of a home's curves; a curve that has others is made anew."""
+    from mlflow.entities import Metric
+
+    wanted = sorted(points)
+    with _store() as client:
+        existing = client.get_experiment_by_name(experiment)
+        where = existing.experiment_id if existing else client.create_experiment(experiment)
+        client.set_experiment_tag(where, NOTE, tag(description))
+        runs = _curve_runs(client, where, home)
+        for name in CURVE_RUNS:
+            own = [point for point in wanted if point.run == name]
+            stored = _curve(name, runs[name]) if name in runs else set()
+            if name in runs and not stored <= {*own}:
+                client.delete_run(runs.pop(name).info.run_id)
+                stored = set()
+            if name not in runs:
+                tags = {KIND: CURVE, OWN: f"{home} {name}"}
+                runs[name] = client.create_run(where, run_name=name, tags=tags)
+            run_id = runs[name].info.run_id
+            missing = [Metric(one.metric, one.value, one.time, one.step) for one in own if one not in stored]
+            for start in range(0, len(missing), METRICS_AT_ONCE):
+                client.log_batch(run_id, metrics=missing[start : start + METRICS_AT_ONCE])
+            client.set_tag(run_id, NOTE, tag(description))
+            client.set_terminated(run_id)
+
+
+def _curve_runs(client: Any, experiment: str, home: str) -> dict[CurveRun, Any]:
+    """Return the runs of a home's curves, by their names."""
+    found = client.search_runs([experiment], f"tags.`{KIND}` = '{CURVE}'")
+    own = {run.data.tags.get(OWN): run for run in found}
+    return {name: own[f"{home} {name}"] for name in CURVE_RUNS if f"{home} {name}" in own}
+
+
+def _curve(name: CurveRun, run: Any) -> set[CurvePoint]:
+    """Return the points that a run of curves has."""
+    histories = _histories([run.info.run_id], run.data.metrics).items()
+    return {CurvePoint(name, key, *point) for (_, key), history in histories for point in history}
 
 
 def fingerprint(run_id: str) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from anoncore.utility import PairChange, Propensity, UtilityReport, VariableUtility
 from tasks.common.formatting import count, number, percent, significant
 from tasks.policy.assessment import Assessment
-from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics, fields_of
+from tasks.policy.gate import Gate, GateResult, Metrics, Threshold, fields_of
 from tasks.policy.limits import UtilityLimit, UtilityLimits
 from tasks.policy.published import (
     PublishedPair,
@@ -46,10 +46,13 @@ def _share(value: float, digits: int = 1) -> str:
     return percent(value, digits).replace("\u00a0", " ")
 
 
-def _result(name: str, verdict: GateVerdict, texts: tuple[str, ...], variables: tuple[str, ...] = ()) -> GateResult:
+def _result(
+    name: str, limits: UtilityLimits, threshold: Threshold, texts: tuple[str, ...], variables: tuple[str, ...] = ()
+) -> GateResult:
     """Return a result from its figure, limit, baseline and meaning."""
     figure, limit, baseline, meaning = texts
-    return GateResult(name, verdict, figure, limit, baseline, 0, meaning, "Utility", variables)
+    verdict = limits.loss_verdict(threshold.is_met)
+    return GateResult(name, verdict, figure, limit, baseline, 0, meaning, "Utility", variables, threshold=threshold)
 
 
 def _variable(utility: Utility, limits: UtilityLimits) -> GateResult | None:
@@ -65,8 +68,8 @@ def _variable(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         f"{number(worst.two_samples, 2)}, the worst between two samples",
         "the variable whose distribution moved most: the share of records that would have to move",
     )
-    good = worst.released_shift.distance <= own[worst.name]
-    return _result("worst variable", limits.loss_verdict(good), texts, (worst.name,))
+    threshold = Threshold(worst.released_shift.distance, own[worst.name])
+    return _result("worst variable", limits, threshold, texts, (worst.name,))
 
 
 def _spike(utility: Utility, limits: UtilityLimits) -> GateResult | None:
@@ -86,7 +89,7 @@ def _spike(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         f"{_share(error)}, standard error between two samples",
         "values that at least 5 % of a variable’s values are, often 0",
     )
-    return _result("spikes", limits.loss_verdict(moved <= limit), texts, (name,))
+    return _result("spikes", limits, Threshold(moved, limit), texts, (name,))
 
 
 def _pair(utility: Utility, limits: UtilityLimits) -> GateResult | None:
@@ -102,7 +105,7 @@ def _pair(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         f"{number(worst.two_samples, 2)}, the worst between two samples",
         "the two variables whose association moved most, on the records that hold both",
     )
-    return _result("worst pair", limits.loss_verdict(worst.change <= own[worst.variables]), texts, worst.variables)
+    return _result("worst pair", limits, Threshold(worst.change, own[worst.variables]), texts, worst.variables)
 
 
 def _separated(utility: Utility, limits: UtilityLimits) -> GateResult | None:
@@ -123,7 +126,7 @@ def _separated(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         f"about {significant(1 / (1 - one.released.share_released))}, another sample{reference}",
         "whether a classifier can separate released from original records",
     )
-    return _result("propensity score", limits.loss_verdict(ratio <= limit), texts)
+    return _result("propensity score", limits, Threshold(ratio, limit), texts)
 
 
 def _ratio(score: Propensity | PublishedPropensity) -> float:
@@ -157,7 +160,8 @@ def _regression(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         "how far the confidence intervals of a regression overlap, the least of "
         f"{count(len(fits))} {'declared ones' if utility.regressions else 'of the strongest associations'}",
     )
-    return _result("regressions", limits.loss_verdict(one.fitted and overlap >= limit), texts)
+    threshold = Threshold(overlap if one.fitted else -1.0, limit, at_least=True)
+    return _result("regressions", limits, threshold, texts)
 
 
 def _usual_overlap(coefficients: int, tests: int) -> float:

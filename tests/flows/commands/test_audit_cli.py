@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,34 @@ def test_a_status_changed_in_mlflow_is_found_and_mirrored_again(own: tuple[Home,
     assert kinds(home) == {"mlflow status"}
     assert audit.mirror(home) == 2
     assert kinds(home) == set()
+    client().set_tag(run_id, "release.home", "another")
+
+
+def test_curves_over_the_releases_stand_beside_their_limits_and_are_compared(own: tuple[Home, str]) -> None:
+    home, run_id = own
+    curves = client().get_experiment_by_name("office curves").experiment_id
+
+    def runs() -> dict[str, Any]:
+        return {run.info.run_name: run for run in client().search_runs([curves])}
+
+    shown, limits = (runs()[name].data.metrics for name in ("releases", "limits"))
+    assert shown.keys() == limits.keys()
+    assert {"risk at most/linkability", "risk p-value at least/identical records", "utility at least/regressions"} <= {
+        *shown
+    }
+    assert all(shown[key] <= limits[key] for key in shown if "at most/" in key)
+    assert all(shown[key] >= limits[key] for key in shown if "at least/" in key)
+    (first, *_) = client().get_metric_history(runs()["releases"].info.run_id, "risk at most/linkability")
+    entry = ledger.find(home, ReleaseFacts, "published")[0]
+    assert (first.step, first.timestamp) == (1, datetime.fromisoformat(entry.time).timestamp() * 1000)
+    about = runs()["releases"].data.tags["mlflow.note.content"]
+    assert f"| 1 | {entry.time[:16]} | {entry.facts.release} | the policy alone |" in about
+    assert " of " in about.rpartition("the policy alone")[2]
+    client().log_metric(runs()["limits"].info.run_id, "risk at most/linkability", 0.9, step=2)
+    assert kinds(home) == {"mlflow curves"}
+    audit.mirror(home)
+    assert kinds(home) == set()
+    assert len(runs()) == 2
     client().set_tag(run_id, "release.home", "another")
 
 
@@ -461,7 +490,7 @@ def test_runs_that_mlflow_has_lost_are_made_again_and_marked(
     monkeypatch.chdir(tmp_path)
     try:
         mlflow.set_tracking_uri(embedded.tracking_ready(fresh))
-        assert {f.kind for f in audit.verify(mine)} == {"mlflow deleted"}
+        assert {f.kind for f in audit.verify(mine)} == {"mlflow deleted", "mlflow curves"}
         entry = rebuild.rebuild(mine, by="Ann", reason="the database was lost")
         assert audit.verify(mine) == []
         run = client().get_run(entry.facts.runs[lost])
