@@ -203,6 +203,21 @@ def mirror(home: Where = None) -> None:
     out.print(f"{sanitise_errors(audit.mirror)(where)} run(s) in MLflow agree with the ledger.")
 
 
+@app.command(name="move-ledger")
+def move_ledger(
+    secret: Annotated[str, typer.Argument(metavar="SECRET", help="The secret that holds the address of PostgreSQL.")],
+    home: Where = None,
+) -> None:
+    """Move the ledger into PostgreSQL, for workers on several machines; its files stay under other names."""
+    where = Home.locate(home)
+    from tasks.record import ledger
+    from tasks.record.ledger_store import move
+
+    sanitise_errors(ledger.trusted)(where)
+    sanitise_errors(move)(where, secret)
+    out.print(f"{len(ledger.entries(where))} entries are in PostgreSQL, and all further ones will be.")
+
+
 @app.command(name="rebuild-mirror")
 def rebuild_mirror(by: By, reason: Reason, home: Where = None) -> None:
     """Make runs again that MLflow has lost, from dossiers and ledger; they are marked, and the ledger records it."""

@@ -25,6 +25,7 @@ from tasks.common.home import PRIVATE_FILE, PRIVATE_FOLDER, Home, make_private
 from tasks.common.values import from_json, to_json
 from tasks.common.workspace import Workspace
 from tasks.record import ledger
+from tasks.record.ledger_store import store_of
 
 ABOUT, DUMPS = "backup.json", "databases"
 FORMAT = 1
@@ -134,11 +135,12 @@ def _write(home: Home, tar: tarfile.TarFile, scratch: Path, database: str | None
         # A record of a run may be removed meanwhile; nothing that the ledger names is.
         with contextlib.suppress(FileNotFoundError):
             _add(tar, path, path.relative_to(home.path).as_posix())
-    with home.lock("ledger"):
+    store = store_of(home)
+    with store.lock():
         known = ledger.entries(home)
-        for path in (home.ledger, home.head):
-            if path.exists():
-                tar.add(path, path.name)
+        for path, content in ((home.ledger, store.content()), (home.head, store.head())):
+            if content:
+                _add_content(tar, path.name, content)
     about = Backup(
         format=FORMAT,
         made=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
@@ -147,11 +149,14 @@ def _write(home: Home, tar: tarfile.TarFile, scratch: Path, database: str | None
         digest=known[-1].digest if known else "",
         databases=tuple(names),
     )
-    content = json.dumps(to_json(about), indent=1).encode()
-    entry = tarfile.TarInfo(ABOUT)
+    _add_content(tar, ABOUT, json.dumps(to_json(about), indent=1).encode())
+    return about
+
+
+def _add_content(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    entry = tarfile.TarInfo(name)
     entry.size, entry.mode, entry.mtime = len(content), PRIVATE_FILE, int(time.time())
     tar.addfile(entry, io.BytesIO(content))
-    return about
 
 
 def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
@@ -184,7 +189,7 @@ def _files(home: Home) -> Iterator[Path]:
         yield from (Path(folder, name) for name in inside)
         for name in sorted(files):
             whole = not name.startswith(".") and not name.endswith(LEFT_OUT_ENDS)
-            if whole and Path(folder, name) not in (home.ledger, home.head):
+            if whole and Path(folder, name) not in (home.ledger, home.head, home.ledger_place):
                 yield Path(folder, name)
 
 

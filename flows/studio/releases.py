@@ -69,7 +69,9 @@ class Curve:
 
 
 def entries_of(home: Home) -> Entries:
-    """Return the ledger's entries, which are read again when its file has changed."""
+    """Return the ledger's entries, which are read again when its file has changed, and each time from a database."""
+    if home.ledger_place.exists():
+        return tuple(ledger.entries(home))
     if not home.ledger.exists():
         return ()
     stat = home.ledger.stat()

@@ -52,6 +52,7 @@ class Home:
     exchange : digests of the units of other homes' releases
     ledger : the signed record of everything that was decided
     head : the signed name of the ledger's last entry, so that entries cut off are missed
+    ledger_place : which database holds ledger and head in place of these files, where one does
     timestamps : time stamps of the ledger by authorities outside
     approvers : the list of approvers, as the ledger has it, for readers
     digest_key : the secret behind keyed digests, which stays the same in every run
@@ -68,6 +69,7 @@ class Home:
     exchange = Inside("exchange")
     ledger = Inside("ledger.jsonl")
     head = Inside("ledger.head")
+    ledger_place = Inside("ledger.place")
     timestamps = Inside("timestamps")
     approvers = Inside("approvers.json")
     digest_key = Inside("keys/digests")

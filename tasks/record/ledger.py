@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import BinaryIO, TypeVar, cast
+from typing import TypeVar, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tasks.common import keys
 from tasks.common.errors import Fault, Refused, ReleaseError
-from tasks.common.home import PRIVATE_FILE, Home, account, write_private
+from tasks.common.home import Home, account, write_private
 from tasks.common.values import to_json
 from tasks.record.entry import (
     KIND_OF,
@@ -30,6 +29,7 @@ from tasks.record.entry import (
     entry_line,
     parse_entry,
 )
+from tasks.record.ledger_store import store_of
 from tasks.record.ledger_verification import (
     CUT_SHORT,
     Finding,
@@ -61,7 +61,7 @@ def append(home: Home, event: Event, facts: K) -> LedgerEntry[K]:
     Fault
         When the ledger does not end with the entry that its head names: going on would hide the loss.
     """
-    with home.lock("ledger"):
+    with store_of(home).lock():
         key = signing_key(home)
         return _append(home, event, facts, _settled(home, entries(home), key), key)
 
@@ -74,16 +74,17 @@ def settle(home: Home) -> bool:
     Fault
         When the ledger does not end with the entry that its head names.
     """
-    if not home.ledger.exists():
+    store = store_of(home)
+    if not store.content() and store.head() is None:
         return False
-    with home.lock("ledger"):
+    with store_of(home).lock():
         known = entries(home)
         return len(_settled(home, known, signing_key(home))) > len(known)
 
 
 def resume(home: Home, *, by: str, reason: str) -> LedgerEntry[LossFacts]:
     """Go on with a ledger whose end was lost; the new entry says which entry the head had named."""
-    with home.lock("ledger"):
+    with store_of(home).lock():
         facts = LossFacts(by=by, reason=reason, head=read_head(home))
         return _append(home, "resumed", facts, entries(home), signing_key(home))
 
@@ -177,7 +178,7 @@ def rotate_key(home: Home, *, by: str, reason: str) -> LedgerEntry[KeyFacts]:
     The entry names both keys, and the new one signs it too, so that a history without the new key cannot be put
     before it.
     """
-    with home.lock("ledger"):
+    with store_of(home).lock():
         old = signing_key(home)
         write_private(next_key(home), keys.new_private())
         new = keys.read_private(next_key(home), "the new key")
@@ -226,16 +227,11 @@ def _append(home: Home, event: Event, facts: K, known: Entries, key: Ed25519Priv
     )
     digest = content_digest(entry)
     entry = replace(entry, digest=digest, signature=key.sign(digest.encode()).hex())
-    if not known and read_head(home) is None:
+    store = store_of(home)
+    if not known and store.head() is None:
         # So that a first append that does not end does not look like a head that was removed.
-        _write_head(home, Head(number=0, digest=START), key)
-    descriptor = os.open(home.ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
-    with os.fdopen(descriptor, "ab") as file:
-        _finish_last_line(home, file)
-        file.write(entry_line(entry) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    _write_head(home, Head(number=entry.number, digest=entry.digest), key)
+        store.put_head(_signed(Head(number=0, digest=START), key))
+    store.append(entry.number, entry_line(entry), _signed(Head(number=entry.number, digest=entry.digest), key))
     return entry
 
 
@@ -260,22 +256,11 @@ def _settled(home: Home, known: Entries, key: Ed25519PrivateKey) -> Entries:
     return [*known, _append(home, "settled", facts, known, key)]
 
 
-def _write_head(home: Home, head: Head, key: Ed25519PrivateKey) -> None:
-    write_private(home.head, canonical(to_json(replace(head, signature=key.sign(head.content).hex()))) + b"\n")
-
-
-def _finish_last_line(home: Home, file: BinaryIO) -> None:
-    """Complete an entry that lacks its line end; put aside what is not an entry, the remains of a crash."""
-    rest = _lines(home)[1]
-    if rest and parse_entry(rest):
-        file.write(b"\n")
-    elif rest:
-        write_private(home.ledger.with_suffix(f".unfinished-{secrets.token_hex(4)}"), rest)
-        file.truncate(home.ledger.stat().st_size - len(rest))
+def _signed(head: Head, key: Ed25519PrivateKey) -> bytes:
+    return canonical(to_json(replace(head, signature=key.sign(head.content).hex())))
 
 
 def _lines(home: Home) -> tuple[list[bytes], bytes]:
     """Return the ledger's lines, and what follows the last line end."""
-    content = home.ledger.read_bytes() if home.ledger.exists() else b""
-    *whole, rest = content.split(b"\n")
+    *whole, rest = store_of(home).content().split(b"\n")
     return whole, rest

@@ -24,6 +24,7 @@ from tasks.record.entry import (
     entry_line,
     parse_entry,
 )
+from tasks.record.ledger_store import store_of
 
 # What a crash in the middle of an append leaves; the next append settles it.
 CUT_SHORT = ("unfinished", "behind")
@@ -43,9 +44,13 @@ class Finding:
 
 def read_head(home: Home) -> Head | None:
     """Return the head of the ledger; None when there is none, or none that can be read."""
+    return _parsed(store_of(home).head())
+
+
+def _parsed(head: bytes | None) -> Head | None:
     try:
-        return from_json(Head, json.loads(home.head.read_bytes()))
-    except (FileNotFoundError, ValueError, RecursionError):
+        return None if head is None else from_json(Head, json.loads(head))
+    except (ValueError, RecursionError):
         return None
 
 
@@ -138,11 +143,12 @@ def signature_problems(entries: Entries, signers: Sequence[str]) -> Iterator[Fin
 
 def head_problems(home: Home, entries: Entries, signers: Sequence[str]) -> list[Finding]:
     """Return whether the head names the last entry, signed; else entries may have been cut off."""
-    head, where, last = read_head(home), home.head.name, len(entries)
+    written = store_of(home).head()
+    head, where, last = _parsed(written), home.head.name, len(entries)
     if head is None:
-        gone = "is gone" if not home.head.exists() else "cannot be read"
+        gone = "is gone" if written is None else "cannot be read"
         sentence = f"{where}, which names the last entry, {gone}: whether entries were cut off is not known"
-        return [Finding("head", where, sentence)] if entries or home.head.exists() else []
+        return [Finding("head", where, sentence)] if entries or written is not None else []
     if head.number > last:
         sentence = f"the ledger ends with entry {last}, and its head names entry {head.number}: it was cut off"
         return [Finding("truncated", where, sentence)]

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tasks.common import keys
 from tasks.common.errors import Fault
 from tasks.common.home import Home, make_private, write_private
+from tasks.record.ledger_store import store_of
 
 
 def sign(home: Home, content: bytes) -> str:
@@ -49,7 +50,7 @@ def next_key(home: Home) -> Path:
 
 def _make_or_replace(home: Home) -> None:
     """Make the first key, or put the next one in its place if a crash came after the ledger had named it."""
-    entered = home.ledger.read_bytes() if home.ledger.exists() else b""
+    entered = store_of(home).content()
     if not home.key.exists():
         if entered:
             raise Fault(f"the signing key {key_name(home)} is gone; restore it from a backup")

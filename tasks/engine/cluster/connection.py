@@ -32,10 +32,10 @@ SETTINGS = {
     "distributed.diagnostics.nvml": False,
     # A busy machine takes its time to replace a worker; one that is given up is not replaced.
     "distributed.deploy.lost-worker-timeout": "10 minutes",
-    # Processes are copies of one that has imported everything; effective where Dask was not imported before.
-    "distributed.worker.multiprocessing-method": "forkserver",
     "distributed.diagnostics.erred-tasks.max-history": 0,
 }
+# Processes are copies of one that has imported everything; effective where Dask was not imported before.
+COPIES = {"distributed.worker.multiprocessing-method": "forkserver"}
 
 
 def check_installed() -> None:
@@ -89,9 +89,11 @@ def started(processes: int, folder: Path) -> Iterator[Client]:
     check_installed()
     import dask
 
-    with _quiet(), dask.config.set(SETTINGS):
-        from distributed import Client, LocalCluster, Security
+    # For good: what is set for a while takes the defaults with it that Dask sets at its import meanwhile.
+    dask.config.set(COPIES)
+    from distributed import Client, LocalCluster, Security
 
+    with _quiet(), dask.config.set(SETTINGS):
         multiprocessing.set_forkserver_preload(["distributed", worker.__name__])
         keep_socket_outside_runs()
         with (

@@ -22,7 +22,7 @@ from tasks.decision import conclude
 from tasks.publication.candidate import load_candidate
 from tasks.publication.publish import publish
 from tasks.publication.withdraw import move_aside
-from tasks.record import approvers, ledger, signing
+from tasks.record import approvers, ledger, ledger_store, signing
 from tasks.record.decision import Decision, sign
 from tasks.record.entry import Head, LedgerEntry, ReleaseFacts, SignedDecision
 from tests.tasks.facts import enter
@@ -76,7 +76,8 @@ def cut(office: Any, entries: int) -> None:
 
 def head(office: Any, entry: LedgerEntry[Any]) -> None:
     """Sign that an entry is the last."""
-    ledger._write_head(office.home, Head(number=entry.number, digest=entry.digest), signing.signing_key(office.home))
+    last = Head(number=entry.number, digest=entry.digest)
+    ledger_store.store_of(office.home).put_head(ledger._signed(last, signing.signing_key(office.home)))
 
 
 def put_back(office: Any, entries: int) -> None:
