@@ -97,6 +97,27 @@ def collect(  # type: ignore[no-untyped-def]
 
 
 @compiled
+def add_differing(values, codes, own, weight):  # type: ignore[no-untyped-def]
+    """Add to each value ``weight`` times the number of levels in which query and point differ.
+
+    Parameters
+    ----------
+    values : (b, c) float32. Changed in place.
+    codes, own : (g, m) and (g, b) uint8, levels of m points, at most c, and of the queries; g at most 255
+    weight : float32
+    """
+    differing = np.empty(codes.shape[1], dtype=np.uint8)
+    for i in range(values.shape[0]):
+        differing[:] = 0
+        for group in range(codes.shape[0]):
+            level, levels = own[group, i], codes[group]
+            for j in range(len(differing)):
+                differing[j] += np.uint8(levels[j] != level)
+        for j in range(len(differing)):
+            values[i, j] += weight * np.float32(differing[j])
+
+
+@compiled
 def settle(limit, columns, kept, filled, k):  # type: ignore[no-untyped-def]
     """Return the pairs (row, position) within the final limits; k positions as they come where too many."""
     total = 0

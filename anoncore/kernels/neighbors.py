@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import threads
+from anoncore.kernels.indicators import Indicators, indicators
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -26,6 +27,7 @@ _SPREAD = 1024  # points, evenly spread over the file, that are screened first
 _CROWD = 1024  # candidates per query from which the direct route is cheaper
 _ENTRIES = 1 << 20  # distances computed at a time on the direct route
 _SEPARATE = 1.0 + 1e-12  # a ratio of distances that rounding in double precision cannot reverse
+_CODED = 10_000_000  # pairs from which on it pays to look for indicators of levels
 _TINY = 1e-30  # covers underflow of single precision, in units of the largest coordinate
 _BLAS = threads.BLAS
 _threads = threads.available
@@ -42,7 +44,8 @@ def nearest(queries: Floats, points: Floats, k: int, *, skip_self: bool | Indice
     only screen: with u = 2⁻²⁴, the computed ‖y‖²−2x·y is off by at most (n+4)u(2‖x‖‖y‖+‖y‖²) to first
     order, so every point whose value is within twice that bound of the k-th is kept and measured directly
     in double precision. No true neighbour can be lost by rounding; where single precision cannot
-    separate the candidates, the row is measured directly against all points.
+    separate the candidates, the row is measured directly against all points. Of many pairs, columns that indicate the
+    levels of nominal variables are not multiplied: the variables in which two rows differ are counted.
 
     Parameters
     ----------
@@ -304,30 +307,52 @@ def _measure(queries: Floats, points: Floats, rows: Indices, columns: Indices, k
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Screen:
-    """Points centred, scaled to at most 1 and rounded to single precision: rows (y, ‖y‖²), then (0, ∞)."""
+    """Points centred, scaled to at most 1 and rounded to single precision: rows (y, ‖y‖²), then (0, ∞).
 
+    ``columns`` are those that are multiplied, ``levels`` indicates levels by the others; ``codes`` (groups, N) are the
+    points' levels, of which each that differs adds ``weight``. ``tiny`` covers what does not depend on the norms.
+    """
+
+    columns: Indices
+    levels: Indicators
     centre: Floats
     scale: float
     right: Singles
     norms: Floats
     order: Indices
+    codes: NDArray[np.uint8]
+
+    @property
+    def weight(self) -> float:
+        return 2.0 * (self.levels.gap / self.scale) ** 2
+
+    @property
+    def tiny(self) -> float:
+        """Twice what adding the weights of differing levels can be off by, three roundings, and one to spare."""
+        return _TINY + 8.0 * 2.0**-24 * self.weight * len(self.codes)
 
 
 def _screen(queries: Floats, points: Floats) -> _Screen:
     stride = -(-len(points) // _SPREAD)
     # Strided order: every chunk spans the file, so that sorted files give good first bounds too.
     order = np.concatenate([np.arange(start, len(points), stride) for start in range(stride)])
+    levels = Indicators((), np.zeros(0), 0.0)
+    if len(queries) * len(points) >= _CODED:
+        levels = indicators(queries, points)
+    columns = np.setdiff1d(np.arange(points.shape[1]), levels.columns)
+    codes = np.take(levels.codes(points), order, axis=1)
+    queries, points = (rows[:, columns] if levels.groups else rows for rows in (queries, points))
     # The median, because a far record would draw the mean away and with it the precision.
     centre = np.median(points[::stride], axis=0)
     ends = np.stack([part for rows in (queries, points) for part in (rows.min(axis=0), rows.max(axis=0))])
-    scale = float(np.abs(ends - centre).max()) or 1.0
+    scale = float(np.abs(ends - centre).max(initial=levels.gap)) or 1.0
     centred = (points[order] - centre) / scale
     squares = np.einsum("ij,ij->i", centred, centred)
     right = np.zeros((-(-len(points) // _GROUP) * _GROUP, points.shape[1] + 1), dtype=np.float32)
     right[: len(points), :-1] = centred
     right[:, -1] = np.inf
     right[: len(points), -1] = squares
-    return _Screen(centre, scale, right, np.sqrt(squares), order)
+    return _Screen(columns, levels, centre, scale, right, np.sqrt(squares), order, codes)
 
 
 def _brute(queries: Floats, points: Floats, k: int) -> Pair:
@@ -347,9 +372,10 @@ def _brute(queries: Floats, points: Floats, k: int) -> Pair:
 
 def _candidates(screen: _Screen, queries: Floats, k: int) -> tuple[Indices, Indices, NDArray[np.bool_]]:
     """Screen one block: (rows, screen positions) of all that can be neighbours, and the rows given up."""
-    from anoncore.kernels._neighbors_compiled import collect, settle
+    from anoncore.kernels._neighbors_compiled import add_differing, collect, settle
 
-    x = (queries - screen.centre) / screen.scale
+    own, weight, tiny = screen.levels.codes(queries), np.float32(screen.weight), screen.tiny
+    x = (queries[:, screen.columns] - screen.centre) / screen.scale
     left = np.ones((len(x), x.shape[1] + 1), dtype=np.float32)
     left[:, :-1] = -2.0 * x
     norms = np.sqrt(np.einsum("ij,ij->i", x, x))
@@ -362,6 +388,8 @@ def _candidates(screen: _Screen, queries: Floats, k: int) -> tuple[Indices, Indi
     for start in range(0, len(screen.right), _CHUNK):
         chunk = screen.right[start : start + _CHUNK]
         value = np.matmul(left, chunk.T, out=values if len(chunk) == _CHUNK else None)
-        collect(value, start, screen.norms, norms, unit, _TINY, limit, heap, positions, kept, filled)
+        if len(own):
+            add_differing(value, screen.codes[:, start : start + _CHUNK], own, weight)
+        collect(value, start, screen.norms, norms, unit, tiny, limit, heap, positions, kept, filled)
     rows, columns = settle(limit, positions, kept, filled, k)
     return rows, columns, filled < 0

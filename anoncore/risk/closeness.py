@@ -219,7 +219,9 @@ def closeness(
     asked = None
     if r_ is not None:
         people = Neighbours(x[queries], near.distance, other.distance, own, _places(to[:, 0], queries, len(x)))
-        theirs = None if units.nonmembers is None else units.nonmembers[part]
+        theirs = units.nonmembers
+        if theirs is not None and part is not None:
+            theirs = theirs[part]
         nonmembers, asked = _nonmembers((r_, y_, x), queries, theirs, rng)
         units = ComparedUnits(units.members, None if theirs is None else theirs[asked])
     same = near.n_released == len(y)
@@ -265,13 +267,13 @@ def _extremes(sides: tuple[Floats, Floats, Floats | None], own: Floats, units: I
 def _matched(
     x: Floats, y: Floats, r: Floats | None, rng: np.random.Generator
 ) -> tuple[Floats, Floats | None, Indices | None]:
-    """Return release and reference of about the same size, and which rows of the reference these are."""
+    """Return release and reference of about the same size, and which rows of the reference these are if not all."""
     if r is None:
         # The reference, A − A_j, cannot grow with the release.
         return (y if len(y) <= len(x) else y[rng.choice(len(y), len(x), replace=False)]), None, None
     size = min(len(y), len(r))
-    ours, theirs = (np.arange(size) if len(s) == size else rng.choice(len(s), size, replace=False) for s in (y, r))
-    return y[ours], r[theirs], theirs
+    ours, theirs = (None if len(s) == size else rng.choice(len(s), size, replace=False) for s in (y, r))
+    return y if ours is None else y[ours], r if theirs is None else r[theirs], theirs
 
 
 def _nearest_others(x: Floats, asked: Indices, k: int, units: Indices | None) -> tuple[Floats, Indices]:

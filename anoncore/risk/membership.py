@@ -241,18 +241,21 @@ def matched_quantiles(released: ArrayLike, others: ArrayLike, *, apart: float = 
     """
     points = matrix("released", released)
     people = matrix("others", others, points.shape[1])
-    ordered, known = np.sort(points, axis=0), np.sort(people, axis=0)
-    matched = points.copy()
-    changed = False
+    matched = None
     chance = 2.0 * math.sqrt(1.0 / len(points) + 1.0 / len(people))
     for j, column in enumerate(points.T):
-        values = np.concatenate([ordered[:, j], known[:, j]])
-        distance = np.abs(_up_to(ordered[:, j], values) - _up_to(known[:, j], values)).max()
-        if distance > max(apart, chance) and known[0, j] < known[-1, j]:
-            rank = (_up_to(ordered[:, j], column) + _up_to(ordered[:, j], column, "left")) / 2.0
-            matched[:, j] = np.quantile(known[:, j], rank)
-            changed = True
-    return matched if changed else None
+        ordered, known = np.sort(column), np.sort(people[:, j])
+        values = np.concatenate([_distinct(ordered), _distinct(known)])
+        distance = np.abs(_up_to(ordered, values) - _up_to(known, values)).max()
+        if distance > max(apart, chance) and known[0] < known[-1]:
+            matched = points.copy() if matched is None else matched
+            rank = (_up_to(ordered, column) + _up_to(ordered, column, "left")) / 2.0
+            matched[:, j] = np.quantile(known, rank)
+    return matched
+
+
+def _distinct(ordered: Floats) -> Floats:
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
 
 
 def _up_to(ordered: Floats, values: Floats, side: Literal["left", "right"] = "right") -> Floats:

@@ -273,3 +273,28 @@ def test_order_of_points_does_not_matter(seed, columns):
     shuffle = rng.permutation(200)
     plain, shuffled = nearest(queries, points, 4), nearest(queries, points[shuffle], 4)
     agree(plain, (shuffled[0], shuffle[shuffled[1]]))
+
+
+def coded(rows, rng, gap=2.0):
+    """Numbers, and indicators of the levels of three variables, the last of which is missing in some rows."""
+    codes = [rng.integers(0, q, rows) for q in (4, 9, 5)]
+    blocks = [gap * (code[:, None] == np.arange(q)) - 1.0 for code, q in zip(codes, (4, 9, 5), strict=True)]
+    blocks[2][rng.random(rows) < 0.1] = 0.2
+    return np.hstack([rng.normal(size=(rows, 2)), *blocks, gap * rng.integers(0, 2, (rows, 1)) - 1.0])
+
+
+@pytest.mark.parametrize("gap", [2.0, 0.1, 1e9, 1e-9])
+@pytest.mark.parametrize("skip", [False, True])
+def test_levels_are_counted_where_columns_indicate_them(monkeypatch, gap, skip):
+    monkeypatch.setattr(neighbors, "_CODED", 1)
+    rng = np.random.default_rng(7)
+    points = coded(1500, rng, gap)
+    queries = points if skip else coded(700, rng, gap)
+    assert len(neighbors._screen(queries, points).codes) == 2
+    agree(nearest(queries, points, 4, skip_self=skip), by_hand(queries, points, 4, np.arange(1500) if skip else None))
+
+
+def test_a_table_of_levels_alone(monkeypatch):
+    monkeypatch.setattr(neighbors, "_CODED", 1)
+    points = coded(900, np.random.default_rng(8))[:, 2:15]
+    agree(nearest(points[:300], points, 3), by_hand(points[:300], points, 3))
