@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,7 +154,10 @@ def smoothed_order(ordered: Floats, reach: int, *, units: Integers | None = None
     edges, sums = (np.concatenate([[0.0], np.cumsum(parts)]) for parts in (weights, values * weights))
     middles = (edges[:-1] + edges[1:])[before : before + len(ordered)] / 2
     half = around + 0.5
-    total = np.interp(middles + half, edges, sums) - np.interp(middles - half, edges, sums)
+    # Where each value is a rank wide, averages begin and end between two values.
+    read = sums.__getitem__ if units is None else partial(np.interp, xp=edges, fp=sums)
+    kind = np.intp if units is None else np.float64
+    total = read((middles + half).astype(kind)) - read((middles - half).astype(kind))
     result = total / (2 * half) + center
     # Rounding of long sums must break neither the order nor the range, nor make 3e-16 of the average of zeros.
     result = np.where(np.abs(result - ordered) <= _ROUNDING * np.ptp(ordered), ordered, result)
@@ -196,7 +200,11 @@ def read_near(ordered: Floats, reach: int, *, rng: np.random.Generator, units: I
     middles -= middles[0]
     last = middles[-1]
     places = middles + rng.uniform(-around, around)
-    return np.interp(last - np.abs(last - np.abs(places)), middles, ordered)
+    places = last - np.abs(last - np.abs(places))
+    if units is not None or not last:
+        return np.interp(places, middles, ordered)
+    below = np.minimum(places.astype(np.intp), len(ordered) - 2)
+    return (np.diff(ordered)[below] * (places - below)) + ordered[below]
 
 
 def smoothed_values(

@@ -110,9 +110,12 @@ def in_clusters(
 
 def jittered(column: Floats, ranks: int, rng: np.random.Generator, units: NDArray[np.intp] | None = None) -> Floats:
     """Draw scores (N,), in rank order, from the smoothed order of a column without extremes; keep mean and spread."""
-    order = np.argsort(column, kind="stable")
-    units = None if units is None else units[order]
-    column = without_extremes(column[order], units=units)
+    if units is None:
+        column = np.sort(column)
+    else:
+        order = np.argsort(column, kind="stable")
+        column, units = column[order], units[order]
+    column = without_extremes(column, units=units)
     drawn = read_near(smoothed_order(column, ranks, units=units), ranks, rng=rng, units=units)
     spread, before = drawn.std(), column.std()
     # Of few records an average over all may be left.

@@ -7,8 +7,6 @@ code below keeps that second condition true throughout and works towards the cou
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -144,54 +142,11 @@ def _balance(
     Records that are not movable lose at least ``ceilings``. A shortest path that no movable record can follow
     at its cost ends the work. Levels and prices fit each other at any time.
     """
+    from anoncore.kernels._transport_compiled import balance
+
     surplus = np.bincount(levels, minlength=len(counts)) - counts
-    rows, at = np.ascontiguousarray(scores[:, movable].T), levels[movable]
-    losses = np.stack([_least_losses(rows, at, level) for level in range(len(counts))])
-    while surplus.any():
-        costs = np.minimum(losses, ceilings) - prices[:, None] + prices
-        path, distances = _shortest_path(costs, surplus > 0, surplus < 0)
-        if any(losses[edge] > ceilings[edge] for edge in pairwise(path)):
-            break
-        prices = prices - distances
-        movers = [_movers(rows, at, a, b, losses[a, b]) for a, b in pairwise(path)]
-        amount = min(surplus[path[0]], -surplus[path[-1]], *(group.size for group in movers))
-        for level, group in zip(path[1:], movers, strict=True):
-            at[group[:amount]] = level
-        surplus[path[0]] -= amount
-        surplus[path[-1]] += amount
-        for level in path:
-            losses[level] = _least_losses(rows, at, level)
+    rows, at, prices = np.ascontiguousarray(scores[:, movable].T), levels[movable], prices.copy()
+    balance(rows, at, surplus, prices, ceilings, _FAR)
     levels = levels.copy()
     levels[movable] = at
     return levels, prices
-
-
-def _least_losses(rows: Scores, at: Integers, level: int) -> Scores:
-    """Return the least score that a record at this level gives up by moving, for every destination."""
-    members = rows[np.flatnonzero(at == level)]
-    return (members[:, level, None] - members).min(axis=0, initial=_FAR)
-
-
-def _movers(rows: Scores, at: Integers, a: int, b: int, loss: np.int64) -> Integers:
-    """Find the records that go from level a to level b at exactly this loss."""
-    members = np.flatnonzero(at == a)
-    return members[rows[members, a] - rows[members, b] == loss]
-
-
-def _shortest_path(costs: Scores, sources: NDArray[np.bool_], targets: NDArray[np.bool_]) -> tuple[list[int], Scores]:
-    """Find the nearest target by Dijkstra's algorithm; distances are cut off at its own."""
-    distances = np.where(sources, np.int64(0), _FAR)
-    parents = np.full(len(costs), -1)
-    waiting = np.ones(len(costs), dtype=bool)
-    while True:
-        nearest = int(np.where(waiting, distances, 2 * _FAR).argmin())
-        if targets[nearest]:
-            break
-        waiting[nearest] = False
-        through = distances[nearest] + costs[nearest]
-        closer = through < distances
-        distances[closer], parents[closer] = through[closer], nearest
-    path = [nearest]
-    while parents[path[-1]] >= 0:
-        path.append(int(parents[path[-1]]))
-    return path[::-1], np.minimum(distances, distances[nearest])

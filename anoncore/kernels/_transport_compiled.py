@@ -1,0 +1,106 @@
+"""Compiled part of `anoncore.kernels.transport`: records move along shortest paths on the graph of levels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anoncore.kernels._compiled import compiled
+
+
+@compiled
+def balance(rows, at, surplus, prices, ceilings, far):  # type: ignore[no-untyped-def]
+    """Move records from overfull to underfull levels, until none is left or a path needs records that are not here.
+
+    Parameters
+    ----------
+    rows : (m, q) int64, scores
+    at : (m,) int, the level of each record. Changed in place.
+    surplus : (q,) int64, records that are too many at each level, negative where too few. Changed in place.
+    prices : (q,) int64. Changed in place.
+    ceilings : (q, q) int64, what records that are not here lose at least
+    far : int64, more than any loss
+    """
+    q = rows.shape[1]
+    losses = np.empty((q, q), dtype=np.int64)
+    for level in range(q):
+        _least_losses(rows, at, level, far, losses[level])
+    distances, path = np.empty(q, dtype=np.int64), np.empty(q, dtype=np.int64)
+    while surplus.any():
+        steps = _shortest_path(losses, ceilings, prices, surplus, far, distances, path)
+        for i in range(steps, 0, -1):
+            if losses[path[i], path[i - 1]] > ceilings[path[i], path[i - 1]]:
+                return
+        for level in range(q):
+            prices[level] -= min(distances[level], distances[path[0]])
+        amount = min(surplus[path[steps]], -surplus[path[0]])
+        for i in range(steps, 0, -1):
+            amount = min(amount, _movers(rows, at, path[i], path[i - 1], losses[path[i], path[i - 1]]))
+        surplus[path[steps]] -= amount
+        surplus[path[0]] += amount
+        # The last edge first: who arrives at a level is not among those who leave it.
+        for i in range(1, steps + 1):
+            _move(rows, at, path[i], path[i - 1], losses[path[i], path[i - 1]], amount)
+        for i in range(steps + 1):
+            _least_losses(rows, at, path[i], far, losses[path[i]])
+
+
+@compiled
+def _least_losses(rows, at, level, far, least):  # type: ignore[no-untyped-def]
+    """Write the least score that a record at this level gives up by moving, for every destination."""
+    least[:] = far
+    for i in range(len(at)):
+        if at[i] == level:
+            own = rows[i, level]
+            for other in range(rows.shape[1]):
+                least[other] = min(least[other], own - rows[i, other])
+
+
+@compiled
+def _movers(rows, at, a, b, loss):  # type: ignore[no-untyped-def]
+    """Count the records that go from level a to level b at exactly this loss."""
+    count = 0
+    for i in range(len(at)):
+        if at[i] == a and rows[i, a] - rows[i, b] == loss:
+            count += 1
+    return count
+
+
+@compiled
+def _move(rows, at, a, b, loss, amount):  # type: ignore[no-untyped-def]
+    """Move the first ``amount`` of them."""
+    for i in range(len(at)):
+        if amount == 0:
+            return
+        if at[i] == a and rows[i, a] - rows[i, b] == loss:
+            at[i] = b
+            amount -= 1
+
+
+@compiled
+def _shortest_path(losses, ceilings, prices, surplus, far, distances, path):  # type: ignore[no-untyped-def]
+    """Find the nearest level with too few records by Dijkstra's algorithm.
+
+    ``path`` is written backwards; returns its steps.
+    """
+    q = len(prices)
+    parents, waiting = np.full(q, -1), np.ones(q, dtype=np.bool_)
+    for level in range(q):
+        distances[level] = 0 if surplus[level] > 0 else far
+    while True:
+        nearest = -1
+        for level in range(q):
+            if waiting[level] and (nearest < 0 or distances[level] < distances[nearest]):
+                nearest = level
+        if surplus[nearest] < 0:
+            break
+        waiting[nearest] = False
+        for level in range(q):
+            cost = min(losses[nearest, level], ceilings[nearest, level]) - prices[nearest] + prices[level]
+            if distances[nearest] + cost < distances[level]:
+                distances[level] = distances[nearest] + cost
+                parents[level] = nearest
+    steps, path[0] = 0, nearest
+    while parents[path[steps]] >= 0:
+        path[steps + 1] = parents[path[steps]]
+        steps += 1
+    return steps
