@@ -6,7 +6,7 @@ import random
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from tasks.record import ledger
@@ -62,7 +62,7 @@ def kill_at(place: Place, nursery: Nursery, number: int, how: str = "kill") -> K
     done = nursery.command("run", place.plan, "--inline", faults=faults)
     lines = place.log.read_text().splitlines()
     point = _named(lines[-1]) if lines else "before any"
-    return _after(
+    return after_kill(
         place,
         nursery,
         done,
@@ -75,7 +75,7 @@ def kill_after(place: Place, nursery: Nursery, seconds: float) -> Kill:
     """Kill a run after some seconds."""
     place.clear()
     done = nursery.command("run", place.plan, "--inline", after=seconds)
-    return _after(place, nursery, done, "SIGKILL at a random moment", f"{seconds:.2f} s")
+    return after_kill(place, nursery, done, "SIGKILL at a random moment", f"{seconds:.2f} s")
 
 
 def kill_group(place: Place, nursery: Nursery, seconds: float) -> Kill:
@@ -83,10 +83,13 @@ def kill_group(place: Place, nursery: Nursery, seconds: float) -> Kill:
     place.clear()
     done = place.command("run", place.plan, kill_after=seconds)
     how = "SIGKILL of a run through Prefect, at a random moment"
-    return _after(place, nursery, done, how, f"{seconds:.1f} s")
+    return after_kill(place, nursery, done, how, f"{seconds:.1f} s")
 
 
-def _after(place: Place, nursery: Nursery, done: Done, how: str, point: str) -> Kill:
+def after_kill(
+    place: Place, nursery: Nursery, done: Done, how: str, point: str, ends: Collection[int] = (0, 4)
+) -> Kill:
+    """Return what is not as it must be at once, and after the next run, which ends with one of these codes."""
     killed = done.code == -signal.SIGKILL
     problems = [f"at once: {sentence}" for sentence in whole(place.home)]
     dead = [f for f in place.home.workspaces.glob("*/") if (f / "owner").exists()]
@@ -95,13 +98,13 @@ def _after(place: Place, nursery: Nursery, done: Done, how: str, point: str) -> 
     announced = any(entry.event == "publishing" for entry in before)
     time_passes(place.home)
     again = nursery.command("run", place.plan, "--inline")
-    if again.code not in (0, 4):
+    if again.code not in ends:
         problems.append(f"the next run ends with {again.code}: {again.said[-400:]}")
     if dead and "Wipe the workspace of" not in again.said:
         problems.append("the next run does not say that it wiped a workspace")
     if pending and "Settle" not in again.said:
         problems.append("the next run does not say that it settled a publication")
-    if again.code in (0, 4):
+    if again.code in ends:
         problems += [f"after the next run: {sentence}" for sentence in settled(place.home)]
     problems += [f"temporary folder: {p.name}" for p in (place.left / "tmp").iterdir()]
     events = tuple(e.event for e in ledger.entries(place.home)) if place.home.ledger.exists() else ()

@@ -179,7 +179,7 @@ def page(found: Found) -> str:
         network="\n".join(f"| {how} | {what} |" for how, what in found.network.items()),
         problems="\n".join(f"- {p[:400]}" for p in dict.fromkeys(" ".join(p.split()) for p in found.problems))
         or "None.",
-        **{name: section_of(name) or "Not measured." for name in ("soak", "year", "fuzzed")},
+        **{name: section_of(name) or "Not measured." for name in ("soak", "year", "fuzzed", "moments")},
     )
 
 

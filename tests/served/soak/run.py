@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,8 @@ from tests.served.soak.site import Site
 # Set where this process has a mount of its own, and a small disk is its folder.
 DISK = "SOAK_DISK"
 SIZE = "1500m"
+# What differs from one message to the next: releases and times.
+NAMES = re.compile(r"[\w-]+-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\S+")
 OPEN = {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"]}}
 # Seconds between two looks and two samples.
 PACE, SAMPLE_PACE = 1.0, 10.0
@@ -174,7 +177,9 @@ class Soak:
         ended = [one for one in self.terminals if one.poll() is not None]
         self.terminals = [one for one in self.terminals if one not in ended]
         for one in ended:
-            self.figures.decisions[f"approve at the terminal ended with {one.returncode}"] += 1
+            said = one.stderr.read().decode(errors="replace") if one.stderr else ""
+            why = f": {NAMES.sub('…', said.strip().splitlines()[0])[:80]}" if one.returncode and said.strip() else ""
+            self.figures.decisions[f"approve at the terminal ended with {one.returncode}{why}"] += 1
         now = time.monotonic()
         for pending in pending_decisions(self.site.home).all():
             key = (pending.release, pending.asked)
@@ -191,7 +196,7 @@ class Soak:
             self.terminals.append(
                 subprocess.Popen(
                     [self.site.program, *words], env=self.site.environment(), stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
                 )
             )  # fmt: skip
         elif decision != "nothing":
