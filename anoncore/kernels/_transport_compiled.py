@@ -24,9 +24,9 @@ def balance(rows, at, surplus, prices, ceilings, far):  # type: ignore[no-untype
     losses = np.empty((q, q), dtype=np.int64)
     for level in range(q):
         _least_losses(rows, at, level, far, losses[level])
-    distances, path = np.empty(q, dtype=np.int64), np.empty(q, dtype=np.int64)
     while surplus.any():
-        steps = _shortest_path(losses, ceilings, prices, surplus, far, distances, path)
+        path, distances = _shortest_path(losses, ceilings, prices, surplus, far)
+        steps = len(path) - 1
         for i in range(steps, 0, -1):
             if losses[path[i], path[i - 1]] > ceilings[path[i], path[i - 1]]:
                 return
@@ -77,15 +77,11 @@ def _move(rows, at, a, b, loss, amount):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _shortest_path(losses, ceilings, prices, surplus, far, distances, path):  # type: ignore[no-untyped-def]
-    """Find the nearest level with too few records by Dijkstra's algorithm.
-
-    ``path`` is written backwards; returns its steps.
-    """
+def _shortest_path(losses, ceilings, prices, surplus, far):  # type: ignore[no-untyped-def]
+    """Find the nearest level with too few records by Dijkstra's algorithm; return the path backwards, and distances."""
     q = len(prices)
+    distances = np.where(surplus > 0, 0, far)
     parents, waiting = np.full(q, -1), np.ones(q, dtype=np.bool_)
-    for level in range(q):
-        distances[level] = 0 if surplus[level] > 0 else far
     while True:
         nearest = -1
         for level in range(q):
@@ -99,8 +95,7 @@ def _shortest_path(losses, ceilings, prices, surplus, far, distances, path):  # 
             if distances[nearest] + cost < distances[level]:
                 distances[level] = distances[nearest] + cost
                 parents[level] = nearest
-    steps, path[0] = 0, nearest
-    while parents[path[steps]] >= 0:
-        path[steps + 1] = parents[path[steps]]
-        steps += 1
-    return steps
+    path = [nearest]
+    while parents[path[-1]] >= 0:
+        path.append(parents[path[-1]])
+    return path, distances
