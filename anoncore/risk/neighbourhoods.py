@@ -67,7 +67,8 @@ def measured(
     # The k nearest records lie among the k nearest draws; one of these may leave, and one is the query.
     wide = min(k + 1 + itself, len(draws.first))
     if own is None or units is None:
-        far, near = nearest(asked, points[draws.first], wide)
+        searched = points if len(draws.first) == len(points) else points[draws.first]
+        far, near = nearest(asked, searched, wide)
     else:
         wide = min(wide, len(points) - int(np.unique(units, return_counts=True)[1].max()))
         far, near = nearest_of_others(asked, points, wide, own=own, units=units)

@@ -83,8 +83,6 @@ def obstacles(plan: Plan) -> Iterator[str]:
             yield f"has no {step.method} {needs}; these do not: {_able(step.method)}"
     if formats := [one for one in plan.publication.formats if one not in FORMATS]:
         yield f"publishes {' or '.join(FORMATS)} files, and not {', '.join(formats)}"
-    if any(target.table is not None for target in plan.publication.to):
-        yield "does not fill tables of a database"
 
 
 def _why(method: str) -> str:

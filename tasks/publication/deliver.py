@@ -18,7 +18,7 @@ from tasks.common.home import Home, account
 from tasks.common.secrets import secret
 from tasks.connectors.postgres.table import OURS, keep_table, remove_table
 from tasks.connectors.storage import Location, is_address, local_location, open_location
-from tasks.publication.candidate import PARQUET, RELEASE_ID, is_data_file
+from tasks.publication.candidate import RELEASE_ID, is_data_file
 from tasks.publication.manifest import MANIFEST, SIGNATURE, Manifest, verify_release
 from tasks.publication.signed import PUBLIC_KEY
 from tasks.publication.targets import Target, table_of
@@ -171,12 +171,13 @@ def _open(home: Home, delivery: DeliveryFacts) -> Location:
 
 
 def _to_table(home: Home, delivery: DeliveryFacts, folder: Path) -> None:
-    parquet, target = folder / PARQUET, Target.of(delivery.target)
-    if not parquet.is_file():
-        raise Refused("a table is filled from data.parquet, which this release does not have; add it to formats")
+    parts = sorted(path for path in folder.glob("*.parquet") if is_data_file(path.name))
+    if not parts:
+        raise Refused("a table is filled from Parquet files, which this release does not have; add parquet to formats")
+    target = Target.of(delivery.target)
     address = secret(str(target.database), home)
     mark = f"{OURS}release {delivery.release} manifest {delivery.manifest}"
-    keep_table(address, table_of(delivery.place), parquet, mark, target.if_exists)
+    keep_table(address, table_of(delivery.place), parts, mark, target.if_exists)
 
 
 def _to_folder(place: Location, folder: Path, files: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -50,21 +50,22 @@ class Table:
 
 @dataclass(frozen=True)
 class _Data:
-    """A release's Parquet file, and the type of each of its columns in PostgreSQL."""
+    """A release's Parquet files, and the type of each of its columns in PostgreSQL."""
 
-    parquet: Path
+    files: Sequence[Path]
     types: dict[str, str]
 
     @classmethod
-    def of(cls, parquet: Path) -> _Data:
-        """Return a file with its types; refuse columns and names that a table cannot hold."""
+    def of(cls, files: Sequence[Path]) -> _Data:
+        """Return files of one table with its types; refuse columns and names that a table cannot hold."""
         import pyarrow.parquet as pq
 
-        types = {column.name: _postgres_type(column) for column in pq.read_schema(parquet)}
+        schemas = [pq.read_schema(file) for file in files]
+        types = {name: _common_type([schema.field(name) for schema in schemas]) for name in schemas[0].names}
         long = [visible(name) for name in types if len(name.encode()) > NAME_BYTES or "\0" in name]
         if long:
             raise Refused(f"PostgreSQL cuts names of more than {NAME_BYTES} bytes: {', '.join(long)}; use shorter ones")
-        return cls(parquet, types)
+        return cls(files, types)
 
     @property
     def names(self) -> Any:
@@ -94,9 +95,22 @@ class _Data:
         }
         schema = pa.schema([(name, kinds[kind]) for name, kind in self.types.items()])
         yield schema.empty_table()
-        with pq.ParquetFile(self.parquet) as file:
-            for batch in file.iter_batches(ROWS):
-                yield pa.Table.from_batches([batch]).replace_schema_metadata(None).cast(schema)
+        for path in self.files:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(ROWS):
+                    yield pa.Table.from_batches([batch]).replace_schema_metadata(None).cast(schema)
+
+
+def _common_type(columns: Sequence[Any]) -> str:
+    """Return the type of a column that is written in parts, which may hold whole numbers in some of them."""
+    import pyarrow as pa
+
+    types = {_postgres_type(column) for column in columns if not pa.types.is_null(column.type)} or {"text"}
+    if types == {"bigint", "double precision"}:
+        return "double precision"
+    if len(types) > 1:
+        raise Refused(f"column {visible(columns[0].name)} holds {' and '.join(sorted(types))} in parts of the release")
+    return types.pop()
 
 
 def _postgres_type(column: Any) -> str:
@@ -115,7 +129,7 @@ def _postgres_type(column: Any) -> str:
         return "time without time zone"
     if pa.types.is_timestamp(kind):
         return "timestamp without time zone"
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return "text"
     raise Refused(f"column {visible(column.name)} is neither a number, text nor a date, which a table cannot hold")
 
@@ -145,18 +159,18 @@ class _Standing(NamedTuple):
             )
 
 
-def keep_table(address: str, table: Table, parquet: Path, mark: str, if_exists: IfExists) -> bool:
+def keep_table(address: str, table: Table, files: Sequence[Path], mark: str, if_exists: IfExists) -> bool:
     """Make a release's data a table in PostgreSQL, in one transaction; return False when it stood there.
 
     Readers see what stood there before, or the whole of the new table: it is filled beside, read back and
-    compared with the file, and then put in place. A table of the same columns is filled anew instead, so
+    compared with the files, and then put in place. A table of the same columns is filled anew instead, so
     that rights on it, its views and its indexes are kept. A table that anonflow did not deliver is never
     touched.
 
     Parameters
     ----------
     table : where; its schema must exist
-    parquet : the data
+    files : the data, one Parquet file or those of its parts
     mark : what the table's comment will say, by which it is recognised
     if_exists : ``replace`` replaces an earlier release; otherwise one that stands there is an error
 
@@ -168,7 +182,7 @@ def keep_table(address: str, table: Table, parquet: Path, mark: str, if_exists: 
     url = parse_address(address)
     if not is_postgres(url):
         raise Refused("tables are delivered to PostgreSQL alone; write the address as postgresql://user@host/db")
-    data = _Data.of(parquet)
+    data = _Data.of(files)
     with session(url, f"table {table}", readonly=False) as connection, connection.cursor() as cursor:
         _lock(cursor, table)
         standing = _Standing.read(cursor, table)
@@ -242,7 +256,7 @@ def _put_in_place(connection: Any, table: Table, data: _Data, standing: _Standin
 
 
 def _same(connection: Any, table: Table, data: _Data) -> bool:
-    """Return whether a table holds the file's records, each as often."""
+    """Return whether a table holds the files' records, each as often."""
     import pyarrow as pa
 
     delivered, released = ContentDigest(), ContentDigest()
@@ -258,7 +272,7 @@ def _same(connection: Any, table: Table, data: _Data) -> bool:
 
 
 class _Lines:
-    """A file's records as the CSV that COPY reads; text is quoted, so that empty text is not missing."""
+    """The files' records as the CSV that COPY reads; text is quoted, so that empty text is not missing."""
 
     def __init__(self, data: _Data) -> None:
         self._batches = data.batches()

@@ -298,7 +298,7 @@ def comment(url: str, table: str) -> str:
 
 def test_a_table_holds_exactly_the_file(postgres_url: str, schema: str, tmp_path: Path) -> None:
     parquet, table = data(tmp_path), Table(schema, "people")
-    assert keep_table(postgres_url, table, parquet, "anonflow a", "refuse")
+    assert keep_table(postgres_url, table, [parquet], "anonflow a", "refuse")
     assert rows(postgres_url, str(table)) == expected(parquet)
     assert comment(postgres_url, str(table)) == "anonflow a"
     kinds = """SELECT column_name, data_type FROM information_schema.columns
@@ -308,32 +308,47 @@ def test_a_table_holds_exactly_the_file(postgres_url: str, schema: str, tmp_path
     ]  # fmt: skip
 
 
+def test_a_table_is_filled_from_all_parts(postgres_url: str, schema: str, tmp_path: Path) -> None:
+    parts, table = [tmp_path / f"data-{number:05}.parquet" for number in range(3)], Table(schema, "people")
+    columns = {"n": ([1, 2], [0.5, None], [3, 4]), "t": (["a", None], [None, None], ["", "b"])}
+    for number, path in enumerate(parts):
+        pd.DataFrame({name: values[number] for name, values in columns.items()}).to_parquet(path, index=False)
+    assert keep_table(postgres_url, table, parts, "anonflow a", "refuse")
+    assert rows(postgres_url, str(table)) == sorted(
+        [(1.0, "a"), (2.0, None), (0.5, None), (None, None), (3.0, ""), (4.0, "b")], key=str
+    )
+    assert not keep_table(postgres_url, table, parts, "anonflow a", "refuse")
+    parts.append(data(tmp_path, name="data-00003.parquet", n=["x"] * 50))
+    told = refusal(keep_table, postgres_url, table, parts, "anonflow b", "replace")
+    assert "column n holds bigint and double precision and text in parts" in told
+
+
 def test_the_same_release_again_changes_nothing(postgres_url: str, schema: str, tmp_path: Path) -> None:
     parquet, table = data(tmp_path), Table(schema, "people")
-    keep_table(postgres_url, table, parquet, "anonflow a", "refuse")
+    keep_table(postgres_url, table, [parquet], "anonflow a", "refuse")
     where = f"SELECT min(xmin::text), max(xmin::text), '{table}'::regclass::oid FROM {table}"
     before = run_sql(postgres_url, where)
-    assert not keep_table(postgres_url, table, parquet, "anonflow a", "refuse")
-    assert not keep_table(postgres_url, table, parquet, "anonflow a", "replace")
+    assert not keep_table(postgres_url, table, [parquet], "anonflow a", "refuse")
+    assert not keep_table(postgres_url, table, [parquet], "anonflow a", "replace")
     assert run_sql(postgres_url, where) == before
 
 
 def test_a_table_that_was_tampered_with_is_made_good(postgres_url: str, schema: str, tmp_path: Path) -> None:
     parquet, table = data(tmp_path), Table(schema, "people")
-    keep_table(postgres_url, table, parquet, "anonflow a", "refuse")
+    keep_table(postgres_url, table, [parquet], "anonflow a", "refuse")
     run_sql(postgres_url, f"UPDATE {table} SET age = 1 WHERE age > 40")
-    assert "was changed since" in refusal(keep_table, postgres_url, table, parquet, "anonflow a", "refuse")
-    assert keep_table(postgres_url, table, parquet, "anonflow a", "replace")
+    assert "was changed since" in refusal(keep_table, postgres_url, table, [parquet], "anonflow a", "refuse")
+    assert keep_table(postgres_url, table, [parquet], "anonflow a", "replace")
     assert rows(postgres_url, str(table)) == expected(parquet)
 
 
 def test_another_release_replaces_only_when_the_plan_says_so(postgres_url: str, schema: str, tmp_path: Path) -> None:
     one, two, table = data(tmp_path), data(tmp_path, seed=1, name="two.parquet"), Table(schema, "people")
-    keep_table(postgres_url, table, one, "anonflow a", "refuse")
+    keep_table(postgres_url, table, [one], "anonflow a", "refuse")
     for mode in ("refuse", "append-version"):
-        assert "another release" in refusal(keep_table, postgres_url, table, two, "anonflow b", mode)
+        assert "another release" in refusal(keep_table, postgres_url, table, [two], "anonflow b", mode)
     assert rows(postgres_url, str(table)) == expected(one)
-    assert keep_table(postgres_url, table, two, "anonflow b", "replace")
+    assert keep_table(postgres_url, table, [two], "anonflow b", "replace")
     assert rows(postgres_url, str(table)) == expected(two)
     assert comment(postgres_url, str(table)) == "anonflow b"
 
@@ -342,22 +357,22 @@ def test_rights_and_views_outlast_a_replacement_of_the_same_columns(
     postgres_url: str, schema: str, tmp_path: Path
 ) -> None:
     table = Table(schema, "people")
-    keep_table(postgres_url, table, data(tmp_path), "anonflow a", "refuse")
+    keep_table(postgres_url, table, [data(tmp_path)], "anonflow a", "refuse")
     run_sql(
         postgres_url,
         f"GRANT SELECT ON {table} TO PUBLIC; CREATE VIEW {schema}.old AS SELECT age FROM {table}",
     )
     other = data(tmp_path, records=9, seed=1)
-    keep_table(postgres_url, table, other, "anonflow b", "replace")
+    keep_table(postgres_url, table, [other], "anonflow b", "replace")
     assert len(rows(postgres_url, f"{schema}.old")) == 9
     granted = """SELECT count(*) FROM information_schema.role_table_grants
                  WHERE grantee = 'PUBLIC' AND table_schema = %s"""
     assert run_sql(postgres_url, granted, schema) == [(1,)]
     more = data(tmp_path, more=np.arange(50))
-    assert "views depend on it" in refusal(keep_table, postgres_url, table, more, "anonflow c", "replace")
+    assert "views depend on it" in refusal(keep_table, postgres_url, table, [more], "anonflow c", "replace")
     assert rows(postgres_url, str(table))
     run_sql(postgres_url, f"DROP VIEW {schema}.old")
-    assert keep_table(postgres_url, table, more, "anonflow c", "replace")
+    assert keep_table(postgres_url, table, [more], "anonflow c", "replace")
     assert rows(postgres_url, str(table)) == expected(more)
 
 
@@ -366,7 +381,7 @@ def test_what_somebody_else_made_is_never_touched(postgres_url: str, schema: str
     table = Table(schema, "people")
     run_sql(postgres_url, f"CREATE {made.format(table)}")
     for mode in ("refuse", "replace"):
-        told = refusal(keep_table, postgres_url, table, data(tmp_path), "anonflow a", mode)
+        told = refusal(keep_table, postgres_url, table, [data(tmp_path)], "anonflow a", mode)
         assert "was not delivered by anonflow" in told
     assert run_sql(postgres_url, f"SELECT to_regclass('{table}')") != [(None,)]
 
@@ -374,17 +389,17 @@ def test_what_somebody_else_made_is_never_touched(postgres_url: str, schema: str
 def test_names_are_quoted_and_columns_that_do_not_fit_refused(postgres_url: str, schema: str, tmp_path: Path) -> None:
     table = Table(schema, 'x"; DROP SCHEMA public CASCADE; --')
     parquet = data(tmp_path, **{'a"; DROP TABLE b; --': 1, "100%": 2, "%s": 3, "{}": 4})
-    assert keep_table(postgres_url, table, parquet, "anonflow %s {}", "refuse")
+    assert keep_table(postgres_url, table, [parquet], "anonflow %s {}", "refuse")
     assert run_sql(postgres_url, "SELECT count(*) FROM pg_namespace WHERE nspname = 'public'") == [(1,)]
     long = data(tmp_path, **{"ä" * 32: 1})
-    assert "63 bytes" in refusal(keep_table, postgres_url, Table(schema, "y"), long, "anonflow a", "refuse")
+    assert "63 bytes" in refusal(keep_table, postgres_url, Table(schema, "y"), [long], "anonflow a", "refuse")
     system = data(tmp_path, ctid=1)
-    told = refusal(keep_table, postgres_url, Table(schema, "y"), system, "anonflow a", "refuse")
+    told = refusal(keep_table, postgres_url, Table(schema, "y"), [system], "anonflow a", "refuse")
     assert "42701 DuplicateColumn" in told
-    told = refusal(keep_table, postgres_url, Table("nowhere", "y"), data(tmp_path), "anonflow a", "refuse")
+    told = refusal(keep_table, postgres_url, Table("nowhere", "y"), [data(tmp_path)], "anonflow a", "refuse")
     assert "3F000 InvalidSchemaName" in told
     nul = data(tmp_path, records=1, t=[f"{CANARY}\0"])
-    told = refusal(keep_table, postgres_url, Table(schema, "y"), nul, "anonflow a", "refuse")
+    told = refusal(keep_table, postgres_url, Table(schema, "y"), [nul], "anonflow a", "refuse")
     assert "22021" in told
     assert run_sql(postgres_url, f"SELECT to_regclass('{schema}.y')") == [(None,)]
 
@@ -403,7 +418,7 @@ def dies(self, size=-1):
     return read(self, 10)
 table._Lines.read = dies
 url, schema, parquet = sys.argv[1:]
-table.keep_table(url, table.Table(schema, "people"), Path(parquet), "anonflow b", "replace")
+table.keep_table(url, table.Table(schema, "people"), [Path(parquet)], "anonflow b", "replace")
 """
 
 
@@ -412,7 +427,7 @@ def test_killed_in_the_middle_of_the_copy_the_old_table_stands_whole(
     postgres_url: str, schema: str, tmp_path: Path, same_columns: bool
 ) -> None:
     table, one = Table(schema, "people"), data(tmp_path)
-    keep_table(postgres_url, table, one, "anonflow a", "refuse")
+    keep_table(postgres_url, table, [one], "anonflow a", "refuse")
     two = data(tmp_path, seed=1, name="two.parquet", **({} if same_columns else {"more": 1}))
     ended = subprocess.run(
         [sys.executable, "-c", KILLED, postgres_url, schema, str(two)],
@@ -423,7 +438,7 @@ def test_killed_in_the_middle_of_the_copy_the_old_table_stands_whole(
     assert ended.returncode == -9
     assert rows(postgres_url, str(table)) == expected(one)
     assert comment(postgres_url, str(table)) == "anonflow a"
-    assert keep_table(postgres_url, table, two, "anonflow b", "replace")
+    assert keep_table(postgres_url, table, [two], "anonflow b", "replace")
     assert rows(postgres_url, str(table)) == expected(two)
     assert run_sql(postgres_url, "SELECT count(*) FROM pg_class WHERE relname LIKE 'anonflow\\_%'") == [(0,)]
 
@@ -433,7 +448,7 @@ def test_readers_see_the_old_table_until_the_new_one_is_whole(
 ) -> None:
     table, one = Table(schema, "people"), data(tmp_path)
     two = data(tmp_path, seed=1, name="two.parquet")
-    keep_table(postgres_url, table, one, "anonflow a", "refuse")
+    keep_table(postgres_url, table, [one], "anonflow a", "refuse")
     seen: list[Any] = []
     same = table_module._same
 
@@ -444,7 +459,7 @@ def test_readers_see_the_old_table_until_the_new_one_is_whole(
         return same(*given)
 
     monkeypatch.setattr(table_module, "_same", looked)
-    keep_table(postgres_url, table, two, "anonflow b", "replace")
+    keep_table(postgres_url, table, [two], "anonflow b", "replace")
     assert seen == [expected(one)]
 
 
@@ -454,14 +469,14 @@ def test_what_is_read_back_otherwise_is_not_kept(
     table = Table(schema, "people")
     read = table_module._Lines.read
     monkeypatch.setattr(table_module._Lines, "read", lambda self, size=-1: read(self, size).replace(b"NA", b"NB"))
-    told = refusal(keep_table, postgres_url, table, data(tmp_path), "anonflow a", "refuse", kind=InputOutputFault)
+    told = refusal(keep_table, postgres_url, table, [data(tmp_path)], "anonflow a", "refuse", kind=InputOutputFault)
     assert "is not what was written" in told
     assert run_sql(postgres_url, f"SELECT to_regclass('{table}')") == [(None,)]
 
 
 def test_a_table_is_removed_by_its_mark_alone(postgres_url: str, schema: str, tmp_path: Path) -> None:
     table = Table(schema, "people")
-    keep_table(postgres_url, table, data(tmp_path), "anonflow release a manifest 1", "refuse")
+    keep_table(postgres_url, table, [data(tmp_path)], "anonflow release a manifest 1", "refuse")
     assert not remove_table(postgres_url, table, "anonflow release b ", "left")
     assert rows(postgres_url, str(table))
     run_sql(postgres_url, f"CREATE VIEW {schema}.v AS SELECT age FROM {table}")
@@ -469,12 +484,12 @@ def test_a_table_is_removed_by_its_mark_alone(postgres_url: str, schema: str, tm
     assert rows(postgres_url, str(table)) == []
     assert comment(postgres_url, str(table)) == "anonflow withdrawn a"
     run_sql(postgres_url, f"DROP VIEW {schema}.v")
-    keep_table(postgres_url, table, data(tmp_path), "anonflow release b manifest 1", "replace")
+    keep_table(postgres_url, table, [data(tmp_path)], "anonflow release b manifest 1", "replace")
     assert remove_table(postgres_url, table, "anonflow release b ", "left")
     assert run_sql(postgres_url, f"SELECT to_regclass('{table}')") == [(None,)]
     assert not remove_table(postgres_url, table, "anonflow release b ", "left")
 
 
 def test_tables_go_to_postgresql_alone(tmp_path: Path) -> None:
-    told = refusal(keep_table, "sqlite:///x.db", Table("main", "t"), data(tmp_path), "anonflow a", "refuse")
+    told = refusal(keep_table, "sqlite:///x.db", Table("main", "t"), [data(tmp_path)], "anonflow a", "refuse")
     assert "PostgreSQL alone" in told

@@ -66,13 +66,14 @@ def ask(url: str, statement: str) -> list[tuple[Any, ...]]:
         connection.close()
 
 
-def make_release(home: Home, seed: int = 0, to: tuple[Target, ...] = (), *, parquet: bool = True) -> str:
+def make_release(home: Home, seed: int = 0, to: tuple[Target, ...] = (), *, parquet: int = 1) -> str:
     """Publish a small release as a run would, with its entries in the ledger."""
     folder = make_private(home.path / "staged" / str(seed))
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"age": rng.integers(18, 90, 40), "land": rng.choice(["a", ""], 40)})
-    if parquet:
-        frame.to_parquet(folder / "data.parquet", index=False)
+    for number in range(parquet):
+        name = "data.parquet" if parquet == 1 else f"data-{number:05}.parquet"
+        frame[number::parquet].to_parquet(folder / name, index=False)
     frame.to_csv(folder / "data.csv", index=False)
     release = f"people-{seed:012x}"
     dossier = small_dossier(
@@ -165,11 +166,12 @@ def test_a_table_needs_parquet_and_no_target_occurs_twice() -> None:
 # Tables
 
 
-def test_a_release_becomes_a_table_that_names_it(home: Home, office: str, postgres_url: str) -> None:
-    release = make_release(home)
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_release_becomes_a_table_that_names_it(home: Home, office: str, postgres_url: str, parts: int) -> None:
+    release = make_release(home, parquet=parts)
     assert deliver(home, release, table(office)) == f"{office}.people"
     found = pd.DataFrame(ask(postgres_url, f"SELECT * FROM {office}.people"), columns=["age", "land"])
-    published = pd.read_parquet(home.releases / "people" / release / "data.parquet")
+    published = pd.concat(map(pd.read_parquet, (home.releases / "people" / release).glob("*.parquet")))
     assert sorted(found.to_numpy().tolist()) == sorted(published.to_numpy().tolist())
     comment = ask(postgres_url, f"SELECT obj_description('{office}.people'::regclass)")[0][0]
     digest = sha256_of(home.releases / "people" / release / "manifest.json")
@@ -208,7 +210,7 @@ def test_a_failure_is_recorded_and_the_next_attempt_completes_it(home: Home, off
 
 
 def test_a_release_without_parquet_cannot_become_a_table(home: Home, office: str) -> None:
-    release = make_release(home, parquet=False)
+    release = make_release(home, parquet=0)
     assert "does not have" in refusal(deliver, home, release, table(office))
 
 
