@@ -18,6 +18,7 @@ from anoncore.risk._tracing import trace_scores, trait_differences
 from anoncore.risk._values import SortedValues, aligned_values, shared_variables
 from anoncore.risk.membership import membership_attack
 from anoncore.risk.scores import SINGLE, Certainty
+from anoncore.risk.verdicts import Verdict, three_way
 
 # A number counts as read off within this many standard deviations of the true one, or within its precision.
 NEAR = 0.05
@@ -29,7 +30,9 @@ UPPER = 0.9
 WAYS = ("counts of levels", "sums of numbers", "values that are new")
 # Who joined, by all variables together: each alone may reveal next to nothing of a person.
 TRACED = "traces of records"
-PASSES_WITHIN = 3.0  # limits: few people join, and the worst of many pairs is several standard errors above its excess
+# Limits: few people join, and the worst of many pairs is several standard errors above its excess. An area is accepted
+# up to 0.6 by default, as of other attacks.
+PASSES_WITHIN, AREA_PASSES_WITHIN = 3.0, 2.0
 
 Flags = NDArray[np.bool_]
 
@@ -59,6 +62,11 @@ class Decoded:
     def traced(self) -> bool:
         """Whether it shows who joined, and reads no values off."""
         return self.way == TRACED
+
+    def verdict(self, limit: float) -> Verdict:
+        """Compare the excess with a limit: beyond it the way fails, within a multiple it passes."""
+        multiple = AREA_PASSES_WITHIN if self.traced else PASSES_WITHIN
+        return three_way(self.lower, self.upper, multiple * limit, fails_above=limit)
 
 
 @dataclass(frozen=True)

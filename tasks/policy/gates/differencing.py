@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from anoncore.risk import Decoded, Differencing, three_way, worst_of
-from anoncore.risk.differencing import PASSES_WITHIN
+from anoncore.risk import Decoded, Differencing, worst_of
+from anoncore.risk.differencing import AREA_PASSES_WITHIN, PASSES_WITHIN
 from tasks.common.formatting import count, percent, points
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment, Series
@@ -31,7 +31,7 @@ class DifferencingLimit(Section):
     ----------
     differencing : Fail when the difference of two releases is shown to reveal a larger share of the values of people
         who joined or changed than of others', or who they are by an area under the ROC curve that is further above
-        0.5. Pass when it is shown to be within three times as much.
+        0.5. Pass when it is shown to be within three times as much, and twice as much above 0.5.
     """
 
     differencing: float = Field(default=0.05, gt=0, le=1)
@@ -42,9 +42,9 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingL
     series = assessment.series
     if series is None or not (series.pairs or series.untested):
         return ()
-    passes = PASSES_WITHIN * policy.differencing
+    passes, areas = (times * policy.differencing for times in (PASSES_WITHIN, AREA_PASSES_WITHIN))
     ways = [way for pair in series.pairs if pair.attack for way in pair.attack.ways]
-    verdicts = {three_way(way.lower, way.upper, passes, fails_above=policy.differencing) for way in ways}
+    verdicts = {way.verdict(policy.differencing) for way in ways}
     undecided = {"inconclusive"} if series.untested or not ways else set()
     shown, figure = [attack for _, attack in _shown(series)], _without_figures(series)
     worst = shown[0].worst if shown else None
@@ -56,7 +56,7 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingL
             name=NAME,
             verdict=worst_of(verdicts | undecided),
             figure="; ".join(figure),
-            limit=limit_phrase(passes, policy.differencing),
+            limit=f"{limit_phrase(passes, policy.differencing)}, ≤ {areas:g} of an area beyond 0.5",
             baseline=_baseline(worst) if worst else "as much as for others",
             records=shown[0].n_control if shown else 0,
             meaning=f"{MEANING}; worst of {count(len({pair.release for pair in series.pairs}))} earlier release(s)",
@@ -131,13 +131,13 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Each of the earlier releases since which fewest people joined, or changed, up to twelve, is "
-    "subtracted from the candidate: counts of levels, sums of numbers, and values that are new or, of numbers, "
-    "more frequent, on average over the variables of each way; and the traces of all variables together, which "
-    "show who joined or changed by an area under the ROC curve, of which what is above 0.5 counts. Fail when more "
-    "of their values are shown to be read off than of others, or they are shown to be distinguished, by more than "
-    "`differencing`, all pairs together at 99 % confidence; pass when each is shown at 95 % to be within three "
-    "times as much. Inconclusive where a pair cannot be subtracted since which people joined. No figure is shown "
-    "of pairs between which few joined, left or changed.",
+    "subtracted from the candidate: counts of levels, sums of numbers, and values that are new or, of numbers, more "
+    "frequent, on average over the variables of each way; and the traces of all variables together, which show who "
+    "joined or changed by an area under the ROC curve, of which what is above 0.5 counts. Fail when more of their "
+    "values are shown to be read off than of others, or they are shown to be distinguished, by more than "
+    "`differencing`, all pairs together at 99 % confidence; pass when each is shown at 95 % to be within three times "
+    "as much, an area within twice as much above 0.5. Inconclusive where a pair cannot be subtracted since which "
+    "people joined. No figure is shown of pairs between which few joined, left or changed.",
     evaluate=evaluate,
     limits=DifferencingLimit,
     individual=True,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from anoncore.risk.differencing import Decoded, Differencing
+from anoncore.risk.differencing import TRACED, Decoded, Differencing
 from tasks.policy.assessment import Assessment, PairDifferencing, Series, UnitChanges
 from tasks.policy.disclosure_control import published
 from tasks.policy.gates.differencing import GATE as DIFFERENCING
@@ -22,6 +22,15 @@ MANY = UnitChanges("office-0", 7, 0, 40)
 def pair(excess: float, reach: float = 0.04, *, few: bool = False) -> PairDifferencing:
     way = Decoded("counts of levels", 0.6 + excess, 0.6, excess, excess - reach, excess + reach, 20)
     return PairDifferencing("office-0", few, Differencing((way,), 300, 0.99))
+
+
+@pytest.mark.parametrize(("area", "verdict"), [(0.55, "pass"), (0.57, "inconclusive"), (0.6, "fail")])
+def test_who_joined_is_hidden_as_membership_is(area: float, verdict: str) -> None:
+    """An area passes within 0.60; a share of values that are read off within 0.15."""
+    way = Decoded(TRACED, area, 0.5, area - 0.5, area - 0.54, area - 0.46, 20)
+    given = after(pairs=(PairDifferencing("office-0", False, Differencing((way,), 300, 0.99)),))
+    assert results(DIFFERENCING, given)[DIFFERENCE].verdict == verdict
+    assert results(DIFFERENCING, given, differencing=0.1)[DIFFERENCE].verdict == "pass"
 
 
 def after(**series: object) -> Assessment:
