@@ -158,7 +158,7 @@ class Drawing:
         tenths of numbers together that never occur together in the source.
         """
         source = self.data.frame[variable.name]
-        draws = self._numbers(variable) if variable.kind == "continuous" else self._codes(source)
+        draws = self._ordered(variable, edits) if variable.kind == "continuous" else self._codes(source)
         parts_of_source = self._parts(variable, self._source(variable))
         never = self._never(variable, parts_of_source)
         rules = _Rules.of(edits, variable, map(str, self.frame), self.data.schema, never)
@@ -256,9 +256,38 @@ class Drawing:
 
         return _Draws(draw(np.arange(len(self.frame)), False), draw)
 
-    def _numbers(self, variable: Variable) -> _Draws:
-        """Draw what a number is (missing, a spike, or regular), then the regular ones."""
+    def _ordered(self, variable: Variable, edits: EditSet) -> _Draws:
+        """Draw a number, or its distance from one drawn before that it never passes and equals in many records.
+
+        Where such a number has a spike of its own it is drawn by itself, and so where the other is missing beside it.
+        """
         x = self._source(variable)
+        partners: dict[float, tuple[str, float, Floats]] = {}
+        for name, sign in _orders(variable.name, edits) if not len(self._states(x)[1]) else ():
+            if name in self.frame:
+                distance = sign * (x - self._source(self.data.schema[name]))
+                if 0.0 in self._states(distance)[1] and np.isnan(distance).sum() == np.isnan(x).sum():
+                    partners[float((distance == 0).mean())] = name, sign, distance
+        if not partners:
+            return self._numbers(variable, x)
+        name, sign, distance = partners[max(partners)]
+        draws, base = self._numbers(variable, distance), self.frame[name].to_numpy(dtype=np.float64)
+
+        def beside(rows: Integers, drawn: Floats) -> Floats:
+            return np.asarray(round_to(base[rows] + sign * drawn, variable.precision)) + 0.0  # no −0
+
+        def number(rows: Integers) -> Floats:
+            assert draws.number is not None
+            return beside(rows, draws.number(rows))
+
+        return _Draws(
+            beside(np.arange(len(base)), draws.values),
+            lambda rows, from_all: beside(rows, draws.again(rows, from_all)),
+            number if draws.number else None,
+        )
+
+    def _numbers(self, variable: Variable, x: Floats) -> _Draws:
+        """Draw what the numbers ``x`` (N,) are (missing, a spike, or regular), then the regular ones."""
         states, spikes = self._states(x)
         donor = self._donors(states, np.arange(len(x)))
         known = np.concatenate([[np.nan, np.nan], spikes])
@@ -470,6 +499,15 @@ def _ridge(predictors: Singles, target: Floats, weights: Floats | None, penalty:
         return np.concatenate([(table[at : at + _BLOCK] - centre) @ slopes for at in range(0, len(table), _BLOCK)])
 
     return predicted
+
+
+def _orders(name: str, edits: EditSet) -> Iterator[tuple[str, float]]:
+    """Yield the variables that ``name`` never falls below, with 1, or exceeds, with −1."""
+    for edit in edits.linear:
+        if name in edit.terms and edit.relation != "==" and not edit.constant and len(edit.terms) == 2:
+            other, factor = next((n, f) for n, f in edit.terms.items() if n != name)
+            if factor == -edit.terms[name]:
+                yield other, -1.0 if (factor > 0) == (edit.relation == ">=") else 1.0
 
 
 def _column(source: pd.Series, variable: Variable, values: Floats) -> pd.Series:

@@ -96,11 +96,11 @@ GROUPS = (
 STEPS = """\
 # What is done to the records, in this order.
 steps:
-  # A level that fewer than k records hold identifies them by itself: redistribute replaces it by a level of others
+  # A level that fewer than k units hold identifies them by itself: redistribute replaces it by a level of others
   # at random, so that nothing marks the cell; suppress empties it, merge joins the level with others.
-  - {method: rare-levels, k: 10, action: redistribute}
+  - {{method: rare-levels, k: {k}, action: redistribute}}
   # Records far from all others tend to be reproduced. To leave them out:
-  # - {method: extreme-records, action: set-aside}"""
+  # - {{method: extreme-records, action: set-aside}}"""
 
 TREES = """\
   # Every variable is drawn from groups of people who are alike in the variables before it, so that limits, zeros,
@@ -116,6 +116,10 @@ SWAP = """\
 """
 # Leaves of sequential trees by the units of a table, whose halves are tested; with fewer units, no trees.
 LEAVES = ((1600, 40), (400, 20))
+# Leaves are twice as large with fewer units for each column: what columns give away of single people adds up.
+WIDE = 40
+# Units that hold a level at least: of units with several records, 5 hold it in ten records or more.
+RARE, RARE_OF_SEVERAL = 10, 5
 
 GROUPS_ON_MAPS = """\
   # Groups of which one area holds at least three times what its population explains; of tables whose columns have
@@ -297,9 +301,10 @@ def _choices(table: Table, units: Units, groups: Iterable[StandsOut]) -> Iterato
     """Yield the sections in which, but for groups that stand out, nothing depends on the data, with their defaults."""
     title = "".join(c for c in table.path.stem if c.isprintable())
     yield from _section("reference", ReferenceSection(kind="cross"), REFERENCE)
-    yield STEPS
+    yield STEPS.format(k=RARE_OF_SEVERAL if units.records >= 2 * units.units else RARE)
     leaf = next((leaf for least, leaf in LEAVES if units.units >= least), None)
-    yield (SWAP if leaf is None else TREES.format(leaf=leaf)).rstrip("\n")
+    wide = 2 if len(table.names) * WIDE > units.units else 1
+    yield (SWAP if leaf is None else TREES.format(leaf=wide * leaf)).rstrip("\n")
     yield from _groups(groups)
     yield ""
     yield from _section("assessment", AssessmentSection(), ASSESSMENT)

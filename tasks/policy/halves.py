@@ -85,8 +85,21 @@ def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResul
         records=sum(one.records for one in halves),
         meaning=f"{surest.meaning}; mean of the halves in the form that is worst for both: {EACH}",
         bounds=pooled,
-        needed="",
+        needed=_needed(pooled) if pooled.verdict == "inconclusive" else "",
     )
+
+
+def _needed(open_: Bounds) -> str:
+    """Say what would settle an open question, as the end of a sentence: more units, or where these suffice less risk.
+
+    A harmless figure is as far below what fails as what passes is above it, so that its bound passes with units
+    enough for a reach of twice that distance; reaches fall with the root of the number of units.
+    """
+    slack = 2.0 * (open_.passes_within - open_.fails_above)
+    times = (max(form.reach for form in open_.forms) / slack) ** 2 if slack > 0 else 0.0
+    if times > 1.0:
+        return f"; a harmless release needs about {float(f'{times:.2g}'):g} times as many units to be shown so"
+    return "; it is near the limit, not short of units: stronger masking or fewer variables would lower it"
 
 
 def _bounded(worst: BoundedFigure, upper: float) -> str:

@@ -14,6 +14,11 @@ from tasks.assessment.tuning.store import TrialStore
 from tasks.assessment.tuning.trial import Trial, Tried
 from tasks.assessment.tuning.variation import Variation
 
+# What a custodian can do where a search has few units.
+FEW = (
+    "; with {} units on each side of the search many gates stay open: let a person decide on a run, take units of more "
+    "periods or places, or release fewer variables"
+)
 # By how much the loss must be smaller, in every look at both, before a plan is changed: chance makes a few percent.
 CLEARLY = 0.8
 
@@ -27,12 +32,14 @@ class Choice:
     result : of the search
     best, judged : the choice, and what unseen units say of it
     unclear : what the search found best, where the plan as it is was kept, since it was not clearly better
+    units : on each side of the search
     """
 
     result: SearchResult
     best: Tried | None
     judged: Trial | None
     unclear: Trial | None = None
+    units: int = 0
 
     @property
     def accepted(self) -> Variation | None:
@@ -50,8 +57,13 @@ class Choice:
             best = result.tried[0].trial
             if not best.rank()[0]:
                 return "everything that passed in the search was refused by unseen units before; change the plan"
-            return f"nothing that was tried passes; nearest: {best.name}, which {best.reason}"
-        return _of_judged(judged, another=len(result.candidates) > 1) + self._kept
+            return f"nothing that was tried passes; nearest: {best.name}, which {best.reason}{self._few}"
+        few = "" if judged.decision == "publish" else self._few
+        return _of_judged(judged, another=len(result.candidates) > 1) + self._kept + few
+
+    @property
+    def _few(self) -> str:
+        return "" if self.result.enough else FEW.format(self.units)
 
     @property
     def _kept(self) -> str:
@@ -93,21 +105,22 @@ def choose(
         screened=parts.screen is not None,
         enough=enough,
     )
+    chosen = partial(Choice, result, units=seen.n_units)
     second = attempts.within_time if parts.confirm else lambda variation, stage: None
     best = confirmed(_open(result, attempts.store), second)
     if best is None:
-        return Choice(result, None, None)
+        return chosen(None, None)
     judged = attempts.trial(best.variation, "judge")
     given = None if best.variation.key == own.key else attempts.within_time(own, "judge")
     if given is None:
-        return Choice(result, best, judged)
+        return chosen(best, judged)
     looks = [(judged, given)]
     again, before = attempts.store.get(best.variation, "confirm"), second(own, "confirm")
     if again is not None and before is not None:
         looks.append((again, before))
     if clearly_better(looks):
-        return Choice(result, best, judged)
-    return Choice(result, next(one for one in result.tried if one.variation.key == own.key), given, judged)
+        return chosen(best, judged)
+    return chosen(next(one for one in result.tried if one.variation.key == own.key), given, judged)
 
 
 def clearly_better(looks: Sequence[tuple[Trial, Trial]]) -> bool:

@@ -171,3 +171,21 @@ def test_numbers_repeat_as_often_as_in_the_source():
     assert (drawn.shared == 40).mean() == pytest.approx(1 / 3, abs=0.05)
     assert drawn.shared[drawn.shared != 40].is_unique
     assert (drawn.whole % 1 == 0).all()
+
+
+def test_numbers_that_many_records_have_alike_stay_alike_and_in_order():
+    draw = np.random.default_rng(6)
+    relapse, death = draw.exponential(900, 1500).round(), draw.exponential(1500, 1500).round()
+    frame = pd.DataFrame({"relapse": np.minimum(relapse, death), "death": death})
+    order = LinearEdit(name="in order", terms={"death": 1, "relapse": -1}, relation=">=")
+    for columns in (["relapse", "death"], ["death", "relapse"]):
+        schema = Schema([Variable(n, "continuous", precision=1) for n in columns])
+        source = Microdata(frame[columns], schema)
+        drawn = anoncore.anonymize(
+            source, SequentialTrees(leaf=20), edits=EditSet([order]), rng=np.random.default_rng(0)
+        ).data.frame
+        assert (drawn.relapse <= drawn.death).all()
+        same, share = drawn.relapse == drawn.death, (frame.relapse == frame.death).mean()
+        assert same.mean() == pytest.approx(share, abs=0.05)
+        relation, of_source = (one.corr("spearman").iloc[0, 1] for one in (drawn, frame))
+        assert relation == pytest.approx(of_source, abs=0.08)

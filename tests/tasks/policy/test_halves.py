@@ -99,7 +99,13 @@ def test_two_open_halves_may_pass_together_and_not_if_both_are_high() -> None:
     assert (together.bounds.worst.lower, together.bounds.upper) == pytest.approx((0.5 - reach, 0.5 + reach))
     assert together.verdict == "pass"
     high = {"membership__auc": 0.53, "membership__lower": 0.4, "membership__upper": 0.66}
-    assert results(cross(high, high))["membership"].verdict == "inconclusive"
+    assert result_of(MEMBERSHIP, cross(high, high)).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(("reach", "advice"), [(0.08, "near the limit"), (0.4, "about 8 times as many units")])
+def test_what_is_open_says_whether_more_units_or_less_risk_would_settle_it(reach: float, advice: str) -> None:
+    area = {"membership__auc": 0.56, "membership__lower": 0.56 - reach, "membership__upper": 0.56 + reach}
+    assert advice in result_of(MEMBERSHIP, cross(area, area)).explanation
 
 
 def test_a_bound_of_something_else_does_not_shrink_by_pooling() -> None:
