@@ -27,7 +27,9 @@ class ContentDigest:
     def add(self, frame: pd.DataFrame) -> None:
         """Add some more records; every piece has the same columns."""
         self._header = "\x1f".join(map(str, frame.columns)).encode()
-        self._rows.append(pd.util.hash_pandas_object(frame.astype("string"), index=False).to_numpy())
+        columns = [_as_text(frame.iloc[:, at]) for at in range(frame.shape[1])]
+        texts = pd.DataFrame(dict(enumerate(columns)), index=frame.index)
+        self._rows.append(pd.util.hash_pandas_object(texts, index=False).to_numpy())
 
     @property
     def records(self) -> int:
@@ -39,6 +41,15 @@ class ContentDigest:
         """The SHA-256 in hexadecimal."""
         rows = np.sort(np.concatenate(self._rows)) if self._rows else np.empty(0, dtype="uint64")
         return hashlib.sha256(self._header + rows.tobytes()).hexdigest()
+
+
+def _as_text(column: pd.Series) -> pd.Series | pd.Categorical:
+    """Return a column as text; of numbers, which recur, each is written out once."""
+    zeros = column[column == 0] if pd.api.types.is_float_dtype(column) else []
+    if not pd.api.types.is_numeric_dtype(column) or np.signbit(np.asarray(zeros, dtype=np.float64)).any():
+        return column.astype("string")
+    codes, levels = pd.factorize(column)
+    return pd.Categorical.from_codes(codes, pd.Index(pd.Series(levels, dtype=column.dtype).astype("string")))
 
 
 def content_digest(frame: pd.DataFrame) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from anoncore.microdata import Variable
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.connectors.fingerprint import record_digests, records_digest
+from tasks.connectors.fingerprint import ContentDigest, record_digests, records_digest
 from tasks.intake.ingest import ingest
 from tasks.intake.source import SourceSection
 from tasks.record import ledger
@@ -99,3 +100,25 @@ def test_nobody_without_the_home_can_try_guesses_on_what_is_entered(tmp_path):
     home = Home.locate(tmp_path / "home")
     ledger.rotate_key(home, by="x", reason="y")
     assert taken(tmp_path, "b.csv", "id,age,land\n\n" + "\n".join(ROWS) + "\n")[1] == first
+
+
+def test_the_digest_of_a_content_is_that_of_all_values_as_text():
+    rng = np.random.default_rng(6)
+    some = rng.random(300) < 0.2
+    frame = pd.DataFrame(
+        {
+            "amount": np.where(some, np.nan, np.round(rng.gamma(2.0, 90.0, 300), 1)),
+            "count": pd.array(np.where(some, None, rng.integers(0, 9, 300)), dtype="Int64"),
+            "share": pd.array(np.where(some, np.nan, rng.random(300)), dtype="Float64"),
+            "single": rng.normal(size=300).astype("float32"),
+            "signed": np.where(some, -0.0, 0.0),
+            "true": some,
+            "none": np.full(300, np.nan),
+            "text": rng.choice(["a", "1.0", None], 300),
+        }
+    )
+    content = ContentDigest()
+    for part in (frame[:100], frame[100:]):
+        content.add(part)
+    rows = np.sort(pd.util.hash_pandas_object(frame.astype("string"), index=False).to_numpy())
+    assert content.digest == hashlib.sha256("\x1f".join(frame.columns).encode() + rows.tobytes()).hexdigest()
