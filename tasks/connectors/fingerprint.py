@@ -27,8 +27,7 @@ class ContentDigest:
     def add(self, frame: pd.DataFrame) -> None:
         """Add some more records; every piece has the same columns."""
         self._header = "\x1f".join(map(str, frame.columns)).encode()
-        columns = [_as_text(frame.iloc[:, at]) for at in range(frame.shape[1])]
-        texts = pd.DataFrame(dict(enumerate(columns)), index=frame.index)
+        texts = pd.DataFrame({at: _as_text(frame.iloc[:, at]) for at in range(frame.shape[1])}, index=frame.index)
         self._rows.append(pd.util.hash_pandas_object(texts, index=False).to_numpy())
 
     @property
@@ -43,13 +42,14 @@ class ContentDigest:
         return hashlib.sha256(self._header + rows.tobytes()).hexdigest()
 
 
-def _as_text(column: pd.Series) -> pd.Series | pd.Categorical:
+def _as_text(column: pd.Series) -> pd.Series:
     """Return a column as text; of numbers, which recur, each is written out once."""
-    zeros = column[column == 0] if pd.api.types.is_float_dtype(column) else []
-    if not pd.api.types.is_numeric_dtype(column) or np.signbit(np.asarray(zeros, dtype=np.float64)).any():
+    numbers = pd.api.types.is_numeric_dtype(column)
+    if not numbers or np.signbit(column[column == 0].to_numpy(dtype=np.float64)).any():
         return column.astype("string")
     codes, levels = pd.factorize(column)
-    return pd.Categorical.from_codes(codes, pd.Index(pd.Series(levels, dtype=column.dtype).astype("string")))
+    texts = pd.Index(pd.Series(levels, dtype=column.dtype).astype("string"))
+    return pd.Series(pd.Categorical.from_codes(codes, texts), index=column.index)
 
 
 def content_digest(frame: pd.DataFrame) -> str:
