@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from anoncore.errors import AnonymizationError
 from anoncore.kernels.groups import distinct_counts
 from anoncore.kernels.key_groups import agreeing_units, holding_units
 from anoncore.kernels.lattice import distances
 from anoncore.microdata import Microdata
+from anoncore.parameters import not_below
 from anoncore.recoding import places
 
 # Figures of claims of which the worst of several blocks is that of all. Shares are means over all records; all other
@@ -133,8 +133,7 @@ class KAnonymity(Claim):
     missing: Literal["level", "holders", "wildcard"] = "level"
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
 
     @property
     def statement(self) -> str:
@@ -335,8 +334,7 @@ class LDiversity(Claim):
     sensitive: str
 
     def __post_init__(self) -> None:
-        if self.l < 2:
-            raise AnonymizationError(f"l must be at least 2, got {self.l}")
+        not_below(2, l=self.l)
 
     @property
     def statement(self) -> str:
@@ -430,8 +428,7 @@ class DistinctValues(Claim):
     columns: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if self.l < 2:
-            raise AnonymizationError(f"l must be at least 2, got {self.l}")
+        not_below(2, l=self.l)
 
     @property
     def statement(self) -> str:

@@ -55,6 +55,7 @@ class AdditiveNoise(Method):
         "person and lies near that person’s data."
     )
 
+    over_partitions: ClassVar[OverPartitions] = "blocks"
     method: Literal["additive-noise"] = "additive-noise"
     b: float = 0.1
     correction: Literal["corrected", "exact", "none"] = "corrected"
@@ -73,11 +74,6 @@ class AdditiveNoise(Method):
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return the edits that read variables which ``released: probabilities`` replaces."""
         return probability_problems(self.released, schema, edits)
-
-    @property
-    def over_partitions(self) -> OverPartitions:
-        """In random blocks."""
-        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Add the noise.

@@ -16,6 +16,7 @@ from anoncore.kernels import shuffling
 from anoncore.method import EVIDENCE, LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions
 from anoncore.microdata import Microdata, Schema
 from anoncore.numbers_by_rank import coded_numbers, drawn_note, drawn_numbers, with_numbers_by_rank
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 EVIDENCE_PARTLY = (
@@ -58,6 +59,7 @@ class DataShuffling(Method):
         "as they were."
     )
 
+    over_partitions: ClassVar[OverPartitions] = "blocks"
     method: Literal["data-shuffling"] = "data-shuffling"
     confidential: tuple[str, ...] = ()
     values: Literal["drawn", "exact"] = "drawn"
@@ -65,10 +67,7 @@ class DataShuffling(Method):
     tail_coding: int | None = 5
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
-        if self.tail_coding is not None and self.tail_coding < 2:
-            raise AnonymizationError(f"tail_coding must be at least 2, got {self.tail_coding}")
+        not_below(2, k=self.k, tail_coding=self.tail_coding)
 
     @property
     def publishes_source_values(self) -> str:
@@ -99,11 +98,6 @@ class DataShuffling(Method):
             )
             if names
         ]
-
-    @property
-    def over_partitions(self) -> OverPartitions:
-        """In random blocks."""
-        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Shuffle the confidential variables.

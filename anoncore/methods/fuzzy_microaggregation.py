@@ -35,6 +35,7 @@ from anoncore.microaggregation import (
     variances_note,
 )
 from anoncore.microdata import Microdata, Schema
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 FUZZIFIER = 1.1
@@ -92,6 +93,7 @@ class FuzzyMicroaggregation(Method):
     )
     void_by_design: ClassVar[tuple[str, ...]] = IDENTICAL_GROUPS
 
+    over_partitions: ClassVar[OverPartitions] = "blocks"
     method: Literal["fuzzy-microaggregation"] = "fuzzy-microaggregation"
     k: int = 10
     form: Literal["balanced", "entropy", "fcm"] = "balanced"
@@ -105,14 +107,10 @@ class FuzzyMicroaggregation(Method):
     sweeps: int = 100
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
-        if self.clusters is not None and self.clusters < 1:
-            raise AnonymizationError(f"clusters must be at least 1, got {self.clusters}")
+        not_below(2, k=self.k)
+        not_below(1, clusters=self.clusters, sweeps=self.sweeps)
         if self.clusters is not None and self.form == "balanced":
             raise AnonymizationError("clusters: the balanced form makes ⌊N/k⌋; choose k")
-        if self.sweeps < 1:
-            raise AnonymizationError(f"sweeps must be at least 1, got {self.sweeps}")
         for name in ("m1", "m2", "lambda1", "lambda2"):
             value = getattr(self, name)
             if value is None:
@@ -132,11 +130,6 @@ class FuzzyMicroaggregation(Method):
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
         return block_problems(schema, self.blocks, edits)
-
-    @property
-    def over_partitions(self) -> OverPartitions:
-        """In random blocks."""
-        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Cluster the records and draw a centre for each.

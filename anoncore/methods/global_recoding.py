@@ -16,6 +16,7 @@ from anoncore.kernels.key_groups import Items, holding_units
 from anoncore.kernels.lattice import Key, Level, Mean, Model, Node, at_least, close, diverse, optimal_node
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
+from anoncore.parameters import not_below
 from anoncore.recoding import Hierarchy, Recoding, misfit, places, recoded, steps_of
 from anoncore.release import Release
 
@@ -78,8 +79,7 @@ class GlobalRecoding(Method):
     loss: Loss = "loss"
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
         if not 0 <= self.suppression < 1:
             raise AnonymizationError(f"suppression must lie in [0, 1), got {self.suppression}")
         for what, least, below, stated in (

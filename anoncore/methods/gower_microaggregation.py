@@ -17,6 +17,7 @@ from anoncore.kernels.gower import ONE, gower_groups, group_medians, group_modes
 from anoncore.method import IDENTICAL_GROUPS, MEANS, MEDOID_NOTE, VALUES, Method, OverPartitions
 from anoncore.microaggregation import ROUNDING_NOTE, of_k_units, units_note
 from anoncore.microdata import Microdata, Variable, round_to
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 
@@ -54,14 +55,14 @@ class GowerMicroaggregation(Method):
     )
     void_by_design: ClassVar[tuple[str, ...]] = IDENTICAL_GROUPS
 
+    over_partitions: ClassVar[OverPartitions] = "blocks"
     method: Literal["gower-microaggregation"] = "gower-microaggregation"
     k: int = 10
     numbers: Literal["mean", "median"] = "mean"
     levels: Literal["mode", "draw"] = "mode"
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
 
     @property
     def publishes_source_values(self) -> str:
@@ -72,11 +73,6 @@ class GowerMicroaggregation(Method):
     def invariants(self) -> tuple[str, ...]:
         """The mean of each number, or with medians what numbers hold."""
         return (MEANS,) if self.numbers == "mean" else (VALUES,)
-
-    @property
-    def over_partitions(self) -> OverPartitions:
-        """In random blocks."""
-        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Group the records and replace their values.

@@ -15,6 +15,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.local_suppression import local_suppression, suppression_of_wildcards
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 
@@ -59,8 +60,7 @@ class LocalSuppression(Method):
     missing: Literal["holders", "wildcard"] = "holders"
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
         for name, importance in self.importance.items():
             if not 0 < importance < np.inf:
                 raise AnonymizationError(f"importance of {name} must be above 0 and finite, got {importance}")

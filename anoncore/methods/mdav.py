@@ -30,6 +30,7 @@ from anoncore.microaggregation import (
     without,
 )
 from anoncore.microdata import Microdata, Schema
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 
@@ -76,8 +77,7 @@ class MDAV(Method):
     released: Literal["calibrated", "mode"] = "calibrated"
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
 
     @property
     def invariants(self) -> tuple[str, ...]:

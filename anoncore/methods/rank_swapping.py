@@ -15,6 +15,7 @@ from anoncore.kernels.rank_swap import rank_swap
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions
 from anoncore.microdata import Microdata, Variable
 from anoncore.numbers_by_rank import drawn_in_order, drawn_note
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 EVIDENCE = (
@@ -56,6 +57,7 @@ class RankSwapping(Method):
         "row stems from one person and lies near that person’s data."
     )
 
+    over_partitions: ClassVar[OverPartitions] = "blocks"
     method: Literal["rank-swapping"] = "rank-swapping"
     window: float = 0.1
     correlation_tolerance: float | None = None
@@ -67,8 +69,7 @@ class RankSwapping(Method):
             raise AnonymizationError(f"window must be above 0 and at most 1, got {self.window}")
         if self.correlation_tolerance is not None and not 0 < self.correlation_tolerance < np.inf:
             raise AnonymizationError(f"correlation_tolerance must be above 0, got {self.correlation_tolerance}")
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
 
     @property
     def publishes_source_values(self) -> str:
@@ -80,11 +81,6 @@ class RankSwapping(Method):
     def invariants(self) -> tuple[str, ...]:
         """Level counts; with exact values, what numbers hold."""
         return (LEVEL_COUNTS, MEANS, VALUES) if self.values == "exact" else (LEVEL_COUNTS,)
-
-    @property
-    def over_partitions(self) -> OverPartitions:
-        """In random blocks."""
-        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Exchange the values.

@@ -17,6 +17,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.streams import Stream
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions
 from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.parameters import not_below
 from anoncore.partitions.levels import LevelTally, level_tallies, level_tally
 from anoncore.partitions.release import PartitionedRelease
 from anoncore.partitions.store import ColumnStore, Executor
@@ -74,8 +75,7 @@ class RareLevels(Method):
     label: str | int = "other"
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
         if self.action != "merge" and self.label != "other":
             raise AnonymizationError(f"label has no effect on action {self.action}: leave it out")
 

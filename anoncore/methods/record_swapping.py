@@ -14,6 +14,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.key_groups import agreeing_units
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 EVIDENCE = "linkage of released records to their sources, by area and keys, not beyond the share of a guess"
@@ -60,8 +61,7 @@ class RecordSwapping(Method):
     rate: float = 0.02
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
         if not 0 <= self.rate <= 1:
             raise AnonymizationError(f"rate must lie in [0, 1], got {self.rate}")
 

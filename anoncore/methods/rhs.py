@@ -16,6 +16,7 @@ from anoncore.kernels.recursive_bisection import recursive_bisection
 from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method, OverPartitions, probability_problems
 from anoncore.microaggregation import of_k_units, units_note
 from anoncore.microdata import Microdata, Schema
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 EVIDENCE = (
@@ -54,6 +55,7 @@ class RHS(Method):
         "group’s representative."
     )
 
+    over_partitions: ClassVar[OverPartitions] = "blocks"
     method: Literal["rhs"] = "rhs"
     k: int = 10
     small: Literal["join", "keep"] = "join"
@@ -61,8 +63,7 @@ class RHS(Method):
     released: Decoding = "calibrated"
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
 
     @property
     def void_by_design(self) -> tuple[str, ...]:
@@ -80,11 +81,6 @@ class RHS(Method):
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return the edits that read variables which ``released: probabilities`` replaces."""
         return probability_problems(self.released, schema, edits)
-
-    @property
-    def over_partitions(self) -> OverPartitions:
-        """In random blocks."""
-        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Group the records and replace them.

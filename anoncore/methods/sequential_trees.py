@@ -14,6 +14,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.donor_tree import LeafRule
 from anoncore.method import EVIDENCE, Method, OverPartitions
 from anoncore.microdata import Microdata, Schema
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 
@@ -54,6 +55,7 @@ class SequentialTrees(Method):
         "from the values of many people and stems from no single one."
     )
 
+    over_partitions: ClassVar[OverPartitions] = "blocks"
     method: Literal["sequential-trees"] = "sequential-trees"
     leaf: int = 40
     k: int = 5
@@ -61,9 +63,8 @@ class SequentialTrees(Method):
     first: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, value, least in (("leaf", self.leaf, 5), ("k", self.k, 2)):
-            if value < least:
-                raise AnonymizationError(f"{name} must be at least {least}, got {value}")
+        not_below(5, leaf=self.leaf)
+        not_below(2, k=self.k)
         if not 0 < self.significance <= 1:
             raise AnonymizationError(f"significance must be above 0 and at most 1, got {self.significance}")
 
@@ -80,11 +81,6 @@ class SequentialTrees(Method):
             )
             if names
         ]
-
-    @property
-    def over_partitions(self) -> OverPartitions:
-        """In random blocks."""
-        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Draw a table of as many records.

@@ -16,6 +16,7 @@ from anoncore.kernels.spectral_groups import spectral_groups
 from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method, OverPartitions, probability_problems
 from anoncore.microaggregation import of_k_units, units_note
 from anoncore.microdata import Microdata, Schema
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 
@@ -52,6 +53,7 @@ class SpectralRHS(Method):
     )
     void_by_design: ClassVar[tuple[str, ...]] = IDENTICAL_GROUPS
 
+    over_partitions: ClassVar[OverPartitions] = "blocks"
     method: Literal["spectral-rhs"] = "spectral-rhs"
     k: int = 10
     emphasis: float = 1.0
@@ -59,8 +61,7 @@ class SpectralRHS(Method):
     released: Decoding = "calibrated"
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
         if not 0 <= self.emphasis < np.inf:
             raise AnonymizationError(f"emphasis must be 0 or more and finite, got {self.emphasis}")
 
@@ -72,11 +73,6 @@ class SpectralRHS(Method):
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return the edits that read variables which ``released: probabilities`` replaces."""
         return probability_problems(self.released, schema, edits)
-
-    @property
-    def over_partitions(self) -> OverPartitions:
-        """In random blocks."""
-        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Group the records and replace them.

@@ -15,6 +15,7 @@ from anoncore.kernels.isolated_scores import isolated
 from anoncore.kernels.score_basis import score_basis
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 
@@ -49,8 +50,7 @@ class SpectralSuppression(Method):
     within: float = 0.25
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
         if not 0 < self.within < np.inf:
             raise AnonymizationError(f"within must be above 0 and finite, got {self.within}")
 

@@ -20,6 +20,7 @@ from anoncore.kernels.weight_classes import weight_classes
 from anoncore.method import EVIDENCE, LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions, probability_problems
 from anoncore.microdata import Microdata, Schema
 from anoncore.numbers_by_rank import coded_numbers, drawn_note, drawn_numbers, with_numbers_by_rank
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 # Axes of smaller clusters fit their members: those whom their cluster makes unusual showed (area 0.59 at 5 to 10,
@@ -86,6 +87,7 @@ class SpectralSwap(Method):
         "and stems from no single one."
     )
 
+    over_partitions: ClassVar[OverPartitions] = "blocks"
     method: Literal["spectral-swap"] = "spectral-swap"
     axes: Axes = "principal"
     leading: float = 1.0
@@ -101,15 +103,8 @@ class SpectralSwap(Method):
     jitter: int | Literal["auto"] | None = "auto"
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("k", self.k, 2),
-            ("tail_coding", self.tail_coding, 2),
-            ("local", self.local, 1),
-            ("min_cluster", self.min_cluster, 2),
-            ("jitter", self.jitter if isinstance(self.jitter, int) else 1, 1),
-        ):
-            if value < least:
-                raise AnonymizationError(f"{name} must be at least {least}, got {value}")
+        not_below(2, k=self.k, tail_coding=self.tail_coding, min_cluster=self.min_cluster)
+        not_below(1, local=self.local, jitter=self.jitter if isinstance(self.jitter, int) else None)
         if not 0 < self.leading <= 1:
             raise AnonymizationError(f"leading must be above 0 and at most 1, got {self.leading}")
         if self.local_by == "weights" and self.local == 1:
@@ -150,11 +145,6 @@ class SpectralSwap(Method):
         if self.local_by == "weights" and _weight(schema) is None:
             problems.append("local_by: weights needs a number with the role weight; give it, or leave local_by out")
         return problems
-
-    @property
-    def over_partitions(self) -> OverPartitions:
-        """In random blocks."""
-        return "blocks"
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Swap the principal scores.

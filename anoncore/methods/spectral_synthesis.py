@@ -17,6 +17,7 @@ from anoncore.kernels.score_basis import Axes, score_basis
 from anoncore.kernels.spectral_synthesis import Margins, synthesize
 from anoncore.method import EVIDENCE, Method, OverPartitions, probability_problems
 from anoncore.microdata import Microdata, Schema
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 
@@ -63,9 +64,8 @@ class SpectralSynthesis(Method):
     released: Decoding = "calibrated"
 
     def __post_init__(self) -> None:
-        for name, value, least in (("records", self.records, 1), ("k", self.k, 2)):
-            if value is not None and value < least:
-                raise AnonymizationError(f"{name} must be at least {least}, got {value}")
+        not_below(1, records=self.records)
+        not_below(2, k=self.k)
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return the edits that read variables which ``released: probabilities`` replaces."""

@@ -15,6 +15,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.calibration import MISSED, calibrated, drawn_parts, hiding_columns
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 # Decimals of a released weight.
@@ -141,8 +142,7 @@ class WeightCalibration(Method):
     upper: float = 5.0
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
         if not 0 <= self.lower < 1 < self.upper < np.inf:
             raise AnonymizationError(f"lower must be below 1 and upper above it, got {self.lower} and {self.upper}")
         stated = [*self.sums.values(), *(total for levels in self.totals.values() for total in levels.values())]

@@ -47,13 +47,6 @@ def vector(name: str, values: ArrayLike, length: int | None = None) -> Floats:
     return array
 
 
-def between(name: str, value: float, low: float, high: float) -> float:
-    """Return a parameter that lies strictly between two bounds."""
-    if not low < value < high:
-        raise AnonymizationError(f"{name} must be between {low:g} and {high:g}, got {value:g}")
-    return float(value)
-
-
 def same_size(released: int, reference: int) -> None:
     """Refuse sets whose sizes differ by more than 1 % and one record: nearest distances shrink with size."""
     if abs(released - reference) > max(1.0, 0.01 * reference):

@@ -8,7 +8,7 @@ from functools import cache
 
 from scipy.stats import norm
 
-from anoncore.risk._checks import between
+from anoncore.parameters import between
 
 
 @dataclass(frozen=True)

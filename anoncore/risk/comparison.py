@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
-from anoncore.risk._checks import Floats, Indices, between, matrix, same_size, vector
+from anoncore.parameters import between, not_below
+from anoncore.risk._checks import Floats, Indices, matrix, same_size, vector
 from anoncore.risk.bounds import MeasureComparison, Side, bounds
 from anoncore.risk.prediction import PredictionMeasures, chosen_rows, measure
 from anoncore.risk.verdicts import Verdict, worst_of
@@ -258,8 +259,7 @@ def compare_matched(
     >>> compare_matched(a, b, c, rng=rng).n_released
     60
     """
-    if settings.draws < 1:
-        raise AnonymizationError(f"draws must be at least 1, got {settings.draws}")
+    not_below(1, draws=settings.draws)
     rows = matrix("original", original)
     left = matrix("released", released, rows.shape[1])
     right = rows if reference is None else matrix("reference", reference, rows.shape[1])

@@ -13,7 +13,8 @@ from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest_of_others
 from anoncore.microdata import Microdata
-from anoncore.risk._checks import Floats, between
+from anoncore.parameters import between, not_below
+from anoncore.risk._checks import Floats
 from anoncore.risk._rounds import Placements, epsilon, true_positives
 from anoncore.risk._shadows import Mask, Places, Shadows
 from anoncore.risk._target_scores import SCORES, Evidence, TargetScores
@@ -56,13 +57,11 @@ class GameSettings:
 
     def __post_init__(self) -> None:
         between("confidence", self.confidence, 0, 1)
-        if self.releases < 1:
-            raise AnonymizationError(f"releases must be at least 1, got {self.releases}")
+        not_below(1, releases=self.releases)
         for name, share in (("turnover", self.turnover), ("drawn", self.drawn)):
             if not 0.0 <= share <= MOST_SHARE:
                 raise AnonymizationError(f"{name} must be 0 to {MOST_SHARE}, got {share}")
-        if self.rounds < LEAST_ROUNDS:
-            raise AnonymizationError(f"rounds must be at least {LEAST_ROUNDS}, got {self.rounds}")
+        not_below(LEAST_ROUNDS, rounds=self.rounds)
 
 
 @dataclass(frozen=True)

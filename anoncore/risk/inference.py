@@ -10,10 +10,10 @@ from typing import ClassVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from anoncore.errors import AnonymizationError
 from anoncore.kernels.left_out import MISSING, Codes, nearest_without_each
 from anoncore.microdata import Microdata
-from anoncore.risk._checks import Floats, Indices, between
+from anoncore.parameters import between, not_below
+from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._proportions import Difference, Proportion, difference, proportion
 from anoncore.risk._values import Flags, aligned_values, drawn_people, shared_variables
 from anoncore.risk.verdicts import Verdict, three_way, worst_of
@@ -135,10 +135,8 @@ class InferenceSettings:
         """Raise AnonymizationError where a number is out of range."""
         between("margin", self.margin, 0, 1)
         between("confidence", self.confidence, 0, 1)
-        if self.people < 1:
-            raise AnonymizationError(f"people must be at least 1, got {self.people}")
-        if self.trees < 0:
-            raise AnonymizationError(f"trees must be at least 0, got {self.trees}")
+        not_below(1, people=self.people)
+        not_below(0, trees=self.trees)
 
 
 _SETTINGS = InferenceSettings()

@@ -13,7 +13,8 @@ from scipy.spatial.distance import cdist
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import distinct_rows, nearest
 from anoncore.microdata import unit_means
-from anoncore.risk._checks import Floats, Indices, between, matrix
+from anoncore.parameters import between, not_below
+from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._proportions import Proportion, proportion
 from anoncore.risk.match_model import match_scores
 from anoncore.risk.membership import membership_attack
@@ -198,8 +199,7 @@ def linkage(
     people = matrix("original", original)
     points = matrix("released", released, people.shape[1])
     others = None if reference is None else matrix("reference", reference, people.shape[1])
-    if settings.k < 2:
-        raise AnonymizationError(f"k must be at least 2, got {settings.k}")
+    not_below(2, k=settings.k)
     place = own_rows(own, len(people), len(points))
     chosen = settings.rows(len(people), rng)
     rows = _Rows(people[chosen], points, settings.nearest_own(place, chosen, people, points), settings.row_units)

@@ -13,7 +13,8 @@ from scipy.stats import norm
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
 from anoncore.microdata import EACH_RECORD, ComparedUnits
-from anoncore.risk._checks import Floats, between, matrix, vector
+from anoncore.parameters import between
+from anoncore.risk._checks import Floats, matrix, vector
 from anoncore.risk.prediction import PredictionMeasures
 from anoncore.risk.verdicts import Verdict, three_way
 

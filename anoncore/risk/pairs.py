@@ -11,7 +11,8 @@ from scipy.stats import binom
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata.units import unit_codes
-from anoncore.risk._checks import Floats, between, matrix, vector
+from anoncore.parameters import between
+from anoncore.risk._checks import Floats, matrix, vector
 
 # Of all close pairs of a person with a point of three samples alike, those with one given sample; see below.
 SHARE = 1.0 / 3.0

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
-from anoncore.risk._checks import Floats, Indices, between, frozen, matrix
+from anoncore.parameters import between, not_below
+from anoncore.risk._checks import Floats, Indices, frozen, matrix
 from anoncore.risk.jackknife import Deletions
 from anoncore.risk.neighbourhoods import measured
 
@@ -197,8 +198,7 @@ def measure(
     available = len(points) - (own is not None)
     if own is not None and units is not None:
         available = len(points) - int(np.unique(units, return_counts=True)[1].max())
-    if k < 2:
-        raise AnonymizationError(f"k must be at least 2, got {k}")
+    not_below(2, k=k)
     if k > available:
         raise AnonymizationError(f"k must be at most {available}, the number of neighbours there are, got {k}")
     found, deletions = measured(rows[chosen], points, k, own, units)
@@ -271,8 +271,7 @@ def sample_queries(n: int, *, epsilon: float = 0.01, delta: float = 0.01, rng: n
     >>> sample_queries(3, rng=np.random.default_rng(1))
     array([0, 1, 2])
     """
-    if n < 1:
-        raise AnonymizationError(f"n must be at least 1, got {n}")
+    not_below(1, n=n)
     size = sample_size(epsilon, delta)
     if n <= size:
         return np.arange(n)

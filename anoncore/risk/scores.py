@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta, hypergeom, norm
 
 from anoncore.microdata import EACH_RECORD, ComparedUnits
-from anoncore.risk._checks import Floats, between, vector
+from anoncore.parameters import between
+from anoncore.risk._checks import Floats, vector
 from anoncore.risk.membership import MembershipAttack, membership_attack
 
 _RANKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)

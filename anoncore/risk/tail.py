@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from anoncore.errors import AnonymizationError
-from anoncore.risk._checks import Floats, between, same_size, vector
+from anoncore.parameters import between
+from anoncore.risk._checks import Floats, same_size, vector
 from anoncore.risk.pairs import SHARE, ClosePairs
 from anoncore.risk.prediction import PredictionMeasures
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from anoncore.microdata import Microdata
-from anoncore.risk._checks import Floats, Indices, between
+from anoncore.parameters import between
+from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import shared_variables
 from anoncore.risk.verdicts import Verdict
 

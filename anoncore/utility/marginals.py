@@ -10,6 +10,7 @@ import numpy as np
 
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata
+from anoncore.parameters import not_below
 from anoncore.utility._sides import (
     Floats,
     Integers,
@@ -131,8 +132,7 @@ def marginal_utility(
     """
     if not 1 <= size <= 4:
         raise AnonymizationError(f"size must be 1 to 4 variables per table, got {size}")
-    if limit < 1:
-        raise AnonymizationError(f"limit must be at least 1, got {limit}")
+    not_below(1, limit=limit)
     tables = tables_of(original, released, reference)
     arrays = weighting(tables, weights).arrays
     names = [n for n in original.schema.masked if all(comparable(original.schema[n], t) for t in tables)]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
 from anoncore.errors import AnonymizationError
+from anoncore.parameters import not_below
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -226,8 +227,7 @@ def winsorise(signal: Floats) -> Floats:
 
 def _check_length(length: int, level: int) -> None:
     step = 2**level
-    if level < 1:
-        raise AnonymizationError(f"level must be at least 1, got {level}")
+    not_below(1, level=level)
     if length < step or length % step:
         deepest = (length & -length).bit_length() - 1
         lengths = [n for n in (length // step * step, (length // step + 1) * step) if n]

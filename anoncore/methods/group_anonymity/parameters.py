@@ -21,6 +21,7 @@ from anoncore.methods.group_anonymity.custodian import group_report
 from anoncore.methods.group_anonymity.exchange import Counterparts, exchanged_to, populations, with_claimed_counts
 from anoncore.methods.group_anonymity.report import figures_of, notes_of
 from anoncore.microdata import Microdata, Schema
+from anoncore.parameters import not_below
 from anoncore.release import Release
 from anoncore.risk.group_masking import Group, GroupCounts, Hidden, InversionAudit, ReinferenceAudit
 
@@ -165,8 +166,7 @@ class GroupAnonymity(Method):
         areas = [str(a) for a in self.order]
         if len(areas) < 2 or len(set(areas)) < len(areas):
             raise AnonymizationError(f"order must list at least 2 areas, each once, got {len(areas)}")
-        if self.level < 1:
-            raise AnonymizationError(f"level must be at least 1, got {self.level}")
+        not_below(1, level=self.level)
         if self.wavelet not in pywt.wavelist(kind="discrete"):
             raise AnonymizationError(
                 f"wavelet must be a discrete one of PyWavelets, such as haar or db2, got {self.wavelet!r}"
@@ -184,8 +184,7 @@ class GroupAnonymity(Method):
             raise AnonymizationError("columns and neighbours are two ways to state a map; remove one")
         if (self.columns is not None or self.neighbours) and self.pad != "refuse":
             raise AnonymizationError("pad belongs to areas in a line; remove it")
-        if self.columns is not None and self.columns < 1:
-            raise AnonymizationError(f"columns must be at least 1, got {self.columns}")
+        not_below(1, columns=self.columns)
         if self.neighbours and self.wavelet != "haar":
             raise AnonymizationError(f"neighbours: the wavelets of a graph are haar, got {self.wavelet!r}")
         stated = {*self.neighbours, *(str(b) for others in self.neighbours.values() for b in others)}

@@ -17,6 +17,7 @@ from anoncore.method import EVIDENCE, Method
 from anoncore.methods.household_trees.drawing import HouseholdDrawing, Households
 from anoncore.methods.household_trees.rules import HouseholdRulesHold, household_rules
 from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 # Households drawn for each that is released, since some break rules.
@@ -70,9 +71,8 @@ class HouseholdTrees(Method):
     significance: float = 0.05
 
     def __post_init__(self) -> None:
-        for name, value, least in (("leaf", self.leaf, 5), ("k", self.k, 2)):
-            if value < least:
-                raise AnonymizationError(f"{name} must be at least {least}, got {value}")
+        not_below(5, leaf=self.leaf)
+        not_below(2, k=self.k)
         if not 0 < self.significance <= 1:
             raise AnonymizationError(f"significance must be above 0 and at most 1, got {self.significance}")
 

@@ -25,6 +25,7 @@ from anoncore.methods.optimal_boxes.output import (
 )
 from anoncore.methods.optimal_boxes.partition import Diversity, Numbers, Ranges, boxable, into_boxes, numbers_of
 from anoncore.microdata import Microdata, Schema
+from anoncore.parameters import not_below
 from anoncore.release import Release
 
 
@@ -122,8 +123,7 @@ class OptimalBoxes(Method):
     release: Literal["intervals", "means"] = "intervals"
 
     def __post_init__(self) -> None:
-        if self.k < 2:
-            raise AnonymizationError(f"k must be at least 2, got {self.k}")
+        not_below(2, k=self.k)
         if self.l is not None and not 2 <= self.l <= self.k:
             raise AnonymizationError(f"l must be at least 2 and at most k = {self.k}, got {self.l}")
         if self.A is not None and not (np.isfinite(self.A) and self.A >= 0):

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.minimal_uniques import minimal_uniques
-from anoncore.risk._checks import Floats, between
+from anoncore.parameters import between
+from anoncore.risk._checks import Floats
 from anoncore.risk.population.frequencies import groups_of
 
 

@@ -179,9 +179,7 @@ def test_leave_one_out_fails_the_original_and_tests_no_membership(
     assert all(figure.reference_median is None for figure in figures.utility.figures.figures)
 
 
-def test_leave_one_out_does_not_fail_people_who_took_no_part(
-    home: Home, halves: tuple[Microdata, Microdata]
-) -> None:
+def test_leave_one_out_does_not_fail_people_who_took_no_part(home: Home, halves: tuple[Microdata, Microdata]) -> None:
     original, others = halves
     figures, _ = measured(home, original, others, None)
     assert "fail" not in verdicts(figures).values()
