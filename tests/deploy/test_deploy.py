@@ -18,6 +18,7 @@ import yaml
 
 import anoncore
 from flows.plan.schedule import check_cron
+from tasks.common.errors import ExitCode
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 APP = ("prefect", "mlflow", "worker")
@@ -181,6 +182,29 @@ def test_parts_of_a_cluster_are_hardened_and_speak_tls_alone() -> None:
         assert service["image"] == container["image"] == f"anonflow-cluster:{anoncore.__version__}"
         assert "ports" not in service
     assert _read("compose.cluster.yaml")["networks"]["cluster"]["internal"]
+
+
+def test_jobs_of_kubernetes_are_hardened_and_end_with_outcomes() -> None:
+    documents = list(yaml.safe_load_all((DEPLOY / "cluster/workers.yaml").read_text()))
+    claim, network, job = documents
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    spec = job["spec"]["jobTemplate"]["spec"]
+    pod = spec["template"]
+    assert network["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert network["spec"]["ingress"] == []
+    assert pod["spec"]["securityContext"]["runAsNonRoot"]
+    assert not pod["spec"]["automountServiceAccountToken"]
+    for container in pod["spec"]["initContainers"] + pod["spec"]["containers"]:
+        assert container["image"] == f"anonflow:{anoncore.__version__}"
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        # A folder of secrets holds links, which are refused.
+        assert all("subPath" in mount for mount in container["volumeMounts"] if mount["name"] == "secrets")
+    (rule,) = spec["podFailurePolicy"]["rules"]
+    outcomes = [ExitCode.REFUSED, ExitCode.REJECTED, ExitCode.AWAITING]
+    assert rule["onExitCodes"] == {"containerName": "run", "operator": "In", "values": outcomes}
+    check_cron(job["spec"]["schedule"])
+    assert job["spec"]["timeZone"] in available_timezones()
 
 
 def test_docker_compose_reads_the_files() -> None:
