@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from pathlib import Path
@@ -19,7 +20,7 @@ from tasks.common.home import Home
 
 if TYPE_CHECKING:
     from tasks.record.dossier import Dossier
-    from tasks.record.entry import ReleaseFacts
+    from tasks.record.entry import Facts, LedgerEntry, ReleaseFacts
 
 # Beside our packages, in a source tree as in a wheel.
 DEMONSTRATION = Path(__file__).resolve().parents[2] / "deploy" / "plans" / "nhefs.yaml"
@@ -70,6 +71,9 @@ def list_(
     home: Where = None,
     json_: Json = False,
     series: Annotated[bool, typer.Option("--series", help="One line for each plan, with its releases.")] = False,
+    risk: Annotated[
+        bool, typer.Option("--risk", help="Each published release: when, by whom approved, the risk nearest its limit.")
+    ] = False,
     plan: Annotated[str | None, typer.Option("--plan", help="Only of the plan of this name.")] = None,
     status: Annotated[
         str | None, typer.Option("--status", help="Only releases that are now awaiting, published, rejected, ...")
@@ -88,12 +92,14 @@ def list_(
     from tasks.record.series import series_of
 
     chosen = Selection(plan, status, since, until)
-    if series and (status or since or until):
-        raise Refused("--series shows each plan with all of its releases; of the filters it takes --plan alone")
+    if (series or risk) and (status or since or until):
+        raise Refused("--series and --risk show plans with all their releases; of the filters they take --plan alone")
     where = Home.locate(home)
     every = ledger.entries(where)
     entries = chosen.of(every)
-    if series:
+    if risk:
+        _print_risk(where, every, plan, as_json=json_)
+    elif series:
         lines = series_of(entries)
         if json_:
             print_json([asdict(one) for one in lines])
@@ -109,6 +115,28 @@ def list_(
         out.print("No entry is of what was asked for.")
     else:
         out.print(f"Nothing was decided yet in {safe(where.path)}. Start with: anonflow demo", soft_wrap=True)
+
+
+def _print_risk(home: Home, every: Sequence[LedgerEntry[Facts]], plan: str | None, *, as_json: bool) -> None:
+    from tasks.tracking.curves import published_releases
+
+    head = ("Published", "Plan", "Release", "Approved by", "Risk nearest its limit")
+    rows = [
+        (
+            one.entry.time,
+            name,
+            one.entry.facts.release + " (withdrawn)" * one.withdrawn,
+            one.approvers,
+            one.nearest_limit(home),
+        )
+        for name, releases in published_releases(every).items()
+        for one in releases
+        if plan in (None, name)
+    ]
+    if as_json:
+        print_json([dict(zip(head, row, strict=True)) for row in rows])
+    else:
+        out.print(table(head, rows))
 
 
 def show(release: Release, home: Where = None, json_: Json = False, all_: EveryGate = False) -> None:

@@ -387,6 +387,25 @@ def find_dossier(home: Home, release: str) -> Dossier | None:
     return Dossier.from_json(path.read_bytes()) if path.exists() else None
 
 
+def find_verdict(home: Home, release: str) -> Verdict | None:
+    """Return what the policy said of a candidate, without the rest of its dossier; None of one that was pruned.
+
+    Raises
+    ------
+    Refused
+        When the dossier is not what it was stored as.
+    """
+    path = home.assessment(release) / DOSSIER
+    if not path.exists():
+        return None
+    stored, _ = _stored(path.read_bytes())
+    try:
+        return from_json(Verdict, stored.get("verdict"))
+    except ValueError:
+        pass
+    raise Refused(CHANGED)
+
+
 def read_dossier(home: Home, release: str) -> Dossier:
     """Return the dossier of a candidate that was not pruned; errors as of `find_dossier`, and `Refused` without one."""
     if (dossier := find_dossier(home, release)) is None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from tasks.common.errors import Refused
@@ -17,7 +18,7 @@ from tasks.common.formatting import markdown_cell
 from tasks.common.home import Home
 from tasks.policy.gate import GateResult
 from tasks.record import ledger
-from tasks.record.dossier import find_dossier
+from tasks.record.dossier import find_verdict
 from tasks.record.entry import Facts, LedgerEntry, ReleaseFacts
 from tasks.record.ledger_verification import Finding
 from tasks.tracking import mlflow as track
@@ -28,7 +29,57 @@ CURVES = " curves"
 UNNAMED = re.compile(r"[^\w\-. :/]")
 # So many releases, the newest, fit into the text beside the curves.
 LISTED = 25
-Entry = LedgerEntry[ReleaseFacts]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A release as it was published: by its number among those of its plan, and the results of its gates.
+
+    Parameters
+    ----------
+    withdrawn : whether it was later
+    """
+
+    number: int
+    entry: LedgerEntry[ReleaseFacts]
+    withdrawn: bool
+
+    @property
+    def approvers(self) -> str:
+        """Who approved it."""
+        return ", ".join(one.approver for one in self.entry.facts.approvals) or "the policy alone"
+
+    def results(self, home: Home) -> tuple[GateResult, ...]:
+        """Return the results of its gates; none where its dossier is changed or gone."""
+        try:
+            verdict = find_verdict(home, self.entry.facts.release)
+        except Refused:
+            return ()
+        return verdict.gates if verdict else ()
+
+    def nearest_limit(self, home: Home) -> str:
+        """Return the risk whose upper bound is the largest part of what the policy accepts."""
+        bounded = [(one.name, one.decisive) for one in self.results(home) if one.topic == "Risk" and one.bounds]
+        used = {name: level for name, level in bounded if level and level.limit > 0}
+        if not used:
+            return ""
+        name = max(used, key=lambda one: used[one].figure / used[one].limit)
+        return f"{name} ≤ {used[name].figure:.3g}, limit {used[name].limit:.3g}"
+
+
+def published_releases(known: Sequence[LedgerEntry[Facts]]) -> dict[str, list[Published]]:
+    """Return the releases of each plan in the order of their publication."""
+    entries = ledger.select(known, ReleaseFacts, "published", "withdrawn")
+    withdrawn = {one.facts.release for one in entries if one.event == "withdrawn"}
+    first: dict[str, LedgerEntry[ReleaseFacts]] = {}
+    for entry in entries:
+        if entry.event == "published":
+            first.setdefault(entry.facts.release, entry)
+    plans: dict[str, list[Published]] = {}
+    for release, entry in first.items():
+        own = plans.setdefault(entry.facts.name, [])
+        own.append(Published(len(own) + 1, entry, release in withdrawn))
+    return plans
 
 
 def mirror_curves(home: Home, plan: str, *, whole: bool = False) -> None:
@@ -39,15 +90,13 @@ def mirror_curves(home: Home, plan: str, *, whole: bool = False) -> None:
     ReleaseError
         When MLflow does not take it.
     """
-    entries = ledger.find(home, ReleaseFacts, "published", "withdrawn")
-    if not (releases := _published(entries).get(plan)):
+    if not (releases := published_releases(ledger.entries(home)).get(plan)):
         return
     experiment, owner = plan + CURVES, ledger.identity(home)
     with home.lock("curves"):
         points = set() if whole else track.curves(experiment, owner)
         points |= _points(home, releases, {point.step for point in points})
-        withdrawn = {one.facts.release for one in entries if one.event == "withdrawn"}
-        track.show_curves(experiment, owner, points, description(releases, withdrawn, points))
+        track.show_curves(experiment, owner, points, _description(home, releases))
 
 
 def curve_problems(home: Home, known: Sequence[LedgerEntry[Facts]]) -> Iterator[Finding]:
@@ -59,75 +108,41 @@ def curve_problems(home: Home, known: Sequence[LedgerEntry[Facts]]) -> Iterator[
         When MLflow is not reached.
     """
     owner = ledger.identity(home)
-    for plan, releases in _published(ledger.select(known, ReleaseFacts, "published")).items():
+    for plan, releases in published_releases(known).items():
         if track.curves(plan + CURVES, owner) != _points(home, releases):
             where = f"MLflow experiment {plan}{CURVES}"
             sentence = f"{where}: they are not those of the published releases; anonflow audit mirror sets it right"
             yield Finding("mlflow curves", where, sentence)
 
 
-def description(releases: Sequence[Entry], withdrawn: Iterable[str], points: Iterable[CurvePoint]) -> str:
-    """Return the newest releases as a table in Markdown: when, by whom, and the risk that is nearest its limit."""
-    figures = {(one.step, one.metric): one.value for one in points if one.run == "releases"}
-    limits = {(one.step, one.metric): one.value for one in points if one.run == "limits"}
-    used: dict[int, tuple[float, str]] = {}
-    for (step, metric), value in figures.items():
-        limit = limits.get((step, metric), 0.0)
-        if metric.startswith("risk at most/") and limit > 0:
-            text = f"{metric.partition('/')[2]}: {value:.3g} of {limit:.3g}"
-            used[step] = max(used.get(step, (-math.inf, "")), (value / limit, text))
-    gone = set(withdrawn)
+def _description(home: Home, releases: Sequence[Published]) -> str:
+    """Return the newest releases as a table in Markdown."""
     rows = [
-        f"| {step} | {one.time[:16]} | {one.facts.release}{' (withdrawn)' * (one.facts.release in gone)} "
-        f"| {_approvers(one.facts)} | {used.get(step, (0.0, ''))[1]} |"
-        for step, one in reversed([*enumerate(releases, 1)])
+        f"| {one.number} | {one.entry.time[:16]} | {one.entry.facts.release}{' (withdrawn)' * one.withdrawn} "
+        f"| {markdown_cell(one.approvers)} | {one.nearest_limit(home)} |"
+        for one in reversed(releases[-LISTED:])
     ]
-    head = "| step | published (UTC) | release | approved by | risk nearest its limit |\n|---|---|---|---|---|\n"
-    more = f"\n\n{len(rows) - LISTED} older releases are in the curves alone." if len(rows) > LISTED else ""
+    older = len(releases) - len(rows)
     return (
         "Published releases of this plan. The chart view (second button below) shows what was measured over the "
         "releases, and the policy’s limit as a line; a group’s name says whether a figure may be at most, or must be "
-        f"at least its limit. `anonflow audit verify` compares all of it with the signed ledger.\n\n{head}"
-        + "\n".join(rows[:LISTED])
-        + more
+        "at least its limit. `anonflow audit verify` compares all of it with the signed ledger.\n\n"
+        "| step | published (UTC) | release | approved by | risk nearest its limit |\n|---|---|---|---|---|\n"
+        + "\n".join(rows)
+        + (f"\n\n{older} older releases are in the curves alone." if older else "")
     )
 
 
-def _approvers(facts: ReleaseFacts) -> str:
-    return markdown_cell(", ".join(one.approver for one in facts.approvals) or "the policy alone")
-
-
-def _published(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """Return when each release of each plan was published, in that order."""
-    first: dict[str, Entry] = {}
-    for entry in entries:
-        if entry.event == "published":
-            first.setdefault(entry.facts.release, entry)
-    plans = dict.fromkeys(entry.facts.name for entry in first.values())
-    return {plan: [entry for entry in first.values() if entry.facts.name == plan] for plan in plans}
-
-
-def _points(home: Home, releases: Sequence[Entry], there: Collection[int] = ()) -> set[CurvePoint]:
-    """Return the figures that decide, and their limits, of the releases but those whose steps are there already.
-
-    A release whose dossier is changed or gone has none.
-    """
+def _points(home: Home, releases: Sequence[Published], there: Collection[int] = ()) -> set[CurvePoint]:
+    """Return the figures that decide, and their limits, of the releases but those whose steps are there already."""
     points = set()
-    for step, entry in enumerate(releases, start=1):
-        time = int(datetime.fromisoformat(entry.time).timestamp() * 1000)
-        for result in () if step in there else _results(home, entry.facts.release):
+    for one in releases:
+        time = int(datetime.fromisoformat(one.entry.time).timestamp() * 1000)
+        for result in () if one.number in there else one.results(home):
             if (decisive := result.decisive) is not None and math.isfinite(decisive.figure):
                 topic = "risk p-value" if result.chance and not result.bounds else result.topic.lower()
                 side = "at least" if decisive.at_least else "at most"
                 metric = UNNAMED.sub(" ", f"{topic} {side}/{result.name}")
-                points.add(CurvePoint("releases", metric, decisive.figure, step, time))
-                points.add(CurvePoint("limits", metric, decisive.limit, step, time))
+                points.add(CurvePoint("releases", metric, decisive.figure, one.number, time))
+                points.add(CurvePoint("limits", metric, decisive.limit, one.number, time))
     return points
-
-
-def _results(home: Home, release: str) -> tuple[GateResult, ...]:
-    try:
-        dossier = find_dossier(home, release)
-    except Refused:
-        return ()
-    return dossier.verdict.gates if dossier else ()

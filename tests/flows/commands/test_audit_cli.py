@@ -198,7 +198,9 @@ def test_a_status_changed_in_mlflow_is_found_and_mirrored_again(own: tuple[Home,
     client().set_tag(run_id, "release.home", "another")
 
 
-def test_curves_over_the_releases_stand_beside_their_limits_and_are_compared(own: tuple[Home, str]) -> None:
+def test_curves_over_the_releases_stand_beside_their_limits_and_are_compared(
+    own: tuple[Home, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     home, run_id = own
     curves = client().get_experiment_by_name("office curves").experiment_id
 
@@ -217,7 +219,11 @@ def test_curves_over_the_releases_stand_beside_their_limits_and_are_compared(own
     assert (first.step, first.timestamp) == (1, datetime.fromisoformat(entry.time).timestamp() * 1000)
     about = runs()["releases"].data.tags["mlflow.note.content"]
     assert f"| 1 | {entry.time[:16]} | {entry.facts.release} | the policy alone |" in about
-    assert " of " in about.rpartition("the policy alone")[2]
+    code, listed, _ = ask(capsys, home, "list", "--risk", "--json")
+    (row,) = json.loads(listed)
+    assert (code, row["Release"], row["Approved by"]) == (0, entry.facts.release, "the policy alone")
+    assert ", limit " in row["Risk nearest its limit"]
+    assert row["Risk nearest its limit"] in about
     client().log_metric(runs()["limits"].info.run_id, "risk at most/linkability", 0.9, step=2)
     assert kinds(home) == {"mlflow curves"}
     audit.mirror(home)
