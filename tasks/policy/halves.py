@@ -25,7 +25,8 @@ def results_of(gate: Gate, assessment: Assessment | PublishedAssessment, policy:
     """Return a gate's results: of all records where these suffice, else of both halves together.
 
     A half that fails by its interval fails the release, whatever the other results; tests with a p-value are joined by
-    Fisher's method, form by form, so that both halves together keep the level.
+    Fisher's method, form by form, so that both halves together keep the level. A half that fails otherwise asks a
+    person where all records pass.
     """
     whole = gate.evaluate(assessment, policy)
     if not assessment.halves:
@@ -69,7 +70,7 @@ def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResul
     if whole is not None and tested and (whole.verdict == "fail" or failed is None):
         return whole
     if failed is not None:
-        return failed
+        return _beside(whole, failed)
     bounds = [one.bounds for one in halves if one.bounds is not None]
     if len(bounds) < len(halves) or len(halves) == 1:
         worse = min(halves, key=lambda one: _rank(one.verdict))
@@ -100,6 +101,16 @@ def _needed(open_: Bounds) -> str:
     if times > 1.0:
         return f"; a harmless release needs about {float(f'{times:.2g}'):g} times as many units to be shown so"
     return "; it is near the limit, not short of units: stronger masking or fewer variables would lower it"
+
+
+def _beside(whole: GateResult | None, failed: GateResult) -> GateResult:
+    """Return the failure of a half, which a person weighs where all records are shown to be within the limit.
+
+    Halves have fewer people to hide among. An interval or a p-value of a half decides by itself.
+    """
+    if whole is None or whole.verdict != "pass" or failed.bounds is not None or failed.chance is not None:
+        return failed
+    return replace(failed, verdict="inconclusive", meaning=f"{failed.meaning}; all records pass: {whole.figure}")
 
 
 def _bounded(worst: BoundedFigure, upper: float) -> str:

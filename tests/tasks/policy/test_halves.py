@@ -73,6 +73,15 @@ def test_one_half_that_fails_rejects() -> None:
     assert "of one half" in worse.meaning
 
 
+def test_a_half_that_predicts_better_asks_a_person_where_all_records_do_not() -> None:
+    given = cross({}, {"comparison__uncertainty__verdict": "fail"})
+    asked = results(given)["prediction uncertainty"]
+    assert asked.verdict == "inconclusive"
+    assert "all records pass" in asked.meaning
+    given = replace(given, risk=replace(given.risk, comparison=given.halves[1].risk.comparison))
+    assert results(given)["prediction uncertainty"].verdict == "fail"
+
+
 def test_what_fails_on_all_records_fails_whatever_the_halves_show() -> None:
     given = cross({}, {})
     given = replace(given, risk=replace(given.risk, tail=replace(given.risk.tail, p=1e-6)))
